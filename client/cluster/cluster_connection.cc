@@ -17,11 +17,15 @@
 namespace tensorkv {
 namespace {
 
-// How often a call is cut anew. Servers may learn of a placement one after the
-// other.
+// How often a call is cut anew where nobody tells of a newer placement. Servers
+// may learn of one one after the other.
 constexpr int kMostAttempts = 4;
 
 constexpr size_t kMaxClientIdBytes = 64;
+
+// How long one server may take to write down who is to have the keys, before
+// the next is asked.
+constexpr absl::Duration kLongestResize = absl::Seconds(2);
 
 // Calls that go to every server, and may be made again whatever some have done.
 template <typename Request>
@@ -32,6 +36,18 @@ constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
                           std::is_same_v<Request, ListNamespacesRequest> ||
                           std::is_same_v<Request, ListRequest> ||
                           std::is_same_v<Request, DescribeServerRequest>;
+
+// A server may have had an earlier attempt under the call's name, with other
+// entries or epochs.
+template <typename Request>
+void NameAttempt(int attempt, Request& request) {
+  if constexpr (requires { request.call_id; }) {
+    if (!request.call_id || attempt == 0) return;
+    std::string& client_id = request.call_id->client_id;
+    const std::string suffix = absl::StrCat("#", attempt);
+    client_id = client_id.substr(0, kMaxClientIdBytes - suffix.size()) + suffix;
+  }
+}
 
 template <typename Reply>
 std::vector<absl::Status> StatusesOf(
@@ -94,10 +110,15 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
   const CallLimit limit = servers_.LimitOf(options);
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     auto made = Make(request, limit);
-    // One that was asked is in the cluster no more: the others are asked anew.
-    if (kAsksAll<std::decay_t<decltype(request)>> &&
-        IsAtWrongServer(made.status())) {
-      made = Make(request, limit);
+    if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
+      // One that was asked is in the cluster no more: the others are asked
+      // anew.
+      for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status());
+           ++i) {
+        auto anew = request;
+        NameAttempt(i, anew);
+        made = Make(anew, limit);
+      }
     }
     RETURN_IF_ERROR(made.status());
     reply = *std::move(made);
@@ -125,18 +146,29 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   if (IsMirrored(call.name_space(), parts.front().server, limit)) {
     return MakeMirrored(request, limit);
   }
+  int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
     MakeParts(call, *placement, attempt, limit, progress);
-    const bool has_failed = !WorstOf(progress.outcomes).ok();
-    if (progress.refusals.empty() || has_failed ||
-        attempt + 1 == kMostAttempts) {
+    const absl::Status worst = WorstOf(progress.outcomes);
+    // A step that is closed for some keys may be open for those that moved.
+    const bool has_failed =
+        !worst.ok() && ReasonOf(worst) != Reason::kStepClosed;
+    const bool gives_up = !has_failed && fruitless == kMostAttempts;
+    if (gives_up) {
       absl::c_move(progress.refusals, std::back_inserter(progress.outcomes));
+    }
+    if (progress.refusals.empty() || has_failed || gives_up) {
       RETURN_IF_ERROR(ErrorOf(request, progress.outcomes));
       return std::move(progress.reply);
     }
-    ASSIGN_OR_RETURN(
-        placement,
-        servers_.NewerThan(placement, VersionToldBy(progress.refusals), limit));
+    const uint64_t told = VersionToldBy(progress.refusals);
+    ASSIGN_OR_RETURN(PlacementPtr newest,
+                     servers_.NewerThan(placement, told, limit));
+    // A server that knows an older placement will learn of this one.
+    const bool goes_on =
+        newest->version > placement->version || told < placement->version;
+    fruitless = goes_on ? 0 : fruitless + 1;
+    placement = std::move(newest);
   }
 }
 
@@ -231,14 +263,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
     const CallLimit& limit) {
   ASSIGN_OR_RETURN(Request request,
                    Translated(call.Part(part.places), part.server, limit));
-  if constexpr (requires { request.call_id; }) {
-    // Other entries than this server may have had under the call's name.
-    if (request.call_id && attempt > 0) {
-      std::string& client_id = request.call_id->client_id;
-      client_id = absl::StrCat(client_id.substr(0, kMaxClientIdBytes - 2), "#",
-                               attempt);
-    }
-  }
+  NameAttempt(attempt, request);
   absl::StatusOr<ReplyTo<Request>> reply = servers_.At(
       part.server, request, limit, At(limit.destinations, part.places));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
@@ -624,14 +649,20 @@ absl::StatusOr<DescribeClusterReply> ClusterConnection::Make(
 
 absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
     const ResizeClusterRequest& request, const CallLimit& limit) {
-  // Any server writes down what is wanted; one that is live does so at once.
+  // Any server writes down what is wanted. One that has died counts as live
+  // until its lease ends.
   ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-  const auto live = absl::c_find_if(
-      placement->servers,
-      [](const ClusterServer& server) { return server.is_live; });
-  const auto& server =
-      live == placement->servers.end() ? placement->servers.front() : *live;
-  return servers_.At(server.name, request, limit);
+  std::vector<ClusterServer> servers = placement->servers;
+  absl::c_stable_partition(
+      servers, [](const ClusterServer& server) { return server.is_live; });
+  for (const ClusterServer& server : servers) {
+    const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
+        server.name, request, servers_.Within(kLongestResize, limit));
+    const bool is_answered = !absl::IsUnavailable(reply.status()) &&
+                             !absl::IsDeadlineExceeded(reply.status());
+    if (is_answered) return reply;
+  }
+  return servers_.At(servers.front().name, request, limit);
 }
 
 absl::StatusOr<MovePartitionsReply> ClusterConnection::Make(

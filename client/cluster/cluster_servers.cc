@@ -32,6 +32,13 @@ CallLimit ClusterServers::LimitOf(const CallOptions& options) const {
           options.destinations};
 }
 
+CallLimit ClusterServers::Within(absl::Duration time,
+                                 const CallLimit& limit) const {
+  CallLimit within = limit;
+  within.end = std::min(limit.end, environment_.now() + time);
+  return within;
+}
+
 CallOptions ClusterServers::TimeLeft(const CallLimit& limit) const {
   return {.timeout = limit.end - environment_.now(),
           .canceller = limit.canceller};

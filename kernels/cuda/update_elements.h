@@ -157,8 +157,8 @@ HOST_DEVICE void LoadStateOf(const Op& op, const UpdateEntry& entry, int k,
 
 // All states of the functor.
 template <typename Op, typename T, int places, int size>
-HOST_DEVICE void LoadStates(const UpdateEntry& entry, PackRange range,
-                            T (&states)[places][size]) {
+HOST_DEVICE void LoadStates(const Op& op, const UpdateEntry& entry,
+                            PackRange range, T (&states)[places][size]) {
   for (int k = 0; k < Op::kNumStates; ++k) {
     LoadStateOf(op, entry, k, range, states[k]);
   }
@@ -252,7 +252,7 @@ HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
     };
     if constexpr (!Shape::kLoadsEarly) load_contributions();
     LoadValue(entry, range, w);
-    LoadStates<Op>(entry, range, states);
+    LoadStates(op, entry, range, states);
     if constexpr (Shape::kLoadsEarly) load_contributions();
     Step(op, entry, range, g, w, states);
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import itertools
+import math
 import queue
 import sys
 import threading
@@ -21,10 +22,8 @@ from tensorkv.kvstore import KVStore
 
 # These are numbers of MXNet's C API for what runs an operation. The second is
 # for operations that wait, and does not hold up those that compute.
-_NORMAL, _PRIORITIZED = 0, 3
+_NORMAL, _PRIORITIZED = ctypes.c_int(0), ctypes.c_int(3)
 _CPU = (ctypes.c_int32 * 2)(1, 0)
-# Exchanges of keys under way.
-_NUM_CALLS = 3
 
 
 class _Buffers:
@@ -37,22 +36,19 @@ class _Buffers:
     def __init__(self, gradients: List[NDArray], out: NDArray):
         self.gradients = [_on_host(gradient) for gradient in gradients]
         self.out = _on_host(out)
+        self.read, self.written = _handles(self.gradients), _handles([self.out])
+        self._kinds = _kinds_of([*gradients, out])
         self._memory: Optional[tuple] = None
 
     def fit(self, gradients: List[NDArray], out: NDArray) -> bool:
-        own = [*self.gradients, self.out]
-        others = [*gradients, out]
-        return len(own) == len(others) and all(
-            a.shape == b.shape and a.dtype == b.dtype
-            for a, b in zip(own, others)
-        )
+        return self._kinds == _kinds_of([*gradients, out])
 
     @property
     def memory(self) -> tuple:
         """The gradients and `out`, for a job that is ready."""
         if self._memory is None:
-            gradients = [_memory_of(gradient) for gradient in self.gradients]
-            self._memory = gradients, _memory_of(self.out)
+            gradients = [memory_of(gradient) for gradient in self.gradients]
+            self._memory = gradients, memory_of(self.out)
         return self._memory
 
 
@@ -62,6 +58,7 @@ class _Job(NamedTuple):
     number: int
     key: Any
     buffers: _Buffers
+    is_in_place: bool
     hyperparameters: Dict[str, float]
 
 
@@ -72,12 +69,12 @@ class Exchange:
     and only says that they are there: it runs where computations do, and never
     waits. The second writes `out`, and waits until that has happened. Neither
     runs any Python, which would wait for the thread that trains. Calls are made
-    by threads, each of which takes all keys that are ready at once, and gets
-    what becomes of them by the same call. Since that waits for other workers,
-    which may come to their keys in another order, there is a last thread that
-    only pushes, while all those wait, and leaves it to another to pull. What
-    fails leaves `out` as it was, or where there are several, all as the first
-    of them was.
+    by three threads, since more would take the processor from what computes.
+    One takes all keys that are ready at once, and gets what becomes of them by
+    the same call. Since that waits for other workers, which may come to their
+    keys in another order, another only pushes meanwhile, and leaves it to the
+    third to pull. What fails leaves `out` as it was, or where there are
+    several, all as the first of them was.
 
     For one thread.
     """
@@ -96,9 +93,9 @@ class Exchange:
         # Those that the engine has, by their numbers.
         self._jobs: Dict[int, _Job] = {}
         self._pushed: queue.SimpleQueue = queue.SimpleQueue()
-        works = [self._push_pull] * _NUM_CALLS + [self._push, self._pull]
         self._threads = [
-            threading.Thread(target=work, daemon=True) for work in works
+            threading.Thread(target=work, daemon=True)
+            for work in (self._push_pull, self._push, self._pull)
         ]
         for thread in self._threads:
             thread.start()
@@ -128,20 +125,19 @@ class Exchange:
             buffers = self._buffers[key] = _Buffers(gradients, outs[0])
         for gradient, buffer in zip(gradients, buffers.gradients):
             gradient.copyto(buffer)
-        # This goes back where a call fails.
-        outs[0].copyto(buffers.out)
-        job = _Job(next(self._numbers), key, buffers, hyperparameters)
+        is_in_place = outs[0] is gradients[0]
+        if not is_in_place:
+            # This goes back where a call fails. What is exchanged in place is
+            # in the gradient's buffer.
+            outs[0].copyto(buffers.out)
+        number = next(self._numbers)
+        job = _Job(number, key, buffers, is_in_place, hyperparameters)
         self._jobs[job.number] = job
         self._run_in_engine(
-            EngineJobs.say_ready, job, buffers.gradients, [], _NORMAL, priority
+            EngineJobs.say_ready, job, _NOTHING, _NORMAL, priority
         )
         self._run_in_engine(
-            EngineJobs.await_end,
-            job,
-            buffers.gradients,
-            [buffers.out],
-            _PRIORITIZED,
-            priority,
+            EngineJobs.await_end, job, buffers.written, _PRIORITIZED, priority
         )
         for out in outs:
             buffers.out.copyto(out)
@@ -248,27 +244,31 @@ class Exchange:
     def _end(self, jobs: List[_Job], error: Any = None) -> None:
         with self._error_lock:
             self._error = self._error or error
+        if error is not None:
+            for job in jobs:
+                if job.is_in_place:
+                    gradients, out = job.buffers.memory
+                    out[...] = gradients[0]
         self._engine.end([job.number for job in jobs])
 
     def _run_in_engine(
         self,
         function: int,
         job: _Job,
-        read: List[NDArray],
-        written: List[NDArray],
-        runs_as: int,
+        written: tuple,
+        runs_as: ctypes.c_int,
         priority: int,
     ) -> None:
-        """Runs a function of EngineJobs when these may be read and written."""
+        """Runs a function of EngineJobs, which reads the gradients."""
         check_call(
             _LIB.MXEnginePushSyncND(
                 ctypes.c_void_p(function),
                 ctypes.c_void_p(self._engine.new_operation(job.number)),
                 ctypes.c_void_p(EngineJobs.delete),
                 ctypes.byref(_CPU),
-                *_handles(read),
-                *_handles(written),
-                ctypes.byref(ctypes.c_int(runs_as)),
+                *job.buffers.read,
+                *written,
+                ctypes.byref(runs_as),
                 ctypes.c_int(priority),
                 ctypes.c_char_p(b"tensorkv"),
             )
@@ -284,16 +284,23 @@ def check_is_dense(array: NDArray) -> None:
         )
 
 
-def _memory_of(array: NDArray) -> np.ndarray:
-    """The elements of an array in host memory, which the engine may hold."""
+def is_on_host(array: NDArray) -> bool:
+    return array.context.device_type != "gpu"
+
+
+def memory_of(array: NDArray) -> np.ndarray:
+    """The elements of an array in host memory, which keep it alive.
+
+    The engine does not know of them: it is to be done with the array, or to
+    hold it for the caller.
+    """
     pointer = ctypes.c_void_p()
     check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
-    dtype = np.dtype(array.dtype)
-    count = int(np.prod(array.shape))
-    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(
-        pointer.value
-    )
-    return np.frombuffer(memory, dtype).reshape(array.shape)
+    shape, dtype = array.shape, np.dtype(array.dtype)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    memory = (ctypes.c_char * num_bytes).from_address(pointer.value or 0)
+    memory.owner = array
+    return np.ndarray(shape, dtype, memory)
 
 
 def _distinct(jobs: List[_Job]) -> Iterator[List[_Job]]:
@@ -317,3 +324,10 @@ def _handles(arrays: List[NDArray]) -> tuple:
         *(array.handle.value for array in arrays)
     )
     return handles, ctypes.c_int(len(arrays))
+
+
+_NOTHING = _handles([])
+
+
+def _kinds_of(arrays: List[NDArray]) -> List[tuple]:
+    return [(array.shape, array.dtype) for array in arrays]

@@ -25,7 +25,12 @@ from mxnet.kvstore import KVStoreBase
 from mxnet.ndarray import NDArray
 
 import tensorkv
-from tensorkv._mxnet_exchange import Exchange, check_is_dense
+from tensorkv._mxnet_exchange import (
+    Exchange,
+    check_is_dense,
+    is_on_host,
+    memory_of,
+)
 from tensorkv.kvstore import KVStore
 
 
@@ -242,8 +247,9 @@ def _each(value: Any, convert: Callable[[NDArray], Any]) -> Any:
 
 
 def _elements(array: NDArray) -> np.ndarray:
+    """Those of an array that the engine is done with."""
     check_is_dense(array)
-    return array.asnumpy()
+    return memory_of(array) if is_on_host(array) else array.asnumpy()
 
 
 def _per_key(key: Any, value: Any) -> List[Any]:
@@ -255,9 +261,10 @@ def _list(value: Any) -> List[NDArray]:
 
 
 def _fill(target: Any, array: np.ndarray) -> None:
+    """Writes arrays that the engine is done with."""
     for each in _list(target):
-        if each.shape == array.shape:
-            # A third of what the assignment takes, which does this in the end.
-            each._sync_copyfrom(array)
+        if is_on_host(each):
+            memory_of(each)[...] = array
         else:
+            # This waits for a thread of the engine, each time.
             each[:] = array

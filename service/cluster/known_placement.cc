@@ -93,6 +93,7 @@ absl::Status KnownPlacement::View::Check(absl::string_view name_space,
 }
 
 absl::Status KnownPlacement::View::CheckWhole() const {
+  if (placement_.owners.empty()) return NoPlacement();
   if (missing_.empty()) return absl::OkStatus();
   const std::string& server = missing_.begin()->second;
   return WithReason(absl::UnavailableError(absl::StrCat(

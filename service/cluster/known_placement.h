@@ -70,7 +70,7 @@ class KnownPlacement {
     absl::Status CheckRank(std::optional<uint32_t> rank,
                            uint64_t callers_version) const;
     // OK if the server has all keys that are its own. Errors: Unavailable
-    // (KEY_NOT_RESTORED).
+    // (KEY_NOT_RESTORED, or without a placement that holds).
     absl::Status CheckWhole() const;
 
     const std::string& server_name() const { return server_name_; }

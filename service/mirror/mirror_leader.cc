@@ -17,6 +17,10 @@ namespace {
 constexpr size_t kMaxRounds = 4096;
 constexpr int64_t kMaxElements = 16 << 20;
 
+absl::Status NameSpaceHasGone() {
+  return absl::AbortedError("the namespace has gone, or was replaced");
+}
+
 absl::Status FirstOf(const std::vector<absl::Status>& statuses) {
   for (const absl::Status& status : statuses) {
     if (!status.ok()) return status;
@@ -91,11 +95,37 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
   if (next != nullptr) Start(next);
 }
 
-void MirrorLeader::Forget(const std::string& name_space) {
-  MutexLock lock(&mutex_);
-  const auto found = namespaces_.find(name_space);
-  if (found == namespaces_.end()) return;
-  for (auto& [name, key] : found->second.keys) key.last = {};
+void MirrorLeader::FailAnnounced(NameSpace& name_space,
+                                 const absl::Status& status,
+                                 Answered& answered) {
+  for (auto& [name, key] : name_space.keys) {
+    for (Announced& each : key.announced) {
+      if (each.call == nullptr) continue;
+      Set(each, Outcome::FAILED, answered, 0, status);
+      each = {};
+    }
+  }
+  name_space.ready.clear();
+}
+
+void MirrorLeader::Forget(const std::string& name) {
+  Answered answered;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = namespaces_.find(name);
+    if (found == namespaces_.end()) return;
+    NameSpace& name_space = found->second;
+    FailAnnounced(name_space, NameSpaceHasGone(), answered);
+    std::erase_if(name_space.keys,
+                  [](const auto& key) { return !key.second.is_under_way; });
+    for (auto& [key_name, key] : name_space.keys) key.last = {};
+    if (name_space.attempt != nullptr) {
+      name_space.attempt->is_forgotten = true;
+    } else {
+      namespaces_.erase(found);
+    }
+  }
+  Answer(answered);
 }
 
 void MirrorLeader::Stop(const absl::Status& status) {
@@ -104,13 +134,7 @@ void MirrorLeader::Stop(const absl::Status& status) {
     MutexLock lock(&mutex_);
     stopped_ = status;
     for (auto& [name, name_space] : namespaces_) {
-      for (auto& [key_name, key] : name_space.keys) {
-        for (Announced& each : key.announced) {
-          if (each.call == nullptr) continue;
-          Set(each, Outcome::FAILED, answered, 0, status);
-          each = {};
-        }
-      }
+      FailAnnounced(name_space, status, answered);
     }
   }
   Answer(answered);
@@ -211,7 +235,10 @@ void MirrorLeader::Start(const AttemptPtr& attempt) {
     mirror::v1::RoundOfAll& round = *message.add_rounds();
     round.set_key(key);
     round.set_step(announced.front().round.step());
+    round.set_version(announced.front().round.version());
     for (const Announced& each : announced) {
+      round.set_version_floor(
+          std::max(round.version_floor(), each.round.version_floor()));
       *round.add_members()->mutable_tensors() = each.round.tensors();
     }
   }
@@ -233,11 +260,12 @@ void MirrorLeader::Start(const AttemptPtr& attempt) {
          });
 }
 
-void MirrorLeader::End(const AttemptPtr& attempt, const absl::Status& status) {
+void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
   Answered answered;
   AttemptPtr next;
   {
     MutexLock lock(&mutex_);
+    if (attempt->is_forgotten) status = NameSpaceHasGone();
     NameSpace& name_space = namespaces_[attempt->name_space];
     name_space.attempt = nullptr;
     for (const auto& [name, announced] : attempt->rounds) {

@@ -35,7 +35,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   void Announce(const MirrorRequest& request, MirrorCallback done);
 
-  // The namespace has gone: which sums have counted says nothing any more.
+  // The namespace has gone: what was announced fails, what is under way does
+  // not count, and which sums have counted says nothing any more.
   void Forget(const std::string& name_space);
 
   // All calls that wait end with `status`, and so do later ones.
@@ -76,6 +77,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     std::string name_space;
     // By key, those of each member.
     std::map<std::string, std::vector<Announced>> rounds;
+    // Its namespace has gone meanwhile. Under the mutex.
+    bool is_forgotten = false;
   };
   using AttemptPtr = std::shared_ptr<Attempt>;
   struct NameSpace {
@@ -96,6 +99,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Looks whether all members have announced the key.
   void Look(NameSpace& name_space, const std::string& name, Key& key,
             Answered& answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void FailAnnounced(NameSpace& name_space, const absl::Status& status,
+                            Answered& answered);
   // OK if the members are to sum the same round.
   absl::Status CheckAgree(const std::string& key,
                           const std::vector<Announced>& announced) const;
@@ -103,7 +108,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   AttemptPtr TakeNext(const std::string& name_space)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Start(const AttemptPtr& attempt);
-  void End(const AttemptPtr& attempt, const absl::Status& status);
+  void End(const AttemptPtr& attempt, absl::Status status);
 
   void OnPatience(const CallPtr& call);
   // Whom a call waits for, by whether they have answered a Ping.

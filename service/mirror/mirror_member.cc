@@ -1,5 +1,7 @@
 #include "service/mirror/mirror_member.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -29,11 +31,21 @@ absl::Status StatusOf(const Outcome& outcome) {
       outcome.message());
 }
 
+// The keys of a namespace in a map by namespace and key.
+template <typename Map>
+auto OfNameSpace(Map& map, const std::string& name_space) {
+  const auto first = map.lower_bound({name_space, ""});
+  auto last = first;
+  while (last != map.end() && last->first.first == name_space) ++last;
+  return std::pair(first, last);
+}
+
 void Fill(const RoundToSum& round, mirror::v1::Round& message) {
   message.set_key(round.key);
   message.set_step(round.step);
   message.set_version(round.version);
   message.set_dtype(static_cast<uint32_t>(round.dtype));
+  message.set_version_floor(round.version_floor);
   message.set_num_elements(round.num_elements);
   for (const BroughtTensor& tensor : round.tensors) {
     mirror::v1::BroughtTensor& brought = *message.add_tensors();
@@ -55,6 +67,7 @@ void MirrorMember::Sum(const std::string& name_space,
   batch->has_ended.resize(batch->rounds.size());
   batch->lacks.resize(batch->rounds.size());
   std::vector<SummedRound> refused;
+  std::vector<Waiting> former;
   {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < batch->rounds.size(); ++i) {
@@ -64,6 +77,10 @@ void MirrorMember::Sum(const std::string& name_space,
       }
       const RoundToSum& round = batch->rounds[i];
       const KeyName name = {name_space, round.key};
+      const auto waiting = waiting_.find(name);
+      if (waiting != waiting_.end()) {
+        former.push_back(Take(waiting, std::next(waiting)).front());
+      }
       waiting_[name] = {batch, i};
       const auto prepared = prepared_.find(name);
       if (prepared != prepared_.end() &&
@@ -73,6 +90,7 @@ void MirrorMember::Sum(const std::string& name_space,
       }
     }
   }
+  End(former, absl::AbortedError("another round of the key has come"));
   if (refused.empty()) return Announce(batch);
   batch->summed(std::move(refused));
 }
@@ -192,24 +210,29 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
   Announce(batch);
 }
 
-MirrorMember::Waiting* MirrorMember::FindWaiting(const KeyName& name,
-                                                 Step step) {
+MirrorMember::Waiting* MirrorMember::FindWaiting(const KeyName& name, Step step,
+                                                 Version version) {
   const auto waiting = waiting_.find(name);
   if (waiting == waiting_.end()) return nullptr;
-  const Batch& batch = *waiting->second.batch;
-  const bool is_it = batch.rounds[waiting->second.place].step == step;
+  const RoundToSum& round =
+      waiting->second.batch->rounds[waiting->second.place];
+  const bool is_it = round.step == step && round.version == version;
   return is_it ? &waiting->second : nullptr;
 }
 
 absl::Status MirrorMember::Begin(const mirror::v1::Begin& message) {
   const auto attempt = std::make_shared<Attempt>();
   attempt->id = message.attempt();
+  if (message.rounds().empty()) {
+    return absl::InvalidArgumentError("expected rounds, got none");
+  }
   std::vector<SumAttempt::Round> rounds;
   {
     MutexLock lock(&mutex_);
     for (const mirror::v1::RoundOfAll& round : message.rounds()) {
       const KeyName name = {message.name_space(), round.key()};
-      const Waiting* const waiting = FindWaiting(name, round.step());
+      const Waiting* const waiting =
+          FindWaiting(name, round.step(), round.version());
       if (waiting == nullptr) return DoesNotWait(round.key(), round.step());
       const RoundToSum& own = waiting->batch->rounds[waiting->place];
       attempt->account = waiting->batch->account;
@@ -217,18 +240,26 @@ absl::Status MirrorMember::Begin(const mirror::v1::Begin& message) {
       attempt->rounds.emplace_back(own.step, own.version);
       rounds.push_back({own, round});
     }
+    if (!attempts_.try_emplace(attempt->id, attempt).second) {
+      return absl::FailedPreconditionError("the attempt has begun before");
+    }
   }
+  absl::Status status = Prepare(*attempt, std::move(rounds));
+  if (status.ok()) status = Enter(attempt);
+  if (!status.ok()) Drop({attempt->id});
+  return status;
+}
+
+absl::Status MirrorMember::Prepare(Attempt& attempt,
+                                   std::vector<SumAttempt::Round> rounds) {
   ASSIGN_OR_RETURN(SumAttempt sums,
                    SumAttempt::Create(environment_.group, std::move(rounds),
-                                      attempt->account));
-  attempt->sums = std::make_unique<SumAttempt>(std::move(sums));
-  environment_.transport->Expect(attempt->id, 0,
-                                 attempt->sums->ContributionsToReceive());
-  environment_.transport->Expect(attempt->id, 1,
-                                 attempt->sums->SumsToReceive());
-  absl::Status status = Enter(attempt);
-  if (!status.ok()) environment_.transport->Forget(attempt->id);
-  return status;
+                                      attempt.account));
+  attempt.sums = std::make_unique<SumAttempt>(std::move(sums));
+  environment_.transport->Expect(attempt.id, 0,
+                                 attempt.sums->ContributionsToReceive());
+  environment_.transport->Expect(attempt.id, 1, attempt.sums->SumsToReceive());
+  return absl::OkStatus();
 }
 
 absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
@@ -236,18 +267,17 @@ absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
   {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < attempt->keys.size(); ++i) {
-      const Step step = attempt->rounds[i].first;
-      if (FindWaiting(attempt->keys[i], step) != nullptr) continue;
+      const auto& [step, version] = attempt->rounds[i];
+      if (FindWaiting(attempt->keys[i], step, version) != nullptr) continue;
       return DoesNotWait(attempt->keys[i].second, step);
     }
     for (size_t i = 0; i < attempt->keys.size(); ++i) {
-      Waiting& waiting =
-          *FindWaiting(attempt->keys[i], attempt->rounds[i].first);
+      Waiting& waiting = waiting_.find(attempt->keys[i])->second;
       // Of a leader that was started anew.
       if (waiting.attempt != 0) former.push_back(waiting.attempt);
       waiting.attempt = attempt->id;
     }
-    attempts_[attempt->id] = attempt;
+    attempt->may_run = true;
   }
   Drop(former);
   return absl::OkStatus();
@@ -258,14 +288,15 @@ void MirrorMember::Run(const mirror::v1::Run& message, MirrorCallback done) {
   {
     MutexLock lock(&mutex_);
     const auto found = attempts_.find(message.attempt());
-    if (found != attempts_.end() && !found->second->is_running) {
+    if (found != attempts_.end() && found->second->may_run) {
       attempt = found->second;
-      attempt->is_running = true;
+      attempt->may_run = false;
     }
   }
   if (attempt == nullptr) return std::move(done)(NotUnderWay());
   attempt->done = std::move(done);
-  attempt->timeout = absl::Milliseconds(message.timeout_ms());
+  attempt->timeout = std::min(absl::Milliseconds(message.timeout_ms()),
+                              environment_.times.attempt);
   environment_.transport->Move(
       attempt->id, 0, attempt->sums->ContributionsToSend(), attempt->timeout,
       [self = shared_from_this(), attempt](absl::Status status) {
@@ -320,44 +351,72 @@ void MirrorMember::EndRun(const AttemptPtr& attempt, absl::Status status) {
 
 void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
   for (const uint64_t id : attempts) {
+    // Slices are written to its memory until the transport has forgotten it.
+    AttemptPtr dropped;
     {
       MutexLock lock(&mutex_);
-      attempts_.erase(id);
+      const auto found = attempts_.find(id);
+      if (found != attempts_.end()) {
+        dropped = std::move(found->second);
+        attempts_.erase(found);
+      }
     }
     environment_.transport->Forget(id);
   }
 }
 
+std::vector<MirrorMember::Waiting> MirrorMember::Take(
+    WaitingRounds::iterator first, WaitingRounds::iterator last) {
+  std::vector<Waiting> taken;
+  for (auto round = first; round != last; ++round) {
+    Waiting& waiting = taken.emplace_back(std::move(round->second));
+    waiting.batch->has_ended[waiting.place] = true;
+  }
+  waiting_.erase(first, last);
+  return taken;
+}
+
+void MirrorMember::End(const std::vector<Waiting>& rounds,
+                       const absl::Status& status) {
+  std::vector<uint64_t> attempts;
+  for (const Waiting& each : rounds) {
+    if (each.attempt != 0) attempts.push_back(each.attempt);
+  }
+  Drop(attempts);
+  for (const Waiting& each : rounds) {
+    std::vector<SummedRound> ended;
+    ended.push_back({each.place, status});
+    each.batch->summed(std::move(ended));
+  }
+}
+
 void MirrorMember::Forget(const std::string& name_space) {
-  MutexLock lock(&mutex_);
-  const auto first = prepared_.lower_bound({name_space, ""});
-  auto last = first;
-  while (last != prepared_.end() && last->first.first == name_space) ++last;
-  prepared_.erase(first, last);
+  std::vector<Waiting> waiting;
+  {
+    MutexLock lock(&mutex_);
+    const auto [first, last] = OfNameSpace(waiting_, name_space);
+    waiting = Take(first, last);
+    const auto [first_sum, last_sum] = OfNameSpace(prepared_, name_space);
+    prepared_.erase(first_sum, last_sum);
+  }
+  End(waiting, absl::AbortedError("the namespace has gone, or was replaced"));
 }
 
 void MirrorMember::Stop(const absl::Status& status) {
-  std::map<KeyName, Waiting> waiting;
+  std::vector<Waiting> waiting;
   std::map<uint64_t, AttemptPtr> attempts;
   std::map<KeyName, Prepared> prepared;
   {
     MutexLock lock(&mutex_);
     stopped_ = status;
-    waiting.swap(waiting_);
+    waiting = Take(waiting_.begin(), waiting_.end());
     attempts.swap(attempts_);
     prepared.swap(prepared_);
-    for (auto& [name, each] : waiting) {
-      each.batch->has_ended[each.place] = true;
-    }
   }
   for (const auto& [id, attempt] : attempts) {
     environment_.transport->Forget(id);
   }
-  for (auto& [name, each] : waiting) {
-    std::vector<SummedRound> ended;
-    ended.push_back({each.place, status});
-    each.batch->summed(std::move(ended));
-  }
+  End(waiting, status);
 }
 
 }  // namespace tensorkv

@@ -52,7 +52,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   absl::Status Begin(const mirror::v1::Begin& message);
   void Run(const mirror::v1::Run& message, MirrorCallback done);
 
-  // The namespace has gone: what is kept of it goes.
+  // The namespace has gone: what is kept of it goes, and its rounds end with
+  // Aborted.
   void Forget(const std::string& name_space);
 
   // All rounds that wait end with `status`, and so do those of later calls.
@@ -94,7 +95,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::vector<KeyName> keys;
     std::vector<std::pair<Step, Version>> rounds;
     std::unique_ptr<SumAttempt> sums;
-    bool is_running = false;
+    // Its memory is there, and it has not begun to run.
+    bool may_run = false;
     absl::Duration timeout;
     MirrorCallback done;
   };
@@ -110,6 +112,13 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   std::optional<absl::StatusOr<SumOfRound>> EndOf(
       Batch& batch, size_t place, const mirror::v1::Outcome& outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  using WaitingRounds = std::map<KeyName, Waiting>;
+  // Takes them out, so that nobody else ends them.
+  std::vector<Waiting> Take(WaitingRounds::iterator first,
+                            WaitingRounds::iterator last)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends what was taken out, and the attempts that are under way with it.
+  void End(const std::vector<Waiting>& rounds, const absl::Status& status);
   // Gives up the attempts, so that they have no effect any more.
   void Drop(const std::vector<uint64_t>& attempts);
 
@@ -117,15 +126,17 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void OnSums(const AttemptPtr& attempt, absl::Status status);
   void EndRun(const AttemptPtr& attempt, absl::Status status);
   // The round that waits for its sum; null: it does not, or not any more.
-  Waiting* FindWaiting(const KeyName& name, Step step)
+  Waiting* FindWaiting(const KeyName& name, Step step, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has memory for what comes. Errors: those of SumAttempt::Create.
+  absl::Status Prepare(Attempt& attempt, std::vector<SumAttempt::Round> rounds);
   // Makes it the attempt of its keys, if all of them still wait.
   absl::Status Enter(const AttemptPtr& attempt);
 
   const Environment environment_;
   Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
-  std::map<KeyName, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  WaitingRounds waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<KeyName, Prepared> prepared_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);
 };

@@ -20,6 +20,17 @@ absl::StatusOr<RefPtr<Buffer>> AllocateHeld(
   return HostBuffer::Allocate(bytes);
 }
 
+// An announcement may be of what was brought before, and has been dropped.
+bool IsWhatWasBrought(const mirror::v1::TensorsOfMember& announced,
+                      const RoundToSum& round) {
+  return std::ranges::equal(
+      announced.tensors(), round.tensors,
+      [](const mirror::v1::BroughtTensor& a, const BroughtTensor& b) {
+        return a.rank() == b.rank &&
+               a.dtype() == static_cast<uint32_t>(b.dtype);
+      });
+}
+
 }  // namespace
 
 absl::StatusOr<SumAttempt> SumAttempt::Create(
@@ -41,6 +52,7 @@ ElementRange SumAttempt::SliceOfMember(size_t place, uint32_t member) const {
 absl::Status SumAttempt::Add(Round round) {
   Summing& summing = rounds_.emplace_back();
   summing.own = std::move(round.own);
+  summing.sum.version_floor = round.of_all.version_floor();
   const auto malformed = [&] {
     return absl::InvalidArgumentError(
         absl::StrCat("round ", summing.own.step, " of \"", summing.own.key,
@@ -53,11 +65,13 @@ absl::Status SumAttempt::Add(Round round) {
     for (const auto& tensor : round.of_all.members(member).tensors()) {
       ASSIGN_OR_RETURN(const DType dtype,
                        DTypeFromNumber(static_cast<int>(tensor.dtype())));
+      const bool is_summed = dtype == summing.own.dtype ||
+                             (IsFloat(dtype) && IsFloat(summing.own.dtype));
+      if (!is_summed) return malformed();
       summing.tensors.push_back({tensor.rank(), member, dtype});
     }
   }
-  const auto& own = round.of_all.members(group_->own).tensors();
-  if (own.size() != static_cast<int>(summing.own.tensors.size())) {
+  if (!IsWhatWasBrought(round.of_all.members(group_->own), summing.own)) {
     return malformed();
   }
   // Those of one worker stay in their order.

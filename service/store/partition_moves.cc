@@ -141,30 +141,41 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     ASSIGN_OR_RETURN(NamespacePtr found, store_.FindOrRestore(saved));
     // Else it was created anew since.
     is_passed_over_ = !found->CheckIsSame(saved).ok();
-    if (!is_passed_over_) begun_.emplace_back(found, std::move(saved));
+    if (is_passed_over_) return absl::OkStatus();
+    const bool has_keys = found->HasKeys();
+    begun_.push_back({std::move(found), std::move(saved), has_keys});
     return absl::OkStatus();
   }
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     if (is_passed_over_) return absl::OkStatus();
-    const auto& [last, saved] = begun_.back();
+    const Begun& last = begun_.back();
     std::erase_if(keys, [&](const KeySnapshot& key) {
-      return !is_in_(saved.name, key.key);
+      return !is_in_(last.saved.name, key.key);
     });
     if (keys.empty()) return absl::OkStatus();
-    return last->RestoreKeys(std::move(keys));
+    return last.name_space->RestoreKeys(std::move(keys));
   }
 
   // Groups go back once everything is there: what fails before disturbs nobody.
   absl::Status Commit() override {
-    for (const auto& [name_space, saved] : begun_) name_space->TakeOver(saved);
+    for (const Begun& each : begun_) {
+      each.name_space->TakeOver(each.saved, each.had_keys);
+    }
     return absl::OkStatus();
   }
 
  private:
+  struct Begun {
+    NamespacePtr name_space;
+    NamespaceSnapshot saved;
+    // Before those that come.
+    bool had_keys;
+  };
+
   MemoryTensorStore& store_;
   const IsIn is_in_;
-  std::vector<std::pair<NamespacePtr, NamespaceSnapshot>> begun_;
+  std::vector<Begun> begun_;
   // The one that was begun last.
   bool is_passed_over_ = true;
 };

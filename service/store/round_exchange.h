@@ -34,6 +34,8 @@ struct RoundToSum {
   Step step = 0;
   // That the key has before the round.
   Version version = 0;
+  // The update makes no version up to here.
+  Version version_floor = 0;
   DType dtype = DType::kF32;  // the key's
   int64_t num_elements = 0;
   // In order of ranks, and of each as it came. Empty: all have skipped.
@@ -47,6 +49,8 @@ struct SumOfRound {
   RefPtr<Buffer> buffer;
   // Pays for it.
   Reservation held;
+  // The highest of all servers, so that all make one version of it.
+  Version version_floor = 0;
 };
 
 // What has become of some of the rounds that were given, by their places.
@@ -71,17 +75,18 @@ class RoundExchange {
   // `account`. Calls `summed`, on any thread, until each round has ended. A
   // round that has failed at this server may have its sum at others: once it is
   // given again, with the same step and version, it ends with that sum.
-  // REQUIRES: no two rounds of one key at a time. Errors of rounds: Unavailable
-  // and DeadlineExceeded, naming a server that is not there or brings nothing ·
-  // FailedPrecondition: servers have different versions of the key ·
-  // ResourceExhausted.
+  // Of two rounds of one key at a time, the former ends with Aborted: the key
+  // was created again. Errors of rounds: Unavailable and DeadlineExceeded,
+  // naming a server that is not there or brings nothing · FailedPrecondition:
+  // servers have different versions of the key · ResourceExhausted.
   virtual void Sum(const std::string& name_space,
                    const RefPtr<BudgetAccount>& account,
                    std::vector<RoundToSum> rounds,
                    std::function<void(std::vector<SummedRound>)> summed) = 0;
 
   // The namespace has gone, or its keys have been replaced: another one of its
-  // name has nothing to do with it.
+  // name has nothing to do with it. Its rounds end with Aborted. Not for who
+  // holds what `summed` takes.
   virtual void Forget(const std::string& name_space) = 0;
 };
 

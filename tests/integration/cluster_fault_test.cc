@@ -5,8 +5,9 @@
 // leave and come under load. Nothing hangs, nothing that was acknowledged is
 // lost for good, nothing is applied twice.
 //
-// 6 faults; others with --test_arg=--faults=500, and other draws with
-// --test_arg=--seed=2.
+// 6 faults; others with --test_arg=--faults=500, other draws with
+// --test_arg=--seed=2, and some kinds alone with
+// --test_arg=--kinds=lose,resize.
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -24,6 +26,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
@@ -75,10 +79,28 @@ enum class Fault {
   kResize,
   kLose
 };
+constexpr const char* kKinds[] = {"kill", "etcd",   "hold",
+                                  "slow", "resize", "lose"};
 constexpr const char* kFaultNames[] = {"servers killed", "etcd killed",
                                        "links held",     "links slow",
                                        "resizes",        "servers lost"};
 constexpr int kNumFaults = 6;
+
+// Those that may be drawn.
+std::vector<Fault> faults = {Fault::kKillServer, Fault::kKillEtcd,
+                             Fault::kHoldLink,   Fault::kSlowLink,
+                             Fault::kResize,     Fault::kLose};
+
+// False if there is no such kind.
+bool SetKinds(absl::string_view kinds) {
+  faults.clear();
+  for (const absl::string_view kind : absl::StrSplit(kinds, ',')) {
+    const auto found = std::ranges::find(kKinds, kind);
+    if (found == std::end(kKinds)) return false;
+    faults.push_back(static_cast<Fault>(found - std::begin(kKinds)));
+  }
+  return true;
+}
 
 class FaultyCluster {
  public:
@@ -101,7 +123,7 @@ class FaultyCluster {
   // Something fails that `random` draws, and is mended again.
   Outage Disturb(std::mt19937_64& random) {
     Outage outage = {.begin = SteadyNow()};
-    const auto fault = static_cast<Fault>(random() % kNumFaults);
+    const Fault fault = faults[random() % faults.size()];
     const size_t server = random() % kNumServers;
     // Less than a lease, or more.
     const absl::Duration pause = absl::Milliseconds(100 + random() % 3000);
@@ -321,14 +343,14 @@ class ClusterFaultTest : public ::testing::Test {
 };
 
 TEST_F(ClusterFaultTest, GroupsSurviveWhateverFails) {
-  int faults = 0;
-  for (int i = 0; faults < num_faults && !HasFailure(); ++i) {
+  int num = 0;
+  for (int i = 0; num < num_faults && !HasFailure(); ++i) {
     const std::string name = absl::StrCat("group", i);
     ASSERT_NO_FATAL_FAILURE(CreateGroup(name));
-    faults += RunGroup(name);
+    num += RunGroup(name);
     ASSERT_OK(ClientOf(name)->DeleteNamespace(name));
   }
-  std::cout << cluster_.Counts() << faults << " faults with "
+  std::cout << cluster_.Counts() << num << " faults with "
             << "workers killed; the longest call ended " << longest_
             << " after all was mended\n";
 }
@@ -340,6 +362,10 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleMock(&argc, argv);
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
+    if (absl::ConsumePrefix(&argument, "--kinds=") &&
+        tensorkv::testing::SetKinds(argument)) {
+      continue;
+    }
     int* const number = absl::ConsumePrefix(&argument, "--faults=")
                             ? &tensorkv::testing::num_faults
                         : absl::ConsumePrefix(&argument, "--seed=")

@@ -165,6 +165,19 @@ class MXNetTest(StoreTest):
         for each in value:
             np.testing.assert_array_equal(each.asnumpy(), full(2))
 
+    def test_parts_of_arrays_are_pushed_and_filled(self):
+        plugin = self.open_plugin()
+        values = np.arange(12, dtype="float32").reshape(4, 3)
+        plugin.init("a", mx.nd.array(values)[1:3])
+        for scale in (1, 2):
+            outs = [mx.nd.zeros((4, 3), dtype=d) for d in ("f4", "f8", "i4")]
+            plugin.pull("a", [out[2:] for out in outs])
+            for out in outs:
+                expected = np.zeros((4, 3))
+                expected[2:] = scale * values[1:3]
+                np.testing.assert_array_equal(out.asnumpy(), expected)
+            plugin.push("a", mx.nd.array(2 * values)[1:3])
+
     def test_errors_come_with_a_later_call(self):
         plugin = self.open_plugin()
         plugin.init("a", mx.nd.zeros(3))

@@ -1,5 +1,6 @@
 #include "service/store/keyspace/exchanged_rounds.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,10 +34,11 @@ struct RoundsUnderWay {
   const EndOfFold end;
 };
 
-RoundToSum RoundOf(const FoldOfKey& job) {
+RoundToSum RoundOf(const FoldOfKey& job, Version version_floor) {
   RoundToSum round = {.key = std::string(job.key->name()),
                       .step = job.fold.step,
                       .version = job.version,
+                      .version_floor = version_floor,
                       .dtype = job.key->dtype(),
                       .num_elements = job.key->num_elements()};
   round.tensors.reserve(job.fold.slots.size());
@@ -46,6 +48,19 @@ RoundToSum RoundOf(const FoldOfKey& job) {
         {job.fold.ranks[i], slot.dtype, slot.data, slot.buffer});
   }
   return round;
+}
+
+// A server that was restored passes over versions that it may have given
+// before. The others do so with it.
+void RaiseFloors(Transaction& transaction,
+                 const std::vector<SummedRound>& summed) {
+  NamespaceState& state = transaction.state();
+  for (const SummedRound& each : summed) {
+    if (!each.sum.ok()) continue;
+    state.restored_versions =
+        std::max(state.restored_versions, each.sum->version_floor);
+  }
+  state.version_floor = std::max(state.version_floor, state.restored_versions);
 }
 
 // Without tensors the round closes as one that all have skipped.
@@ -76,6 +91,7 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
     }
   }
   Transaction transaction(*rounds.state);
+  RaiseFloors(transaction, summed);
   for (size_t i = 0; i < summed.size(); ++i) {
     rounds.end(transaction, rounds.jobs[summed[i].place], sums[i], folded[i]);
   }
@@ -89,9 +105,16 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
 
 void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
                  EndOfFold end) {
+  Version version_floor = 0;
+  {
+    MutexLock lock(&state.mutex);
+    version_floor = state.restored_versions;
+  }
   std::vector<RoundToSum> rounds;
   rounds.reserve(jobs.size());
-  for (const FoldOfKey& job : jobs) rounds.push_back(RoundOf(job));
+  for (const FoldOfKey& job : jobs) {
+    rounds.push_back(RoundOf(job, version_floor));
+  }
   const auto under_way =
       std::make_shared<RoundsUnderWay>(state, std::move(jobs), std::move(end));
   state.environment.exchange->Sum(state.name, state.memory.host().contributions,

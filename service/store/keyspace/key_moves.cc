@@ -110,16 +110,24 @@ absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
     MutexLock lock(&state.mutex);
     state.version_floor = std::max(state.version_floor, snapshot.max_version);
     state.revision = std::max(state.revision, snapshot.revision);
-    state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step);
     is_empty = state.keys.size() == 0;
+    state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
+                              /*has_keys=*/!is_empty);
   }
   return is_empty ? BindRules(snapshot) : absl::OkStatus();
 }
 
-void Namespace::TakeOver(const NamespaceSnapshot& snapshot) {
+bool Namespace::HasKeys() const {
+  MutexLock lock(&state_->mutex);
+  return state_->keys.size() > 0;
+}
+
+void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys) {
   Transaction transaction(*state_);
   NamespaceState& state = transaction.state();
   RestoreCounts(snapshot, state);
+  state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
+                            had_keys);
   state.workers->GoBack(snapshot.workers, state.Now());
   // Whoever waits as a member is none any more.
   WakeAll(transaction);

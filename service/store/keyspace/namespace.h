@@ -88,8 +88,9 @@ class Namespace {
   // PartitionMoves::StartAdoption.
   absl::Status Adopt(const NamespaceSnapshot& snapshot);
   // Keys have come that a server had which is lost: versions, and the group, go
-  // on as PartitionMoves::StartTakeover says.
-  void TakeOver(const NamespaceSnapshot& snapshot);
+  // on as PartitionMoves::StartTakeover says. `had_keys`: before those.
+  void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys);
+  bool HasKeys() const;
   // Whether it is the namespace that was saved. Errors: FailedPrecondition
   // (EXISTS_DIFFERENTLY).
   absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;

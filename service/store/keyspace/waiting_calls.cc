@@ -158,10 +158,11 @@ void Namespace::End(const absl::Status& status) {
     MutexLock lock(&state_->mutex);
     state_->gone = status;
   }
+  EndWaits(status);
+  // Now that nobody waits for its rounds.
   if (state_->config.mirrored) {
     state_->environment.exchange->Forget(state_->name);
   }
-  EndWaits(status);
 }
 
 }  // namespace tensorkv

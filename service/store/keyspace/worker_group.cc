@@ -389,13 +389,20 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
 }
 
 void WorkerGroup::AdoptSteps(const std::vector<WorkerSnapshot>& workers,
-                             Step max_closed) {
-  if (max_step_ > 0) return;
-  for (const WorkerSnapshot& worker : workers) {
-    StepAt(worker.worker.rank) = worker.step;
+                             Step max_closed, bool has_keys) {
+  if (!has_keys) {
+    steps_.clear();
+    for (const WorkerSnapshot& worker : workers) {
+      StepAt(worker.worker.rank) = worker.step;
+    }
+    max_closed_ = 0;
+    max_step_ = 0;
   }
-  max_closed_ = max_closed;
-  LowerMaxStep(0);
+  max_closed_ = std::max(max_closed_, max_closed);
+  max_step_ = std::max(max_step_, max_closed_);
+  for (const WorkerSnapshot& worker : workers) {
+    if (!worker.has_left) max_step_ = std::max(max_step_, worker.step);
+  }
 }
 
 void WorkerGroup::GoBack(const std::vector<WorkerSnapshot>& workers,

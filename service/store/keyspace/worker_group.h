@@ -152,8 +152,11 @@ class WorkerGroup {
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
 
-  // A group that has had no step goes on where the same group is elsewhere.
-  void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed);
+  // Keys come from where the same group is: it goes on there if it has had no
+  // keys, whatever it reached when it had some. Else its workers may owe steps
+  // of those, and nothing but how far somebody may push is taken over.
+  void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed,
+                  bool has_keys);
 
   // The group is to go back to where it was when `workers` were saved, or stays
   // where it is if that is lower: what any of them has contributed since may be

@@ -370,6 +370,61 @@ TEST(ClusterConnectionTest, WorkerClientJoinsAgainEverywhere) {
   for (const Value& value : reply->values) EXPECT_EQ(value.version, 3);
 }
 
+TEST(ClusterConnectionTest, WorkerJoinsAgainWithoutAServerThatHasLeft) {
+  TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 1}), IsOk());
+  const auto worker = WorkerClient::Join(
+      {.target = cluster.target(), .name_space = "train"}, {.name = "w"});
+  ASSERT_THAT(worker, IsOk());
+
+  cluster.RemoveLast();
+
+  EXPECT_THAT((*worker)->Rejoin(), IsOk());
+}
+
+TEST(ClusterConnectionTest, ResizeIsAskedOfAnotherServerThanOneThatHasDied) {
+  TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const auto resize = [&] {
+    return connection->Call(ResizeClusterRequest{.remove = {"s0"}}, {})
+        .status();
+  };
+  const absl::Status answer = resize();
+
+  cluster.Stop(0);
+
+  EXPECT_EQ(CodeOf(resize()), CodeOf(answer));
+}
+
+TEST(ClusterConnectionTest, PushToKeysThatMovedIsMadeThoughOthersAreClosed) {
+  TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 1}), IsOk());
+  const std::string stays = cluster.KeyOf(0, "train");
+  const std::string moves = cluster.KeyOf(1, "train");
+  ASSERT_THAT(store.Init(stays, Full({1}, 0)), IsOk());
+  absl::StatusOr<Caller> worker = store.Join("w");
+  ASSERT_THAT(worker, IsOk());
+  // So many that the first is forgotten.
+  for (Step step = 1; step <= 10; ++step) {
+    ASSERT_THAT(worker->Push(stays, Full({1}, 1), step), IsOk());
+  }
+
+  cluster.SetOwners(std::vector<uint32_t>(64));
+  const std::unique_ptr<Connection> there = cluster.Connect();
+  ASSERT_THAT(Caller(*there, "train").Init(moves, Full({1}, 0)), IsOk());
+
+  EXPECT_THAT(worker->PushMany({{.key = stays, .tensor = Full({1}, 1)},
+                                {.key = moves, .tensor = Full({1}, 1)}},
+                               1),
+              HasReason(Reason::kStepClosed));
+  EXPECT_THAT(Caller(*there, "train").Pull(moves),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
 TEST(ClusterConnectionTest, PushThatIsPartlyMadeIsNotMadeAgain) {
   const TestCluster cluster(2);
   const std::unique_ptr<Connection> connection = cluster.Connect();

@@ -56,6 +56,17 @@ class TestCluster {
 
   void Stop(size_t server) { servers_[server].reset(); }
 
+  // The last server is gone, and what it had is the first one's.
+  void RemoveLast() {
+    servers_.pop_back();
+    placement_.servers.pop_back();
+    std::vector<uint32_t> owners = placement_.owners;
+    for (uint32_t& owner : owners) {
+      if (owner == servers_.size()) owner = 0;
+    }
+    SetOwners(std::move(owners));
+  }
+
   const ClusterPlacement& placement() const { return placement_; }
   const std::string& address(size_t server) const {
     return placement_.servers[server].address;

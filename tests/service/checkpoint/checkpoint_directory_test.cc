@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
+#include "tensor/rule_spec.h"
 #include "tests/service/checkpoint/saved_store.h"
 #include "tests/testing/status_matchers.h"
 
@@ -69,6 +71,32 @@ TEST_F(CheckpointDirectoryTest, KeysOfOtherPartitionsArePassedOver) {
   ASSERT_OK(TakeOver((PartitionOfK() + 1) % 4));
 
   EXPECT_TRUE(other_.store().List({})->keys.empty());
+}
+
+TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {
+  CreateNamespaceRequest create;
+  create.name_space = "g";
+  create.config = {.mode = Mode::kSync,
+                   .num_workers = 1,
+                   .rule = *ParseRuleSpec("accumulate")};
+  const auto push = [](SavedStore& store, Step step) {
+    PushRequest request = PushOf("g", "k", Filled(DType::kF32, 1));
+    request.worker = Worker{.rank = 0};
+    request.step = step;
+    return store.Push(std::move(request));
+  };
+  constexpr Step kSteps = 20;
+  SavedStore& saved = Restart();
+  ASSERT_OK(other_.store().CreateNamespace(create));
+  ASSERT_OK(saved.store().CreateNamespace(create));
+  ASSERT_OK(saved.Init("g", "k", Filled(DType::kF32, 0)));
+  for (Step step = 1; step <= kSteps; ++step) ASSERT_OK(push(saved, step));
+  ASSERT_OK(saved.checkpoints().Save());
+  saved_.reset();
+
+  ASSERT_OK(TakeOver(PartitionOf("g", "k", 4)));
+
+  EXPECT_OK(push(other_, kSteps + 1));
 }
 
 TEST_F(CheckpointDirectoryTest, ServerThatRunsIsNotRestored) {

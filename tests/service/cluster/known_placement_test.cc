@@ -117,6 +117,8 @@ TEST(KnownPlacementTest, ServerOwnsNothingAfterItsTime) {
 
   EXPECT_THAT(known.view()->Check("", key, 7),
               StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(known.view()->CheckWhole(),
+              StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(known.readiness(), StatusIs(absl::StatusCode::kUnavailable));
   known.OwnUntil(std::chrono::steady_clock::now() + std::chrono::hours(1));
   EXPECT_OK(known.view()->Check("", key, 7));

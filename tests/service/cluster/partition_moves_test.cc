@@ -44,6 +44,13 @@ PushRequest PushOne(const std::string& key, const std::string& client = "",
   return request;
 }
 
+PushRequest PushStep(uint32_t rank, Step step) {
+  PushRequest request = PushOne("k", absl::StrCat("worker", rank), step);
+  request.worker = Worker{.rank = rank};
+  request.step = step;
+  return request;
+}
+
 std::vector<uint32_t> AllPartitions() {
   std::vector<uint32_t> all(kPartitions);
   std::iota(all.begin(), all.end(), 0);
@@ -79,6 +86,12 @@ class PartitionMovesTest : public ::testing::Test {
   static NamespaceConfig Summing(const std::string& rule = "accumulate") {
     NamespaceConfig config;
     config.rule = *ParseRuleSpec(rule);
+    return config;
+  }
+  static NamespaceConfig Rounds(uint32_t num_workers) {
+    NamespaceConfig config = Summing();
+    config.mode = Mode::kSync;
+    config.num_workers = num_workers;
     return config;
   }
   absl::Status Move() {
@@ -242,16 +255,10 @@ TEST_F(PartitionMovesTest, KeysThatAreOnTheirWayAreReadAndNotChanged) {
 }
 
 TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
-  NamespaceConfig config = Summing();
-  config.mode = Mode::kSync;
-  config.num_workers = 2;
-  CreateNamespace(config);
+  CreateNamespace(Rounds(/*num_workers=*/2));
   ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
   const auto push = [](MovingServer& server, uint32_t rank, Step step) {
-    PushRequest request = PushOne("k", absl::StrCat("worker", rank), step);
-    request.worker = Worker{.rank = rank};
-    request.step = step;
-    return server.Push(request).status();
+    return server.Push(PushStep(rank, step)).status();
   };
   ASSERT_OK(push(*a_, 0, 1));
   absl::Status next_step;
@@ -276,6 +283,27 @@ TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
   // What the round knew has come along.
   ASSERT_OK(push(*b_, 0, 1));
   EXPECT_OK(push(*b_, 0, 2));
+}
+
+// It has the group from before, and the others have gone on since.
+TEST_F(PartitionMovesTest, StepsGoOnWhereKeysComeBack) {
+  CreateNamespace(Rounds(/*num_workers=*/1));
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  constexpr Step kSteps = 20;
+  ASSERT_OK(a_->Push(PushStep(0, 1)));
+  ASSERT_OK(Move());
+  for (Step step = 2; step <= kSteps; ++step) {
+    ASSERT_OK(b_->Push(PushStep(0, step)));
+  }
+  b_->call = [this](const MovePartitionsRequest& request) {
+    return a_->receiver().Handle(request);
+  };
+
+  ASSERT_OK(b_->sender().Move({.name = "a"}, AllPartitions(), kPartitions));
+
+  EXPECT_OK(a_->Push(PushStep(0, kSteps + 1)));
+  EXPECT_EQ(a_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
+            kSteps + 1);
 }
 
 // What goes wrong at the n-th call of a move.

@@ -1,0 +1,240 @@
+#include "service/mirror/mirror_member.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "base/executor.h"
+#include "client/local/local_connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "service/mirror/delivered_slices.h"
+#include "tests/contracts/caller.h"
+#include "tests/service/mirror/mirror_network.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::Full;
+using testing::MirrorNetwork;
+using testing::StatusIs;
+
+constexpr char kMemberSpace[] = "n";
+
+// Ones, that the worker of `rank` has brought.
+RoundToSum RoundOf(Step step, uint32_t rank, Version version_floor = 0) {
+  const Tensor ones = Full({4}, 1);
+  return {.key = "k",
+          .step = step,
+          .version = 3,
+          .version_floor = version_floor,
+          .dtype = DType::kF32,
+          .num_elements = 4,
+          .tensors = {{rank, DType::kF32, ones.data(), ones.buffer()}}};
+}
+
+RefPtr<BudgetAccount> NewAccount() {
+  return MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("test", 1 << 20));
+}
+
+// Calls that are never answered.
+class SilentPeer final : public MirrorPeer {
+ public:
+  void Call(MirrorRequest, absl::Duration, MirrorCallback done) override {
+    kept_.push_back(std::move(done));
+  }
+
+ private:
+  std::vector<MirrorCallback> kept_;
+};
+
+// One of two servers, which the other one leads.
+class MirrorMemberTest : public ::testing::Test {
+ protected:
+  MirrorMemberTest() {
+    auto group = std::make_shared<MirrorGroup>();
+    group->servers = {"s0", "s1"};
+    const auto peer = std::make_shared<SilentPeer>();
+    group->peers = {peer, peer};
+    other_ = group->LeaderOf(kMemberSpace);
+    own_ = 1 - other_;
+    group->own = own_;
+    slices_ = std::make_shared<DeliveredSlices>(group, &alarms_);
+    member_ = std::make_shared<MirrorMember>(
+        MirrorMember::Environment{.group = group,
+                                  .transport = slices_,
+                                  .alarms = &alarms_,
+                                  .backend = &backend_,
+                                  .executor = &executor_});
+  }
+
+  void Sum(Step step) {
+    member_->Sum(kMemberSpace, NewAccount(), {RoundOf(step, own_)},
+                 [this](std::vector<SummedRound> ended) {
+                   for (const SummedRound& each : ended) {
+                     ended_.push_back(each.sum.status());
+                   }
+                 });
+  }
+  // Of the round that Sum gives, to which each server brings a tensor.
+  mirror::v1::Begin BeginOf(Step step) const {
+    mirror::v1::Begin begin;
+    begin.set_attempt(7);
+    begin.set_name_space(kMemberSpace);
+    mirror::v1::RoundOfAll& round = *begin.add_rounds();
+    round.set_key("k");
+    round.set_step(step);
+    round.set_version(3);
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      mirror::v1::BroughtTensor& tensor = *round.add_members()->add_tensors();
+      tensor.set_rank(rank);
+      tensor.set_dtype(static_cast<uint32_t>(DType::kF32));
+    }
+    return begin;
+  }
+  // The sums are made by the server at place 0.
+  absl::Status Deliver() {
+    mirror::v1::Deliver message;
+    message.set_attempt(7);
+    message.set_phase(own_ == 0 ? 0 : 1);
+    message.add_parts()->set_data(std::string(16, '\0'));
+    return slices_->Take(other_, message);
+  }
+
+  FakeAlarms alarms_;
+  CpuBackend backend_{/*num_threads=*/1};
+  Executor executor_;
+  uint32_t own_ = 0;
+  uint32_t other_ = 0;
+  std::shared_ptr<DeliveredSlices> slices_;
+  std::shared_ptr<MirrorMember> member_;
+  std::vector<absl::Status> ended_;
+};
+
+TEST_F(MirrorMemberTest, BeginsOnlyWhatItsWorkersHaveBrought) {
+  Sum(1);
+  mirror::v1::Begin dtype = BeginOf(1);
+  dtype.mutable_rounds(0)->mutable_members(own_)->mutable_tensors(0)->set_dtype(
+      static_cast<uint32_t>(DType::kF64));
+  mirror::v1::Begin others_dtype = BeginOf(1);
+  others_dtype.mutable_rounds(0)
+      ->mutable_members(other_)
+      ->mutable_tensors(0)
+      ->set_dtype(static_cast<uint32_t>(DType::kI32));
+  mirror::v1::Begin rank = BeginOf(1);
+  rank.mutable_rounds(0)->mutable_members(own_)->mutable_tensors(0)->set_rank(
+      5);
+  mirror::v1::Begin version = BeginOf(1);
+  version.mutable_rounds(0)->set_version(4);
+
+  EXPECT_THAT(member_->Begin(dtype),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(member_->Begin(others_dtype),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(member_->Begin(rank),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(member_->Begin(version),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(member_->Begin({}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(member_->Begin(BeginOf(1)));
+}
+
+TEST_F(MirrorMemberTest, BeginsAnAttemptOnce) {
+  Sum(1);
+  ASSERT_OK(member_->Begin(BeginOf(1)));
+
+  EXPECT_THAT(member_->Begin(BeginOf(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+
+  EXPECT_OK(Deliver());
+}
+
+TEST_F(MirrorMemberTest, NamespaceThatIsForgottenHasNoRounds) {
+  Sum(1);
+  ASSERT_OK(member_->Begin(BeginOf(1)));
+
+  member_->Forget(kMemberSpace);
+
+  EXPECT_THAT(ended_,
+              ::testing::ElementsAre(StatusIs(absl::StatusCode::kAborted)));
+  EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(member_->Begin(BeginOf(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(MirrorMemberTest, LaterRoundOfAKeyEndsTheOneThatWaits) {
+  Sum(1);
+  ASSERT_OK(member_->Begin(BeginOf(1)));
+
+  Sum(2);
+
+  EXPECT_THAT(ended_,
+              ::testing::ElementsAre(StatusIs(absl::StatusCode::kAborted)));
+  EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_OK(member_->Begin(BeginOf(2)));
+}
+
+TEST(MirrorExchangeTest, SumHasTheHighestVersionFloorOfAllServers) {
+  MirrorNetwork network(2);
+  std::vector<Answer<Version>> floors(2);
+
+  for (uint32_t i = 0; i < 2; ++i) {
+    network.exchange(i)->Sum(
+        kMemberSpace, NewAccount(),
+        {RoundOf(1, i, /*version_floor=*/5 + 4 * i)},
+        [floor = floors[i]](const std::vector<SummedRound>& summed) {
+          ASSERT_OK(summed[0].sum);
+          floor.Set(summed[0].sum->version_floor);
+        });
+  }
+
+  EXPECT_EQ(floors[0].Wait(), 9u);
+  EXPECT_EQ(floors[1].Wait(), 9u);
+}
+
+// One server of which another one was restored.
+class RestoredElsewhere final : public RoundExchange {
+ public:
+  absl::Status CheckGroup(uint32_t) const override { return absl::OkStatus(); }
+  bool IsNear(uint32_t) const override { return true; }
+  void Sum(const std::string&, const RefPtr<BudgetAccount>&,
+           std::vector<RoundToSum> rounds,
+           std::function<void(std::vector<SummedRound>)> summed) override {
+    SumOfRound sum = {.num_tensors = 1,
+                      .buffer = rounds[0].tensors[0].buffer,
+                      .version_floor = 1000};
+    std::vector<SummedRound> ended;
+    ended.push_back({0, std::move(sum)});
+    summed(std::move(ended));
+  }
+  void Forget(const std::string&) override {}
+};
+
+TEST(MirroredVersionsTest, AreAboveTheFloorOfAllServers) {
+  RestoredElsewhere exchange;
+  LocalConnectionOptions options = {.num_threads = 1};
+  options.store.exchange = &exchange;
+  LocalConnection server(options);
+  const testing::Caller caller(server, kMemberSpace);
+  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
+  config.mirrored = true;
+  ASSERT_OK(caller.Create(config));
+  ASSERT_OK(caller.Init("k", Full({4}, 0)));
+
+  ASSERT_OK(caller.As(0).Push("k", Full({4}, 1), 1));
+
+  EXPECT_EQ(caller.As(0).Pull("k")->version, 1001u);
+  EXPECT_EQ(*caller.Init("new", Full({4}, 0)), 1001u);
+}
+
+}  // namespace
+}  // namespace tensorkv
