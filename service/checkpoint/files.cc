@@ -22,11 +22,8 @@
 namespace tensorkv {
 namespace {
 
-// What is written at once, before it is sent on its way to the disk.
-constexpr size_t kMaxWriteBytes = 8 << 20;
-
-// More at once Linux cuts to this, on most disks, without a word.
-constexpr uint64_t kMaxExpectBytes = 128 << 10;
+// What is written at once, before it is sent on its way to the disk, and read.
+constexpr size_t kMaxBytesAtOnce = 8 << 20;
 
 absl::Status ErrorOf(const std::string& path, int error) {
   const std::string message = absl::StrCat(path, ": ", std::strerror(error));
@@ -49,25 +46,27 @@ absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
   return error ? ErrorOf(path, error.value()) : absl::OkStatus();
 }
 
-// As the system takes them, none of more than kMaxWriteBytes.
-std::vector<iovec> Vectors(absl::Span<const absl::string_view> pieces) {
+// As the system takes them, none of more than kMaxBytesAtOnce.
+template <typename Piece>
+std::vector<iovec> Vectors(absl::Span<const Piece> pieces) {
   std::vector<iovec> vectors;
-  for (absl::string_view piece : pieces) {
-    while (!piece.empty()) {
-      const absl::string_view part = piece.substr(0, kMaxWriteBytes);
-      vectors.push_back({const_cast<char*>(part.data()), part.size()});
-      piece.remove_prefix(part.size());
+  vectors.reserve(pieces.size());
+  for (const Piece& piece : pieces) {
+    auto* const data = const_cast<char*>(piece.data());
+    for (size_t i = 0; i < piece.size(); i += kMaxBytesAtOnce) {
+      vectors.push_back(
+          {data + i, std::min(piece.size() - i, kMaxBytesAtOnce)});
     }
   }
   return vectors;
 }
 
-// How many of them are written at once.
+// How many of them are written or read at once.
 size_t NumAtOnce(absl::Span<const iovec> vectors) {
   size_t num_vectors = 0;
   size_t bytes = 0;
   while (num_vectors < std::min<size_t>(vectors.size(), IOV_MAX) &&
-         bytes < kMaxWriteBytes) {
+         bytes < kMaxBytesAtOnce) {
     bytes += vectors[num_vectors++].iov_len;
   }
   return num_vectors;
@@ -81,6 +80,24 @@ void RemovePrefix(size_t bytes, absl::Span<iovec>& vectors) {
   if (bytes == 0) return;
   vectors[0].iov_base = static_cast<char*>(vectors[0].iov_base) + bytes;
   vectors[0].iov_len -= bytes;
+}
+
+// What is read past the system's cache begins and ends at multiples of this, in
+// files and in memory: no disk has larger blocks.
+constexpr size_t kDirectAlignment = 4096;
+
+size_t AlignedUp(uint64_t bytes) {
+  return (bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
+}
+
+// Fills the beginning of `to`, and returns how much of it: all but for the end
+// of the file, or an error.
+size_t ReadAligned(int fd, uint64_t offset, absl::Span<char> to) {
+  ssize_t bytes;
+  do {
+    bytes = pread(fd, to.data(), to.size(), static_cast<off_t>(offset));
+  } while (bytes < 0 && errno == EINTR);
+  return std::max<ssize_t>(bytes, 0);
 }
 
 absl::Status Sync(int fd, const std::string& path) {
@@ -127,31 +144,56 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
   if (!file.is_open()) return ErrorOf(path, errno);
   struct stat status;
   if (fstat(file.get(), &status) != 0) return ErrorOf(path, errno);
-  return InputFile(path, std::move(file), status.st_size);
+  // To open a pipe once more would wait for somebody who writes to it.
+  FileDescriptor direct(
+      S_ISREG(status.st_mode)
+          ? open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)
+          : -1);
+  return InputFile(path, std::move(file), std::move(direct), status.st_size);
 }
 
-absl::Status InputFile::Read(uint64_t offset, absl::Span<char> to) const {
-  while (!to.empty()) {
-    const ssize_t bytes = pread(file_.get(), to.data(), to.size(), offset);
+absl::Status InputFile::Read(uint64_t offset,
+                             absl::Span<const absl::Span<char>> to) const {
+  std::vector<iovec> all = Vectors(to);
+  absl::Span<iovec> vectors = absl::MakeSpan(all);
+  while (!vectors.empty()) {
+    const ssize_t bytes = preadv(file_.get(), vectors.data(),
+                                 static_cast<int>(NumAtOnce(vectors)),
+                                 static_cast<off_t>(offset));
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) {
       return absl::DataLossError(absl::StrCat(
           path_, ": ", bytes < 0 ? std::strerror(errno) : "it is cut off"));
     }
     offset += bytes;
-    to.remove_prefix(bytes);
+    RemovePrefix(bytes, vectors);
   }
   return absl::OkStatus();
 }
 
-void InputFile::Expect(uint64_t offset, uint64_t size) const {
-  for (uint64_t end = offset + size; offset < end; offset += kMaxExpectBytes) {
-    // Where that fails, the bytes are read all the same.
-    posix_fadvise(
-        file_.get(), static_cast<off_t>(offset),
-        static_cast<off_t>(std::min<uint64_t>(kMaxExpectBytes, end - offset)),
-        POSIX_FADV_WILLNEED);
+DirectRoom::DirectRoom(size_t max_bytes)
+    : memory_(static_cast<char*>(std::aligned_alloc(
+          kDirectAlignment, AlignedUp(max_bytes) + kDirectAlignment))),
+      size_bytes_(
+          memory_ == nullptr ? 0 : AlignedUp(max_bytes) + kDirectAlignment) {}
+
+absl::Status InputFile::ReadOnce(uint64_t offset,
+                                 absl::Span<const absl::Span<char>> to,
+                                 const DirectRoom& room) const {
+  const size_t before = offset % kDirectAlignment;
+  size_t end = before;
+  for (const absl::Span<char>& each : to) end += each.size();
+  if (!direct_.is_open() || AlignedUp(end) > room.span().size() ||
+      ReadAligned(direct_.get(), offset - before,
+                  room.span().first(AlignedUp(end))) < end) {
+    return Read(offset, to);
   }
+  const char* from = room.span().data() + before;
+  for (const absl::Span<char>& each : to) {
+    if (!each.empty()) std::memcpy(each.data(), from, each.size());
+    from += each.size();
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FileStamp> StampOf(const std::string& path) {
@@ -182,7 +224,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
     return absl::DataLossError(absl::StrCat(path, ": it is too large"));
   }
   std::string bytes(file.size_bytes(), '\0');
-  RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(bytes)));
+  RETURN_IF_ERROR(file.Read(0, {absl::MakeSpan(bytes)}));
   return bytes;
 }
 

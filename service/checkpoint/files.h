@@ -3,7 +3,10 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_FILES_H_
 #define TENSORKV_SERVICE_CHECKPOINT_FILES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,27 +46,53 @@ class OutputFile {
 absl::Status WriteFile(const std::string& path,
                        absl::Span<const absl::string_view> pieces);
 
+// Memory by way of which files are read past the system's cache. Used by one
+// thread.
+class DirectRoom {
+ public:
+  // For up to `max_bytes` at once, wherever they begin.
+  explicit DirectRoom(size_t max_bytes);
+
+  absl::Span<char> span() const { return {memory_.get(), size_bytes_}; }
+
+ private:
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+
+  const std::unique_ptr<char, Free> memory_;
+  const size_t size_bytes_;
+};
+
 // A file to read. Thread-safe. It is not mapped: a disk that fails while a
 // mapping is read ends the process.
 class InputFile {
  public:
   static absl::StatusOr<InputFile> Open(const std::string& path);
 
+  const std::string& path() const { return path_; }
   uint64_t size_bytes() const { return size_bytes_; }
-  // Fills `to` with what the file has from `offset` on.
+  // Fills `to`, one after the other, with what the file has from `offset` on.
   // Errors: DataLoss (it ends before, or the disk fails).
-  absl::Status Read(uint64_t offset, absl::Span<char> to) const;
-  // Has the disk begin to read what will be asked for soon.
-  void Expect(uint64_t offset, uint64_t size) const;
+  absl::Status Read(uint64_t offset,
+                    absl::Span<const absl::Span<char>> to) const;
+  // The same past the system's cache, if the file system can: what is read once
+  // takes pages and time there for nothing.
+  absl::Status ReadOnce(uint64_t offset, absl::Span<const absl::Span<char>> to,
+                        const DirectRoom& room) const;
 
  private:
-  InputFile(std::string path, FileDescriptor file, uint64_t size_bytes)
+  InputFile(std::string path, FileDescriptor file, FileDescriptor direct,
+            uint64_t size_bytes)
       : path_(std::move(path)),
         file_(std::move(file)),
+        direct_(std::move(direct)),
         size_bytes_(size_bytes) {}
 
   std::string path_;
   FileDescriptor file_;
+  // Not open if the file system has no such thing.
+  FileDescriptor direct_;
   uint64_t size_bytes_;
 };
 

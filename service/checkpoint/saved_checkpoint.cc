@@ -3,30 +3,31 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "google/protobuf/arena.h"
 #include "service/checkpoint/files.h"
 #include "service/checkpoint/manifest_codec.h"
+#include "service/checkpoint/tensor_reading.h"
 #include "xxhash.h"
 
 namespace tensorkv {
 namespace {
 
-// What is passed on at once.
-constexpr uint64_t kBytesPassedOn = 256 << 20;
+// What is passed on at once, while as much is read.
+constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
-// A namespace may have more files than the process may open. Those of a batch
-// that was saved at once, one for each state, are read at the same time.
-constexpr size_t kMaxOpenFiles = 64;
-// So far ahead of what is copied the disk is asked to read.
-constexpr uint64_t kBytesAhead = 32 << 20;
+// They lie in about so many files: a namespace may have more than the process
+// may open.
+constexpr size_t kFilesPassedOn = 32;
 
 absl::Status Damaged(absl::string_view file, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(file, ": ", how));
@@ -40,77 +41,99 @@ absl::Status HasNoNamespace(const std::string& checkpoint,
                     Reason::kNamespaceNotFound, {{"namespace", name}});
 }
 
-// The files of one namespace, opened when they are first read. Used by one
-// thread.
-class TensorFiles {
- public:
-  TensorFiles(const std::string& directory,
-              const v1::NamespaceManifest& manifest)
-      : directory_(directory), manifest_(manifest) {}
+// Blocks for messages of many parts, which are made and destroyed faster there.
+google::protobuf::ArenaOptions ManyKeys() {
+  google::protobuf::ArenaOptions options;
+  options.max_block_size = 1 << 20;
+  return options;
+}
 
-  // Errors: DataLoss.
-  absl::StatusOr<Tensor> Read(const v1::SavedKey& key,
-                              const v1::SavedTensor& saved);
+v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
+  return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
+}
+
+// Some keys on their way from the disk.
+struct KeyBatch {
+  std::vector<KeySnapshot> keys;
+  // Last: it writes into them.
+  std::unique_ptr<TensorReading> reading;
+};
+
+// Reads the keys of a namespace, some at a time. Used by one thread.
+class KeyReader {
+ public:
+  // Both outlive it, and what it is reading.
+  KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest)
+      : directory_(directory),
+        manifest_(manifest),
+        contributors_(ContributorsOf(manifest)) {}
+
+  // Begins to read the next keys. None, and no reading, if there are no more.
+  // Errors: DataLoss · ResourceExhausted (the system has no memory left).
+  absl::StatusOr<KeyBatch> Next();
 
  private:
-  struct OpenFile {
-    InputFile file;
-    // Up to where the disk has been asked for its bytes.
-    uint64_t expected_to = 0;
-  };
-
-  absl::StatusOr<OpenFile*> FileOf(const v1::SavedTensor& saved);
+  // Makes a key, and adds its tensors to those that are to be read.
+  absl::StatusOr<KeySnapshot> MakeKey(const v1::SavedKey& saved,
+                                      std::vector<TensorToRead>& to_read) const;
+  absl::StatusOr<Tensor> MakeTensor(const v1::SavedKey& key,
+                                    const v1::SavedTensor& saved) const;
 
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
-  std::map<uint32_t, OpenFile> open_;
+  const std::vector<RefPtr<const Contributors>> contributors_;
+  int next_ = 0;
 };
 
-// Has the disk read on behind `end`, while what is before is copied and its
-// digest is computed.
-void ExpectFrom(uint64_t end, uint64_t& expected_to, const InputFile& file) {
-  if (end + kBytesAhead / 2 < expected_to) return;
-  const uint64_t begin = std::max(end, expected_to);
-  expected_to = end + kBytesAhead;
-  file.Expect(begin, expected_to - begin);
-}
-
-absl::StatusOr<TensorFiles::OpenFile*> TensorFiles::FileOf(
-    const v1::SavedTensor& saved) {
-  if (saved.file() >= static_cast<uint32_t>(manifest_.files_size())) {
-    return Damaged("manifest", "a tensor without a file");
-  }
-  const auto found = open_.find(saved.file());
-  if (found != open_.end()) return &found->second;
-  if (open_.size() == kMaxOpenFiles) open_.clear();
-  absl::StatusOr<InputFile> file = InputFile::Open(
-      absl::StrCat(directory_, "/", manifest_.files(saved.file())));
-  if (!file.ok()) return absl::DataLossError(file.status().message());
-  return &open_.emplace(saved.file(), OpenFile{*std::move(file)}).first->second;
-}
-
-absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
-                                         const v1::SavedTensor& saved) {
-  ASSIGN_OR_RETURN(OpenFile* const open, FileOf(saved));
-  const InputFile& file = open->file;
-  const auto damaged = [&](absl::string_view how) {
-    return Damaged(absl::StrCat(directory_, "/", manifest_.files(saved.file())),
-                   absl::StrCat("tensor \"", key.key(), "\": ", how));
-  };
+absl::StatusOr<Tensor> KeyReader::MakeTensor(
+    const v1::SavedKey& key, const v1::SavedTensor& saved) const {
   const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
   absl::StatusOr<Shape> shape = Shape::Create(saved.shape());
-  if (!dtype.ok() || !shape.ok()) return damaged("no dtype or shape");
-  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(*dtype, *std::move(shape)));
-  const absl::Span<char> bytes(tensor.mutable_data(), tensor.size_bytes());
-  if (saved.offset() + bytes.size() > file.size_bytes()) {
-    return damaged("it is cut off");
+  if (dtype.ok() && shape.ok()) {
+    return Tensor::Allocate(*dtype, *std::move(shape));
   }
-  ExpectFrom(saved.offset() + bytes.size(), open->expected_to, file);
-  RETURN_IF_ERROR(file.Read(saved.offset(), bytes));
-  if (XXH3_64bits(bytes.data(), bytes.size()) != saved.digest()) {
-    return damaged("its bytes do not have the digest of the manifest");
+  return Damaged(directory_,
+                 absl::StrCat("tensor \"", key.key(), "\": no dtype or shape"));
+}
+
+absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
+    const v1::SavedKey& saved, std::vector<TensorToRead>& to_read) const {
+  ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors_));
+  for (const v1::SavedTensor& each : saved.tensors()) {
+    ASSIGN_OR_RETURN(Tensor tensor, MakeTensor(saved, each));
+    to_read.push_back(
+        {saved.key(),
+         &each,
+         {tensor.mutable_data(), static_cast<size_t>(tensor.size_bytes())}});
+    if (each.state().empty()) {
+      key.value = std::move(tensor);
+    } else {
+      key.states.push_back({each.state(), std::move(tensor)});
+    }
   }
-  return tensor;
+  return key;
+}
+
+absl::StatusOr<KeyBatch> KeyReader::Next() {
+  KeyBatch batch;
+  std::vector<TensorToRead> to_read;
+  absl::flat_hash_set<uint32_t> files;
+  for (uint64_t bytes = 0;
+       next_ < manifest_.keys_size() && bytes < kBytesPassedOn &&
+       batch.keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
+       ++next_) {
+    const v1::SavedKey& saved = manifest_.keys(next_);
+    ASSIGN_OR_RETURN(KeySnapshot key, MakeKey(saved, to_read));
+    bytes += key.size_bytes();
+    for (const v1::SavedTensor& each : saved.tensors()) {
+      files.insert(each.file());
+    }
+    batch.keys.push_back(std::move(key));
+  }
+  if (batch.keys.empty()) return batch;
+  ASSIGN_OR_RETURN(batch.reading, TensorReading::Start(directory_, manifest_,
+                                                       std::move(to_read)));
+  return batch;
 }
 
 }  // namespace
@@ -145,17 +168,16 @@ CheckpointStatus SavedCheckpoint::status() const {
   return status;
 }
 
-absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ReadManifest(
-    const v1::FileDigest& file) const {
+absl::Status SavedCheckpoint::ReadManifest(
+    const v1::FileDigest& file, v1::NamespaceManifest& manifest) const {
   const std::string path = absl::StrCat(directory_, "/", file.name());
   const absl::StatusOr<std::string> bytes = ReadFile(path);
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
-  v1::NamespaceManifest manifest;
   if (XXH3_64bits(bytes->data(), bytes->size()) != file.digest() ||
       !manifest.ParseFromString(*bytes)) {
     return Damaged(path, "its bytes do not have the digest of CHECKPOINT");
   }
-  return manifest;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
@@ -165,14 +187,18 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
   if (found == names.end()) {
     return HasNoNamespace(manifest_.status().name(), name_space);
   }
-  return ReadManifest(
-      manifest_.namespaces(static_cast<int>(found - names.begin())));
+  v1::NamespaceManifest manifest;
+  RETURN_IF_ERROR(ReadManifest(
+      manifest_.namespaces(static_cast<int>(found - names.begin())), manifest));
+  return manifest;
 }
 
 absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
   uint64_t bytes = 0;
   for (const v1::FileDigest& file : manifest_.namespaces()) {
-    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
+    google::protobuf::Arena arena(ManyKeys());
+    auto& manifest = *NewManifest(arena);
+    RETURN_IF_ERROR(ReadManifest(file, manifest));
     for (const v1::SavedKey& key : manifest.keys()) {
       for (const v1::SavedTensor& tensor : key.tensors()) {
         const absl::StatusOr<uint64_t> size = SizeBytesOf(tensor);
@@ -190,28 +216,16 @@ absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
 
 absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
                                        KeysVisitor visit) const {
-  const std::vector<RefPtr<const Contributors>> contributors =
-      ContributorsOf(manifest);
-  TensorFiles files(directory_, manifest);
-  std::vector<KeySnapshot> batch;
-  uint64_t bytes = 0;
-  for (const v1::SavedKey& saved : manifest.keys()) {
-    ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors));
-    for (const v1::SavedTensor& each : saved.tensors()) {
-      ASSIGN_OR_RETURN(Tensor tensor, files.Read(saved, each));
-      if (each.state().empty()) {
-        key.value = std::move(tensor);
-      } else {
-        key.states.push_back({each.state(), std::move(tensor)});
-      }
-    }
-    bytes += key.size_bytes();
-    batch.push_back(std::move(key));
-    if (bytes < kBytesPassedOn && batch.size() < kKeysPassedOn) continue;
-    RETURN_IF_ERROR(visit(std::exchange(batch, {})));
-    bytes = 0;
+  KeyReader reader(directory_, manifest);
+  ASSIGN_OR_RETURN(KeyBatch batch, reader.Next());
+  ASSIGN_OR_RETURN(KeyBatch next, reader.Next());
+  while (batch.reading != nullptr) {
+    RETURN_IF_ERROR(batch.reading->Wait());
+    RETURN_IF_ERROR(visit(std::move(batch.keys)));
+    batch = std::move(next);
+    ASSIGN_OR_RETURN(next, reader.Next());
   }
-  return batch.empty() ? absl::OkStatus() : visit(std::move(batch));
+  return absl::OkStatus();
 }
 
 absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
@@ -219,7 +233,9 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
     return CheckWanted(cancellation);
   };
   for (const v1::FileDigest& file : manifest_.namespaces()) {
-    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
+    google::protobuf::Arena arena(ManyKeys());
+    auto& manifest = *NewManifest(arena);
+    RETURN_IF_ERROR(ReadManifest(file, manifest));
     RETURN_IF_ERROR(FromProto(manifest).status());
     RETURN_IF_ERROR(ReadKeys(manifest, go_on));
   }
@@ -253,8 +269,9 @@ absl::Status SavedCheckpoint::RestoreTo(
     Restoration& to, const RestoreSelection& selection) const {
   ASSIGN_OR_RETURN(const std::vector<int> selected, Select(selection));
   for (const int i : selected) {
-    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest,
-                     ReadManifest(manifest_.namespaces(i)));
+    google::protobuf::Arena arena(ManyKeys());
+    auto& manifest = *NewManifest(arena);
+    RETURN_IF_ERROR(ReadManifest(manifest_.namespaces(i), manifest));
     ASSIGN_OR_RETURN(NamespaceSnapshot snapshot, FromProto(manifest));
     if (!selection.as_namespace.empty()) {
       snapshot.name = selection.as_namespace;

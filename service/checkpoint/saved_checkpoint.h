@@ -73,8 +73,8 @@ class SavedCheckpoint {
   SavedCheckpoint(std::string directory, v1::CheckpointManifest manifest)
       : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
 
-  absl::StatusOr<v1::NamespaceManifest> ReadManifest(
-      const v1::FileDigest& file) const;
+  absl::Status ReadManifest(const v1::FileDigest& file,
+                            v1::NamespaceManifest& manifest) const;
   // Their places among the namespaces, in order.
   absl::StatusOr<std::vector<int>> Select(
       const RestoreSelection& selection) const;

@@ -15,6 +15,7 @@
 #include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/restored_counts.h"
+#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/names.h"
 
@@ -208,16 +209,47 @@ absl::Status SnapshotRun::BringToHost(CutKey& key) const {
 
 // --- Restoring ---------------------------------------------------------------
 
-// Adds a copy to a state of a key.
-void AddCopy(const Tensor& from, RefPtr<Buffer>& to,
-             std::vector<MemoryCopy>& copies) {
-  copies.push_back({from.data(), to->mutable_data(),
-                    static_cast<size_t>(from.size_bytes())});
+// Whether the tensor's memory can become a key's: nobody else has or counts it,
+// and it was allocated for this tensor alone. What was adopted may be
+// read-only.
+bool CanGiveBuffer(const Tensor& tensor) {
+  return tensor.fills_buffer() && tensor.buffer()->IsUnique() &&
+         !tensor.buffer()->account() &&
+         dynamic_cast<const HostBuffer*>(tensor.buffer().get()) != nullptr;
 }
 
-const Tensor* FindState(const KeySnapshot& snapshot, absl::string_view name,
-                        const Buffer& like) {
-  for (const StateSnapshot& state : snapshot.states) {
+// Counts the values that can become those of keys, so that Init takes their
+// memory over instead of copying them.
+absl::Status CountValues(const RefPtr<BudgetAccount>& account,
+                         absl::Span<KeySnapshot> keys) {
+  for (KeySnapshot& key : keys) {
+    const auto bytes = static_cast<uint64_t>(key.value.size_bytes());
+    if (bytes < kOwnBufferBytes || !CanGiveBuffer(key.value)) continue;
+    RETURN_IF_ERROR(account->Reserve(bytes));
+    RefPtr<Buffer> buffer = key.value.TakeBuffer();
+    (void)buffer->ExchangeAccount(account);
+    key.value.SetBuffer(std::move(buffer), 0);
+  }
+  return absl::OkStatus();
+}
+
+// Gives a state of a key what was saved of it: the memory itself, if both are
+// on the host and it can be kept.
+void RestoreState(Tensor& saved, bool is_on_host, RefPtr<Buffer>& state,
+                  std::vector<MemoryCopy>& copies) {
+  if (is_on_host && state->IsUnique() && CanGiveBuffer(saved)) {
+    RefPtr<Buffer> buffer = saved.TakeBuffer();
+    (void)buffer->ExchangeAccount(state->ExchangeAccount(nullptr));
+    state = std::move(buffer);
+    return;
+  }
+  copies.push_back({saved.data(), state->mutable_data(),
+                    static_cast<size_t>(saved.size_bytes())});
+}
+
+Tensor* FindState(KeySnapshot& snapshot, absl::string_view name,
+                  const Buffer& like) {
+  for (StateSnapshot& state : snapshot.states) {
     if (state.name == name &&
         static_cast<uint64_t>(state.tensor.size_bytes()) == like.size_bytes()) {
       return &state.tensor;
@@ -226,35 +258,36 @@ const Tensor* FindState(const KeySnapshot& snapshot, absl::string_view name,
   return nullptr;
 }
 
-// Adds the copies of what was saved of the key's states. They stay new if the
-// key has another rule by now.
-void RestoreStates(const KeySnapshot& snapshot, StoredKey& key,
+// Gives the key the states that were saved, or adds their copies. They stay new
+// if the key has another rule by now.
+void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
                    std::vector<MemoryCopy>& copies) {
   if (key.rule_state == nullptr) return;
   RuleState& state = *key.rule_state;
   state.total_weight = snapshot.total_weight;
-  std::vector<const Tensor*> saved;
+  std::vector<Tensor*> saved;
   for (size_t i = 0; i < state.states.size(); ++i) {
     saved.push_back(
         FindState(snapshot, key.rule->states()[i].name, *state.states[i]));
   }
   if (!saved.empty() && std::count(saved.begin(), saved.end(), nullptr) == 0) {
     for (size_t i = 0; i < saved.size(); ++i) {
-      AddCopy(*saved[i], state.states[i], copies);
+      RestoreState(*saved[i], is_on_host, state.states[i], copies);
     }
     state.states_are_new = false;
   }
   if (!state.master) return;
-  const Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
+  Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
   if (master == nullptr) return;
-  AddCopy(*master, state.master, copies);
+  RestoreState(*master, is_on_host, state.master, copies);
   state.master_is_new = false;
 }
 
-absl::Status InitAll(Namespace& in, absl::Span<const KeySnapshot> keys) {
+// Takes their values.
+absl::Status InitAll(Namespace& in, absl::Span<KeySnapshot> keys) {
   InitRequest request;
-  for (const KeySnapshot& key : keys) {
-    request.entries.push_back({key.key, key.value});
+  for (KeySnapshot& key : keys) {
+    request.entries.push_back({key.key, std::move(key.value)});
   }
   const Answer<absl::StatusOr<InitReply>> answer;
   in.Init(std::move(request), {}, [answer](absl::StatusOr<InitReply> reply) {
@@ -319,7 +352,11 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
 
 absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   NamespaceState& state = *state_;
-  const absl::Span<const KeySnapshot> all = keys;
+  const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
+  const bool is_on_host = !state.home->copies();
+  if (is_on_host) {
+    RETURN_IF_ERROR(CountValues(state.memory.host().contributions, all));
+  }
   const size_t most = std::min<size_t>(state.environment.max_entries, 4096);
   for (size_t i = 0; i < keys.size(); i += most) {
     RETURN_IF_ERROR(InitAll(*this, all.subspan(i, most)));
@@ -328,14 +365,14 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   {
     MutexLock lock(&state.mutex);
     Step first_unsaved = UINT64_MAX;
-    for (const KeySnapshot& snapshot : keys) {
+    for (KeySnapshot& snapshot : keys) {
       StoredKey& key = *state.keys.Find(snapshot.key);
       key.version = snapshot.version;
       key.update_count = snapshot.update_count;
       RETURN_IF_ERROR(
           state.mode->Restore(snapshot, state.memory.metadata(), key));
       first_unsaved = std::min(first_unsaved, snapshot.first_unsaved);
-      RestoreStates(snapshot, key, copies[key.device]);
+      RestoreStates(snapshot, is_on_host, key, copies[key.device]);
     }
     state.workers->RepeatFrom(first_unsaved);
   }

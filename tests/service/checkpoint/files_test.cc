@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
 
@@ -50,6 +51,42 @@ TEST_F(FilesTest, AFileIsItsPiecesOneAfterTheOther) {
     EXPECT_EQ(StampOf(path_)->bytes, read->size());
     ASSERT_OK(RemoveFile(path_));
   }
+}
+
+// Blocks of a disk begin and end anywhere in what is asked for.
+TEST_F(FilesTest, ReadingPastTheCacheIsReading) {
+  std::string bytes;
+  for (int i = 0; bytes.size() < (1 << 20); ++i) absl::StrAppend(&bytes, i);
+  ASSERT_OK(WriteFile(path_, {bytes}));
+  const auto file = InputFile::Open(path_);
+  ASSERT_OK(file);
+  const DirectRoom room(64 << 10);
+  const std::vector<size_t> rows[] = {
+      // The first is the offset, the others are sizes.
+      {0, 1},
+      {0, 4096},
+      {4095, 2},
+      {100, 5000, 0, 7, 4096},
+      {bytes.size() - 1, 1},
+      {bytes.size() - 5000, 5000},
+      {4095, 64 << 10},
+      {7, 100'000}};  // more than the room
+  for (const std::vector<size_t>& row : rows) {
+    std::string read(bytes.size(), '\0');
+    std::vector<absl::Span<char>> to;
+    size_t size = 0;
+    for (size_t i = 1; i < row.size(); ++i) {
+      to.push_back(absl::MakeSpan(read).subspan(size, row[i]));
+      size += row[i];
+    }
+
+    ASSERT_OK(file->ReadOnce(row[0], to, room));
+
+    EXPECT_TRUE(read.substr(0, size) == bytes.substr(row[0], size)) << row[0];
+  }
+  std::string beyond(2, '\0');
+  EXPECT_THAT(file->ReadOnce(bytes.size() - 1, {absl::MakeSpan(beyond)}, room),
+              StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST_F(FilesTest, ALinkHasTheStampOfItsFile) {
