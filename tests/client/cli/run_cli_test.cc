@@ -384,7 +384,7 @@ TEST_F(StoreCliTest, CompletionKnowsCommandsAndTheirFlags) {
   const std::string script = Print("completion bash");
 
   EXPECT_THAT(script, HasSubstr("'') words='init push pull pushpull ls "));
-  EXPECT_THAT(script, HasSubstr("'ns') words='create ls describe rm --"));
+  EXPECT_THAT(script, HasSubstr("'ns') words='create ls describe "));
   EXPECT_THAT(script, HasSubstr("'pull') words='--"));
   EXPECT_THAT(script, HasSubstr("--wait_for_keys"));
   // An address is split at its colon.
@@ -455,17 +455,18 @@ TEST(ClusterCliTest, ListsServersAndWhatTheyHave) {
 
   EXPECT_EQ(run({"cluster", "status"}),
             "cluster \"c\", placement 7\n"
-            "server  address  live  partitions  keys  used\n"
-            "a       a:1      yes   2           7     2.0 KiB\n"
-            "b       b:1      no    1           ?     ?\n");
+            "server  address  live  partitions  to_restore  keys  used\n"
+            "a       a:1      yes   2           0           7     2.0 KiB\n"
+            "b       b:1      no    1           0           ?     ?\n");
   EXPECT_THAT(run({"cluster", "status", "--output=json"}),
               HasSubstr(R"("keys":null,)"));
   script.reply<ResizeClusterRequest>() = {.servers = {{.name = "a"}},
                                           .partitions_to_move = 3};
   EXPECT_EQ(run({"cluster", "resize", "--remove=b"}),
-            "the keys are to be on a; partitions to move: 3\n");
+            "the keys are to be on a; partitions to move: 3, to restore: 0\n");
   EXPECT_EQ(run({"cluster", "resize", "--output=json"}),
-            "{\"servers\":[\"a\"],\"partitions_to_move\":3}\n");
+            "{\"servers\":[\"a\"],\"partitions_to_move\":3,"
+            "\"partitions_to_restore\":0}\n");
 }
 
 TEST(RunCliTest, UnknownCommandIsNamed) {
