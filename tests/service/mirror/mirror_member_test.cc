@@ -52,6 +52,8 @@ class SilentPeer final : public MirrorPeer {
   void Call(MirrorRequest, absl::Duration, MirrorCallback done) override {
     kept_.push_back(std::move(done));
   }
+  // They keep the member, which keeps this.
+  void Forget() { kept_.clear(); }
 
  private:
   std::vector<MirrorCallback> kept_;
@@ -63,8 +65,7 @@ class MirrorMemberTest : public ::testing::Test {
   MirrorMemberTest() {
     auto group = std::make_shared<MirrorGroup>();
     group->servers = {"s0", "s1"};
-    const auto peer = std::make_shared<SilentPeer>();
-    group->peers = {peer, peer};
+    group->peers = {peer_, peer_};
     other_ = group->LeaderOf(kMemberSpace);
     own_ = 1 - other_;
     group->own = own_;
@@ -76,6 +77,7 @@ class MirrorMemberTest : public ::testing::Test {
                                   .backend = &backend_,
                                   .executor = &executor_});
   }
+  ~MirrorMemberTest() override { peer_->Forget(); }
 
   void Sum(Step step) {
     member_->Sum(kMemberSpace, NewAccount(), {RoundOf(step, own_)},
@@ -113,6 +115,7 @@ class MirrorMemberTest : public ::testing::Test {
   FakeAlarms alarms_;
   CpuBackend backend_{/*num_threads=*/1};
   Executor executor_;
+  const std::shared_ptr<SilentPeer> peer_ = std::make_shared<SilentPeer>();
   uint32_t own_ = 0;
   uint32_t other_ = 0;
   std::shared_ptr<DeliveredSlices> slices_;
