@@ -107,7 +107,7 @@ class FaultyCluster {
   FaultyCluster() {
     std::filesystem::remove_all(directory_);
     for (size_t i = 0; i < kNumServers; ++i) servers_.push_back(Start(i));
-    for (auto& server : servers_) server->AwaitLine("cluster: serving");
+    for (auto& server : servers_) server->AwaitServing();
   }
   ~FaultyCluster() {
     servers_.clear();
@@ -196,7 +196,7 @@ class FaultyCluster {
   }
   void Restart(size_t i) {
     servers_[i] = Start(i);
-    EXPECT_NE(servers_[i]->AwaitLine("cluster: serving"), "");
+    EXPECT_TRUE(servers_[i]->AwaitServing());
   }
 
   // Asks until all is where it is to be. A server that was killed counts as

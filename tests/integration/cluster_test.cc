@@ -75,7 +75,7 @@ class ClusterTest : public ::testing::Test {
   void StartAll(const std::vector<std::string>& names) {
     for (const std::string& name : names) Start(name, names.size());
     for (const auto& [name, member] : members_) {
-      ASSERT_NE(member->process().AwaitLine("cluster: serving"), "");
+      ASSERT_TRUE(member->process().AwaitServing());
     }
   }
 
@@ -137,7 +137,7 @@ TEST_F(ClusterTest, KilledServerIsNotLiveAndComesBackToItsKeys) {
 
   Start("b", 2);
 
-  ASSERT_NE(members_["b"]->process().AwaitLine("cluster: serving"), "");
+  ASSERT_TRUE(members_["b"]->process().AwaitServing());
   ASSERT_NE(members_["a"]->process().AwaitLine("b is live"), "");
   const ClusterPlacement after = members_["a"]->Describe().placement;
   EXPECT_EQ(after.owners, placement_.owners);
@@ -172,7 +172,7 @@ TEST_F(ClusterTest, PlacementThatEtcdHasLostIsPutBack) {
 
   Start("late", 1);
 
-  ASSERT_NE(members_["late"]->process().AwaitLine("cluster: serving"), "");
+  ASSERT_TRUE(members_["late"]->process().AwaitServing());
   EXPECT_EQ(members_["late"]->Describe().placement.owners, placement_.owners);
 }
 
@@ -182,7 +182,7 @@ TEST_F(ClusterTest, OfTwoServersWithOneNameTheLaterHasTheKeys) {
 
   Start("a", 1);
 
-  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: serving"), "");
+  ASSERT_TRUE(members_["a"]->process().AwaitServing());
   ASSERT_NE(former->process().AwaitLine("another server has the name"), "");
   EXPECT_OK(members_["a"]->Init("k"));
   EXPECT_THAT(former->Init("k"), HasReason(Reason::kWrongServer));
@@ -193,7 +193,7 @@ TEST_F(ClusterTest, ServerOutsideThePlacementOwnsNothing) {
 
   Start("late", 1);
 
-  ASSERT_NE(members_["late"]->process().AwaitLine("cluster: serving"), "");
+  ASSERT_TRUE(members_["late"]->process().AwaitServing());
   EXPECT_THAT(members_["late"]->Init("k"), HasReason(Reason::kWrongServer));
 }
 

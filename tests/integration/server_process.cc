@@ -62,11 +62,19 @@ ServerProcess::~ServerProcess() {
 }
 
 std::string ServerProcess::AwaitLine(const std::string& text) {
+  passed_over_.clear();
   while (true) {
     const std::string line = ReadLine();
     std::cout << "server: " << line;
     if (line.empty() || line.find(text) != std::string::npos) return line;
+    passed_over_ += line;
   }
+}
+
+bool ServerProcess::AwaitServing() {
+  const std::string text = "cluster: serving";
+  return passed_over_.find(text) != std::string::npos ||
+         !AwaitLine(text).empty();
 }
 
 std::string ServerProcess::AwaitAddress() {

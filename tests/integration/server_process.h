@@ -24,6 +24,9 @@ class ServerProcess {
   // Reads on until a line has `text`, and returns that line; empty if stderr
   // ends first.
   std::string AwaitLine(const std::string& text);
+  // Reads on until the server serves its cluster, which it may have logged
+  // before the line that was awaited last; false if it ends before.
+  bool AwaitServing();
 
   // Reads on until the server is ready; where it listens.
   std::string AwaitAddress();
@@ -47,6 +50,8 @@ class ServerProcess {
   std::string ReadLine();
 
   int log_fd_ = -1;
+  // What the last AwaitLine has read before its line.
+  std::string passed_over_;
   pid_t pid_ = -1;
 };
 
