@@ -445,7 +445,7 @@ bool ReadAtOnce(WireReader& in, PullEntry* entry) {
   entry->key.clear();
   return false;
 }
-// Likewise, of a result that is a version.
+// The same is done for a result that is a version.
 bool ReadAtOnce(WireReader& in, PushResult* result) {
   const absl::string_view ahead = in.Peek(2 + kMaxShortNumberBytes);
   if (ahead.empty()) return false;

@@ -19,7 +19,7 @@ struct LoadResult {
   uint64_t bytes_per_call = 0;
   uint64_t num_calls = 0;
   absl::Duration duration;
-  // Of single calls.
+  // How long single calls took.
   absl::Duration median;
   absl::Duration p99;
 };

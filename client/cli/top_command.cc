@@ -28,7 +28,7 @@ void Print(const ServerLook& look, const ServerLook* before,
   if (invocation.flags.is_json()) {
     invocation.out << TopJson(look, before) << "\n";
   } else {
-    // Of a terminal, the whole picture is drawn anew.
+    // A terminal is cleared, and the whole picture drawn anew.
     invocation.out << (invocation.shows_out ? "\x1b[H\x1b[2J" : "")
                    << TopText(look, before, invocation.flags.columns())
                    << (invocation.shows_out ? "" : "\n");

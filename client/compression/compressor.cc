@@ -340,7 +340,7 @@ struct Compressor::Job {
   Fingerprint source;
   // The largest magnitude of the elements, if Check has looked for it.
   float largest = std::numeric_limits<float>::infinity();
-  // Of what is encoded alone, which checks it too.
+  // What was encoded alone, which checks it too.
   EncodedTensor encoded;
 };
 
