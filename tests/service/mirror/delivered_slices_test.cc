@@ -47,6 +47,8 @@ class DeliveredSlicesTest : public ::testing::Test {
         {{}, {absl::MakeSpan(memory_, 4), absl::MakeSpan(memory_ + 4, 2)}});
     slices_->Expect(kAttempt, 1, {{}, {}});
   }
+  // They keep the slices, which keep the peer.
+  ~DeliveredSlicesTest() override { peer_->callbacks.clear(); }
 
   void Move(std::vector<absl::Span<const char>> sends) {
     slices_->Move(kAttempt, 0, {{}, std::move(sends)}, absl::Seconds(1),
