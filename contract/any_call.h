@@ -3,6 +3,10 @@
 #ifndef TENSORKV_CONTRACT_ANY_CALL_H_
 #define TENSORKV_CONTRACT_ANY_CALL_H_
 
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "contract/method.h"
 #include "contract/requests.h"
 
@@ -10,10 +14,10 @@ namespace tensorkv {
 
 // The method that a type of requests calls, and what answers it.
 template <typename Request>
-struct CallOf;
+struct CallTypes;
 #define TENSORKV_CALL_OF(name, ...)                    \
   template <>                                          \
-  struct CallOf<name##Request> {                       \
+  struct CallTypes<name##Request> {                    \
     static constexpr Method kMethod = Method::k##name; \
     using Reply = name##Reply;                         \
   };
@@ -21,9 +25,23 @@ TENSORKV_UNARY_METHODS(TENSORKV_CALL_OF)
 #undef TENSORKV_CALL_OF
 
 template <typename Request>
-inline constexpr Method kMethodOf = CallOf<Request>::kMethod;
+inline constexpr Method kMethodOf = CallTypes<Request>::kMethod;
 template <typename Request>
-using ReplyTo = typename CallOf<Request>::Reply;
+using ReplyTo = typename CallTypes<Request>::Reply;
+// The reply or an error; a status alone where the reply has no fields.
+template <typename Request>
+using OutcomeOfCall =
+    std::conditional_t<std::is_empty_v<ReplyTo<Request>>, absl::Status,
+                       absl::StatusOr<ReplyTo<Request>>>;
+
+// Whether it is a request of TENSORKV_NAMESPACE_METHODS.
+template <typename Request>
+inline constexpr bool kIsOfNamespace = false;
+#define TENSORKV_IS_OF_NAMESPACE(name, ...) \
+  template <>                               \
+  inline constexpr bool kIsOfNamespace<name##Request> = true;
+TENSORKV_NAMESPACE_METHODS(TENSORKV_IS_OF_NAMESPACE)
+#undef TENSORKV_IS_OF_NAMESPACE
 
 // Refers to a request and to where its reply goes, both of which outlive it.
 class AnyCall {

@@ -31,39 +31,46 @@ enum class MethodKind : uint8_t {
   kBidiStream,
 };
 
+// Methods about the keys and rules of one namespace: unary, with a request that
+// has a name_space, and which a namespace answers by a method of that name.
+// Stores, their decorators, handlers and connections treat them all alike, by
+// this list.
+#define TENSORKV_NAMESPACE_METHODS(X) \
+  X(RebalanceNamespace, kHarmless)    \
+  X(SetRule, kHarmless)               \
+  X(UnsetRule, kByCallId)             \
+  X(SetHyperparameters, kHarmless)
+
 // The unary methods, as X(name, repeat). Each has a NameRequest and a NameReply
 // in contract/requests.h, and messages NameRequest and NameResponse in proto/.
 // Whoever does something for every method does it by this list.
-#define TENSORKV_UNARY_METHODS(X)  \
-  X(Init, kByCallId)               \
-  X(Push, kByCallId)               \
-  X(Pull, kHarmless)               \
-  X(PushPull, kByCallId)           \
-  X(PushRows, kByCallId)           \
-  X(PullRows, kHarmless)           \
-  X(Delete, kByCallId)             \
-  X(List, kHarmless)               \
-  X(Stat, kHarmless)               \
-  X(CreateNamespace, kByCallId)    \
-  X(DescribeNamespace, kHarmless)  \
-  X(ListNamespaces, kHarmless)     \
-  X(DeleteNamespace, kByCallId)    \
-  X(RebalanceNamespace, kHarmless) \
-  X(SetRule, kHarmless)            \
-  X(UnsetRule, kByCallId)          \
-  X(SetHyperparameters, kHarmless) \
-  X(Join, kByCallId)               \
-  X(KeepAlive, kHarmless)          \
-  X(Leave, kByCallId)              \
-  X(Barrier, kByCallId)            \
-  X(SaveCheckpoint, kByCallId)     \
-  X(RestoreCheckpoint, kByCallId)  \
-  X(ListCheckpoints, kHarmless)    \
-  X(DeleteCheckpoint, kByCallId)   \
-  X(VerifyCheckpoint, kHarmless)   \
-  X(DescribeServer, kHarmless)     \
-  X(DescribeCluster, kHarmless)    \
-  X(ResizeCluster, kHarmless)      \
+#define TENSORKV_UNARY_METHODS(X) \
+  X(Init, kByCallId)              \
+  X(Push, kByCallId)              \
+  X(Pull, kHarmless)              \
+  X(PushPull, kByCallId)          \
+  X(PushRows, kByCallId)          \
+  X(PullRows, kHarmless)          \
+  X(Delete, kByCallId)            \
+  X(List, kHarmless)              \
+  X(Stat, kHarmless)              \
+  X(CreateNamespace, kByCallId)   \
+  X(DescribeNamespace, kHarmless) \
+  X(ListNamespaces, kHarmless)    \
+  X(DeleteNamespace, kByCallId)   \
+  TENSORKV_NAMESPACE_METHODS(X)   \
+  X(Join, kByCallId)              \
+  X(KeepAlive, kHarmless)         \
+  X(Leave, kByCallId)             \
+  X(Barrier, kByCallId)           \
+  X(SaveCheckpoint, kByCallId)    \
+  X(RestoreCheckpoint, kByCallId) \
+  X(ListCheckpoints, kHarmless)   \
+  X(DeleteCheckpoint, kByCallId)  \
+  X(VerifyCheckpoint, kHarmless)  \
+  X(DescribeServer, kHarmless)    \
+  X(DescribeCluster, kHarmless)   \
+  X(ResizeCluster, kHarmless)     \
   X(MovePartitions, kHarmless)
 
 // The streams, as X(name, repeat, kind).

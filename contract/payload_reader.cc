@@ -196,20 +196,27 @@ size_t ReadBeforeTensor(absl::string_view fields, Value* value) {
   return ReadShortNumber(fields, wire::kValueVersion, &value->version);
 }
 
+// Reads a length of up to 14 bits in its shortest form, at the beginning of
+// `fields`. Returns its size; 0 if it is not such.
+size_t ReadShortLength(absl::string_view fields, size_t* length) {
+  if (fields.size() < 2) return 0;
+  const size_t first = static_cast<uint8_t>(fields[0]);
+  *length = first;
+  if (first < 0x80) return 1;
+  const size_t second = static_cast<uint8_t>(fields[1]);
+  *length = second << 7 | (first & 0x7F);
+  return second == 0 || second >= 0x80 ? 0 : 2;
+}
+
 template <typename Entry>
 bool TensorReader::ReadEntry(WireReader& in, Entry* entry,
                              PayloadRange* payload) const {
   if (size_ == 0) return false;
-  // The length has up to 14 bits, in its shortest form.
   const absl::string_view ahead =
       in.Peek(4 + kMaxShortKeyBytes + header_.size());
-  if (ahead.size() < 2) return false;
-  const size_t first = static_cast<uint8_t>(ahead[0]);
-  const size_t second = static_cast<uint8_t>(ahead[1]);
-  const size_t begin = first < 0x80 ? 1 : 2;
-  if (begin == 2 && (second == 0 || second >= 0x80)) return false;
-  const size_t length = begin == 1 ? first : second << 7 | (first & 0x7F);
-  if (begin + length > in.bytes_left()) return false;
+  size_t length = 0;
+  const size_t begin = ReadShortLength(ahead, &length);
+  if (begin == 0 || begin + length > in.bytes_left()) return false;
   // Entries of a kind follow one another at equal distances. What is left of
   // their elements here is fetched by whoever reads these.
   const char* const later = ahead.data() + kEntriesAhead * (begin + length);

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "contract/method.h"
 #include "contract/requests.h"
 #include "tensorkv/v1/service.pb.h"
 
@@ -127,22 +128,17 @@ DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto);
 void ToProto(const DeleteNamespaceRequest& request,
              v1::DeleteNamespaceRequest* proto);
 
-RebalanceNamespaceRequest FromProto(const v1::RebalanceNamespaceRequest& proto);
-void ToProto(const RebalanceNamespaceRequest& request,
-             v1::RebalanceNamespaceRequest* proto);
+// The requests of TENSORKV_NAMESPACE_METHODS, and those replies that have
+// fields.
+#define TENSORKV_CODEC(name, ...)                          \
+  name##Request FromProto(const v1::name##Request& proto); \
+  void ToProto(const name##Request& request, v1::name##Request* proto);
+TENSORKV_NAMESPACE_METHODS(TENSORKV_CODEC)
+#undef TENSORKV_CODEC
 RebalanceNamespaceReply FromProto(const v1::RebalanceNamespaceResponse& proto);
 void ToProto(const RebalanceNamespaceReply& reply,
              v1::RebalanceNamespaceResponse* proto);
 
-SetRuleRequest FromProto(const v1::SetRuleRequest& proto);
-void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto);
-
-UnsetRuleRequest FromProto(const v1::UnsetRuleRequest& proto);
-void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto);
-
-SetHyperparametersRequest FromProto(const v1::SetHyperparametersRequest& proto);
-void ToProto(const SetHyperparametersRequest& request,
-             v1::SetHyperparametersRequest* proto);
 RuleSpec FromProto(const v1::SetHyperparametersResponse& proto);
 void ToProto(const RuleSpec& rule, v1::SetHyperparametersResponse* proto);
 

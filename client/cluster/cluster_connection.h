@@ -25,9 +25,8 @@ namespace tensorkv {
 template <typename Request>
 inline constexpr bool kChangesNamespace =
     std::is_same_v<Request, DeleteNamespaceRequest> ||
-    std::is_same_v<Request, SetRuleRequest> ||
-    std::is_same_v<Request, UnsetRuleRequest> ||
-    std::is_same_v<Request, SetHyperparametersRequest>;
+    (kIsOfNamespace<Request> &&
+     !std::is_same_v<Request, RebalanceNamespaceRequest>);
 
 // Calls whose reply is the sum of what all servers answer.
 template <typename Request>

@@ -92,19 +92,12 @@ auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {
   return ReplyIfOk<DeleteNamespaceReply>(
       store.DeleteNamespace(request.name_space, context));
 }
-auto Ask(Store& store, const RebalanceNamespaceRequest& request,
-         Context context) {
-  return store.RebalanceNamespace(request, context);
-}
-auto Ask(Store& store, const SetRuleRequest& request, Context context) {
-  return ReplyIfOk<SetRuleReply>(store.SetRule(request, context));
-}
-auto Ask(Store& store, const UnsetRuleRequest& request, Context context) {
-  return ReplyIfOk<UnsetRuleReply>(store.UnsetRule(request, context));
-}
-auto Ask(Store& store, const SetHyperparametersRequest& request,
-         Context context) {
-  return store.SetHyperparameters(request, context);
+template <typename Request>
+requires kIsOfNamespace<Request> absl::StatusOr<ReplyTo<Request>> Ask(
+    Store& store, const Request& request, Context context) {
+  ReplyTo<Request> reply;
+  RETURN_IF_ERROR(store.Ask({request, reply}, context));
+  return reply;
 }
 auto Ask(Store& store, const JoinRequest& request, Context context) {
   return store.Join(request, context);

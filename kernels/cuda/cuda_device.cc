@@ -241,7 +241,10 @@ absl::Status CudaDevice::LetPeersRead() {
   for (const int peer : options_.peers) {
     if (pool_ == nullptr && CanAccess(ordinal_, peer)) {
       const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
-      if (error == cudaErrorPeerAccessAlreadyEnabled) continue;
+      if (error == cudaErrorPeerAccessAlreadyEnabled) {
+        cudaGetLastError();  // or the thread's next launch would report it
+        continue;
+      }
       RETURN_IF_CUDA_ERROR(*this, error, " of cuda:", peer);
     }
     if (!CanAccess(peer, ordinal_)) continue;

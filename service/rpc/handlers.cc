@@ -181,10 +181,9 @@ void Handlers::AddNamespaceHandlers() {
                                         const CallContext& context) {
     return namespaces_.DeleteNamespace(request.name_space, context);
   });
-  AddVerb(namespaces_, &NamespaceAdmin::RebalanceNamespace);
-  AddVerb(namespaces_, &NamespaceAdmin::SetRule);
-  AddVerb(namespaces_, &NamespaceAdmin::UnsetRule);
-  AddVerb(namespaces_, &NamespaceAdmin::SetHyperparameters);
+#define TENSORKV_ADD(name, ...) AddVerb(namespaces_, &NamespaceAdmin::name);
+  TENSORKV_NAMESPACE_METHODS(TENSORKV_ADD)
+#undef TENSORKV_ADD
 }
 
 void Handlers::AddMembershipHandlers() {
@@ -267,6 +266,17 @@ void Handlers::Init(grpc::ByteBuffer* bytes, CallContext context,
 void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
   absl::StatusOr<PushRequest> request = decoder_.Push(bytes, context);
+  AnswerPush(std::move(request), std::move(context), std::move(respond));
+}
+
+void Handlers::PushRows(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  AnswerPush(Decode<v1::PushRowsRequest>(bytes, limits_), std::move(context),
+             std::move(respond));
+}
+
+void Handlers::AnswerPush(absl::StatusOr<PushRequest> request,
+                          CallContext context, Responder respond) {
   if (!request.ok()) return std::move(respond)(request.status());
   store_.Push(*std::move(request), std::move(context),
               Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
@@ -274,7 +284,18 @@ void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
 
 void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
-  absl::StatusOr<PullRequest> request = DecodePull(bytes, limits_);
+  AnswerPull(DecodePull(bytes, limits_), std::move(context),
+             std::move(respond));
+}
+
+void Handlers::PullRows(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  AnswerPull(Decode<v1::PullRowsRequest>(bytes, limits_), std::move(context),
+             std::move(respond));
+}
+
+void Handlers::AnswerPull(absl::StatusOr<PullRequest> request,
+                          CallContext context, Responder respond) {
   if (!request.ok()) return std::move(respond)(request.status());
   const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
   // More cannot be sent; whether all of it can is seen when it is encoded.
@@ -297,26 +318,6 @@ void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
   context.max_reply_bytes = *max_reply_bytes;
   store_.PushPull(*std::move(request), std::move(context),
                   Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
-}
-
-void Handlers::PushRows(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<PushRowsRequest> request =
-      Decode<v1::PushRowsRequest>(bytes, limits_);
-  if (!request.ok()) return std::move(respond)(request.status());
-  store_.Push(*std::move(request), std::move(context),
-              Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
-}
-
-void Handlers::PullRows(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<PullRowsRequest> request =
-      Decode<v1::PullRowsRequest>(bytes, limits_);
-  if (!request.ok()) return std::move(respond)(request.status());
-  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
-  context.max_reply_bytes = limits.max_message_bytes;
-  store_.Pull(*std::move(request), std::move(context),
-              Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
 }
 
 void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,

@@ -106,6 +106,10 @@ class Handlers {
   void PushPull(grpc::ByteBuffer* bytes, CallContext context,
                 Responder respond);
   void Barrier(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
+  void AnswerPush(absl::StatusOr<PushRequest> request, CallContext context,
+                  Responder respond);
+  void AnswerPull(absl::StatusOr<PullRequest> request, CallContext context,
+                  Responder respond);
   Answer List(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer ListNamespaces(grpc::ByteBuffer* bytes, const CallContext& context);
   absl::StatusOr<JoinReply> Join(const JoinRequest& request,

@@ -54,6 +54,14 @@ auto Guarded(const AccessControl& access, Method method,
   return Audited(access, method, name_space, context, ask);
 }
 
+// Empty if the call names none.
+absl::string_view NamespaceOf(const AnyCall& call) {
+  return call.Visit([](const auto& request, auto&) -> absl::string_view {
+    if constexpr (requires { request.name_space; }) return request.name_space;
+    return {};
+  });
+}
+
 // The checkpoint and its namespaces, which the server may have chosen:
 // "name of a,b".
 template <typename Request>
@@ -183,31 +191,10 @@ absl::Status GuardedNamespaceAdmin::DeleteNamespace(
                  [&] { return inner_.DeleteNamespace(name_space, context); });
 }
 
-absl::StatusOr<RebalanceNamespaceReply>
-GuardedNamespaceAdmin::RebalanceNamespace(
-    const RebalanceNamespaceRequest& request, const CallContext& context) {
-  return Guarded(access_, Method::kRebalanceNamespace, request.name_space,
-                 context,
-                 [&] { return inner_.RebalanceNamespace(request, context); });
-}
-
-absl::Status GuardedNamespaceAdmin::SetRule(const SetRuleRequest& request,
-                                            const CallContext& context) {
-  return Guarded(access_, Method::kSetRule, request.name_space, context,
-                 [&] { return inner_.SetRule(request, context); });
-}
-
-absl::Status GuardedNamespaceAdmin::UnsetRule(const UnsetRuleRequest& request,
-                                              const CallContext& context) {
-  return Guarded(access_, Method::kUnsetRule, request.name_space, context,
-                 [&] { return inner_.UnsetRule(request, context); });
-}
-
-absl::StatusOr<RuleSpec> GuardedNamespaceAdmin::SetHyperparameters(
-    const SetHyperparametersRequest& request, const CallContext& context) {
-  return Guarded(access_, Method::kSetHyperparameters, request.name_space,
-                 context,
-                 [&] { return inner_.SetHyperparameters(request, context); });
+absl::Status GuardedNamespaceAdmin::Ask(const AnyCall& call,
+                                        const CallContext& context) {
+  return Guarded(access_, call.method(), NamespaceOf(call), context,
+                 [&] { return inner_.Ask(call, context); });
 }
 
 absl::StatusOr<JoinReply> GuardedMembership::Join(const JoinRequest& request,

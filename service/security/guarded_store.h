@@ -77,16 +77,7 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
       const CallContext& context) override;
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context) override;
-  absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
-      const RebalanceNamespaceRequest& request,
-      const CallContext& context) override;
-  absl::Status SetRule(const SetRuleRequest& request,
-                       const CallContext& context) override;
-  absl::Status UnsetRule(const UnsetRuleRequest& request,
-                         const CallContext& context) override;
-  absl::StatusOr<RuleSpec> SetHyperparameters(
-      const SetHyperparametersRequest& request,
-      const CallContext& context) override;
+  absl::Status Ask(const AnyCall& call, const CallContext& context) override;
 
  private:
   NamespaceAdmin& inner_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "contract/method.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -22,10 +23,12 @@ uint64_t Fingerprint(const DeleteRequest& request);
 uint64_t Fingerprint(const JoinRequest& request);
 uint64_t Fingerprint(const LeaveRequest& request);
 uint64_t Fingerprint(const BarrierRequest& request);
-uint64_t Fingerprint(const SetRuleRequest& request);
-uint64_t Fingerprint(const UnsetRuleRequest& request);
-uint64_t Fingerprint(const SetHyperparametersRequest& request);
 uint64_t Fingerprint(const CreateNamespaceRequest& request);
+// There is one for each of these with a call_id.
+#define TENSORKV_FINGERPRINT(name, ...) \
+  uint64_t Fingerprint(const name##Request& request);
+TENSORKV_NAMESPACE_METHODS(TENSORKV_FINGERPRINT)
+#undef TENSORKV_FINGERPRINT
 
 }  // namespace tensorkv
 

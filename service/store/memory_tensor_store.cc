@@ -1,6 +1,7 @@
 #include "service/store/memory_tensor_store.h"
 
 #include <iterator>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,17 +13,12 @@
 namespace tensorkv {
 namespace {
 
-// Room for the rule as SetHyperparameters answers it.
-constexpr uint64_t kRuleBytes = 1024;
+// Room for a reply of the calls about a namespace: rules are the largest.
+constexpr uint64_t kReplyBytes = 1024;
 
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
                     Reason::kServerStopping);
-}
-
-std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
-  if (pattern.empty()) return absl::StrCat("default rule ", rule);
-  return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
 }
 
 absl::Status ExistsAlready(absl::string_view name_space) {
@@ -41,6 +37,33 @@ absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
                        ": it was deleted and created again, or restored")),
       Reason::kNamespaceReplaced,
       {{"namespace", name_space}, {"uid", present}});
+}
+
+#define TENSORKV_CALL(name, ...)                                  \
+  OutcomeOfCall<name##Request> Call(Namespace& in,                \
+                                    const name##Request& request, \
+                                    const CallContext& context) { \
+    return in.name(request, context);                             \
+  }
+TENSORKV_NAMESPACE_METHODS(TENSORKV_CALL)
+#undef TENSORKV_CALL
+
+// Makes a call that the window does not know yet, and sets its reply.
+template <typename Request>
+absl::Status AskOnce(Namespace& in, const Request& request,
+                     const CallContext& context, ReplyTo<Request>& reply) {
+  const auto make = [&] { return Call(in, request, context); };
+  if constexpr (!requires { request.call_id; }) {
+    RETURN_IF_ERROR(context.caller.unless_remembered);
+    ASSIGN_OR_RETURN(reply, make());
+  } else if constexpr (std::is_empty_v<ReplyTo<Request>>) {
+    return StatusOnceHere(in.calls(), request, context, make);
+  } else {
+    ASSIGN_OR_RETURN(
+        reply, OnceHere<ReplyTo<Request>>(in.calls(), request, context, make,
+                                          kReplyBytes));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -337,49 +360,18 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
   return absl::OkStatus();
 }
 
-absl::StatusOr<RebalanceNamespaceReply> MemoryTensorStore::RebalanceNamespace(
-    const RebalanceNamespaceRequest& request, const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->Rebalance(WithinMaxWait(context));
-}
-
-absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
-                                        const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   FindFor(context.caller, request.name_space));
-  RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
-                                 [&] { return found->SetRule(request); }));
-  Report(StoreEvent::kRuleChanged, request.name_space,
-         RuleChange(request.key_pattern,
-                    request.rule ? request.rule->name : "multipliers"));
-  return absl::OkStatus();
-}
-
-absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
-                                          const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   FindFor(context.caller, request.name_space));
-  RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
-                                 [&] { return found->UnsetRule(request); }));
-  Report(
-      StoreEvent::kRuleChanged, request.name_space,
-      absl::StrCat(request.multipliers ? "no multipliers for " : "no rule for ",
-                   Quoted(request.key_pattern)));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
-    const SetHyperparametersRequest& request, const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   FindFor(context.caller, request.name_space));
-  ASSIGN_OR_RETURN(
-      RuleSpec rule,
-      OnceHere<RuleSpec>(
-          found->calls(), request, context,
-          [&] { return found->SetHyperparameters(request); }, kRuleBytes));
-  Report(StoreEvent::kRuleChanged, request.name_space,
-         RuleChange(request.key_pattern, rule.name));
-  return rule;
+absl::Status MemoryTensorStore::Ask(const AnyCall& call,
+                                    const CallContext& context) {
+  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    using Request = std::remove_cvref_t<decltype(request)>;
+    if constexpr (kIsOfNamespace<Request>) {
+      ASSIGN_OR_RETURN(const NamespacePtr found,
+                       FindFor(context.caller, request.name_space));
+      return AskOnce(*found, request, WithinMaxWait(context), reply);
+    }
+    return absl::InternalError(absl::StrCat(
+        NameOf(call.method()), ": expected a call about one namespace"));
+  });
 }
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,

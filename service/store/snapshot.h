@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
-#include "service/store/call_window.h"
+#include "service/store/call_answer.h"
 #include "service/store/keyspace/contribution.h"
 #include "service/store/worker_snapshot.h"
 #include "tensor/tensor.h"

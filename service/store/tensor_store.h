@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "contract/any_call.h"
 #include "contract/requests.h"
 #include "service/store/call_notes.h"
 #include "service/store/cancellation.h"
@@ -109,14 +111,29 @@ class NamespaceAdmin {
       const CallContext& context) = 0;
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        const CallContext& context) = 0;
-  virtual absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
-      const RebalanceNamespaceRequest& request, const CallContext& context) = 0;
-  virtual absl::Status SetRule(const SetRuleRequest& request,
-                               const CallContext& context) = 0;
-  virtual absl::Status UnsetRule(const UnsetRuleRequest& request,
-                                 const CallContext& context) = 0;
-  virtual absl::StatusOr<RuleSpec> SetHyperparameters(
-      const SetHyperparametersRequest& request, const CallContext& context) = 0;
+  // Makes a call of TENSORKV_NAMESPACE_METHODS.
+  virtual absl::Status Ask(const AnyCall& call, const CallContext& context) = 0;
+
+  // The same calls by their names: SetRule(request), ...
+#define TENSORKV_VERB(name, ...)                                       \
+  OutcomeOfCall<name##Request> name(const name##Request& request,      \
+                                    const CallContext& context = {}) { \
+    return Outcome(request, context);                                  \
+  }
+  TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
+
+ private:
+  template <typename Request>
+  OutcomeOfCall<Request> Outcome(const Request& request,
+                                 const CallContext& context) {
+    ReplyTo<Request> reply;
+    absl::Status status = Ask({request, reply}, context);
+    if constexpr (!std::is_empty_v<ReplyTo<Request>>) {
+      if (status.ok()) return reply;
+    }
+    return status;
+  }
 };
 
 // The workers of namespaces. Thread-safe. Verbs as in

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TESTS_SERVICE_MOCK_STORE_H_
 #define TENSORKV_TESTS_SERVICE_MOCK_STORE_H_
 
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -39,16 +40,41 @@ class MockNamespaceAdmin : public NamespaceAdmin {
               (override));
   MOCK_METHOD(absl::Status, DeleteNamespace,
               (absl::string_view, const CallContext&), (override));
-  MOCK_METHOD(absl::Status, SetRule,
-              (const SetRuleRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::StatusOr<RebalanceNamespaceReply>, RebalanceNamespace,
-              (const RebalanceNamespaceRequest&, const CallContext&),
-              (override));
-  MOCK_METHOD(absl::Status, UnsetRule,
-              (const UnsetRuleRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::StatusOr<RuleSpec>, SetHyperparameters,
-              (const SetHyperparametersRequest&, const CallContext&),
-              (override));
+  // Those of TENSORKV_NAMESPACE_METHODS, which the store is asked by Ask.
+#define TENSORKV_MOCK(name, ...)                  \
+  MOCK_METHOD(OutcomeOfCall<name##Request>, name, \
+              (const name##Request&, const CallContext&));
+  TENSORKV_NAMESPACE_METHODS(TENSORKV_MOCK)
+#undef TENSORKV_MOCK
+
+  absl::Status Ask(const AnyCall& call, const CallContext& context) override {
+    return call.Visit([&](const auto& request, auto& reply) {
+      return Answer(request, context, reply);
+    });
+  }
+
+ private:
+#define TENSORKV_ANSWER(name, ...)                                      \
+  absl::Status Answer(const name##Request& request,                     \
+                      const CallContext& context, name##Reply& reply) { \
+    return Set(name(request, context), reply);                          \
+  }
+  TENSORKV_NAMESPACE_METHODS(TENSORKV_ANSWER)
+#undef TENSORKV_ANSWER
+  template <typename Request, typename Reply>
+  absl::Status Answer(const Request&, const CallContext&, Reply&) {
+    return absl::InternalError("not about one namespace");
+  }
+
+  template <typename Reply>
+  static absl::Status Set(const absl::Status& status, Reply&) {
+    return status;
+  }
+  template <typename Reply>
+  static absl::Status Set(absl::StatusOr<Reply> outcome, Reply& reply) {
+    if (outcome.ok()) reply = *std::move(outcome);
+    return outcome.status();
+  }
 };
 
 class MockMembership : public Membership {

@@ -94,7 +94,9 @@ absl::Status Namespace::CheckIsSame(const NamespaceSnapshot& snapshot) const {
   NamespaceConfig config = snapshot.config;
   // Each server has budgets of its own.
   config.budget_bytes = state_->config.budget_bytes;
-  if (config == state_->config) return absl::OkStatus();
+  if (config == state_->config) {
+    return CheckRanks(snapshot.workers, PushMode::GroupOf(config).max_workers);
+  }
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
           "namespace ", Quoted(state_->name),

@@ -92,7 +92,7 @@ class Namespace {
   void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys);
   bool HasKeys() const;
   // Whether it is the namespace that was saved. Errors: FailedPrecondition
-  // (EXISTS_DIFFERENTLY).
+  // (EXISTS_DIFFERENTLY) · InvalidArgument: its group cannot have such workers.
   absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;
 
   void Init(InitRequest request, CallContext context,
@@ -131,12 +131,13 @@ class Namespace {
   // As in NamespaceSummaries.
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
-  // As RebalanceNamespace. Waits for the devices.
-  absl::StatusOr<RebalanceNamespaceReply> Rebalance(const CallContext& context);
-  absl::Status SetRule(const SetRuleRequest& request);
-  absl::Status UnsetRule(const UnsetRuleRequest& request);
-  absl::StatusOr<RuleSpec> SetHyperparameters(
-      const SetHyperparametersRequest& request);
+
+  // The verbs of TENSORKV_NAMESPACE_METHODS, as in NamespaceAdmin.
+#define TENSORKV_VERB(name, ...)                                  \
+  OutcomeOfCall<name##Request> name(const name##Request& request, \
+                                    const CallContext& context);
+  TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
   // The answers to the calls made in this namespace.
   CallWindow& calls();

@@ -116,6 +116,8 @@ class PullCall final : public WaitingCall {
   // to `reply`, without elements. Errors: InvalidArgument.
   absl::Status AddRows(StoredKey* key, const PullEntry& entry,
                        PullReply& reply);
+  // The answer becomes an error if its values are more than the reply may have.
+  void CheckAnswerBytes();
   // Has the rows read, which ends the call.
   void ReadRows();
   absl::Status AllocateRows(Reservation& turn_bytes);
@@ -407,6 +409,12 @@ absl::Status PullCall::Missing() const {
   return WithMessage(missing[0], text);
 }
 
+void PullCall::CheckAnswerBytes() {
+  if (!answer_.ok()) return;
+  absl::Status status = CheckReplyBytes(*answer_, context.max_reply_bytes);
+  if (!status.ok()) answer_ = std::move(status);
+}
+
 void PullCall::Send() {
   while (!watches_.empty()) {
     MutexLock lock(&state_.mutex);
@@ -424,10 +432,7 @@ void PullCall::Send() {
     cast.emplace(request_.dtype, *answer_);
   }
   request_ = {};
-  if (answer_.ok()) {
-    absl::Status status = CheckReplyBytes(*answer_, context.max_reply_bytes);
-    if (!status.ok()) answer_ = std::move(status);
-  }
+  CheckAnswerBytes();
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
   if (!keys_of_rows_.empty()) return ReadRows();
   if (cast) {

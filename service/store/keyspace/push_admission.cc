@@ -374,23 +374,9 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   SkipEmptyLists();
   guard_.TakeEffect(entries, request_, state_.counts.guarded);
 
-  std::vector<PushResult>& results = call_->reply.results;
-  UpdatePass& updates = transaction_.work().updates;
-  results.resize(request_.entries.size());
-  if (state_.mode->applies_at_once() && !state_.home->copies()) {
-    updates.plain().Reserve(request_.entries.size());
-  } else {
-    updates.Reserve(request_.entries.size());
-  }
-  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
-    const EntriesByKey::KeyOfEntry& entry = entries.keys[i];
-    if (entry.is_first && !entry.is_repeat) AdmitKey(entries, i);
-  }
-  for (const auto& [first, result] : entries.repeats) {
-    entries.ForEach(first, [&](uint32_t i) { results[i] = result; });
-  }
-  updates.Hold(std::move(tensor_bytes_), std::move(overhead_),
-               std::move(room_));
+  AdmitKeys(entries);
+  transaction_.work().updates.Hold(std::move(tensor_bytes_),
+                                   std::move(overhead_), std::move(room_));
   NoteStep();
   if (names_ != nullptr) {
     for (PushEntry& entry : request_.entries) {
@@ -399,6 +385,25 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   }
   if (call_->num_pending == 0) transaction_.Send(call_);
   return true;
+}
+
+void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
+  const size_t num_entries = request_.entries.size();
+  std::vector<PushResult>& results = call_->reply.results;
+  results.resize(num_entries);
+  UpdatePass& updates = transaction_.work().updates;
+  if (state_.mode->applies_at_once() && !state_.home->copies()) {
+    updates.plain().Reserve(num_entries);
+  } else {
+    updates.Reserve(num_entries);
+  }
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    const EntriesByKey::KeyOfEntry& entry = entries.keys[i];
+    if (entry.is_first && !entry.is_repeat) AdmitKey(entries, i);
+  }
+  for (const auto& [first, result] : entries.repeats) {
+    entries.ForEach(first, [&](uint32_t i) { results[i] = result; });
+  }
 }
 
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {

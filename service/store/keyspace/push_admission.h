@@ -89,6 +89,7 @@ class PushAdmission {
   absl::StatusOr<bool> Admit();
   // Lists of no rows change nothing.
   void SkipEmptyLists();
+  void AdmitKeys(const EntriesByKey& entries);
   // Admits what the entries of one key bring, from its `first` on.
   void AdmitKey(const EntriesByKey& entries, uint32_t first);
   // An idle key where contributions do not wait: what most pushes of many keys

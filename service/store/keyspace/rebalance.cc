@@ -232,13 +232,14 @@ class MovingKeys {
 
 }  // namespace
 
-absl::StatusOr<RebalanceNamespaceReply> Namespace::Rebalance(
-    const CallContext& context) {
+absl::StatusOr<RebalanceNamespaceReply> Namespace::RebalanceNamespace(
+    const RebalanceNamespaceRequest&, const CallContext& context) {
   NamespaceState& state = *state_;
+  // The caller's time also goes by while others hold the locks.
+  const absl::Duration started = state.Now();
   // Neither a checkpoint nor another rule comes in between.
   MutexLock cut_lock(&state.cut_mutex);
   MutexLock rules_lock(&state.rules_mutex);
-  const absl::Duration started = state.Now();
   RebalanceNamespaceReply reply;
   const size_t max_keys = NumKeys(state);
   ASSIGN_OR_RETURN(

@@ -136,17 +136,21 @@ bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
                                   !IsComplete(round->second));
 }
 
+Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
+  for (const auto& [step, round] : open_) {
+    if (step >= end) break;
+    if (IsPassedOver(step, rank)) end = step;
+  }
+  for (const auto& [step, owed] : owed_) {
+    if (step >= end) break;
+    if (IsPassedOver(step, rank)) end = step;
+  }
+  return end;
+}
+
 absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
                                 Step step) const {
-  Step passed_over = step;
-  for (const auto& [open_step, round] : open_) {
-    if (open_step >= passed_over) break;
-    if (IsPassedOver(open_step, rank)) passed_over = open_step;
-  }
-  for (const auto& [owed_step, owed] : owed_) {
-    if (owed_step >= passed_over) break;
-    if (IsPassedOver(owed_step, rank)) passed_over = owed_step;
-  }
+  const Step passed_over = FirstPassedOver(rank, step);
   if (passed_over < step) {
     return StepGap(
         key, step,

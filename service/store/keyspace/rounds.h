@@ -5,85 +5,23 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/owed_steps.h"
-#include "service/store/keyspace/worker_group.h"
+#include "service/store/keyspace/round_outcomes.h"
+#include "service/store/keyspace/round_policy.h"
 
 namespace tensorkv {
-
-// What the rounds of all keys of a namespace share, for one thread at a time.
-struct SharedRounds {
-  OwedSteps owed;
-  // Who contributed to the round that closed last.
-  RefPtr<const Contributors> contributors;
-};
-
-// What all keys of a namespace have in common. Workers and `shared` outlive the
-// rounds.
-struct RoundPolicy {
-  const WorkerGroup* workers = nullptr;
-  SharedRounds* shared = nullptr;
-  uint32_t max_open = 0;
-  // So many contributions suffice once the grace time is over; 0: never.
-  uint32_t quorum = 0;
-  // Whether the sum of a round that lacks workers is multiplied by N/n.
-  bool rescales = false;
-  // If not a sum, nothing is folded, and each worker brings one tensor.
-  Aggregation aggregation = Aggregation::kSum;
-  double trim_fraction = 0;
-  // Whether the round's sum is made by several servers, each of which has the
-  // contributions of some ranks.
-  bool exchanges = false;
-};
-
-// A round that no longer waits for anybody, or that was dropped.
-struct ClosedRound {
-  Step step = 0;
-  // The contributors', in rank order; empty if all skipped.
-  Slots slots;
-  // As in TensorUpdate.
-  uint32_t num_averaged = 0;
-  Reservation held;
-  Reservation overhead;
-  Reservation room;
-};
-
-using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
-
-struct FailedRounds {
-  // The rounds that were open.
-  ClosedRounds open;
-  // How many had closed, but were not applied.
-  size_t num_closed = 0;
-};
-
-// Contributions of the first ranks of a round, to be summed ahead of its end.
-struct Fold {
-  Step step = 0;
-  // Tells the round from others of its step.
-  uint64_t id = 0;
-  Slots slots;
-  // What to multiply the sum with.
-  double scale = 1;
-  // Several servers make the sum; then the rank of each slot.
-  bool is_exchange = false;
-  std::vector<uint32_t> ranks;
-};
 
 // Collects contributions by step and rank. Not thread-safe.
 //
@@ -270,8 +208,10 @@ class Rounds {
   // being passed over. Errors: as of Check.
   absl::Status CheckOrder(absl::string_view key, uint32_t rank,
                           Step step) const;
-  // Whether the round of that step, open and empty or not, waits for `rank`.
+  // Whether the round of that step, open and empty or not, waits for `rank`;
+  // the first step below `end` whose round does, or `end`.
   bool IsPassedOver(Step step, uint32_t rank) const;
+  Step FirstPassedOver(uint32_t rank, Step end) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
@@ -286,7 +226,6 @@ class Rounds {
   ClosedRound Close(Step step, Round round);
   // How many of so many contributions are averaged.
   uint32_t NumAveraged(size_t num_contributions) const;
-  // What the round has brought together.
   static ClosedRound Take(Step step, Round& round);
   // Shared with the round before if those were the same.
   RefPtr<const Contributors> ContributorsOf(const Round& round,

@@ -343,9 +343,56 @@ absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
   }
 }
 
+absl::Status Unset(NamespaceState& state, const UnsetRuleRequest& request) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  if (request.multipliers) {
+    MutexLock lock(&state.rules_mutex);
+    if (!state.Bindings()->multipliers.Get(request.key_pattern)) {
+      return NothingBoundTo(request.key_pattern, "no multipliers are");
+    }
+    return BindMultipliers(state, request.key_pattern, nullptr);
+  }
+  if (request.key_pattern.empty()) {
+    return absl::InvalidArgumentError(
+        "key_pattern: expected one, got none: the default rule can be changed, "
+        "not removed");
+  }
+  MutexLock lock(&state.rules_mutex);
+  if (state.Bindings()->Get(request.key_pattern) == nullptr) {
+    return NoRuleOf(request.key_pattern);
+  }
+  return RuleChange(state, request.key_pattern, nullptr).Run();
+}
+
+// Changes the rule of a pattern, and returns it.
+absl::StatusOr<RuleSpec> Change(NamespaceState& state,
+                                const SetHyperparametersRequest& request) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  MutexLock lock(&state.rules_mutex);
+  const SharedRule present = state.Bindings()->Get(request.key_pattern);
+  if (present == nullptr) return NoRuleOf(request.key_pattern);
+  ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
+  RETURN_IF_ERROR(
+      RuleChange(state, request.key_pattern, MakeRefCounted<BoundRule>(rule))
+          .Run());
+  return rule.spec();
+}
+
+// Tells the observer.
+void Report(const NamespaceState& state, absl::string_view change) {
+  StoreObserver* const observer = state.environment.observer;
+  if (observer == nullptr) return;
+  observer->Happened(StoreEvent::kRuleChanged, state.name, change);
+}
+
+std::string TextOf(absl::string_view pattern, absl::string_view rule) {
+  if (pattern.empty()) return absl::StrCat("default rule ", rule);
+  return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
+}
+
 }  // namespace
 
-absl::Status Namespace::SetRule(const SetRuleRequest& request) {
+absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   if (request.rule.has_value() == request.multipliers.has_value()) {
     return absl::InvalidArgumentError(
@@ -354,50 +401,40 @@ absl::Status Namespace::SetRule(const SetRuleRequest& request) {
   }
   if (request.multipliers) {
     RETURN_IF_ERROR(CheckMultipliers(*request.multipliers));
-    MutexLock lock(&state_->rules_mutex);
+    MutexLock lock(&state.rules_mutex);
     return BindMultipliers(
-        *state_, request.key_pattern,
+        state, request.key_pattern,
         MakeRefCounted<BoundMultipliers>(*request.multipliers));
   }
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(*request.rule));
-  MutexLock lock(&state_->rules_mutex);
-  return RuleChange(*state_, request.key_pattern,
+  MutexLock lock(&state.rules_mutex);
+  return RuleChange(state, request.key_pattern,
                     MakeRefCounted<BoundRule>(std::move(rule)))
       .Run();
 }
 
-absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
-  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  if (request.multipliers) {
-    MutexLock lock(&state_->rules_mutex);
-    if (!state_->Bindings()->multipliers.Get(request.key_pattern)) {
-      return NothingBoundTo(request.key_pattern, "no multipliers are");
-    }
-    return BindMultipliers(*state_, request.key_pattern, nullptr);
-  }
-  if (request.key_pattern.empty()) {
-    return absl::InvalidArgumentError(
-        "key_pattern: expected one, got none: the default rule can be changed, "
-        "not removed");
-  }
-  MutexLock lock(&state_->rules_mutex);
-  if (state_->Bindings()->Get(request.key_pattern) == nullptr) {
-    return NoRuleOf(request.key_pattern);
-  }
-  return RuleChange(*state_, request.key_pattern, nullptr).Run();
+absl::Status Namespace::SetRule(const SetRuleRequest& request,
+                                const CallContext&) {
+  RETURN_IF_ERROR(BindRule(*state_, request));
+  Report(*state_, TextOf(request.key_pattern,
+                         request.rule ? request.rule->name : "multipliers"));
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request,
+                                  const CallContext&) {
+  RETURN_IF_ERROR(Unset(*state_, request));
+  Report(*state_, absl::StrCat(request.multipliers ? "no multipliers for "
+                                                   : "no rule for ",
+                               Quoted(request.key_pattern)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
-    const SetHyperparametersRequest& request) {
-  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  MutexLock lock(&state_->rules_mutex);
-  const SharedRule present = state_->Bindings()->Get(request.key_pattern);
-  if (present == nullptr) return NoRuleOf(request.key_pattern);
-  ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RETURN_IF_ERROR(
-      RuleChange(*state_, request.key_pattern, MakeRefCounted<BoundRule>(rule))
-          .Run());
-  return rule.spec();
+    const SetHyperparametersRequest& request, const CallContext&) {
+  ASSIGN_OR_RETURN(RuleSpec rule, Change(*state_, request));
+  Report(*state_, TextOf(request.key_pattern, rule.name));
+  return rule;
 }
 
 absl::Status CheckRule(absl::string_view key, DType dtype,

@@ -16,6 +16,9 @@ namespace tensorkv {
 absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule);
 
+// Binds a rule or multipliers to a pattern, as SetRule does, and tells nobody.
+absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request);
+
 // What the text of a rule, what it is compiled to and the steps of its schedule
 // take at most.
 uint64_t TextBytes(const UpdateRule& rule);

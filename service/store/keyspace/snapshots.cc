@@ -15,6 +15,7 @@
 #include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/restored_counts.h"
+#include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/names.h"
@@ -283,6 +284,13 @@ void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
   state.master_is_new = false;
 }
 
+// A namespace that takes calls may lose a key as soon as it has it.
+absl::Status Vanished(const NamespaceState& state, absl::string_view key) {
+  return absl::AbortedError(absl::StrCat("namespace ", Quoted(state.name),
+                                         ": key ", Quoted(key),
+                                         " went while it was restored"));
+}
+
 // Takes their values.
 absl::Status InitAll(Namespace& in, absl::Span<KeySnapshot> keys) {
   InitRequest request;
@@ -314,14 +322,14 @@ absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {
     SetRuleRequest request;
     request.key_pattern = rule->key_pattern;
     request.rule = rule->rule;
-    RETURN_IF_ERROR(SetRule(request));
+    RETURN_IF_ERROR(BindRule(*state_, request));
   }
   for (auto bound = snapshot.multipliers.rbegin();
        bound != snapshot.multipliers.rend(); ++bound) {
     SetRuleRequest request;
     request.key_pattern = bound->key_pattern;
     request.multipliers = bound->multipliers;
-    RETURN_IF_ERROR(SetRule(request));
+    RETURN_IF_ERROR(BindRule(*state_, request));
   }
   return absl::OkStatus();
 }
@@ -332,6 +340,8 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   NamespaceConfig config = snapshot.config;
   config.budget_bytes =
       std::min(config.budget_bytes, environment.budgets->largest_bytes());
+  RETURN_IF_ERROR(
+      CheckRanks(snapshot.workers, PushMode::GroupOf(config).max_workers));
   ASSIGN_OR_RETURN(
       std::shared_ptr<Namespace> restored,
       Create(snapshot.name, std::move(config), environment, snapshot.uid));
@@ -366,7 +376,9 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
     MutexLock lock(&state.mutex);
     Step first_unsaved = UINT64_MAX;
     for (KeySnapshot& snapshot : keys) {
-      StoredKey& key = *state.keys.Find(snapshot.key);
+      StoredKey* const found = state.keys.Find(snapshot.key);
+      if (found == nullptr) return Vanished(state, snapshot.key);
+      StoredKey& key = *found;
       key.version = snapshot.version;
       key.update_count = snapshot.update_count;
       RETURN_IF_ERROR(

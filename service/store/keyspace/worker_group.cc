@@ -29,6 +29,21 @@ absl::Status Refused(const Worker& worker, Reason reason,
 
 }  // namespace
 
+absl::Status CheckRanks(const std::vector<WorkerSnapshot>& workers,
+                        uint32_t max_workers) {
+  int64_t last = -1;
+  for (const WorkerSnapshot& worker : workers) {
+    const int64_t rank = worker.worker.rank;
+    if (rank <= last || rank >= max_workers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("workers of the snapshot: expected a rank above ", last,
+                       " and below ", max_workers, ", got ", rank));
+    }
+    last = rank;
+  }
+  return absl::OkStatus();
+}
+
 WorkerGroup::WorkerGroup(const WorkerGroupOptions& options)
     : options_(options), is_formed_(options.min_workers == 0) {}
 

@@ -35,6 +35,11 @@ struct WorkerGroupOptions {
   std::function<bool(uint32_t rank)> is_near;
 };
 
+// Whether a group of so many can have had those workers: their ranks rise.
+// Errors: InvalidArgument.
+absl::Status CheckRanks(const std::vector<WorkerSnapshot>& workers,
+                        uint32_t max_workers);
+
 // Keeps names, ranks, epochs, leases and steps. Not thread-safe. Has no clock:
 // the caller passes the time, which is monotonic, and asks for what has
 // expired.

@@ -1,13 +1,8 @@
 #include "service/store/memory_tensor_store.h"
 
-#include <time.h>
-
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,17 +13,18 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/rounds.h"
 #include "tests/service/store/init_now.h"
+#include "tests/service/store/scripted_store.h"
 #include "tests/testing/reason_matchers.h"
-#include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::First;
 using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::Inbox;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
@@ -36,97 +32,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Where an answer arrives. Outlives the call.
-template <typename Reply>
-struct Inbox {
-  std::optional<absl::StatusOr<Reply>> answer;
-  Notification arrived;
-
-  ReplyCallback<Reply> Callback() {
-    return [this](absl::StatusOr<Reply> reply) {
-      answer = std::move(reply);
-      arrived.Notify();
-    };
-  }
-  bool is_empty() { return !arrived.HasBeenNotified(); }
-  void Wait() { arrived.WaitForNotification(); }
-};
-
-Tensor Filled(double value, Shape shape = {4}) {
-  return *Tensor::Filled(DType::kF32, std::move(shape), value);
-}
-
-float First(const Value& value) { return value.tensor.elements<float>()[0]; }
-
-class MemoryTensorStoreTest : public ::testing::Test {
- protected:
-  ~MemoryTensorStoreTest() override { backend_.Release(); }
-
-  absl::Status Init(const std::string& key, double value,
-                    OnExisting on_existing = OnExisting::kFail) {
-    InitRequest request;
-    request.on_existing = on_existing;
-    request.entries.push_back({key, Filled(value)});
-    return InitNow(store_, std::move(request)).status();
-  }
-
-  static PushRequest PushOf(const std::string& key, double value) {
-    PushRequest request;
-    request.entries.push_back({key, false, Filled(value)});
-    return request;
-  }
-  PushRequest SyncPush(uint32_t rank, Step step, double value) {
-    PushRequest request = PushOf("w", value);
-    request.name_space = "sync";
-    request.worker = Worker{rank, 0};
-    request.step = step;
-    return request;
-  }
-  static PullRequest PullOf(const std::string& key, Version min_version = 0) {
-    PullRequest request;
-    request.entries.push_back({key, min_version});
-    return request;
-  }
-  PullRequest SyncPull(uint32_t rank) {
-    PullRequest request = PullOf("w");
-    request.name_space = "sync";
-    request.worker = Worker{rank, 0};
-    return request;
-  }
-
-  absl::StatusOr<PushReply> Push(PushRequest request) {
-    Inbox<PushReply> inbox;
-    store_.Push(std::move(request), {}, inbox.Callback());
-    return inbox.is_empty() ? absl::InternalError("no answer yet")
-                            : *std::move(inbox.answer);
-  }
-  absl::StatusOr<Value> Pull(PullRequest request) {
-    Inbox<PullReply> inbox;
-    store_.Pull(std::move(request), {}, inbox.Callback());
-    if (inbox.is_empty()) return absl::InternalError("no answer yet");
-    if (!inbox.answer->ok()) return inbox.answer->status();
-    return (*inbox.answer)->values[0];
-  }
-
-  void CreateSyncNamespace(uint32_t num_workers) {
-    CreateNamespaceRequest request;
-    request.name_space = "sync";
-    request.config.mode = Mode::kSync;
-    request.config.num_workers = num_workers;
-    ASSERT_OK(store_.CreateNamespace(request));
-    InitRequest init;
-    init.name_space = "sync";
-    init.entries.push_back({"w", Filled(0)});
-    ASSERT_OK(InitNow(store_, std::move(init)));
-  }
-
-  ScriptedBackend backend_;
-  FakeAlarms alarms_;
-  MemoryTensorStore store_{
-      {.budget_bytes = 1 << 20, .max_wait = absl::Minutes(5)},
-      &backend_,
-      &alarms_};
-};
+using MemoryTensorStoreTest = testing::ScriptedStoreTest;
 
 TEST_F(MemoryTensorStoreTest, UpdatesInPlaceWhenNobodyReads) {
   ASSERT_OK(Init("w", 1));
@@ -420,450 +326,6 @@ TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
   EXPECT_EQ(revision(), before + 4);
 }
 
-TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
-  ASSERT_OK(Init("w", 1));
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 3), {.timeout = absl::Seconds(2)}, inbox.Callback());
-
-  alarms_.Advance(absl::Seconds(1));
-  EXPECT_TRUE(inbox.is_empty());
-  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 1u);
-  alarms_.Advance(absl::Seconds(1));
-
-  ASSERT_FALSE(inbox.is_empty());
-  EXPECT_THAT(*inbox.answer,
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "waited 2s: key \"w\": expected version 3, got 1"));
-  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
-}
-
-// What a call waits for is looked for without holding others up.
-TEST_F(MemoryTensorStoreTest, DeadlineOfAPullOfVeryManyKeysNamesTheFirst) {
-  constexpr int kNumKeys = 3000;
-  PullRequest request;
-  request.wait_for_keys = true;
-  for (int i = 0; i < kNumKeys; ++i) {
-    request.entries.push_back({absl::StrCat("k", i), 0});
-  }
-  Inbox<PullReply> pull;
-  store_.Pull(request, {.timeout = absl::Seconds(1)}, pull.Callback());
-
-  alarms_.Advance(absl::Seconds(1));
-  pull.Wait();
-
-  EXPECT_THAT(
-      pull.answer->status(),
-      StatusIs(absl::StatusCode::kDeadlineExceeded,
-               AllOf(HasSubstr("waited 1s: key \"k0\" does not exist yet"),
-                     HasSubstr("; and 1016 more; the last 1976 keys were not "
-                               "looked at"))));
-}
-
-TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
-  CreateSyncNamespace(3);
-  ASSERT_OK(Push(SyncPush(1, 3, 1)));
-  Inbox<PullReply> inbox;
-  store_.Pull(SyncPull(1), {.timeout = absl::Seconds(1)}, inbox.Callback());
-
-  alarms_.Advance(absl::Seconds(1));
-
-  EXPECT_THAT(*inbox.answer,
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("round 3 of \"w\": waiting for ranks 0, 2")));
-}
-
-TEST_F(MemoryTensorStoreTest, ServerBoundsWaitsWithoutADeadline) {
-  Inbox<PullReply> inbox;
-  PullRequest request = PullOf("later");
-  request.wait_for_keys = true;
-  store_.Pull(request, {}, inbox.Callback());
-
-  alarms_.Advance(absl::Minutes(5));
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kDeadlineExceeded,
-                                      HasSubstr("does not exist yet")));
-}
-
-TEST_F(MemoryTensorStoreTest, AnsweredWaitLeavesNoAlarm) {
-  ASSERT_OK(Init("w", 1));
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 2), {}, inbox.Callback());
-  EXPECT_EQ(alarms_.num_pending(), 1u);
-
-  ASSERT_OK(Push(PushOf("w", 2)));
-
-  EXPECT_FALSE(inbox.is_empty());
-  EXPECT_EQ(alarms_.num_pending(), 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, CancelledWaitEndsAtOnce) {
-  ASSERT_OK(Init("w", 1));
-  const auto cancellation = std::make_shared<Cancellation>();
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 2), {.cancellation = cancellation}, inbox.Callback());
-
-  cancellation->Cancel();
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, ValuesThatNobodyWantsAreNotConverted) {
-  ASSERT_OK(Init("w", 1));
-  backend_.FailAllocate(absl::InternalError("the device was asked"));
-  const auto cancellation = std::make_shared<Cancellation>();
-  cancellation->Cancel();
-  PullRequest request = PullOf("w");
-  request.dtype = DType::kF16;
-  Inbox<PullReply> inbox;
-
-  store_.Pull(std::move(request), {.cancellation = cancellation},
-              inbox.Callback());
-  inbox.Wait();
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-}
-
-TEST_F(MemoryTensorStoreTest, CallCancelledBeforeItWaitsEndsToo) {
-  ASSERT_OK(Init("w", 1));
-  const auto cancellation = std::make_shared<Cancellation>();
-  cancellation->Cancel();
-  Inbox<PullReply> inbox;
-
-  store_.Pull(PullOf("w", 2), {.cancellation = cancellation}, inbox.Callback());
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-}
-
-TEST_F(MemoryTensorStoreTest, PullOfManyKeysWaitsForTheLast) {
-  ASSERT_OK(Init("a", 1));
-  ASSERT_OK(Init("b", 1));
-  PullRequest request;
-  request.entries = {{"a", 2}, {"b", 2}, {"c", 0}};
-  request.wait_for_keys = true;
-  Inbox<PullReply> inbox;
-  store_.Pull(request, {}, inbox.Callback());
-
-  ASSERT_OK(Push(PushOf("b", 3)));
-  ASSERT_OK(Push(PushOf("a", 2)));
-  EXPECT_TRUE(inbox.is_empty());
-  ASSERT_OK(Init("c", 4));
-
-  ASSERT_FALSE(inbox.is_empty());
-  ASSERT_OK(*inbox.answer);
-  EXPECT_EQ(First((*inbox.answer)->values[0]), 2);
-  EXPECT_EQ(First((*inbox.answer)->values[1]), 3);
-  EXPECT_EQ(First((*inbox.answer)->values[2]), 4);
-}
-
-TEST_F(MemoryTensorStoreTest, DeleteEndsWaitsForTheKey) {
-  ASSERT_OK(Init("w", 1));
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 2), {}, inbox.Callback());
-
-  DeleteRequest request;
-  request.keys = {"w"};
-  ASSERT_OK(store_.Delete(request));
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound));
-}
-
-// Such a pull watches its keys in several turns of the namespace's mutex.
-TEST_F(MemoryTensorStoreTest, LargePullEndsOnceWhileOneOfItsKeysGoes) {
-  constexpr int kNumPulls = 200;
-  PullRequest request;
-  for (int i = 0; i < 1100; ++i) {
-    request.entries.push_back({absl::StrCat(i), i == 1099 ? 1000u : 0u});
-    ASSERT_OK(Init(request.entries.back().key, 1));
-  }
-  std::array<std::atomic<int>, kNumPulls> num_answers = {};
-  std::thread deleter([&] {
-    for (int i = 0; i < kNumPulls; ++i) {
-      EXPECT_OK(store_.Delete({.keys = {"7"}}));
-      EXPECT_OK(Init("7", 1));
-    }
-  });
-
-  for (std::atomic<int>& num : num_answers) {
-    store_.Pull(request, {},
-                [&num](const absl::StatusOr<PullReply>&) { ++num; });
-  }
-
-  deleter.join();
-  store_.CancelWaits();
-  for (const std::atomic<int>& num : num_answers) EXPECT_EQ(num.load(), 1);
-}
-
-TEST_F(MemoryTensorStoreTest, DeleteEndsPullsThatWaitForAnotherKey) {
-  ASSERT_OK(Init("w", 1));
-  ASSERT_OK(Init("b", 1));
-  PullRequest request;
-  request.entries = {{"w", 10}, {"b", 0}};
-  Inbox<PullReply> inbox;
-  store_.Pull(request, {}, inbox.Callback());
-  request.wait_for_keys = true;
-  Inbox<PullReply> patient;
-  store_.Pull(request, {}, patient.Callback());
-  ASSERT_OK(Init("b", 2, OnExisting::kReplace));
-  ASSERT_TRUE(inbox.is_empty());
-
-  ASSERT_OK(store_.Delete({.keys = {"b"}}));
-
-  ASSERT_FALSE(inbox.is_empty());
-  EXPECT_THAT(*inbox.answer,
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"b\"")));
-  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kKeyNotFound);
-  EXPECT_TRUE(patient.is_empty());
-  store_.CancelWaits();
-}
-
-TEST_F(MemoryTensorStoreTest, PullThatWaitsForAVersionPinsNoOtherKey) {
-  ASSERT_OK(Init("w", 1));
-  ASSERT_OK(Init("b", 1));
-  backend_.Hold();
-  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
-  backend_.WaitUntilHeld();
-  PullRequest request;
-  request.entries = {{"w", 0}, {"b", 10}};
-  Inbox<PullReply> inbox;
-  store_.Pull(request, {}, inbox.Callback());
-  backend_.Release();
-  pusher.join();
-  const char* before = Pull(PullOf("w"))->tensor.data();
-
-  ASSERT_OK(Push(PushOf("w", 3)));
-
-  EXPECT_EQ(Pull(PullOf("w"))->tensor.data(), before);
-  EXPECT_TRUE(inbox.is_empty());
-  store_.CancelWaits();
-}
-
-TEST_F(MemoryTensorStoreTest, NamesOfAWaitingPullAreCounted) {
-  PullRequest request;
-  request.wait_for_keys = true;
-  for (int i = 0; i < 500; ++i) {
-    request.entries.push_back({absl::StrCat(std::string(1000, 'k'), i), 0});
-  }
-  const uint64_t before = store_.used_bytes();
-  Inbox<PullReply> first;
-  Inbox<PullReply> second;
-
-  store_.Pull(request, {.timeout = absl::Seconds(1)}, first.Callback());
-  EXPECT_GE(store_.used_bytes(), before + 500'000);
-  store_.Pull(request, {}, second.Callback());
-
-  ASSERT_FALSE(second.is_empty());
-  EXPECT_THAT(*second.answer, StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(ReasonOf(second.answer->status()), Reason::kOverBudget);
-  alarms_.Advance(absl::Seconds(1));
-  ASSERT_FALSE(first.is_empty());
-  EXPECT_EQ(store_.used_bytes(), before);
-}
-
-TEST_F(MemoryTensorStoreTest, ElementsOfAWaitingRepeatAreCounted) {
-  constexpr uint64_t kBytes = 64 * 1024;
-  InitRequest init;
-  init.entries.push_back({"w", Filled(1, {kBytes / 4})});
-  ASSERT_OK(InitNow(store_, std::move(init)));
-  PushRequest request = PushOf("w", 2);
-  request.entries[0].tensor = Filled(2, {kBytes / 4});
-  request.call_id = CallId{"client", 1};
-  Inbox<PushReply> first;
-  Inbox<PushReply> repeat;
-  backend_.Hold();
-  std::thread pusher([&] { store_.Push(request, {}, first.Callback()); });
-  backend_.WaitUntilHeld();
-  const uint64_t before = store_.used_bytes();
-
-  store_.Push(request, {}, repeat.Callback());
-
-  EXPECT_GE(store_.used_bytes(), before + kBytes);
-  backend_.Release();
-  pusher.join();
-  first.Wait();
-  repeat.Wait();
-  EXPECT_OK(*repeat.answer);
-}
-
-// The time that this thread has computed: other load does not count.
-double ThreadSeconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * time.tv_nsec;
-}
-
-TEST_F(MemoryTensorStoreTest, WakesDoNotTakeLongerForPullsOfManyKeys) {
-  MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
-  InitRequest init;
-  PullRequest pull;
-  pull.entries.push_back({"w", 1'000'000});
-  init.entries.push_back({"w", Filled(1)});
-  for (int i = 0; i < 20'000; ++i) {
-    init.entries.push_back({absl::StrCat("key", i), Filled(1, {0})});
-    pull.entries.push_back({absl::StrCat("key", i), 0});
-  }
-  ASSERT_OK(InitNow(store, std::move(init)));
-  const auto push_many = [&] {
-    const double start = ThreadSeconds();
-    for (int i = 0; i < 100; ++i) {
-      store.Push(PushOf("w", 1), {}, [](auto reply) { ASSERT_OK(reply); });
-    }
-    return ThreadSeconds() - start;
-  };
-  const double alone = push_many();
-  for (int i = 0; i < 10; ++i) store.Pull(pull, {}, [](auto) {});
-
-  // Looking at all entries would make it some 1000 times as long.
-  EXPECT_LT(push_many(), 100 * alone);
-}
-
-TEST_F(MemoryTensorStoreTest, DeleteDuringAnUpdateLetsThePushSucceed) {
-  ASSERT_OK(Init("w", 1));
-  backend_.Hold();
-  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
-  backend_.WaitUntilHeld();
-
-  DeleteRequest request;
-  request.keys = {"w"};
-  EXPECT_OK(store_.Delete(request));
-  backend_.Release();
-  pusher.join();
-
-  EXPECT_THAT(Pull(PullOf("w")), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_EQ(store_.used_bytes(), 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, ReplaceDuringAnUpdateTakesALaterVersion) {
-  ASSERT_OK(Init("w", 1));
-  ASSERT_OK_AND_ASSIGN(const Value reader, Pull(PullOf("w")));
-  backend_.Hold();
-  absl::StatusOr<PushReply> pushed;
-  std::thread pusher([&] { pushed = Push(PushOf("w", 2)); });
-  backend_.WaitUntilHeld();
-  std::thread replacer(
-      [this] { EXPECT_OK(Init("w", 9, OnExisting::kReplace)); });
-
-  backend_.Release();
-  pusher.join();
-  replacer.join();
-
-  ASSERT_OK_AND_ASSIGN(const Value value, Pull(PullOf("w")));
-  EXPECT_EQ(First(value), 9);
-  EXPECT_GT(value.version, pushed->results[0].version);
-}
-
-TEST_F(MemoryTensorStoreTest, DeleteNamespaceEndsItsWaits) {
-  CreateSyncNamespace(2);
-  ASSERT_OK(Push(SyncPush(0, 1, 1)));
-  Inbox<PullReply> inbox;
-  store_.Pull(SyncPull(0), {}, inbox.Callback());
-
-  ASSERT_OK(store_.DeleteNamespace("sync"));
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound,
-                                      HasSubstr("\"sync\" was deleted")));
-  EXPECT_EQ(store_.used_bytes(), 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, CancelWaitsEndsWaitsAndRefusesNewOnes) {
-  ASSERT_OK(Init("w", 1));
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 2), {}, inbox.Callback());
-
-  store_.CancelWaits();
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Pull(PullOf("w", 2)), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_OK(Pull(PullOf("w")));
-}
-
-TEST_F(MemoryTensorStoreTest, PushReservesRoomForANewValue) {
-  // 0.4 MiB of value, contribution and room each: more than the budget.
-  InitRequest init;
-  init.entries.push_back({"w", Filled(1, {100000})});
-  ASSERT_OK(InitNow(store_, std::move(init)));
-  PushRequest push;
-  push.entries.push_back({"w", false, Filled(2, {100000})});
-
-  EXPECT_THAT(Push(std::move(push)),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("expected at most 1048576 bytes")));
-
-  EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
-  const MemoryUse memory = store_.DescribeNamespace("")->memory;
-  EXPECT_EQ(memory.values, 400000u);
-  EXPECT_EQ(memory.contributions, 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, StateIsReservedWhenTheRuleIsSet) {
-  ASSERT_OK(Init("w", 1));
-  SetRuleRequest request;
-  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
-
-  ASSERT_OK(store_.SetRule(request));
-
-  EXPECT_EQ(store_.DescribeNamespace("")->memory.state, 2 * 4 * sizeof(float));
-}
-
-TEST_F(MemoryTensorStoreTest, NamespaceGoesOnWhileStatesAreAllocated) {
-  ASSERT_OK(Init("w", 1));
-  SetRuleRequest request;
-  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
-  backend_.WhenAllocating([this] {
-    EXPECT_OK(Push(PushOf("w", 2)));
-    EXPECT_OK(Init("new", 1));
-  });
-
-  ASSERT_OK(store_.SetRule(request));
-
-  EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
-  // The key that came meanwhile has the rule too.
-  const ListReply list = store_.List({}).value();
-  for (const KeyStatus& key : list.keys) {
-    EXPECT_EQ(key.rule.name, "adam") << key.key;
-    EXPECT_EQ(key.state_bytes, 2 * 4 * sizeof(float)) << key.key;
-  }
-}
-
-TEST_F(MemoryTensorStoreTest, RuleWithoutRoomForItsStateChangesNothing) {
-  InitRequest init;
-  init.entries.push_back({"small", Filled(1)});
-  init.entries.push_back({"w", Filled(1, {100000})});
-  ASSERT_OK(InitNow(store_, std::move(init)));
-  SetRuleRequest request;
-  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
-
-  EXPECT_THAT(store_.SetRule(request),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-
-  const NamespaceStatus status = *store_.DescribeNamespace("");
-  EXPECT_EQ(status.memory.state, 0u);
-  EXPECT_EQ(status.rules[0].rule.name, "assign");
-}
-
-TEST_F(MemoryTensorStoreTest, AllocationThatFailsGivesItsBytesBack) {
-  backend_.FailAllocate(absl::ResourceExhaustedError("no memory"));
-
-  EXPECT_THAT(Init("w", 1), StatusIs(absl::StatusCode::kResourceExhausted));
-
-  EXPECT_EQ(store_.used_bytes(), 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
-  CreateSyncNamespace(100);
-  uint64_t most = 0;
-
-  for (uint32_t rank = 0; rank < 100; ++rank) {
-    ASSERT_OK(Push(SyncPush(rank, 1, rank)));
-    most =
-        std::max(most, store_.DescribeNamespace("sync")->memory.contributions);
-  }
-
-  EXPECT_LE(most, Rounds::kMinFold * 4 * sizeof(float));
-  EXPECT_EQ(First(*Pull(SyncPull(7))), 99 * 100 / 2);
-  EXPECT_EQ(store_.DescribeNamespace("sync")->memory.contributions, 0u);
-}
-
 TEST_F(MemoryTensorStoreTest, FoldingKeepsTheBits) {
   CreateSyncNamespace(30);
   float expected = 0;
@@ -916,100 +378,6 @@ TEST_F(MemoryTensorStoreTest, ReplyComesAfterTheOwnUpdateNotAfterOthers) {
   EXPECT_FALSE(first.is_empty());
   stop = true;
   next.Wait();
-}
-
-TEST_F(MemoryTensorStoreTest, PullOfManyBusyKeysEnds) {
-  ASSERT_OK(Init("a", 1));
-  ASSERT_OK(Init("b", 1));
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> pushers;
-  for (const char* key : {"a", "a", "b", "b"}) {
-    pushers.emplace_back([&, key] {
-      while (!stop) {
-        Inbox<PushReply> inbox;
-        store_.Push(PushOf(key, 2), {}, inbox.Callback());
-        inbox.Wait();
-      }
-    });
-  }
-
-  for (int i = 0; i < 100; ++i) {
-    PullRequest request;
-    request.entries = {{"a", 0}, {"b", 0}};
-    Inbox<PullReply> inbox;
-    store_.Pull(request, {}, inbox.Callback());
-    inbox.Wait();
-    EXPECT_OK(*inbox.answer);
-  }
-
-  stop = true;
-  for (std::thread& pusher : pushers) pusher.join();
-}
-
-TEST_F(MemoryTensorStoreTest, KeysAndSkipsCostBudgetToo) {
-  MemoryTensorStore store({.budget_bytes = 100'000}, &backend_, &alarms_);
-  InitRequest init;
-  for (int i = 0; i < 1000; ++i) {
-    init.entries.push_back(
-        {absl::StrCat("key", i), *Tensor::Filled(DType::kF32, {0}, 0)});
-  }
-
-  EXPECT_THAT(InitNow(store, init),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-
-  EXPECT_EQ(store.used_bytes(), 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, SkippedContributionsAreCounted) {
-  CreateSyncNamespace(4096);
-  PushRequest push = SyncPush(4000, 1, 0);
-  push.entries[0].skip = true;
-  push.entries[0].tensor = Tensor();
-  const uint64_t before = store_.used_bytes();
-
-  ASSERT_OK(Push(std::move(push)));
-
-  EXPECT_GE(store_.used_bytes(), before + kContributionOverheadBytes);
-  EXPECT_LE(store_.used_bytes(), before + 2 * kContributionOverheadBytes);
-}
-
-TEST_F(MemoryTensorStoreTest, MissingKeyEndsAPullThatWouldWaitForAnother) {
-  ASSERT_OK(Init("w", 1));
-  PullRequest request;
-  request.entries = {{"w", 9}, {"absent", 0}};
-
-  EXPECT_THAT(Pull(request),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"absent\"")));
-}
-
-// The caller's cancellation refers to the call, and the call's answer to what
-// it needs: neither may keep the other alive.
-TEST_F(MemoryTensorStoreTest, PushPullThatHasWaitedIsGoneWithItsCancellation) {
-  CreateSyncNamespace(2);
-  auto cancellation = std::make_shared<Cancellation>();
-  const std::weak_ptr<Cancellation> watch = cancellation;
-  Inbox<PullReply> inbox;
-
-  store_.PushPull(SyncPush(0, 1, 5), {.cancellation = cancellation},
-                  inbox.Callback());
-  EXPECT_TRUE(inbox.is_empty());
-  EXPECT_OK(Push(SyncPush(1, 1, 5)));
-  inbox.Wait();
-  cancellation.reset();
-
-  EXPECT_TRUE(watch.expired());
-}
-
-TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
-  ASSERT_OK(Init("w", 1));
-  Inbox<PullReply> inbox;
-
-  store_.PushPull(PushOf("w", 2), {.max_reply_bytes = 15}, inbox.Callback());
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
-                                      HasSubstr("at most 15 bytes, got 16")));
-  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kReplyTooLarge);
-  EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
 TEST_F(MemoryTensorStoreTest, DescribeShowsTheDefaultsAndThePresentRule) {
@@ -1112,6 +480,37 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   EXPECT_EQ(observer.texts[2], "n: rank 0 (\"a\")");
   EXPECT_THAT(observer.texts[4], HasSubstr("rank 1 "));
   EXPECT_THAT(observer.texts[5], HasSubstr("n: round 1 of \"w\": "));
+}
+
+TEST(StoreObserverTest, HearsOfARepeatedChangeOnce) {
+  RecordingObserver observer;
+  FakeAlarms alarms;
+  ScriptedBackend backend;
+  MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
+  const SetRuleRequest request = {.key_pattern = "w*",
+                                  .rule = RuleSpec{"sgd", {}},
+                                  .call_id = CallId{"client", 1}};
+
+  ASSERT_OK(store.SetRule(request));
+  ASSERT_OK(store.SetRule(request));
+
+  EXPECT_THAT(observer.events, ElementsAre(StoreEvent::kRuleChanged));
+}
+
+TEST_F(MemoryTensorStoreTest, AskTakesCallsAboutANamespaceAlone) {
+  const StatRequest request;
+  StatReply reply;
+
+  EXPECT_THAT(store_.Ask({request, reply}, {}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("Stat: ")));
+}
+
+TEST_F(MemoryTensorStoreTest, WhoKnowsAnotherIncarnationRebalancesNothing) {
+  CallContext context;
+  context.caller.unless_remembered = absl::FailedPreconditionError("another");
+
+  EXPECT_THAT(store_.RebalanceNamespace({}, context),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "another"));
 }
 
 }  // namespace

@@ -1,19 +1,14 @@
-// Membership, losses, barriers and staleness, on a time that the test moves.
+// Membership, losses and barriers, on a time that the test moves.
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/memory_tensor_store.h"
-#include "tests/service/store/init_now.h"
+#include "tests/service/store/keyspace/workers_of_store.h"
 #include "tests/testing/reason_matchers.h"
-#include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -21,127 +16,11 @@ namespace namespace_members_test {
 
 using ::absl::StatusCode;
 using ::tensorkv::testing::HasReason;
-using ::tensorkv::testing::IsOkAndHolds;
-using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kLease = absl::Seconds(2);
-
-// Where an answer arrives. Outlives the call.
-template <typename Reply>
-struct Inbox {
-  absl::StatusOr<Reply> answer;
-  Notification arrived;
-
-  ReplyCallback<Reply> Callback() {
-    return [this](absl::StatusOr<Reply> reply) {
-      answer = std::move(reply);
-      arrived.Notify();
-    };
-  }
-  bool is_empty() { return !arrived.HasBeenNotified(); }
-  const absl::StatusOr<Reply>& Wait() {
-    arrived.WaitForNotification();
-    return answer;
-  }
-};
-
-float First(const PullReply& reply) {
-  return reply.values[0].tensor.elements<float>()[0];
-}
-
-class MembershipTest : public ::testing::Test {
- protected:
-  ~MembershipTest() override { backend_.Release(); }
-
-  // A namespace "n" with a key "w" of zeros.
-  void Create(NamespaceConfig config) {
-    config.rule.name = "accumulate";
-    ASSERT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
-    AddKey("w");
-  }
-  void CreateSync(uint32_t num_workers,
-                  OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
-    Create({.mode = Mode::kSync,
-            .num_workers = num_workers,
-            .on_worker_loss = on_loss});
-  }
-
-  absl::StatusOr<JoinReply> TryJoin(const std::string& name,
-                                    absl::Duration lease = kLease) {
-    return store_.Join(
-        {.name_space = "n", .worker_name = name, .lease = lease});
-  }
-  Worker Join(const std::string& name) { return TryJoin(name)->worker; }
-  absl::Status KeepAlive(const Worker& worker) {
-    return store_.KeepAlive({.name_space = "n", .worker = worker}).status();
-  }
-  absl::Status Leave(const Worker& worker) {
-    return store_.Leave({.name_space = "n", .worker = worker});
-  }
-  // Moves the time past the lease of all workers but `survivors`.
-  void LoseAllBut(const std::vector<Worker>& survivors) {
-    alarms_.Advance(kLease - absl::Milliseconds(100));
-    for (const Worker& worker : survivors) ASSERT_OK(KeepAlive(worker));
-    alarms_.Advance(absl::Milliseconds(200));
-  }
-
-  PushRequest PushOf(const Worker& worker, Step step, double value) {
-    PushRequest request;
-    request.name_space = "n";
-    request.worker = worker;
-    request.step = step;
-    request.entries.push_back(
-        {"w", false, *Tensor::Filled(DType::kF32, {4}, value)});
-    return request;
-  }
-  absl::StatusOr<PushReply> Push(const Worker& worker, Step step,
-                                 double value = 1) {
-    Inbox<PushReply> inbox;
-    store_.Push(PushOf(worker, step, value), {}, inbox.Callback());
-    return inbox.Wait();
-  }
-  void StartPull(const Worker& worker, Inbox<PullReply>& inbox,
-                 absl::Duration timeout = absl::InfiniteDuration()) {
-    PullRequest request;
-    request.name_space = "n";
-    request.worker = worker;
-    request.entries.push_back({"w", 0});
-    store_.Pull(std::move(request), {.timeout = timeout}, inbox.Callback());
-  }
-  void StartBarrier(const Worker& worker, Inbox<BarrierReply>& inbox,
-                    absl::Duration timeout = absl::InfiniteDuration()) {
-    store_.Barrier({.name_space = "n", .worker = worker, .barrier = "b"},
-                   {.timeout = timeout}, inbox.Callback());
-  }
-  void AddKey(const std::string& key) {
-    InitRequest init;
-    init.name_space = "n";
-    init.entries.push_back({key, *Tensor::Filled(DType::kF32, {4}, 0)});
-    ASSERT_OK(testing::InitNow(store_, std::move(init)));
-  }
-  float Value() {
-    PullRequest request;
-    request.name_space = "n";
-    request.entries.push_back({"w", 0});
-    Inbox<PullReply> inbox;
-    store_.Pull(std::move(request), {}, inbox.Callback());
-    return First(*inbox.Wait());
-  }
-  NamespaceStatus Describe() { return *store_.DescribeNamespace("n"); }
-  uint64_t NumWaiting(WaitReason reason) {
-    return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
-  }
-
-  ScriptedBackend backend_;
-  FakeAlarms alarms_;
-  MemoryTensorStore store_{
-      {.budget_bytes = 1 << 20, .max_wait = absl::Minutes(5)},
-      &backend_,
-      &alarms_};
-};
+using MembershipTest = WorkersOfStoreTest;
 
 TEST_F(MembershipTest, JoinTellsTheWorkerItsPlace) {
   CreateSync(2);
@@ -674,153 +553,6 @@ TEST_F(MembershipTest, SecondContributionIsCounted) {
   EXPECT_THAT(Push({.rank = 0}, 1), StatusIs(StatusCode::kAlreadyExists));
 
   EXPECT_EQ(Describe().contributions_duplicate, 1u);
-}
-
-class BoundedTest : public MembershipTest {
- protected:
-  void CreateBounded(uint32_t num_workers, uint32_t staleness,
-                     OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
-    Create({.mode = Mode::kBounded,
-            .num_workers = num_workers,
-            .staleness = staleness,
-            .on_worker_loss = on_loss});
-  }
-};
-
-TEST_F(BoundedTest, PushIsAppliedAtOnce) {
-  CreateBounded(2, 1);
-
-  ASSERT_OK(Push({.rank = 0}, 1, 5));
-
-  EXPECT_EQ(Value(), 5);
-}
-
-TEST_F(BoundedTest, ReadWaitsForTheSlowest) {
-  CreateBounded(2, 1);
-  const Worker fast = {.rank = 0};
-  const Worker slow = {.rank = 1};
-  ASSERT_OK(Push(fast, 1));
-  ASSERT_OK(Push(fast, 2));
-  Inbox<PullReply> waiting;
-  StartPull(fast, waiting);
-  EXPECT_TRUE(waiting.is_empty());
-  EXPECT_EQ(NumWaiting(WaitReason::kStaleness), 1u);
-  EXPECT_EQ(Describe().slowest_lag, 2u);
-
-  ASSERT_OK(Push(slow, 1, 10));
-
-  EXPECT_EQ(First(*waiting.Wait()), 12);
-}
-
-// A Pull counts the steps that its worker had reached when it came.
-TEST_F(BoundedTest, ReadDoesNotWaitForStepsReachedMeanwhile) {
-  CreateBounded(3, 0);
-  ASSERT_OK(Push({.rank = 0}, 1));
-  Inbox<PullReply> first;
-  StartPull({.rank = 0}, first);
-  Inbox<PushReply> second;
-  store_.Push(PushOf({.rank = 0}, 2, 1), {}, second.Callback());
-
-  ASSERT_OK(Push({.rank = 1}, 1));
-  ASSERT_OK(Push({.rank = 2}, 1));
-
-  EXPECT_OK(second.Wait());
-  EXPECT_OK(first.Wait());
-}
-
-TEST_F(BoundedTest, PushOfTheStepAfterWaitsToo) {
-  CreateBounded(2, 1);
-  const Worker fast = {.rank = 0};
-  const Worker slow = {.rank = 1};
-  ASSERT_OK(Push(fast, 1));
-  ASSERT_OK(Push(fast, 2));
-  Inbox<PushReply> third;
-  store_.Push(PushOf(fast, 3, 100), {}, third.Callback());
-  EXPECT_TRUE(third.is_empty());
-  EXPECT_EQ(Value(), 2) << "it has had no effect";
-
-  ASSERT_OK(Push(slow, 1, 10));
-
-  EXPECT_OK(third.Wait());
-  EXPECT_EQ(Value(), 112);
-}
-
-TEST_F(BoundedTest, WaitingPushEndsAtItsDeadlineWithoutEffect) {
-  CreateBounded(2, 0);
-  ASSERT_OK(Push({.rank = 0}, 1));
-  Inbox<PushReply> second;
-  store_.Push(PushOf({.rank = 0}, 2, 100), {.timeout = absl::Seconds(1)},
-              second.Callback());
-
-  alarms_.Advance(absl::Seconds(1));
-
-  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kDeadlineExceeded,
-                                      HasSubstr("step 1: waiting for rank 1")));
-  EXPECT_EQ(Value(), 1);
-  EXPECT_EQ(Describe().memory.contributions, 0u);
-}
-
-TEST_F(BoundedTest, WaitingPushCanBeCancelled) {
-  CreateBounded(2, 0);
-  ASSERT_OK(Push({.rank = 0}, 1));
-  const auto cancellation = std::make_shared<Cancellation>();
-  Inbox<PushReply> second;
-  store_.Push(PushOf({.rank = 0}, 2, 100), {.cancellation = cancellation},
-              second.Callback());
-
-  cancellation->Cancel();
-
-  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kCancelled));
-  EXPECT_EQ(Value(), 1);
-}
-
-TEST_F(BoundedTest, WaitingPushEndsWithItsNamespace) {
-  CreateBounded(2, 0);
-  ASSERT_OK(Push({.rank = 0}, 1));
-  Inbox<PushReply> second;
-  store_.Push(PushOf({.rank = 0}, 2, 100),
-              {.cancellation = std::make_shared<Cancellation>()},
-              second.Callback());
-
-  ASSERT_OK(store_.DeleteNamespace("n"));
-
-  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kNotFound));
-}
-
-TEST_F(BoundedTest, LossEndsWaitsForTheLost) {
-  CreateBounded(2, 0);
-  const Worker a = Join("a");
-  Join("b");
-  ASSERT_OK(Push(a, 1));
-  Inbox<PullReply> waiting;
-  StartPull(a, waiting);
-
-  LoseAllBut({a});
-
-  EXPECT_THAT(waiting.Wait(),
-              StatusIs(StatusCode::kAborted, HasSubstr("rank 1 (\"b\") lost")));
-}
-
-TEST_F(BoundedTest, OthersDoNotWaitForTheLostWhereTheyMay) {
-  CreateBounded(2, 0, OnWorkerLoss::kContinue);
-  const Worker a = Join("a");
-  Join("b");
-  ASSERT_OK(Push(a, 1));
-  Inbox<PullReply> waiting;
-  StartPull(a, waiting);
-
-  LoseAllBut({a});
-
-  EXPECT_OK(waiting.Wait());
-}
-
-TEST_F(BoundedTest, StepDoesNotGoBackwards) {
-  CreateBounded(2, 5);
-  for (Step step = 1; step <= 3; ++step) ASSERT_OK(Push({.rank = 0}, step));
-
-  EXPECT_THAT(Push({.rank = 0}, 2),
-              StatusIs(StatusCode::kFailedPrecondition,
-                       HasSubstr("step of worker 0: expected 3")));
 }
 
 }  // namespace namespace_members_test

@@ -15,6 +15,7 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/store/keyspace/worker_group.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
@@ -33,6 +34,7 @@ using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::_;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::Pair;
 
 // Keeps the snapshot. When a namespace begins, its cut has been made.
@@ -176,6 +178,24 @@ TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_OK(taken.Result());
   EXPECT_EQ(next.keys.size(), 1 + held.size());
+}
+
+TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
+  const std::vector<uint32_t> wrong[] = {{kMaxWorkers}, {1, 0}, {0, 0}};
+  for (const std::vector<uint32_t>& ranks : wrong) {
+    NamespaceSnapshot snapshot = {.name = "restored"};
+    for (const uint32_t rank : ranks) {
+      snapshot.workers.push_back({.worker = {.rank = rank}, .step = 1});
+    }
+    const auto is_refused = StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("expected a rank above"));
+
+    EXPECT_THAT(store_.StartRestoration(OnExisting::kFail)->Begin(snapshot),
+                is_refused);
+    snapshot.name = "default";
+    snapshot.config = store_.DescribeNamespace("")->config;
+    EXPECT_THAT(store_.StartAdoption({})->Begin(snapshot), is_refused);
+  }
 }
 
 TEST_F(SnapshotsTest, ARuleThatIsSetWhileItIsTakenIsNotInIt) {

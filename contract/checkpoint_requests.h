@@ -1,0 +1,63 @@
+// The calls of checkpoint.proto.
+
+#ifndef TENSORKV_CONTRACT_CHECKPOINT_REQUESTS_H_
+#define TENSORKV_CONTRACT_CHECKPOINT_REQUESTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "contract/call_fields.h"
+
+namespace tensorkv {
+
+struct CheckpointStatus {
+  std::string name;
+  absl::Time create_time;
+  uint64_t bytes = 0;
+  uint64_t num_keys = 0;
+  std::vector<std::string> namespaces;
+  uint64_t sequence = 0;
+  bool automatic = false;
+  uint64_t written_bytes = 0;
+};
+
+struct SaveCheckpointRequest {
+  std::string name;
+  std::vector<std::string> namespaces;
+};
+
+using SaveCheckpointReply = CheckpointStatus;
+
+struct RestoreCheckpointRequest {
+  std::string name;
+  std::vector<std::string> namespaces;
+  // Empty: the name that was saved.
+  std::string as_namespace;
+  OnExisting on_existing = OnExisting::kFail;
+};
+
+using RestoreCheckpointReply = CheckpointStatus;
+
+struct ListCheckpointsRequest {};
+
+struct ListCheckpointsReply {
+  std::vector<CheckpointStatus> checkpoints;
+};
+
+struct DeleteCheckpointRequest {
+  std::string name;
+};
+
+struct DeleteCheckpointReply {};
+
+struct VerifyCheckpointRequest {
+  std::string name;
+};
+
+using VerifyCheckpointReply = CheckpointStatus;
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_CHECKPOINT_REQUESTS_H_

@@ -1,0 +1,74 @@
+// The calls of membership.proto.
+
+#ifndef TENSORKV_CONTRACT_MEMBERSHIP_REQUESTS_H_
+#define TENSORKV_CONTRACT_MEMBERSHIP_REQUESTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "contract/call_fields.h"
+
+namespace tensorkv {
+
+struct WorkerStatus {
+  std::string name;
+  Worker worker;
+  bool is_live = false;
+  Step step = 0;
+  absl::Duration lease_remaining;
+};
+
+struct JoinRequest {
+  std::string name_space;
+  std::string worker_name;
+  absl::Duration lease;
+  std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
+  // 0 replaces none.
+  uint64_t replaces_epoch = 0;
+  // The server chooses where there is none.
+  std::optional<uint32_t> rank;
+};
+
+struct JoinReply {
+  Worker worker;
+  uint32_t num_workers = 0;
+  absl::Duration lease;
+  uint64_t server_incarnation = 0;
+  Step next_step = 0;
+};
+
+struct KeepAliveRequest {
+  std::string name_space;
+  Worker worker;
+};
+
+struct KeepAliveReply {
+  absl::Duration lease_remaining;
+  uint32_t num_workers = 0;
+  Step next_step = 0;
+};
+
+struct LeaveRequest {
+  std::string name_space;
+  Worker worker;
+  std::optional<CallId> call_id;
+};
+
+struct LeaveReply {};
+
+struct BarrierRequest {
+  std::string name_space;
+  Worker worker;
+  std::string barrier;
+  std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
+};
+
+struct BarrierReply {};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_MEMBERSHIP_REQUESTS_H_

@@ -1,0 +1,221 @@
+// The calls of namespace.proto.
+
+#ifndef TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
+#define TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "contract/call_fields.h"
+#include "contract/membership_requests.h"
+#include "tensor/rule_spec.h"
+
+namespace tensorkv {
+
+// What a newer server has besides is kUnknown in its answers, never in a
+// request.
+enum class Mode { kAsync, kSync, kBounded, kUnknown };
+enum class OnWorkerLoss { kFail, kContinue, kUnknown };
+enum class Aggregation { kSum, kMedian, kTrimmedMean, kUnknown };
+enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
+enum class OnLargeNorm { kClip, kRefuse, kUnknown };
+
+struct GradientGuard {
+  OnNonFinite on_non_finite = OnNonFinite::kApply;
+  double max_norm = 0;
+  OnLargeNorm on_large_norm = OnLargeNorm::kClip;
+  double max_call_norm = 0;
+
+  // Whether it looks at contributions at all.
+  bool is_on() const {
+    return on_non_finite != OnNonFinite::kApply || max_norm > 0 ||
+           max_call_norm > 0;
+  }
+
+  friend bool operator==(const GradientGuard&, const GradientGuard&) = default;
+};
+
+struct NamespaceConfig {
+  Mode mode = Mode::kAsync;
+  uint32_t num_workers = 0;
+  uint32_t max_workers = 0;
+  RuleSpec rule;
+  uint64_t budget_bytes = 0;
+  uint32_t staleness = 0;
+  OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
+  bool rescale_partial_rounds = false;
+  uint32_t quorum = 0;
+  absl::Duration quorum_grace;
+  uint32_t max_open_rounds = 0;
+  GradientGuard gradient_guard;
+  Aggregation aggregation = Aggregation::kSum;
+  double trim_fraction = 0;
+  bool mirrored = false;
+
+  friend bool operator==(const NamespaceConfig&,
+                         const NamespaceConfig&) = default;
+};
+
+struct RuleBinding {
+  std::string key_pattern;
+  RuleSpec rule;
+};
+
+struct MultipliersBinding {
+  std::string key_pattern;
+  Multipliers multipliers;
+};
+
+struct MemoryUse {
+  uint64_t values = 0;
+  uint64_t state = 0;
+  uint64_t contributions = 0;
+  uint64_t metadata = 0;
+};
+
+// What is in a GPU's memory.
+struct DeviceMemoryUse {
+  std::string device;
+  MemoryUse memory;
+};
+
+// Why a call waits: for a key that does not exist, for a version, for an update
+// under way, for a round, for slower workers, for a barrier, for an earlier
+// attempt of the same call.
+enum class WaitReason : uint8_t {
+  kKey,
+  kVersion,
+  kUpdate,
+  kRound,
+  kStaleness,
+  kBarrier,
+  kAttempt,
+};
+inline constexpr size_t kNumWaitReasons = 7;
+
+// Calls that have waited for one reason, the last that each had.
+struct WaitStatus {
+  WaitReason reason = WaitReason::kKey;
+  uint64_t calls_waiting = 0;
+  uint64_t calls_ended = 0;
+  // By those that have ended, all together.
+  absl::Duration waited;
+};
+
+// Nobody's, where there is no rank.
+struct GuardCounts {
+  std::optional<uint32_t> rank;
+  uint64_t not_finite = 0;
+  uint64_t too_large = 0;
+
+  friend bool operator==(const GuardCounts&, const GuardCounts&) = default;
+};
+
+struct NamespaceStatus {
+  std::string name;
+  NamespaceConfig config;
+  std::vector<RuleBinding> rules;
+  std::vector<MultipliersBinding> multipliers;
+  uint64_t num_keys = 0;
+  MemoryUse memory;
+  // How much of it is on each GPU; empty where tensors are kept on the host.
+  std::vector<DeviceMemoryUse> device_memory;
+  uint64_t updates_applied = 0;
+  uint64_t rounds_open = 0;
+  uint64_t rounds_closed = 0;
+  uint64_t rounds_failed = 0;
+  uint64_t calls_waiting = 0;
+  std::vector<WorkerStatus> workers;
+  uint64_t lease_expirations = 0;
+  uint64_t contributions_late = 0;
+  uint64_t contributions_duplicate = 0;
+  uint64_t contributions_fenced = 0;
+  // Steps between the fastest worker and the slowest.
+  uint64_t slowest_lag = 0;
+  // One per reason.
+  std::vector<WaitStatus> waits;
+  uint64_t uid = 0;
+  uint64_t revision = 0;
+  uint32_t live_workers = 0;
+  std::vector<GuardCounts> guard_counts;
+};
+
+struct CreateNamespaceRequest {
+  std::string name_space;
+  NamespaceConfig config;
+  OnExisting on_existing = OnExisting::kFail;
+  std::optional<CallId> call_id;
+};
+
+struct CreateNamespaceReply {
+  uint64_t uid = 0;
+};
+
+struct DescribeNamespaceRequest {
+  std::string name_space;
+};
+
+using DescribeNamespaceReply = NamespaceStatus;
+
+struct ListNamespacesRequest {
+  uint32_t page_size = 0;
+  std::string page_token;
+};
+
+struct ListNamespacesReply {
+  std::vector<NamespaceStatus> namespaces;
+  std::string next_page_token;
+};
+
+struct DeleteNamespaceRequest {
+  std::string name_space;
+};
+
+struct DeleteNamespaceReply {};
+
+struct RebalanceNamespaceRequest {
+  std::string name_space;
+};
+
+struct RebalanceNamespaceReply {
+  uint64_t moved_keys = 0;
+  uint64_t moved_bytes = 0;
+  uint64_t kept_keys = 0;
+};
+
+// One of `rule` and `multipliers`.
+struct SetRuleRequest {
+  std::string name_space;
+  std::string key_pattern;
+  std::optional<RuleSpec> rule;
+  std::optional<Multipliers> multipliers;
+  std::optional<CallId> call_id;
+};
+
+struct SetRuleReply {};
+
+struct UnsetRuleRequest {
+  std::string name_space;
+  std::string key_pattern;
+  bool multipliers = false;
+  std::optional<CallId> call_id;
+};
+
+struct UnsetRuleReply {};
+
+struct SetHyperparametersRequest {
+  std::string name_space;
+  std::string key_pattern;
+  Hyperparameters hyperparameters;
+  std::optional<CallId> call_id;
+};
+
+using SetHyperparametersReply = RuleSpec;
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_

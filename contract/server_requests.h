@@ -1,0 +1,83 @@
+// The calls of service.proto and cluster.proto, which are about servers.
+
+#ifndef TENSORKV_CONTRACT_SERVER_REQUESTS_H_
+#define TENSORKV_CONTRACT_SERVER_REQUESTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "contract/placement.h"
+
+namespace tensorkv {
+
+struct DescribeServerRequest {};
+
+// What tensors may take of a GPU's memory, and take now.
+struct DeviceBudget {
+  std::string device;
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;
+};
+
+struct ServerStatus {
+  std::string version;
+  uint64_t incarnation = 0;
+  int64_t start_unix_seconds = 0;
+  std::vector<std::string> devices;
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t max_message_bytes = 0;
+  uint32_t max_entries = 0;
+  // One for each of `devices`; empty where tensors are kept on the host.
+  std::vector<DeviceBudget> device_budgets;
+};
+
+using DescribeServerReply = ServerStatus;
+
+struct DescribeClusterRequest {};
+
+struct DescribeClusterReply {
+  // The name of the server that answers; empty if it is in no cluster.
+  std::string server_name;
+  ClusterPlacement placement;
+};
+
+struct ResizeClusterRequest {
+  std::vector<std::string> add;
+  std::vector<std::string> remove;
+  std::vector<std::string> lost;
+  bool give_up = false;
+};
+
+struct ResizeClusterReply {
+  std::vector<ClusterServer> servers;
+  uint32_t partitions_to_move = 0;
+  uint32_t partitions_to_restore = 0;
+};
+
+// The values are those of v1::MovePartitionsRequest.
+enum class MoveStep : uint8_t {
+  kUnspecified = 0,
+  kBegin = 1,
+  kPart = 2,
+  kCommit = 3,
+};
+
+struct MovePartitionsRequest {
+  std::string from;
+  uint64_t move = 0;
+  MoveStep step = MoveStep::kUnspecified;
+  std::vector<uint32_t> partitions;
+  uint32_t num_partitions = 0;
+  uint64_t part = 0;
+  std::string data;
+  uint64_t placement_version = 0;
+  int64_t registration = 0;
+};
+
+struct MovePartitionsReply {};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_SERVER_REQUESTS_H_

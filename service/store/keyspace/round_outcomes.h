@@ -1,0 +1,53 @@
+// What the rounds of a key give to those who apply, drop and sum them.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_OUTCOMES_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_OUTCOMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "contract/call_fields.h"
+#include "service/store/byte_budget.h"
+#include "service/store/keyspace/contribution.h"
+
+namespace tensorkv {
+
+// A round that no longer waits for anybody, or that was dropped.
+struct ClosedRound {
+  Step step = 0;
+  // The contributors', in rank order; empty if all skipped.
+  Slots slots;
+  // As in TensorUpdate.
+  uint32_t num_averaged = 0;
+  Reservation held;
+  Reservation overhead;
+  Reservation room;
+};
+
+using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
+
+struct FailedRounds {
+  // The rounds that were open.
+  ClosedRounds open;
+  // How many had closed, but were not applied.
+  size_t num_closed = 0;
+};
+
+// Contributions of the first ranks of a round, to be summed ahead of its end.
+struct Fold {
+  Step step = 0;
+  // Tells the round from others of its step.
+  uint64_t id = 0;
+  Slots slots;
+  // What to multiply the sum with.
+  double scale = 1;
+  // Several servers make the sum; then the rank of each slot.
+  bool is_exchange = false;
+  std::vector<uint32_t> ranks;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_OUTCOMES_H_

@@ -1,0 +1,137 @@
+// A namespace with workers, on a time that the test moves.
+
+#ifndef TENSORKV_TESTS_SERVICE_STORE_KEYSPACE_WORKERS_OF_STORE_H_
+#define TENSORKV_TESTS_SERVICE_STORE_KEYSPACE_WORKERS_OF_STORE_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/alarms.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::namespace_members_test {
+
+inline constexpr absl::Duration kLease = absl::Seconds(2);
+
+// Where an answer arrives. Outlives the call.
+template <typename Reply>
+struct Inbox {
+  absl::StatusOr<Reply> answer;
+  Notification arrived;
+
+  ReplyCallback<Reply> Callback() {
+    return [this](absl::StatusOr<Reply> reply) {
+      answer = std::move(reply);
+      arrived.Notify();
+    };
+  }
+  bool is_empty() { return !arrived.HasBeenNotified(); }
+  const absl::StatusOr<Reply>& Wait() {
+    arrived.WaitForNotification();
+    return answer;
+  }
+};
+
+inline float First(const PullReply& reply) {
+  return reply.values[0].tensor.elements<float>()[0];
+}
+
+class WorkersOfStoreTest : public ::testing::Test {
+ protected:
+  ~WorkersOfStoreTest() override { backend_.Release(); }
+
+  // A namespace "n" with a key "w" of zeros.
+  void Create(NamespaceConfig config) {
+    config.rule.name = "accumulate";
+    ASSERT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
+    AddKey("w");
+  }
+  void CreateSync(uint32_t num_workers,
+                  OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
+    Create({.mode = Mode::kSync,
+            .num_workers = num_workers,
+            .on_worker_loss = on_loss});
+  }
+
+  absl::StatusOr<JoinReply> TryJoin(const std::string& name,
+                                    absl::Duration lease = kLease) {
+    return store_.Join(
+        {.name_space = "n", .worker_name = name, .lease = lease});
+  }
+  Worker Join(const std::string& name) { return TryJoin(name)->worker; }
+  absl::Status KeepAlive(const Worker& worker) {
+    return store_.KeepAlive({.name_space = "n", .worker = worker}).status();
+  }
+  absl::Status Leave(const Worker& worker) {
+    return store_.Leave({.name_space = "n", .worker = worker});
+  }
+  // Moves the time past the lease of all workers but `survivors`.
+  void LoseAllBut(const std::vector<Worker>& survivors) {
+    alarms_.Advance(kLease - absl::Milliseconds(100));
+    for (const Worker& worker : survivors) ASSERT_OK(KeepAlive(worker));
+    alarms_.Advance(absl::Milliseconds(200));
+  }
+
+  PushRequest PushOf(const Worker& worker, Step step, double value) {
+    PushRequest request;
+    request.name_space = "n";
+    request.worker = worker;
+    request.step = step;
+    request.entries.push_back(
+        {"w", false, *Tensor::Filled(DType::kF32, {4}, value)});
+    return request;
+  }
+  absl::StatusOr<PushReply> Push(const Worker& worker, Step step,
+                                 double value = 1) {
+    Inbox<PushReply> inbox;
+    store_.Push(PushOf(worker, step, value), {}, inbox.Callback());
+    return inbox.Wait();
+  }
+  void StartPull(const Worker& worker, Inbox<PullReply>& inbox,
+                 absl::Duration timeout = absl::InfiniteDuration()) {
+    PullRequest request;
+    request.name_space = "n";
+    request.worker = worker;
+    request.entries.push_back({"w", 0});
+    store_.Pull(std::move(request), {.timeout = timeout}, inbox.Callback());
+  }
+  void StartBarrier(const Worker& worker, Inbox<BarrierReply>& inbox,
+                    absl::Duration timeout = absl::InfiniteDuration()) {
+    store_.Barrier({.name_space = "n", .worker = worker, .barrier = "b"},
+                   {.timeout = timeout}, inbox.Callback());
+  }
+  void AddKey(const std::string& key) {
+    InitRequest init;
+    init.name_space = "n";
+    init.entries.push_back({key, *Tensor::Filled(DType::kF32, {4}, 0)});
+    ASSERT_OK(testing::InitNow(store_, std::move(init)));
+  }
+  float Value() {
+    PullRequest request;
+    request.name_space = "n";
+    request.entries.push_back({"w", 0});
+    Inbox<PullReply> inbox;
+    store_.Pull(std::move(request), {}, inbox.Callback());
+    return First(*inbox.Wait());
+  }
+  NamespaceStatus Describe() { return *store_.DescribeNamespace("n"); }
+  uint64_t NumWaiting(WaitReason reason) {
+    return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
+  }
+
+  testing::ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{
+      {.budget_bytes = 1 << 20, .max_wait = absl::Minutes(5)},
+      &backend_,
+      &alarms_};
+};
+
+}  // namespace tensorkv::namespace_members_test
+
+#endif  // TENSORKV_TESTS_SERVICE_STORE_KEYSPACE_WORKERS_OF_STORE_H_
