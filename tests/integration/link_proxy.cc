@@ -4,6 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,11 +18,15 @@ namespace {
 // How often a connection that is idle looks whether the link is held.
 constexpr int kPollMs = 20;
 
-// Moves what has come; false at the end.
-bool Move(int from, int to) {
+// Moves what has come, up to the end of the connection's life; false at its
+// end.
+bool Move(int from, int to, int64_t& bytes_left) {
   char data[16384];
   const ssize_t size = recv(from, data, sizeof(data), 0);
-  return size > 0 && WriteAll(to, data, size);
+  if (size <= 0) return false;
+  const int64_t sent = std::min<int64_t>(size, bytes_left);
+  bytes_left -= sent;
+  return WriteAll(to, data, sent) && bytes_left > 0;
 }
 
 }  // namespace
@@ -71,6 +78,28 @@ void LinkProxy::SetDelay(absl::Duration delay) {
   delay_ = delay;
 }
 
+void LinkProxy::CutConnections(double mean_bytes, uint64_t seed) {
+  MutexLock lock(&mutex_);
+  mean_bytes_ = mean_bytes;
+  random_.seed(seed);
+}
+
+int LinkProxy::num_cuts() const {
+  MutexLock lock(&mutex_);
+  return num_cuts_;
+}
+
+bool LinkProxy::ends() const {
+  MutexLock lock(&mutex_);
+  return ends_;
+}
+
+int64_t LinkProxy::DrawLife() {
+  if (mean_bytes_ == 0) return std::numeric_limits<int64_t>::max();
+  return 1 + std::llround(
+                 std::exponential_distribution<>(1 / mean_bytes_)(random_));
+}
+
 bool LinkProxy::AwaitTurn() {
   MutexLock lock(&mutex_);
   while (is_held_ && !ends_) changed_.Wait(&mutex_);
@@ -95,25 +124,38 @@ void LinkProxy::Accept() {
 void LinkProxy::Forward(int client) {
   bool is_open = AwaitTurn();
   int port = 0;
+  int64_t life_bytes = 0;
   {
     MutexLock lock(&mutex_);
     port = port_;
+    life_bytes = DrawLife();
   }
   const int server = ConnectToLoopback(port);
   is_open &= server >= 0;
-  SendAtOnce(client);
-  SendAtOnce(server);
-  pollfd ends[2] = {{.fd = client, .events = POLLIN},
-                    {.fd = server, .events = POLLIN}};
-  while (is_open) {
-    if (poll(ends, 2, kPollMs) > 0) is_open = AwaitTurn();
-    if (is_open && ends[0].revents != 0) is_open = Move(client, server);
-    if (is_open && ends[1].revents != 0) is_open = Move(server, client);
-    MutexLock lock(&mutex_);
-    is_open &= !ends_;
-  }
+  if (is_open) life_bytes = MoveAll(client, server, life_bytes);
   CutSocket(client);
   if (server >= 0) CutSocket(server);
+  MutexLock lock(&mutex_);
+  num_cuts_ += life_bytes == 0 ? 1 : 0;
+}
+
+int64_t LinkProxy::MoveAll(int client, int server, int64_t life_bytes) {
+  SendAtOnce(client);
+  SendAtOnce(server);
+  pollfd sockets[2] = {{.fd = client, .events = POLLIN},
+                       {.fd = server, .events = POLLIN}};
+  bool is_open = true;
+  while (is_open) {
+    if (poll(sockets, 2, kPollMs) > 0) is_open = AwaitTurn();
+    if (is_open && sockets[0].revents != 0) {
+      is_open = Move(client, server, life_bytes);
+    }
+    if (is_open && sockets[1].revents != 0) {
+      is_open = Move(server, client, life_bytes);
+    }
+    is_open &= !ends();
+  }
+  return life_bytes;
 }
 
 }  // namespace tensorkv::testing

@@ -1,8 +1,10 @@
-// A wire that is slow, or carries nothing for a while.
+// A wire that is slow, carries nothing for a while, or breaks.
 
 #ifndef TENSORKV_TESTS_INTEGRATION_LINK_PROXY_H_
 #define TENSORKV_TESTS_INTEGRATION_LINK_PROXY_H_
 
+#include <cstdint>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,7 +15,7 @@
 
 namespace tensorkv::testing {
 
-// Forwards connections on loopback to a port. Thread-safe.
+// Forwards connections on loopback to a port, bytes as they come. Thread-safe.
 class LinkProxy {
  public:
   LinkProxy();
@@ -28,20 +30,34 @@ class LinkProxy {
   void Release();
   // Each piece of up to 16 KiB waits so long.
   void SetDelay(absl::Duration delay);
+  // Each connection from now on is cut after a random number of bytes,
+  // `mean_bytes` on average, both ways at once: before, within and after
+  // messages, whatever they mean.
+  void CutConnections(double mean_bytes, uint64_t seed);
+  int num_cuts() const;
 
  private:
   void Accept();
   void Forward(int client);
+  // Moves what passes between two sockets, until one ends or so many bytes
+  // have passed. Returns how many were left then.
+  int64_t MoveAll(int client, int server, int64_t life_bytes);
   // Waits while the link is held; returns false at the end of the proxy.
   bool AwaitTurn();
+  bool ends() const;
+  int64_t DrawLife() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   int listener_ = -1;
   int listen_port_ = 0;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   int port_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_held_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration delay_ ABSL_GUARDED_BY(mutex_);
+  // Of a connection's life; 0: none is cut.
+  double mean_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  int num_cuts_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> forwarders_ ABSL_GUARDED_BY(mutex_);
   std::thread acceptor_;

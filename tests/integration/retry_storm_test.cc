@@ -12,7 +12,7 @@
 #include "client/client.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"
-#include "tests/integration/cutting_proxy.h"
+#include "tests/integration/link_proxy.h"
 #include "tests/integration/reply_dropping_proxy.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -112,7 +112,9 @@ TEST_F(RetryStormTest, PushPullContainsItsOwnPushAlthoughRepliesAreLost) {
 TEST_F(RetryStormTest, SumsAreExactWhenConnectionsBreak) {
   constexpr int kNumPushes = 90;
   constexpr int64_t kNumElements = 2000;
-  CuttingProxy proxy(server_->port(), /*mean_bytes=*/250'000, /*seed=*/6);
+  LinkProxy proxy;
+  proxy.ForwardTo(server_->port());
+  proxy.CutConnections(/*mean_bytes=*/250'000, /*seed=*/6);
   InitKeys({kNumElements});
 
   // Every push goes as two stripes.
