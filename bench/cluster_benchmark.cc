@@ -7,8 +7,6 @@
 // Values are received in memory of the client. tools/bench_cluster starts the
 // servers.
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,20 +18,17 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "bench/harness/clocks.h"
+#include "bench/harness/statistics.h"
 #include "client/client.h"
 #include "tensor/tensor.h"
 
-namespace tensorkv {
+namespace tensorkv::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr char kNamespace[] = "bench";
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Keys of one size, with a tensor for each.
 struct Load {
@@ -75,12 +70,11 @@ template <typename Call>
 absl::StatusOr<double> MedianSeconds(int rounds, Call call) {
   std::vector<double> times;
   for (int i = 0; i <= rounds; ++i) {
-    const Clock::time_point start = Clock::now();
+    const absl::Duration start = SteadyTime();
     RETURN_IF_ERROR(call());
-    if (i > 0) times.push_back(SecondsSince(start));
+    if (i > 0) times.push_back(absl::ToDoubleSeconds(SteadyTime() - start));
   }
-  std::ranges::sort(times);
-  return times[times.size() / 2];
+  return Median(std::move(times));
 }
 
 absl::Status Measure(Client& client, const char* name, const Load& load,
@@ -115,7 +109,7 @@ absl::Status Run(const std::string& target,
 }
 
 }  // namespace
-}  // namespace tensorkv
+}  // namespace tensorkv::bench
 
 int main(int argc, char** argv) {
   std::vector<int64_t> numbers(4);
@@ -128,7 +122,7 @@ int main(int argc, char** argv) {
                  "KEY_BYTES ROUNDS\n";
     return 2;
   }
-  const absl::Status status = tensorkv::Run(argv[1], numbers);
+  const absl::Status status = tensorkv::bench::Run(argv[1], numbers);
   if (status.ok()) return 0;
   std::cerr << "cluster_benchmark: " << status << "\n";
   return 1;

@@ -1,6 +1,5 @@
 // How fast the CPU backend updates large tensors: bytes per second that the
 // update must move, beside a parallel memcpy that is timed in turns with it.
-// Tiny tensors: time per tensor of a batch.
 //
 //   bazel build //bench:kernels_benchmark
 //   bazel-bin/bench/kernels_benchmark --benchmark_repetitions=9
@@ -97,26 +96,6 @@ void UpdateLarge(benchmark::State& state, const RuleSpec& spec, DType dtype,
   state.counters["of_memcpy"] = speed / copy_speed;
 }
 
-void UpdateManyTiny(benchmark::State& state) {
-  constexpr int kNumTensors = 10'000;
-  const UpdateRule rule = UpdateRule::Create({"adam"}).value();
-  CpuBackend backend(/*num_threads=*/1);
-  std::vector<KeyUpdate> keys;
-  std::vector<TensorUpdate> batch;
-  for (int i = 0; i < kNumTensors; ++i) {
-    keys.push_back(
-        KeyUpdate::Create(backend, &rule, {.num_elements = state.range(0)})
-            .value());
-  }
-  for (const KeyUpdate& key : keys) batch.push_back(key.view());
-  for (auto _ : state) {
-    if (!backend.Apply(batch).ok()) state.SkipWithError("Apply");
-  }
-  state.counters["s/tensor"] = benchmark::Counter(
-      kNumTensors, benchmark::Counter::kIsIterationInvariantRate |
-                       benchmark::Counter::kInvert);
-}
-
 const RuleSpec kAdam = {"adam", {}};
 const RuleSpec kAdamExpression = {
     .name = "expression",
@@ -172,8 +151,6 @@ BENCHMARK_CAPTURE(UpdateLarge, sum_of_8_sgd_bf16_master, kSgd, DType::kBF16, 8)
   }
   return true;
 }();
-
-BENCHMARK(UpdateManyTiny)->Arg(1)->Arg(64);
 
 }  // namespace
 }  // namespace tensorkv::bench

@@ -2,28 +2,27 @@
 // docs/cluster.md for each number of partitions.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "bench/harness/clocks.h"
 #include "contract/placement.h"
 #include "contract/proto_codec.h"
 #include "service/cluster/placement_maker.h"
 #include "tensorkv/v1/cluster.pb.h"
 
-namespace tensorkv {
+namespace tensorkv::bench {
 namespace {
 
 constexpr int kNumServers = 1000;
 constexpr int kNumKeys = 10'000'000;
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double SecondsSince(absl::Duration start) {
+  return absl::ToDoubleSeconds(SteadyTime() - start);
 }
 
 std::vector<ClusterServer> Servers(int num_servers) {
@@ -40,7 +39,7 @@ std::vector<ClusterServer> Servers(int num_servers) {
 double WorstKeys(const ClusterPlacement& placement,
                  const std::vector<std::string>& keys, double& lookup_ns) {
   std::vector<int> counts(placement.servers.size());
-  const Clock::time_point start = Clock::now();
+  const absl::Duration start = SteadyTime();
   for (const std::string& key : keys) ++counts[OwnerOf(placement, "", key)];
   lookup_ns = SecondsSince(start) / kNumKeys * 1e9;
   const int most = *std::ranges::max_element(counts);
@@ -58,7 +57,7 @@ double MovedPartitions(const ClusterPlacement& before) {
 }
 
 void PrintRow(uint32_t num_partitions, const std::vector<std::string>& keys) {
-  const Clock::time_point start = Clock::now();
+  const absl::Duration start = SteadyTime();
   const ClusterPlacement placement =
       MakePlacement({}, Servers(kNumServers), num_partitions);
   const double made = SecondsSince(start);
@@ -85,6 +84,6 @@ void Run() {
 }
 
 }  // namespace
-}  // namespace tensorkv
+}  // namespace tensorkv::bench
 
-int main() { tensorkv::Run(); }
+int main() { tensorkv::bench::Run(); }
