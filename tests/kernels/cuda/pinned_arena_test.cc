@@ -4,9 +4,11 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_gpu.h"
@@ -44,9 +46,8 @@ TEST_F(PinnedArenaTest, PiecesAreApartAndComeBackWhole) {
     }
     std::swap(pieces[random() % pieces.size()], pieces.back());
     const auto& [piece, filled_with] = pieces.back();
-    for (size_t j = 0; j < piece->size_bytes(); ++j) {
-      ASSERT_EQ(static_cast<uint8_t>(piece->data()[j]), filled_with);
-    }
+    ASSERT_EQ(absl::string_view(piece->data(), piece->size_bytes()),
+              std::string(piece->size_bytes(), static_cast<char>(filled_with)));
     pieces.pop_back();
   }
   pieces.clear();
