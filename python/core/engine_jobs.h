@@ -1,4 +1,4 @@
-// Jobs of an engine of operations that calls functions of C, such as MXNet's.
+// Jobs of an engine of operations that calls functions of C: that of MXNet 1.
 
 #ifndef TENSORKV_PYTHON_CORE_ENGINE_JOBS_H_
 #define TENSORKV_PYTHON_CORE_ENGINE_JOBS_H_
@@ -11,10 +11,11 @@
 
 namespace tensorkv::python {
 
-// Numbers of jobs that are ready, for a thread of Python that does them. The
-// engine has two operations of each job: one says that it is ready, the other
-// waits until it has ended. Neither is Python, nor waits for the GIL, which
-// others hold for milliseconds. Thread-safe.
+// Numbers of jobs that are ready, for threads of Python that do them. A job is
+// an asynchronous operation of the engine: it begins when what it reads is
+// there, on a thread of the engine's, which goes on at once, and ends when the
+// engine is told so. Neither is Python, nor waits for the GIL, which others
+// hold for milliseconds. Thread-safe.
 class EngineJobs {
  public:
   using Number = uint64_t;
@@ -27,9 +28,8 @@ class EngineJobs {
   struct State;
   struct Operation;
 
-  // What the engine runs, and how it lets go of an operation.
-  static void SayReady(void* context, void* operation);
-  static void AwaitEnd(void* context, void* operation);
+  // What the engine runs when an operation begins, and how it lets go of it.
+  static void Begin(void* context, void* on_complete, void* operation);
   static void Delete(void* operation);
 
   // The argument of one such run.
@@ -38,6 +38,7 @@ class EngineJobs {
   // Waits for jobs that are ready; none once this is closed. `is_last` leaves
   // them to others, as long as any of those waits here.
   std::vector<Number> Take(bool is_last);
+  // Tells the engine that jobs which were taken have ended.
   void End(const std::vector<Number>& jobs);
   void Close();
 

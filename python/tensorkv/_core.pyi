@@ -22,8 +22,7 @@ class EngineJobs:
     `new_operation` makes for each.
     """
 
-    say_ready: int
-    await_end: int
+    begin: int
     delete: int
 
     def __init__(self) -> None: ...

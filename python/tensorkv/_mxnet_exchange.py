@@ -20,9 +20,10 @@ from tensorkv._core import EngineJobs
 from tensorkv.errors import ClosedError, UnimplementedError
 from tensorkv.kvstore import KVStore
 
-# These are numbers of MXNet's C API for what runs an operation. The second is
-# for operations that wait, and does not hold up those that compute.
-_NORMAL, _PRIORITIZED = ctypes.c_int(0), ctypes.c_int(3)
+# The number of MXNet's C API for an operation that ends after its function has
+# returned. Once what it reads is there, whichever thread of the engine finds
+# that runs it.
+_ASYNC = ctypes.c_int(4)
 _CPU = (ctypes.c_int32 * 2)(1, 0)
 
 
@@ -65,9 +66,9 @@ class _Job(NamedTuple):
 class Exchange:
     """Pushes keys as their gradients are computed, and pulls them together.
 
-    MXNet's engine has two operations per key. The first reads the gradients,
-    and only says that they are there: it runs where computations do, and never
-    waits. The second writes `out`, and waits until that has happened. Neither
+    MXNet's engine has an operation per key, which reads the gradients and
+    writes `out`. It begins with saying that the gradients are there, and ends
+    when the engine is told so; no thread of the engine waits meanwhile. Neither
     runs any Python, which would wait for the thread that trains. Calls are made
     by three threads, since more would take the processor from what computes.
     One takes all keys that are ready at once, and gets what becomes of them by
@@ -133,12 +134,7 @@ class Exchange:
         number = next(self._numbers)
         job = _Job(number, key, buffers, is_in_place, hyperparameters)
         self._jobs[job.number] = job
-        self._run_in_engine(
-            EngineJobs.say_ready, job, _NOTHING, _NORMAL, priority
-        )
-        self._run_in_engine(
-            EngineJobs.await_end, job, buffers.written, _PRIORITIZED, priority
-        )
+        self._run_in_engine(job, priority)
         for out in outs:
             buffers.out.copyto(out)
 
@@ -251,26 +247,19 @@ class Exchange:
                     out[...] = gradients[0]
         self._engine.end([job.number for job in jobs])
 
-    def _run_in_engine(
-        self,
-        function: int,
-        job: _Job,
-        written: tuple,
-        runs_as: ctypes.c_int,
-        priority: int,
-    ) -> None:
-        """Runs a function of EngineJobs, which reads the gradients."""
+    def _run_in_engine(self, job: _Job, priority: int) -> None:
         check_call(
-            _LIB.MXEnginePushSyncND(
-                ctypes.c_void_p(function),
+            _LIB.MXEnginePushAsyncND(
+                ctypes.c_void_p(EngineJobs.begin),
                 ctypes.c_void_p(self._engine.new_operation(job.number)),
                 ctypes.c_void_p(EngineJobs.delete),
                 ctypes.byref(_CPU),
                 *job.buffers.read,
-                *written,
-                ctypes.byref(runs_as),
+                *job.buffers.written,
+                ctypes.byref(_ASYNC),
                 ctypes.c_int(priority),
                 ctypes.c_char_p(b"tensorkv"),
+                ctypes.c_bool(False),
             )
         )
 
@@ -324,9 +313,6 @@ def _handles(arrays: List[NDArray]) -> tuple:
         *(array.handle.value for array in arrays)
     )
     return handles, ctypes.c_int(len(arrays))
-
-
-_NOTHING = _handles([])
 
 
 def _kinds_of(arrays: List[NDArray]) -> List[tuple]:
