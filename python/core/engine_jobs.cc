@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
+#include "client/internal/steady_now.h"
 
 namespace tensorkv::python {
 namespace {
@@ -31,11 +32,38 @@ struct OnComplete {
 }  // namespace
 
 struct EngineJobs::State {
+  // Whether jobs are to be taken, or nothing will be any more.
+  bool IsEnough() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (is_closed) return true;
+    if (ready.empty()) return false;
+    return num_to_begin == 0 || ready_bytes >= kManyBytes ||
+           SteadyNow() >= ready_since + kLongestWait;
+  }
+  bool IsTakenByOthers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return !is_closed && num_takers > 0;
+  }
+  CondVar& NextTaker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return num_takers > 0 ? changed : changed_for_last;
+  }
+  // Until that is told, or what is ready has waited for long enough.
+  void Wait(CondVar& until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (ready.empty()) {
+      until.Wait(&mutex);
+    } else {
+      until.WaitWithTimeout(&mutex, ready_since + kLongestWait - SteadyNow());
+    }
+  }
+
   Mutex mutex;
   // For calls of Take that wait, and for those of them that are last.
   CondVar changed;
   CondVar changed_for_last;
   std::vector<Number> ready ABSL_GUARDED_BY(mutex);
+  // Of all that is ready, and when the first of it was.
+  uint64_t ready_bytes ABSL_GUARDED_BY(mutex) = 0;
+  absl::Duration ready_since ABSL_GUARDED_BY(mutex);
+  // Operations that the engine has and has not begun.
+  int num_to_begin ABSL_GUARDED_BY(mutex) = 0;
   // Jobs that have begun and not ended.
   absl::flat_hash_map<Number, OnComplete> begun ABSL_GUARDED_BY(mutex);
   // Calls of Take that wait, but for those that are last.
@@ -44,43 +72,58 @@ struct EngineJobs::State {
 };
 
 struct EngineJobs::Operation {
-  std::shared_ptr<State> state;
-  Number job = 0;
+  const std::shared_ptr<State> state;
+  const Number job;
+  const uint64_t bytes;
+  bool has_begun = false;
 };
 
 EngineJobs::EngineJobs() : state_(std::make_shared<State>()) {}
 
 void EngineJobs::Begin(void*, void* on_complete, void* operation) {
-  const auto& [state, job] = *static_cast<const Operation*>(operation);
-  MutexLock lock(&state->mutex);
-  state->begun.emplace(job, *static_cast<const OnComplete*>(on_complete));
-  state->ready.push_back(job);
-  (state->num_takers > 0 ? state->changed : state->changed_for_last).Signal();
+  auto& [shared, job, bytes, has_begun] = *static_cast<Operation*>(operation);
+  State& state = *shared;
+  MutexLock lock(&state.mutex);
+  has_begun = true;
+  --state.num_to_begin;
+  state.begun.emplace(job, *static_cast<const OnComplete*>(on_complete));
+  if (state.ready.empty()) state.ready_since = SteadyNow();
+  state.ready.push_back(job);
+  state.ready_bytes += bytes;
+  // The first is told, since it is to look at the time.
+  if (state.ready.size() == 1 || state.IsEnough()) state.NextTaker().Signal();
 }
 
 void EngineJobs::Delete(void* operation) {
-  delete static_cast<Operation*>(operation);
+  const std::unique_ptr<Operation> ended(static_cast<Operation*>(operation));
+  if (ended->has_begun) return;
+  // The engine does not run what reads the results of something that failed.
+  State& state = *ended->state;
+  MutexLock lock(&state.mutex);
+  --state.num_to_begin;
+  if (state.IsEnough()) state.NextTaker().Signal();
 }
 
-uintptr_t EngineJobs::NewOperation(Number job) const {
-  return reinterpret_cast<uintptr_t>(new Operation{state_, job});
+uintptr_t EngineJobs::NewOperation(Number job, uint64_t bytes) const {
+  MutexLock lock(&state_->mutex);
+  ++state_->num_to_begin;
+  return reinterpret_cast<uintptr_t>(new Operation{state_, job, bytes});
 }
 
 std::vector<EngineJobs::Number> EngineJobs::Take(bool is_last) {
   const py::gil_scoped_release release;
   State& state = *state_;
   MutexLock lock(&state.mutex);
-  if (is_last) {
-    while (!state.is_closed && (state.ready.empty() || state.num_takers > 0)) {
+  if (!is_last) ++state.num_takers;
+  while (!state.IsEnough() || (is_last && state.IsTakenByOthers())) {
+    if (is_last && state.IsTakenByOthers()) {
       state.changed_for_last.Wait(&state.mutex);
+    } else {
+      state.Wait(is_last ? state.changed_for_last : state.changed);
     }
-  } else {
-    ++state.num_takers;
-    while (!state.is_closed && state.ready.empty()) {
-      state.changed.Wait(&state.mutex);
-    }
-    --state.num_takers;
   }
+  if (!is_last) --state.num_takers;
+  state.ready_bytes = 0;
   return std::exchange(state.ready, {});
 }
 
@@ -110,7 +153,7 @@ void EngineJobs::Register(py::module_& module) {
   using namespace py::literals;
   py::class_<EngineJobs> jobs(module, "EngineJobs");
   jobs.def(py::init<>())
-      .def("new_operation", &EngineJobs::NewOperation, "job"_a)
+      .def("new_operation", &EngineJobs::NewOperation, "job"_a, "bytes"_a)
       .def("take", &EngineJobs::Take, "is_last"_a)
       .def("end", &EngineJobs::End, "jobs"_a)
       .def("close", &EngineJobs::Close);

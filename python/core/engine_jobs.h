@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/time/time.h"
+
 namespace tensorkv::python {
 
 // Numbers of jobs that are ready, for threads of Python that do them. A job is
@@ -16,9 +18,16 @@ namespace tensorkv::python {
 // there, on a thread of the engine's, which goes on at once, and ends when the
 // engine is told so. Neither is Python, nor waits for the GIL, which others
 // hold for milliseconds. Thread-safe.
+//
+// Small jobs go together: while others are yet to begin, those that are ready
+// wait for them until they have kManyBytes, but no longer than kLongestWait,
+// since those others may need what comes of these.
 class EngineJobs {
  public:
   using Number = uint64_t;
+
+  static constexpr uint64_t kManyBytes = 4 << 20;
+  static constexpr absl::Duration kLongestWait = absl::Milliseconds(1);
 
   EngineJobs();
 
@@ -28,15 +37,16 @@ class EngineJobs {
   struct State;
   struct Operation;
 
-  // What the engine runs when an operation begins, and how it lets go of it.
+  // What the engine runs when an operation begins, and how it lets go of it,
+  // which may be one that has not begun.
   static void Begin(void* context, void* on_complete, void* operation);
   static void Delete(void* operation);
 
-  // The argument of one such run.
-  uintptr_t NewOperation(Number job) const;
+  // The argument of one such run, for a job of so many bytes.
+  uintptr_t NewOperation(Number job, uint64_t bytes) const;
 
-  // Waits for jobs that are ready; none once this is closed. `is_last` leaves
-  // them to others, as long as any of those waits here.
+  // Waits for jobs that are ready, as above; none once this is closed.
+  // `is_last` leaves them to others, as long as any of those waits here.
   std::vector<Number> Take(bool is_last);
   // Tells the engine that jobs which were taken have ended.
   void End(const std::vector<Number>& jobs);

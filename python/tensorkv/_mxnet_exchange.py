@@ -39,6 +39,8 @@ class _Buffers:
         self.out = _on_host(out)
         self.read, self.written = _handles(self.gradients), _handles([self.out])
         self._kinds = _kinds_of([*gradients, out])
+        shape, dtype = self._kinds[0]
+        self.bytes = math.prod(shape) * np.dtype(dtype).itemsize
         self._memory: Optional[tuple] = None
 
     def fit(self, gradients: List[NDArray], out: NDArray) -> bool:
@@ -71,8 +73,8 @@ class Exchange:
     when the engine is told so; no thread of the engine waits meanwhile. Neither
     runs any Python, which would wait for the thread that trains. Calls are made
     by three threads, since more would take the processor from what computes.
-    One takes all keys that are ready at once, and gets what becomes of them by
-    the same call. Since that waits for other workers, which may come to their
+    One takes all keys that are ready at once, small ones with those that are
+    about to be, and gets what becomes of them by the same call. Since that waits for other workers, which may come to their
     keys in another order, another only pushes meanwhile, and leaves it to the
     third to pull. What fails leaves `out` as it was, or where there are
     several, all as the first of them was.
@@ -251,7 +253,9 @@ class Exchange:
         check_call(
             _LIB.MXEnginePushAsyncND(
                 ctypes.c_void_p(EngineJobs.begin),
-                ctypes.c_void_p(self._engine.new_operation(job.number)),
+                ctypes.c_void_p(
+                    self._engine.new_operation(job.number, job.buffers.bytes)
+                ),
                 ctypes.c_void_p(EngineJobs.delete),
                 ctypes.byref(_CPU),
                 *job.buffers.read,
