@@ -272,6 +272,7 @@ TEST_F(WorkerClientTest, CopiesAreKeptOfWhatItsOwnerWritesAgain) {
   ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<WorkerClient> worker,
       Join({.name = "w1", .lease = kLongLease, .keeps_copies = true}));
+  script_.reply<PushRequest>().results.assign(3, {.step = 7});
   std::vector<PushEntry> entries = EntriesOf({"small", "large", "none"});
   entries[1].tensor = Full({20'000}, 1);
   entries[2].tensor = Full({0}, 1);

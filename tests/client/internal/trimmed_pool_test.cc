@@ -10,11 +10,11 @@
 namespace tensorkv {
 namespace {
 
-constexpr size_t kMiB = 1 << 20;
-constexpr absl::Duration kTime = absl::Seconds(10);
-
 class TrimmedPoolTest : public ::testing::Test {
  protected:
+  static constexpr size_t kMiB = 1 << 20;
+  static constexpr absl::Duration kTime = absl::Seconds(10);
+
   TrimmedPool::RunAfter RunAfter() {
     return [this](absl::Duration pause,
                   const std::shared_ptr<Canceller>& canceller,
