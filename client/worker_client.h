@@ -74,9 +74,10 @@ class LeaseRenewal;
 // whose reply is lost for longer than ClientOptions::timeout is an error, since
 // it may be applied.
 //
-// A verb whose canceller is cancelled ends with Cancelled, soon: also while it
-// recovers, between two calls. What it has pushed is forgotten, although the
-// server may have it: push it again under the same step.
+// A verb whose canceller is cancelled ends with Cancelled; one that recovers
+// meanwhile ends after the call of that which is under way. What it has pushed
+// is forgotten, although the server may have it: push it again under the same
+// step.
 //
 // A worker of a group that goes on without its lost members may find, when it
 // was taken for one, that rounds have closed without it: what it pushes to them
