@@ -269,7 +269,7 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 }
 
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
-                                std::shared_ptr<Canceller> canceller) {
+                                SharedCanceller canceller) {
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
   const Attempt attempt = Begin(std::move(canceller));
@@ -280,6 +280,11 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
   TakeIn(*reply, contribution);
   return absl::OkStatus();
+}
+
+absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries,
+                                    SharedCanceller canceller) {
+  return Push(step, std::move(entries), std::move(canceller));
 }
 
 absl::StatusOr<PushReply> WorkerClient::PushOnce(
@@ -300,8 +305,8 @@ absl::StatusOr<PullReply> WorkerClient::Pull(
                     ReadingClient(options));
 }
 
-absl::StatusOr<PullReply> WorkerClient::PullRows(
-    std::vector<PullEntry> entries, std::shared_ptr<Canceller> canceller) {
+absl::StatusOr<PullReply> WorkerClient::PullRows(std::vector<PullEntry> entries,
+                                                 SharedCanceller canceller) {
   Client reader = client_->WithCanceller(canceller);
   return PullWithin(KeysOf(entries), Begin(std::move(canceller)), [&] {
     PullRowsRequest request;
@@ -386,7 +391,7 @@ absl::StatusOr<PullReply> WorkerClient::PullWithin(
 }
 
 absl::Status WorkerClient::Barrier(absl::string_view barrier,
-                                   std::shared_ptr<Canceller> canceller) {
+                                   SharedCanceller canceller) {
   Client client = client_->WithCanceller(canceller);
   for (Attempt attempt = Begin(std::move(canceller));;
        attempt = Anew(attempt)) {
@@ -396,8 +401,7 @@ absl::Status WorkerClient::Barrier(absl::string_view barrier,
   }
 }
 
-WorkerClient::Attempt WorkerClient::Begin(
-    std::shared_ptr<Canceller> canceller) const {
+WorkerClient::Attempt WorkerClient::Begin(SharedCanceller canceller) const {
   return Anew({.end = environment_.now() + options_.step_timeout,
                .canceller = std::move(canceller)});
 }

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,7 +23,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "client/canceller.h"
 #include "client/client.h"
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
@@ -63,21 +61,14 @@ class LeaseRenewal;
 // servers of a cluster may have that did not go back, a Pull waits for the
 // steps alone that are made again: it pushes them once more to wait for them.
 // In MODE_ASYNC step() is the one after the last of which the server has any
-// push: push each step in one call there, else what it lacks of that one is
-// lost.
+// push: push each step in one call there, or lose what it lacks of that.
 //
 // To push again it keeps what was pushed: the entries of a step, from the
 // moment they are pushed until a PushPull or Pull of their keys has succeeded,
 // or for 64 steps. Tensors are shared, and nobody may write their elements
-// before, unless WorkerOptions::keeps_copies.
-// In namespaces of MODE_ASYNC a step is kept until its call ends; there a push
-// whose reply is lost for longer than ClientOptions::timeout is an error, since
-// it may be applied.
-//
-// A verb whose canceller is cancelled ends with Cancelled; one that recovers
-// meanwhile ends after the call of that which is under way. What it has pushed
-// is forgotten, although the server may have it: push it again under the same
-// step.
+// before, unless WorkerOptions::keeps_copies. In namespaces of MODE_ASYNC a
+// step is kept until its call ends; there a push whose reply is lost for longer
+// than ClientOptions::timeout is an error, since it may be applied.
 //
 // A worker of a group that goes on without its lost members may find, when it
 // was taken for one, that rounds have closed without it: what it pushes to them
@@ -113,24 +104,21 @@ class WorkerClient {
   // a key are pushed in their order. Pull waits for all that this worker has
   // pushed to these keys.
   absl::Status Push(Step step, std::vector<PushEntry> entries,
-                    std::shared_ptr<Canceller> canceller = nullptr);
+                    SharedCanceller canceller = nullptr);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
                                  const ReadOptions& options = {});
   // As Push and Pull, for rows; see Client. What PushRows brings is kept until
   // a PushPull, Pull or PullRows of its keys has succeeded.
   absl::Status PushRows(Step step, std::vector<PushEntry> entries,
-                        std::shared_ptr<Canceller> canceller = nullptr) {
-    return Push(step, std::move(entries), std::move(canceller));
-  }
-  absl::StatusOr<PullReply> PullRows(
-      std::vector<PullEntry> entries,
-      std::shared_ptr<Canceller> canceller = nullptr);
+                        SharedCanceller canceller = nullptr);
+  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
+                                     SharedCanceller canceller = nullptr);
 
   // Returns when all workers of the group have come to `barrier`. A worker that
   // is restarted comes again to barriers that the others have left behind: meet
   // where no round waits for it, such as before the first step.
   absl::Status Barrier(absl::string_view barrier,
-                       std::shared_ptr<Canceller> canceller = nullptr);
+                       SharedCanceller canceller = nullptr);
 
   // For all other verbs. Its calls are signed as this worker's; pushes of it
   // are its user's to make again.
@@ -144,8 +132,7 @@ class WorkerClient {
   absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
-  // also of a server that was restarted from a checkpoint.
-  // Errors: those of Client::Join.
+  // also of a server that was restarted. Errors: those of Client::Join.
   absl::Status Rejoin();
 
  private:
@@ -163,7 +150,7 @@ class WorkerClient {
     // How many recoveries had begun before the attempt.
     uint64_t recoveries = 0;
     Joined as;
-    std::shared_ptr<Canceller> canceller;
+    SharedCanceller canceller;
   };
 
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
@@ -181,8 +168,7 @@ class WorkerClient {
   // pushed again, their bytes are the same.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries);
 
-  // An attempt at a verb that begins.
-  Attempt Begin(std::shared_ptr<Canceller> canceller) const;
+  Attempt Begin(SharedCanceller canceller) const;
   // The next attempt at the same verb.
   Attempt Anew(const Attempt& attempt) const;
   // `read()` makes one attempt to read these keys.

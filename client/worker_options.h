@@ -48,12 +48,18 @@ struct WorkerOptions {
   std::function<void(const absl::Status&)> on_membership_lost;
 };
 
-// How a worker's verb reads; see Client::Into and Client::WithCanceller.
+// Who may end a worker's verb with Cancelled; null: nobody. One that recovers
+// meanwhile ends after the call of that which is under way. What the verb has
+// pushed is forgotten, although the server may have it: push it again under the
+// same step.
+using SharedCanceller = std::shared_ptr<Canceller>;
+
+// How a worker's verb reads; see Client::Into.
 struct ReadOptions {
   // What values are converted to; as they are stored if unknown.
   DType dtype = DType::kUnknown;
   absl::Span<const Destination> into;
-  std::shared_ptr<Canceller> canceller;
+  SharedCanceller canceller;
 };
 
 }  // namespace tensorkv

@@ -11,15 +11,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "client/call_threads.h"
-#include "client/canceller.h"
 #include "client/client.h"
 #include "client/worker_client.h"
 #include "contract/requests.h"
 #include "python/core/byte_counter.h"
 
 namespace tensorkv::python {
-
-using SharedCanceller = std::shared_ptr<Canceller>;
 
 // A client, which may become a worker, of a server or of a store in this
 // process. Thread-safe but for Join.
