@@ -13,11 +13,15 @@
 #include "client/compression/compressor.h"
 #include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
+#include "client/internal/trimmed_pool.h"
 
 namespace tensorkv {
 namespace {
 
 constexpr size_t kMaxNamespaceBytes = 256;
+
+// Memory of encodings that were sent, kept for those that come next.
+constexpr size_t kMaxIdlePayloadBytes = 256 << 20;
 
 std::optional<Worker> WorkerOf(const ClientOptions& options) {
   if (!options.rank.has_value()) return std::nullopt;
@@ -59,9 +63,15 @@ struct Client::Shared {
       : calls(std::move(connection), options.target),
         name_space(options.name_space),
         observer(options.observer),
-        compressor(std::make_shared<Compressor>(options.compression,
-                                                ObserverOf(observer))),
+        payloads(kMaxIdlePayloadBytes, options.transfer.max_idle_time),
+        compressor(NewCompressor(options.compression)),
         worker(WorkerOf(options)) {}
+
+  std::shared_ptr<Compressor> NewCompressor(
+      const CompressionOptions& compression) const {
+    return std::make_shared<Compressor>(compression, ObserverOf(observer),
+                                        payloads.pool());
+  }
 
   std::shared_ptr<Compressor> CurrentCompressor() {
     MutexLock lock(&mutex);
@@ -76,6 +86,7 @@ struct Client::Shared {
   ClientCalls calls;
   const std::string name_space;
   const std::shared_ptr<ClientObserver> observer;
+  const TrimmedPool payloads;
   std::atomic<Step> step = 0;
 
   Mutex mutex;
@@ -164,17 +175,14 @@ absl::StatusOr<std::vector<PushEntry>> Client::Encode(
 }
 
 void Client::SetCompression(const CompressionOptions& compression) {
-  auto compressor =
-      std::make_shared<Compressor>(compression, ObserverOf(shared_->observer));
+  auto compressor = shared_->NewCompressor(compression);
   MutexLock lock(&shared_->mutex);
   shared_->compressor.swap(compressor);
 }
 
 void Client::ForgetWhatWasLeftOut() {
-  Compressor::Observer observer = ObserverOf(shared_->observer);
   MutexLock lock(&shared_->mutex);
-  shared_->compressor = std::make_shared<Compressor>(
-      shared_->compressor->options(), std::move(observer));
+  shared_->compressor = shared_->NewCompressor(shared_->compressor->options());
 }
 
 absl::StatusOr<Value> Client::Pull(absl::string_view key, Version min_version) {

@@ -1,4 +1,4 @@
-// Calls of a client that the caller does not wait for.
+// This makes calls of a client that the caller does not wait for.
 //
 //   Pipeline pipeline(client.get());
 //   std::future<absl::StatusOr<Value>> weights = pipeline.Pull("w");
@@ -35,39 +35,42 @@
 namespace tensorkv {
 
 struct PipelineOptions {
-  // Calls that have been submitted and have not ended. A server takes so many
-  // calls of a connection at a time as its --max_streams says, 128 by default:
-  // with as many here that wait, other calls of the client wait behind them.
+  // So many calls may have been submitted and not have ended. A server takes as
+  // many calls of a connection at a time as its --max_streams says, 128 by
+  // default: with as many here that wait, other calls of the client wait behind
+  // them.
   int max_in_flight = 16;
-  // Calls that run at the same time; 0: all that are in flight. With fewer,
-  // priorities choose among those that wait. A call that waits for other
-  // workers runs all the while: with fewer, workers may wait for one another in
-  // a circle until their timeouts, so leave it at 0 there.
+  // So many calls may run at the same time; 0 stands for all that are in
+  // flight. With fewer, priorities choose among those that wait. A call that
+  // waits for other workers runs all the while: with fewer, workers may wait
+  // for one another in a circle until their timeouts, so leave it at 0 there.
   int max_running = 0;
-  // Bytes of the tensors that these calls send. A call with more goes alone.
+  // The tensors that these calls send may have so many bytes together. A call
+  // with more goes alone.
   uint64_t max_bytes = uint64_t{256} << 20;
 };
 
-// Bounds of one call, and where what it reads may go. What is not set is the
-// client's.
+// These bound one call, and say where what it reads may go. For what is not
+// set, the client's own options hold.
 struct PipelineCallOptions {
   // Of the calls that nothing but max_running keeps from running, the one with
   // the highest priority runs next, of several the first submitted.
   int priority = 0;
-  // Begins when the call runs.
+  // The timeout begins when the call runs.
   std::optional<absl::Duration> timeout;
-  // As Client::WithCanceller and Client::Into have them. A call that is
+  // Client::WithCanceller and Client::Into say what these do. A call that is
   // cancelled before it runs ends when its turn comes.
   std::shared_ptr<Canceller> canceller;
   absl::Span<const Destination> into;
 };
 
-// Runs calls of a client and hands out their results as futures. Thread-safe.
+// A Pipeline runs calls of a client and hands out their results as futures. It
+// is thread-safe.
 //
 // Threads: a call that goes as one message each way takes none, however long
-// it waits; gRPC tells when it has ended. Those take one each of the pipeline's
-// that are streams, as TransferOptions has it, that go to a cluster or to a
-// store in this process, and, while they encode, pushes that are compressed.
+// it waits; gRPC tells when it has ended. Calls take one each of the pipeline's
+// threads that go as streams, as TransferOptions says, or to a cluster, or to a
+// store in this process; compressed pushes take one while they are encoded.
 //
 // Order: calls with a key in common run one after another, in the order in
 // which they were submitted; other calls run at the same time and may overtake
@@ -80,19 +83,20 @@ struct PipelineCallOptions {
 // Steps: calls that run at the same time cannot count the steps of a worker,
 // so a worker's pushes name theirs (PushOptions::step).
 //
-// Errors of the futures: those of the client's verbs. Timeouts begin when a
+// Errors: the futures have those of the client's verbs. Timeouts begin when a
 // call runs, not when it is submitted.
 class Pipeline {
  public:
-  // `client` outlives it. REQUIRES: max_in_flight > 0, max_running >= 0.
+  // `client` must outlive the pipeline. REQUIRES: max_in_flight > 0,
+  // max_running >= 0.
   explicit Pipeline(Client* client, const PipelineOptions& options = {});
-  // Waits for all calls.
+  // The destructor waits for all calls.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // As Client's verbs. Nobody may write the elements of a tensor before the
-  // future is ready; see Client for a call that failed.
+  // These do what Client's verbs do. Nobody may write the elements of a tensor
+  // before the future is ready; Client says what holds for a call that failed.
   std::future<absl::StatusOr<PushResult>> Push(
       absl::string_view key, Tensor contribution,
       const PushOptions& options = {}, const PipelineCallOptions& bounds = {});
@@ -114,7 +118,7 @@ class Pipeline {
       std::vector<PushEntry> entries, const PushOptions& options = {},
       const PipelineCallOptions& bounds = {});
 
-  // Verbs that block.
+  // Returns how many calls of the verbs above block at present.
   uint64_t num_blocked() const {
     MutexLock lock(&mutex_);
     return next_ticket_ - next_admitted_;
@@ -126,14 +130,14 @@ class Pipeline {
     std::vector<KeyOrder::KeyHash> keys;
     uint64_t bytes = 0;
     int priority = 0;
-    // Begins the call under its ticket; OnEnded is told when it has ended.
+    // This begins the call under its ticket; OnEnded is told of its end.
     absl::AnyInvocable<void(Ticket) &&> start;
   };
 
-  // By which the first of a set runs next.
+  // The lowest of a set is that of the call which runs next.
   using Rank = std::pair<int64_t, Ticket>;
 
-  // A future for the reply of what `start(client, done)` begins.
+  // Returns a future for the reply of what `start(client, done)` begins.
   template <typename Reply, typename Start>
   std::future<absl::StatusOr<Reply>> Submit(std::vector<KeyOrder::KeyHash> keys,
                                             uint64_t bytes,
@@ -154,18 +158,18 @@ class Pipeline {
   mutable Mutex mutex_;
   CondVar has_room_;
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The ticket whose turn it is to enter.
+  // This is the ticket whose turn it is to enter.
   Ticket next_admitted_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Calls that have not ended, and what they hold.
+  // These count the calls that have not ended, and what they hold.
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Those of them that have begun.
+  // This counts those of them that have begun.
   int num_running_ ABSL_GUARDED_BY(mutex_) = 0;
   KeyOrder order_ ABSL_GUARDED_BY(mutex_);
-  // Calls that have not begun, and those of them whose turn it is.
+  // These are the calls that have not begun, and those whose turn it is.
   absl::flat_hash_map<Ticket, Call> waiting_ ABSL_GUARDED_BY(mutex_);
   std::set<Rank> ready_ ABSL_GUARDED_BY(mutex_);
-  // A thread begins calls; a call that ends at once calls back within that.
+  // Whether a thread begins calls. One that ends at once calls back meanwhile.
   bool is_starting_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -28,6 +28,11 @@ absl::Status CheckTransferOptions(const TransferOptions& options) {
         absl::StrCat("bulk_connections: expected 0 to ", kMaxBulkConnections,
                      ", got ", options.bulk_connections));
   }
+  if (options.max_idle_time <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_idle_time: expected more than zero, got ",
+                     absl::FormatDuration(options.max_idle_time)));
+  }
   return absl::OkStatus();
 }
 

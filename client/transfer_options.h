@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 namespace tensorkv {
 
@@ -35,6 +36,10 @@ struct TransferOptions {
   // Memory of pulled tensors that nobody uses any more, kept for those pulled
   // next: fresh memory costs several times as much as copying into it.
   uint64_t max_idle_bytes = uint64_t{1} << 30;
+
+  // Such memory, and that of what was sent, goes back to the system when it has
+  // not been used for so long, or for at most twice as long.
+  absl::Duration max_idle_time = absl::Seconds(10);
 };
 
 // Errors: InvalidArgument.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
 #include "client/internal/lease_renewal.h"
+#include "client/internal/tensor_memory.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -91,6 +93,29 @@ bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
          open.Has(step, info->metadata["key"]);
 }
 
+// Gives entries that are not encoded tensors of their own.
+absl::Status CopyTensors(BufferPool& memory, std::vector<PushEntry>& entries) {
+  std::vector<PushEntry*> copied;
+  std::vector<Value> copies;
+  for (PushEntry& entry : entries) {
+    if (entry.encoding || !entry.tensor.has_data()) continue;
+    ASSIGN_OR_RETURN(Tensor copy, Tensor::WithoutData(entry.tensor.dtype(),
+                                                      entry.tensor.shape()));
+    copied.push_back(&entry);
+    copies.push_back({.tensor = std::move(copy)});
+  }
+  RETURN_IF_ERROR(AllocateTensors(copies, memory));
+  for (size_t i = 0; i < copies.size(); ++i) {
+    Tensor& tensor = copied[i]->tensor;
+    if (tensor.size_bytes() > 0) {
+      std::memcpy(copies[i].tensor.mutable_data(), tensor.data(),
+                  tensor.size_bytes());
+    }
+    tensor = std::move(copies[i].tensor);
+  }
+  return absl::OkStatus();
+}
+
 template <typename Entry>
 std::vector<std::string> KeysOf(const std::vector<Entry>& entries) {
   std::vector<std::string> keys;
@@ -152,6 +177,8 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                      name_space.config.mode == Mode::kBounded),
       has_rounds_(name_space.config.mode == Mode::kSync),
       namespace_uid_(name_space.uid),
+      copies_(TransferOptions().max_idle_bytes, TransferOptions().max_idle_time,
+              environment_.run_after),
       joined_{joined.worker, joined.server_incarnation},
       lease_(std::make_unique<LeaseRenewal>(*client_, options.lease,
                                             options.on_membership_lost)) {
@@ -202,6 +229,9 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
   // Where pushes are not known again, each is a new one, of whatever step.
   ASSIGN_OR_RETURN(
       entries, client_->Encode(is_repeatable_ ? step : 0, std::move(entries)));
+  if (options_.keeps_copies) {
+    RETURN_IF_ERROR(CopyTensors(*copies_.pool(), entries));
+  }
   return open_.Add(step, std::move(entries));
 }
 
@@ -210,7 +240,7 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
                                                  const ReadOptions& options) {
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
-  const Attempt attempt = Begin();
+  const Attempt attempt = Begin(options.canceller);
   Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
     return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
@@ -238,50 +268,50 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
   return std::move(reply.values.front());
 }
 
-absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries) {
+absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
+                                SharedCanceller canceller) {
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
-  return PushKept(contribution);
-}
-
-absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries) {
-  ASSIGN_OR_RETURN(const Contribution contribution,
-                   Keep(step, std::move(entries)));
-  return PushKept(contribution);
-}
-
-absl::StatusOr<PushReply> WorkerClient::PushOnce(
-    const Worker& worker, Step step, std::vector<PushEntry> entries) {
-  const bool has_rows =
-      std::any_of(entries.begin(), entries.end(),
-                  [](const PushEntry& entry) { return bool{entry.rows}; });
-  const PushOptions options = {
-      .step = step, .is_encoded = true, .worker = worker};
-  return has_rows ? client_->PushRows(std::move(entries), options)
-                  : client_->Push(std::move(entries), options);
-}
-
-absl::Status WorkerClient::PushKept(const Contribution& contribution) {
-  const Attempt attempt = Begin();
+  const Attempt attempt = Begin(std::move(canceller));
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
+  Client client = client_->WithCanceller(attempt.canceller);
   const absl::StatusOr<PushReply> reply =
-      PushOnce(attempt.as.worker, contribution.step, *contribution.entries);
+      PushOnce(client, attempt.as.worker, step, *contribution.entries);
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
   TakeIn(*reply, contribution);
   return absl::OkStatus();
 }
 
-absl::StatusOr<PullReply> WorkerClient::Pull(
-    const std::vector<std::string>& keys, const ReadOptions& options) {
-  return PullWithin(keys, options.dtype, Begin(), ReadingClient(options));
+absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries,
+                                    SharedCanceller canceller) {
+  return Push(step, std::move(entries), std::move(canceller));
 }
 
-absl::StatusOr<PullReply> WorkerClient::PullRows(
-    std::vector<PullEntry> entries) {
-  return PullWithin(KeysOf(entries), Begin(), [&] {
+absl::StatusOr<PushReply> WorkerClient::PushOnce(
+    Client& client, const Worker& worker, Step step,
+    std::vector<PushEntry> entries) {
+  const bool has_rows =
+      std::any_of(entries.begin(), entries.end(),
+                  [](const PushEntry& entry) { return bool{entry.rows}; });
+  const PushOptions options = {
+      .step = step, .is_encoded = true, .worker = worker};
+  return has_rows ? client.PushRows(std::move(entries), options)
+                  : client.Push(std::move(entries), options);
+}
+
+absl::StatusOr<PullReply> WorkerClient::Pull(
+    const std::vector<std::string>& keys, const ReadOptions& options) {
+  return PullWithin(keys, options.dtype, Begin(options.canceller),
+                    ReadingClient(options));
+}
+
+absl::StatusOr<PullReply> WorkerClient::PullRows(std::vector<PullEntry> entries,
+                                                 SharedCanceller canceller) {
+  Client reader = client_->WithCanceller(canceller);
+  return PullWithin(KeysOf(entries), Begin(std::move(canceller)), [&] {
     PullRowsRequest request;
     request.entries = entries;
-    return client_->PullRows(std::move(request));
+    return reader.PullRows(std::move(request));
   });
 }
 
@@ -360,20 +390,27 @@ absl::StatusOr<PullReply> WorkerClient::PullWithin(
   }
 }
 
-absl::Status WorkerClient::Barrier(absl::string_view barrier) {
-  for (Attempt attempt = Begin();; attempt = Anew(attempt)) {
-    const absl::Status status = client_->Barrier(barrier);
+absl::Status WorkerClient::Barrier(absl::string_view barrier,
+                                   SharedCanceller canceller) {
+  Client client = client_->WithCanceller(canceller);
+  for (Attempt attempt = Begin(std::move(canceller));;
+       attempt = Anew(attempt)) {
+    const absl::Status status = client.Barrier(barrier);
     if (status.ok()) return status;
     RETURN_IF_ERROR(Mend(status, attempt));
   }
 }
 
-WorkerClient::Attempt WorkerClient::Begin() const {
-  return Anew({.end = environment_.now() + options_.step_timeout});
+WorkerClient::Attempt WorkerClient::Begin(SharedCanceller canceller) const {
+  return Anew({.end = environment_.now() + options_.step_timeout,
+               .canceller = std::move(canceller)});
 }
 
 WorkerClient::Attempt WorkerClient::Anew(const Attempt& attempt) const {
-  return {.end = attempt.end, .recoveries = recoveries_begun_, .as = joined()};
+  return {.end = attempt.end,
+          .recoveries = recoveries_begun_,
+          .as = joined(),
+          .canceller = attempt.canceller};
 }
 
 absl::Status WorkerClient::Mend(const absl::Status& cause,
@@ -428,6 +465,10 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
   // What is known of a restart stays known when an attempt ends otherwise.
   absl::Status known = cause;
   while (environment_.now() < attempt.end) {
+    if (attempt.canceller != nullptr && attempt.canceller->is_cancelled()) {
+      return absl::CancelledError(
+          "cancelled by the caller; the call may have been made");
+    }
     if (MayMeanRestart(status)) known = status;
     status = RecoverOnce(known, attempt, is_member, own);
     if (status.ok()) {
@@ -436,7 +477,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     }
     if (!MayRecoverAfter(status, is_member)) return status;
     is_member = is_member && !NeedsToJoin(status);
-    environment_.sleep(kPause, /*canceller=*/nullptr);
+    environment_.sleep(kPause, attempt.canceller);
   }
   return status;
 }
@@ -486,8 +527,8 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {
 }
 
 absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
-  const absl::StatusOr<PushReply> reply =
-      PushOnce(joined().worker, contribution.step, *contribution.entries);
+  const absl::StatusOr<PushReply> reply = PushOnce(
+      *client_, joined().worker, contribution.step, *contribution.entries);
   // Some keys have no use for it; which ones shows one by one.
   if (IsGone(reply.status())) return PushKeysAgain(contribution);
   RETURN_IF_ERROR(reply.status());
@@ -498,9 +539,9 @@ absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
 absl::Status WorkerClient::PushKeysAgain(const Contribution& contribution) {
   for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
     const std::string key = entries.front().key;
-    const absl::Status status =
-        PushOnce(joined().worker, contribution.step, std::move(entries))
-            .status();
+    const absl::Status status = PushOnce(*client_, joined().worker,
+                                         contribution.step, std::move(entries))
+                                    .status();
     if (IsGone(status)) {
       // Another server may have a slice of the key whose round is open.
       const bool is_awaited =

@@ -26,6 +26,7 @@
 #include "client/client.h"
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
+#include "client/internal/trimmed_pool.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {
@@ -60,15 +61,14 @@ class LeaseRenewal;
 // servers of a cluster may have that did not go back, a Pull waits for the
 // steps alone that are made again: it pushes them once more to wait for them.
 // In MODE_ASYNC step() is the one after the last of which the server has any
-// push: push each step in one call there, else what it lacks of that one is
-// lost.
+// push: push each step in one call there, or lose what it lacks of that.
 //
-// To push again it keeps what was pushed: the entries of a step, tensors
-// shared, from the moment they are pushed until a PushPull or Pull of their
-// keys has succeeded, or for 64 steps. Nobody may write their elements before.
-// In namespaces of MODE_ASYNC a step is kept until its call ends; there a push
-// whose reply is lost for longer than ClientOptions::timeout is an error, since
-// it may be applied.
+// To push again it keeps what was pushed: the entries of a step, from the
+// moment they are pushed until a PushPull or Pull of their keys has succeeded,
+// or for 64 steps. Tensors are shared, and nobody may write their elements
+// before, unless WorkerOptions::keeps_copies. In namespaces of MODE_ASYNC a
+// step is kept until its call ends; there a push whose reply is lost for longer
+// than ClientOptions::timeout is an error, since it may be applied.
 //
 // A worker of a group that goes on without its lost members may find, when it
 // was taken for one, that rounds have closed without it: what it pushes to them
@@ -78,9 +78,7 @@ class WorkerClient {
   // Errors: those of Client::Connect, Client::Join and DescribeNamespace.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
-  // Makes `client`, which is no worker yet, the worker. Where it has a
-  // canceller, a push that this ends is forgotten, although the server may have
-  // it: push it again under the same step.
+  // Makes `client`, which is no worker yet, the worker. It has no canceller.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options,
       RetryEnvironment environment = SystemRetryEnvironment());
@@ -105,18 +103,22 @@ class WorkerClient {
   // These do PushPull in two calls, for any part of the keys each. The steps of
   // a key are pushed in their order. Pull waits for all that this worker has
   // pushed to these keys.
-  absl::Status Push(Step step, std::vector<PushEntry> entries);
+  absl::Status Push(Step step, std::vector<PushEntry> entries,
+                    SharedCanceller canceller = nullptr);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
                                  const ReadOptions& options = {});
   // As Push and Pull, for rows; see Client. What PushRows brings is kept until
   // a PushPull, Pull or PullRows of its keys has succeeded.
-  absl::Status PushRows(Step step, std::vector<PushEntry> entries);
-  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries);
+  absl::Status PushRows(Step step, std::vector<PushEntry> entries,
+                        SharedCanceller canceller = nullptr);
+  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
+                                     SharedCanceller canceller = nullptr);
 
   // Returns when all workers of the group have come to `barrier`. A worker that
   // is restarted comes again to barriers that the others have left behind: meet
   // where no round waits for it, such as before the first step.
-  absl::Status Barrier(absl::string_view barrier);
+  absl::Status Barrier(absl::string_view barrier,
+                       SharedCanceller canceller = nullptr);
 
   // For all other verbs. Its calls are signed as this worker's; pushes of it
   // are its user's to make again.
@@ -130,8 +132,7 @@ class WorkerClient {
   absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
-  // also of a server that was restarted from a checkpoint.
-  // Errors: those of Client::Join.
+  // also of a server that was restarted. Errors: those of Client::Join.
   absl::Status Rejoin();
 
  private:
@@ -149,6 +150,7 @@ class WorkerClient {
     // How many recoveries had begun before the attempt.
     uint64_t recoveries = 0;
     Joined as;
+    SharedCanceller canceller;
   };
 
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
@@ -162,11 +164,11 @@ class WorkerClient {
   }
   absl::Status JoinAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
-  // Encodes the entries and keeps them: however often they are pushed again,
-  // their bytes are the same.
+  // Encodes the entries and keeps them, or copies: however often they are
+  // pushed again, their bytes are the same.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries);
 
-  Attempt Begin() const;
+  Attempt Begin(SharedCanceller canceller) const;
   // The next attempt at the same verb.
   Attempt Anew(const Attempt& attempt) const;
   // `read()` makes one attempt to read these keys.
@@ -190,10 +192,9 @@ class WorkerClient {
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   // The client that reads so.
   Client ReadingClient(const ReadOptions& options) const;
-  absl::Status PushKept(const Contribution& contribution);
   // One attempt as `worker`, as tensors or rows, whichever they are.
-  absl::StatusOr<PushReply> PushOnce(const Worker& worker, Step step,
-                                     std::vector<PushEntry> entries);
+  absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
+                                     Step step, std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
   absl::Status Mend(const absl::Status& cause, const Attempt& attempt);
   // OK when the server holds the contribution although its push has failed with
@@ -228,6 +229,7 @@ class WorkerClient {
   const bool is_repeatable_;
   const bool has_rounds_;
   const uint64_t namespace_uid_;
+  const TrimmedPool copies_;
   OpenContributions open_;
   // Changes in one step with what open_ knows of it. So a push that is signed
   // by the worker of an attempt, and not forgotten after that began, is made

@@ -35,6 +35,11 @@ struct WorkerOptions {
   // bounded by ClientOptions::timeout.
   absl::Duration step_timeout = absl::Minutes(10);
 
+  // Whether contributions are copied before they are kept, so that whoever
+  // pushes them may write their elements as soon as the verb has returned.
+  // What is kept encoded needs no copy.
+  bool keeps_copies = false;
+
   // Told, where set, each time that a renewal of the lease finds that this is a
   // member no more, and why: for those who want to know before the next verb,
   // which joins again by itself. Called by the thread that renews the lease,
@@ -43,13 +48,18 @@ struct WorkerOptions {
   std::function<void(const absl::Status&)> on_membership_lost;
 };
 
-// How a worker's verb reads; see Client::Into and Client::WithCanceller. One
-// that is cancelled forgets what it has pushed, which may count or may not.
+// Who may end a worker's verb with Cancelled; null: nobody. One that recovers
+// meanwhile ends after the call of that which is under way. What the verb has
+// pushed is forgotten, although the server may have it: push it again under the
+// same step.
+using SharedCanceller = std::shared_ptr<Canceller>;
+
+// How a worker's verb reads; see Client::Into.
 struct ReadOptions {
   // What values are converted to; as they are stored if unknown.
   DType dtype = DType::kUnknown;
   absl::Span<const Destination> into;
-  std::shared_ptr<Canceller> canceller;
+  SharedCanceller canceller;
 };
 
 }  // namespace tensorkv

@@ -1,5 +1,6 @@
 #include "tensor/buffer_pool.h"
 
+#include <algorithm>
 #include <bit>
 #include <iterator>
 #include <limits>
@@ -72,6 +73,18 @@ void BufferPool::Trim(size_t max_idle_bytes) {
   Delete(removed);
 }
 
+size_t BufferPool::TrimUnused() {
+  MemoryList removed;
+  size_t left = 0;
+  {
+    MutexLock lock(&mutex_);
+    removed = RemoveOldest(idle_bytes_ - least_idle_bytes_);
+    left = least_idle_bytes_ = idle_bytes_;
+  }
+  Delete(removed);
+  return left;
+}
+
 size_t BufferPool::idle_bytes() const {
   MutexLock lock(&mutex_);
   return idle_bytes_;
@@ -87,20 +100,25 @@ char* BufferPool::Take(size_t class_bytes) {
   if (found->second.empty()) by_class_.erase(found);
   char* const data = memory->data;
   idle_bytes_ -= memory->class_bytes;
+  least_idle_bytes_ = std::min(least_idle_bytes_, idle_bytes_);
   idle_.erase(memory);
   return data;
 }
 
 void BufferPool::Return(const Memory& memory) {
   MemoryList removed;
+  bool is_first = false;
   {
     MutexLock lock(&mutex_);
+    is_first = idle_bytes_ == 0;
     idle_.push_back(memory);
     by_class_[memory.class_bytes].push_back(std::prev(idle_.end()));
     idle_bytes_ += memory.class_bytes;
     removed = RemoveOldest(max_idle_bytes_);
+    is_first &= idle_bytes_ > 0;
   }
   Delete(removed);
+  if (is_first && on_idle_) on_idle_();
 }
 
 void BufferPool::Delete(const MemoryList& list) {
@@ -117,6 +135,7 @@ BufferPool::MemoryList BufferPool::RemoveOldest(size_t max_idle_bytes) {
     idle_bytes_ -= oldest->class_bytes;
     removed.splice(removed.end(), idle_, oldest);
   }
+  least_idle_bytes_ = std::min(least_idle_bytes_, idle_bytes_);
   return removed;
 }
 

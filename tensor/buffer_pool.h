@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <list>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -30,14 +32,17 @@ namespace tensorkv {
 //     memory, each class in that order.
 //  2. idle_bytes_ is the sum of idle_, and at most max_idle_bytes_.
 //  3. Memory is in idle_ or behind one buffer, never both.
+//  4. least_idle_bytes_ is at most idle_bytes_.
 class BufferPool : public RefCounted {
  public:
   // Buffers with less come from the C++ allocator.
   static constexpr size_t kMinPooledBytes = 64 << 10;
 
-  // Keeps at most `max_idle_bytes` that no buffer uses.
-  explicit BufferPool(size_t max_idle_bytes)
-      : max_idle_bytes_(max_idle_bytes) {}
+  // Keeps at most `max_idle_bytes` that no buffer uses. `on_idle`, where set,
+  // is told each time that there is such memory where there was none, on the
+  // thread that lets go of a buffer: it should not block, nor use the pool.
+  explicit BufferPool(size_t max_idle_bytes, std::function<void()> on_idle = {})
+      : max_idle_bytes_(max_idle_bytes), on_idle_(std::move(on_idle)) {}
   ~BufferPool() override;
 
   // Uninitialised memory, 64-byte aligned. `account` as for
@@ -49,6 +54,11 @@ class BufferPool : public RefCounted {
   // Gives memory that no buffer uses back to the system, until at most
   // `max_idle_bytes` are left.
   void Trim(size_t max_idle_bytes);
+
+  // Gives as much back to the system as no buffer has used since the last call
+  // of this: what a steady load uses again and again stays, what a burst has
+  // left goes. Returns how much memory no buffer uses then.
+  size_t TrimUnused();
 
   // How much memory no buffer uses.
   size_t idle_bytes() const;
@@ -72,9 +82,12 @@ class BufferPool : public RefCounted {
   static void Delete(const MemoryList& list);
 
   const size_t max_idle_bytes_;
+  const std::function<void()> on_idle_;
 
   mutable Mutex mutex_;
   size_t idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The least that idle_bytes_ has been since the last TrimUnused.
+  size_t least_idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   MemoryList idle_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<size_t, std::deque<MemoryList::iterator>> by_class_
       ABSL_GUARDED_BY(mutex_);

@@ -21,9 +21,6 @@ namespace {
 constexpr size_t kRunElements = 1024;
 constexpr float kZeros[kRunElements] = {};
 
-// Memory of payloads that nobody uses, kept for those that come next.
-constexpr size_t kMaxIdlePayloadBytes = 256 << 20;
-
 // Sums below are finite, however they were rounded on the way.
 constexpr double kSafelyFinite = std::numeric_limits<float>::max() / 2;
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
@@ -344,10 +341,11 @@ struct Compressor::Job {
   EncodedTensor encoded;
 };
 
-Compressor::Compressor(CompressionOptions options, Observer observer)
+Compressor::Compressor(CompressionOptions options, Observer observer,
+                       RefPtr<BufferPool> payloads)
     : options_(std::move(options)),
       observer_(std::move(observer)),
-      payloads_(MakeRefCounted<BufferPool>(kMaxIdlePayloadBytes)) {}
+      payloads_(std::move(payloads)) {}
 
 Compressor::~Compressor() = default;
 

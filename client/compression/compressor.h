@@ -42,9 +42,6 @@ namespace tensorkv {
 // key. Where a key has another encoding, or momentum, its rows stay as they
 // are.
 //
-// Up to 256 MiB of payloads that have been sent are kept as memory for the next
-// ones.
-//
 // Thread-safe; pushes of one key wait for each other.
 class Compressor {
  public:
@@ -54,7 +51,10 @@ class Compressor {
   using Observer = std::function<void(
       Compression::Kind kind, int64_t bytes_before, int64_t bytes_after)>;
 
-  explicit Compressor(CompressionOptions options, Observer observer = {});
+  // `payloads` has the memory of what is encoded.
+  explicit Compressor(CompressionOptions options, Observer observer = {},
+                      RefPtr<BufferPool> payloads =
+                          MakeRefCounted<BufferPool>(/*max_idle_bytes=*/0));
   ~Compressor();
 
   const CompressionOptions& options() const { return options_; }

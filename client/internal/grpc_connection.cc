@@ -95,10 +95,11 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
           NumBulkConnections(options.transfer), security,
           options.server ? options.server : std::make_shared<KnownServer>()),
       policy_(options.transfer, options.max_message_bytes),
-      buffers_(MakeRefCounted<BufferPool>(options.transfer.max_idle_bytes)),
+      buffers_(options.transfer.max_idle_bytes, options.transfer.max_idle_time),
       unary_(channels_.small(), &channels_.server(), options.max_message_bytes,
-             buffers_),
-      bulk_(channels_, options.transfer, options.max_message_bytes, buffers_),
+             buffers_.pool()),
+      bulk_(channels_, options.transfer, options.max_message_bytes,
+            buffers_.pool()),
       large_keys_(policy_, kMaxKnownKeys) {
   started_channel_.Set(channels_.small());
 }

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/types/span.h"
-#include "base/ref_counted.h"
 #include "client/connection.h"
 #include "client/credentials.h"
 #include "client/destination.h"
@@ -21,10 +20,10 @@
 #include "client/internal/known_server.h"
 #include "client/internal/large_keys.h"
 #include "client/internal/stream_policy.h"
+#include "client/internal/trimmed_pool.h"
 #include "client/internal/unary_calls.h"
 #include "client/transfer_options.h"
 #include "grpcpp/channel.h"
-#include "tensor/buffer_pool.h"
 
 namespace tensorkv {
 
@@ -128,7 +127,7 @@ class GrpcConnection final : public Connection {
   const size_t max_message_bytes_;
   ChannelPool channels_;
   const StreamPolicy policy_;
-  const RefPtr<BufferPool> buffers_;
+  const TrimmedPool buffers_;
   UnaryCalls unary_;
   BulkCalls bulk_;
   LargeKeys large_keys_;

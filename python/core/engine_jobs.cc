@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
+#include "client/internal/steady_now.h"
 
 namespace tensorkv::python {
 namespace {
@@ -18,81 +19,145 @@ uintptr_t AddressOf(Function* function) {
   return reinterpret_cast<uintptr_t>(function);
 }
 
+// How the engine is told of an end. MXNet's header include/mxnet/engine.h has
+// it as engine::CallbackOnComplete, a class of these members alone.
+struct OnComplete {
+  void operator()() const { callback(engine, parameter, /*error=*/nullptr); }
+
+  void (*callback)(void* engine, void* parameter, const void* error);
+  void* engine;
+  void* parameter;
+};
+
 }  // namespace
 
 struct EngineJobs::State {
+  // Whether jobs are to be taken, or nothing will be any more.
+  bool IsEnough() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (is_closed) return true;
+    if (ready.empty()) return false;
+    return num_to_begin == 0 || ready_bytes >= kManyBytes ||
+           SteadyNow() >= ready_since + kLongestWait;
+  }
+  bool IsTakenByOthers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return !is_closed && num_takers > 0;
+  }
+  CondVar& NextTaker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return num_takers > 0 ? changed : changed_for_last;
+  }
+  // Until that is told, or what is ready has waited for long enough.
+  void Wait(CondVar& until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (ready.empty()) {
+      until.Wait(&mutex);
+    } else {
+      until.WaitWithTimeout(&mutex, ready_since + kLongestWait - SteadyNow());
+    }
+  }
+
   Mutex mutex;
+  // For calls of Take that wait, and for those of them that are last.
   CondVar changed;
+  CondVar changed_for_last;
   std::vector<Number> ready ABSL_GUARDED_BY(mutex);
-  // Those that have ended and are still waited for.
-  absl::flat_hash_set<Number> ended ABSL_GUARDED_BY(mutex);
+  // Of all that is ready, and when the first of it was.
+  uint64_t ready_bytes ABSL_GUARDED_BY(mutex) = 0;
+  absl::Duration ready_since ABSL_GUARDED_BY(mutex);
+  // Operations that the engine has and has not begun.
+  int num_to_begin ABSL_GUARDED_BY(mutex) = 0;
+  // Jobs that have begun and not ended.
+  absl::flat_hash_map<Number, OnComplete> begun ABSL_GUARDED_BY(mutex);
   // Calls of Take that wait, but for those that are last.
   int num_takers ABSL_GUARDED_BY(mutex) = 0;
   bool is_closed ABSL_GUARDED_BY(mutex) = false;
 };
 
 struct EngineJobs::Operation {
-  std::shared_ptr<State> state;
-  Number job = 0;
+  const std::shared_ptr<State> state;
+  const Number job;
+  const uint64_t bytes;
+  bool has_begun = false;
 };
 
 EngineJobs::EngineJobs() : state_(std::make_shared<State>()) {}
 
-void EngineJobs::SayReady(void*, void* operation) {
-  const auto& [state, job] = *static_cast<const Operation*>(operation);
-  MutexLock lock(&state->mutex);
-  state->ready.push_back(job);
-  state->changed.SignalAll();
-}
-
-void EngineJobs::AwaitEnd(void*, void* operation) {
-  const auto& [state, job] = *static_cast<const Operation*>(operation);
-  MutexLock lock(&state->mutex);
-  while (state->ended.erase(job) == 0) state->changed.Wait(&state->mutex);
+void EngineJobs::Begin(void*, void* on_complete, void* operation) {
+  auto& [shared, job, bytes, has_begun] = *static_cast<Operation*>(operation);
+  State& state = *shared;
+  MutexLock lock(&state.mutex);
+  has_begun = true;
+  --state.num_to_begin;
+  state.begun.emplace(job, *static_cast<const OnComplete*>(on_complete));
+  if (state.ready.empty()) state.ready_since = SteadyNow();
+  state.ready.push_back(job);
+  state.ready_bytes += bytes;
+  // The first is told, since it is to look at the time.
+  if (state.ready.size() == 1 || state.IsEnough()) state.NextTaker().Signal();
 }
 
 void EngineJobs::Delete(void* operation) {
-  delete static_cast<Operation*>(operation);
+  const std::unique_ptr<Operation> ended(static_cast<Operation*>(operation));
+  if (ended->has_begun) return;
+  // The engine does not run what reads the results of something that failed.
+  State& state = *ended->state;
+  MutexLock lock(&state.mutex);
+  --state.num_to_begin;
+  if (state.IsEnough()) state.NextTaker().Signal();
 }
 
-uintptr_t EngineJobs::NewOperation(Number job) const {
-  return reinterpret_cast<uintptr_t>(new Operation{state_, job});
+uintptr_t EngineJobs::NewOperation(Number job, uint64_t bytes) const {
+  MutexLock lock(&state_->mutex);
+  ++state_->num_to_begin;
+  return reinterpret_cast<uintptr_t>(new Operation{state_, job, bytes});
 }
 
 std::vector<EngineJobs::Number> EngineJobs::Take(bool is_last) {
   const py::gil_scoped_release release;
-  MutexLock lock(&state_->mutex);
-  if (!is_last) ++state_->num_takers;
-  while (!state_->is_closed &&
-         (state_->ready.empty() || (is_last && state_->num_takers > 0))) {
-    state_->changed.Wait(&state_->mutex);
+  State& state = *state_;
+  MutexLock lock(&state.mutex);
+  if (!is_last) ++state.num_takers;
+  while (!state.IsEnough() || (is_last && state.IsTakenByOthers())) {
+    if (is_last && state.IsTakenByOthers()) {
+      state.changed_for_last.Wait(&state.mutex);
+    } else {
+      state.Wait(is_last ? state.changed_for_last : state.changed);
+    }
   }
-  if (!is_last) --state_->num_takers;
-  return std::exchange(state_->ready, {});
+  if (!is_last) --state.num_takers;
+  state.ready_bytes = 0;
+  return std::exchange(state.ready, {});
 }
 
 void EngineJobs::End(const std::vector<Number>& jobs) {
-  MutexLock lock(&state_->mutex);
-  state_->ended.insert(jobs.begin(), jobs.end());
-  state_->changed.SignalAll();
+  const py::gil_scoped_release release;
+  std::vector<OnComplete> ended;
+  ended.reserve(jobs.size());
+  {
+    MutexLock lock(&state_->mutex);
+    for (const Number job : jobs) {
+      if (auto found = state_->begun.extract(job)) {
+        ended.push_back(found.mapped());
+      }
+    }
+  }
+  for (const OnComplete& on_complete : ended) on_complete();
 }
 
 void EngineJobs::Close() {
   MutexLock lock(&state_->mutex);
   state_->is_closed = true;
   state_->changed.SignalAll();
+  state_->changed_for_last.SignalAll();
 }
 
 void EngineJobs::Register(py::module_& module) {
   using namespace py::literals;
   py::class_<EngineJobs> jobs(module, "EngineJobs");
   jobs.def(py::init<>())
-      .def("new_operation", &EngineJobs::NewOperation, "job"_a)
+      .def("new_operation", &EngineJobs::NewOperation, "job"_a, "bytes"_a)
       .def("take", &EngineJobs::Take, "is_last"_a)
       .def("end", &EngineJobs::End, "jobs"_a)
       .def("close", &EngineJobs::Close);
-  jobs.attr("say_ready") = AddressOf(&EngineJobs::SayReady);
-  jobs.attr("await_end") = AddressOf(&EngineJobs::AwaitEnd);
+  jobs.attr("begin") = AddressOf(&EngineJobs::Begin);
   jobs.attr("delete") = AddressOf(&EngineJobs::Delete);
 }
 

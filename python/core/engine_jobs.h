@@ -1,4 +1,4 @@
-// Jobs of an engine of operations that calls functions of C, such as MXNet's.
+// Jobs of an engine of operations that calls functions of C: that of MXNet 1.
 
 #ifndef TENSORKV_PYTHON_CORE_ENGINE_JOBS_H_
 #define TENSORKV_PYTHON_CORE_ENGINE_JOBS_H_
@@ -9,15 +9,25 @@
 #include <memory>
 #include <vector>
 
+#include "absl/time/time.h"
+
 namespace tensorkv::python {
 
-// Numbers of jobs that are ready, for a thread of Python that does them. The
-// engine has two operations of each job: one says that it is ready, the other
-// waits until it has ended. Neither is Python, nor waits for the GIL, which
-// others hold for milliseconds. Thread-safe.
+// Numbers of jobs that are ready, for threads of Python that do them. A job is
+// an asynchronous operation of the engine: it begins when what it reads is
+// there, on a thread of the engine's, which goes on at once, and ends when the
+// engine is told so. Neither is Python, nor waits for the GIL, which others
+// hold for milliseconds. Thread-safe.
+//
+// Small jobs go together: while others are yet to begin, those that are ready
+// wait for them until they have kManyBytes, but no longer than kLongestWait,
+// since those others may need what comes of these.
 class EngineJobs {
  public:
   using Number = uint64_t;
+
+  static constexpr uint64_t kManyBytes = 4 << 20;
+  static constexpr absl::Duration kLongestWait = absl::Milliseconds(1);
 
   EngineJobs();
 
@@ -27,17 +37,18 @@ class EngineJobs {
   struct State;
   struct Operation;
 
-  // What the engine runs, and how it lets go of an operation.
-  static void SayReady(void* context, void* operation);
-  static void AwaitEnd(void* context, void* operation);
+  // What the engine runs when an operation begins, and how it lets go of it,
+  // which may be one that has not begun.
+  static void Begin(void* context, void* on_complete, void* operation);
   static void Delete(void* operation);
 
-  // The argument of one such run.
-  uintptr_t NewOperation(Number job) const;
+  // The argument of one such run, for a job of so many bytes.
+  uintptr_t NewOperation(Number job, uint64_t bytes) const;
 
-  // Waits for jobs that are ready; none once this is closed. `is_last` leaves
-  // them to others, as long as any of those waits here.
+  // Waits for jobs that are ready, as above; none once this is closed.
+  // `is_last` leaves them to others, as long as any of those waits here.
   std::vector<Number> Take(bool is_last);
+  // Tells the engine that jobs which were taken have ended.
   void End(const std::vector<Number>& jobs);
   void Close();
 

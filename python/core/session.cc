@@ -59,29 +59,29 @@ absl::Status Session::Join(const ClientOptions& client_options,
 }
 
 absl::Status Session::Init(std::vector<InitEntry> entries,
-                           OnExisting on_existing) {
+                           OnExisting on_existing, SharedCanceller canceller) {
   if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
-  return client().Init(std::move(entries), on_existing);
+  return client()
+      .WithCanceller(std::move(canceller))
+      .Init(std::move(entries), on_existing);
 }
 
 absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
-                                        Step step) {
-  if (is_embedded_ || worker_ != nullptr) {
-    RETURN_IF_ERROR(CopyTensors(entries));
-  }
+                                        Step step, SharedCanceller canceller) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
   if (worker_ == nullptr) {
-    return client_->Push(std::move(entries), {.step = step});
+    return client_->WithCanceller(std::move(canceller))
+        .Push(std::move(entries), {.step = step});
   }
-  RETURN_IF_ERROR(worker_->Push(step, std::move(entries)));
+  RETURN_IF_ERROR(
+      worker_->Push(step, std::move(entries), std::move(canceller)));
   return PushReply();
 }
 
 absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
                                             Step step,
                                             const ReadOptions& options) {
-  if (is_embedded_ || worker_ != nullptr) {
-    RETURN_IF_ERROR(CopyTensors(entries));
-  }
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
   if (worker_ != nullptr) {
     return worker_->PushPull(step, std::move(entries), options);
   }
@@ -132,27 +132,33 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request,
 }
 
 absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
-                                            Step step) {
-  if (is_embedded_ || worker_ != nullptr) {
-    RETURN_IF_ERROR(CopyTensors(entries));
-  }
+                                            Step step,
+                                            SharedCanceller canceller) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
   if (worker_ == nullptr) {
-    return client_->PushRows(std::move(entries), {.step = step});
+    return client_->WithCanceller(std::move(canceller))
+        .PushRows(std::move(entries), {.step = step});
   }
-  RETURN_IF_ERROR(worker_->PushRows(step, std::move(entries)));
+  RETURN_IF_ERROR(
+      worker_->PushRows(step, std::move(entries), std::move(canceller)));
   return PushReply();
 }
 
-absl::StatusOr<PullReply> Session::PullRows(std::vector<PullEntry> entries) {
-  if (worker_ != nullptr) return worker_->PullRows(std::move(entries));
+absl::StatusOr<PullReply> Session::PullRows(std::vector<PullEntry> entries,
+                                            SharedCanceller canceller) {
+  if (worker_ != nullptr) {
+    return worker_->PullRows(std::move(entries), std::move(canceller));
+  }
   PullRowsRequest request;
   request.entries = std::move(entries);
-  return client_->PullRows(std::move(request));
+  return client_->WithCanceller(std::move(canceller))
+      .PullRows(std::move(request));
 }
 
-absl::Status Session::Barrier(const std::string& name) {
-  if (worker_ != nullptr) return worker_->Barrier(name);
-  return client_->Barrier(name);
+absl::Status Session::Barrier(const std::string& name,
+                              SharedCanceller canceller) {
+  if (worker_ != nullptr) return worker_->Barrier(name, std::move(canceller));
+  return client_->WithCanceller(std::move(canceller)).Barrier(name);
 }
 
 absl::Status Session::Own(PullReply& reply) const {

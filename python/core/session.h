@@ -21,9 +21,8 @@ namespace tensorkv::python {
 // A client, which may become a worker, of a server or of a store in this
 // process. Thread-safe but for Join.
 //
-// Pushed tensors are read during the call alone. What would read them later,
-// which are a store in this process and a worker that may have to push again,
-// gets copies.
+// Pushed tensors are read during the call alone: a store in this process, which
+// would read them later, gets copies.
 class Session {
  public:
   // Errors: those of Client::Connect.
@@ -39,12 +38,16 @@ class Session {
   // What its calls to a server carry.
   const ByteCounter& traffic() const { return *traffic_; }
 
+  // Becomes a worker, which is to keep copies of what it pushes.
   absl::Status Join(const ClientOptions& client_options,
                     const WorkerOptions& options);
 
-  absl::Status Init(std::vector<InitEntry> entries, OnExisting on_existing);
+  // A canceller ends these early, as Client::WithCanceller does.
+  absl::Status Init(std::vector<InitEntry> entries, OnExisting on_existing,
+                    SharedCanceller canceller);
   // A worker's replies have no results: what is lost is pushed again.
-  absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step);
+  absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step,
+                                 SharedCanceller canceller);
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step,
                                      const ReadOptions& options);
   absl::StatusOr<PullReply> Pull(PullRequest request,
@@ -62,11 +65,13 @@ class Session {
   void StartPull(PullRequest request, absl::Span<const Destination> into,
                  Client::Done<PullReply> done);
   // Like Push and Pull. The ids are the call's own.
-  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step);
-  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries);
+  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step,
+                                     SharedCanceller canceller);
+  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
+                                     SharedCanceller canceller);
   // Makes the reply's tensors share no memory with a store.
   absl::Status Own(PullReply& reply) const;
-  absl::Status Barrier(const std::string& name);
+  absl::Status Barrier(const std::string& name, SharedCanceller canceller);
 
  private:
   // Of started calls of one kind that have to block.

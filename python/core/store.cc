@@ -225,19 +225,26 @@ const std::shared_ptr<Session>& Store::StartingSession() const {
 }
 
 template <typename Verb>
-auto Store::Call(Verb verb, bool may_wait,
-                 const std::shared_ptr<Canceller>& canceller) {
-  using Reply = std::invoke_result_t<Verb, Session&>;
+auto Store::Call(Verb verb, bool may_wait) {
+  const auto canceller = std::make_shared<Canceller>();
+  auto call = [verb = std::move(verb), canceller](Session& session) mutable {
+    if constexpr (std::is_invocable_v<Verb, Session&, SharedCanceller>) {
+      return verb(session, canceller);
+    } else {
+      return verb(session);
+    }
+  };
+  using Reply = std::invoke_result_t<decltype(call)&, Session&>;
   const std::shared_ptr<Session> session = this->session();
   auto reply = std::make_shared<std::optional<Reply>>();
   if ((session->is_embedded() && !may_wait) || !IsMainThread()) {
     const py::gil_scoped_release release;
-    reply->emplace(verb(*session));
-  } else if (!thread_.Run([=, verb = std::move(verb)]() mutable {
-               reply->emplace(verb(*session));
+    reply->emplace(call(*session));
+  } else if (!thread_.Run([=, call = std::move(call)]() mutable {
+               reply->emplace(call(*session));
              })) {
     py::error_already_set interruption;
-    if (canceller != nullptr) {
+    {
       const py::gil_scoped_release release;
       canceller->CancelAndWait();
     }
@@ -263,7 +270,8 @@ void Store::Join(const std::string& name, double lease, double takeover_timeout,
       .name = name,
       .lease = absl::Seconds(lease),
       .takeover_timeout = absl::Seconds(takeover_timeout),
-      .step_timeout = absl::Seconds(step_timeout)};
+      .step_timeout = absl::Seconds(step_timeout),
+      .keeps_copies = true};
   try {
     Call([=, client_options = options_](Session& session) {
       return session.Join(client_options, options);
@@ -282,8 +290,9 @@ void Store::Init(const Keys& keys, const py::list& arrays,
   const auto exports = std::make_shared<Exports>();
   std::vector<InitEntry> entries = EntriesOf<InitEntry>(keys, arrays, exports);
   for (InitEntry& entry : entries) entry.state = state;
-  Call([=, entries = std::move(entries)](Session& session) mutable {
-    return session.Init(std::move(entries), existing);
+  Call([=, entries = std::move(entries)](Session& session,
+                                         SharedCanceller canceller) mutable {
+    return session.Init(std::move(entries), existing, std::move(canceller));
   });
 }
 
@@ -293,8 +302,8 @@ py::list Store::Push(const Keys& keys, const py::list& arrays, Step step,
   const auto exports = std::make_shared<Exports>();
   const PushReply reply =
       Call([=, entries = PushEntriesOf(keys, arrays, weights, exports)](
-               Session& session) mutable {
-        return session.Push(std::move(entries), step);
+               Session& session, SharedCanceller canceller) mutable {
+        return session.Push(std::move(entries), step, std::move(canceller));
       });
   return VersionsOf(reply);
 }
@@ -304,18 +313,19 @@ std::vector<Value> Store::Receive(const Keys& keys,
                                   const SharedExports& exports, Reader read,
                                   bool may_wait) {
   const SharedOuts given = GivenOuts(keys, outs, *exports);
-  // Whoever is interrupted has its arrays to itself again.
-  const auto canceller = outs ? std::make_shared<Canceller>() : nullptr;
+  const bool is_owned = outs.has_value();
   PullReply reply = Call(
       [=, read = std::move(read)](
-          Session& session) mutable -> absl::StatusOr<PullReply> {
-        ASSIGN_OR_RETURN(PullReply reply,
-                         std::move(read)(session, {.into = given->first,
-                                                   .canceller = canceller}));
-        if (canceller == nullptr) RETURN_IF_ERROR(session.Own(reply));
+          Session& session,
+          SharedCanceller canceller) mutable -> absl::StatusOr<PullReply> {
+        ASSIGN_OR_RETURN(
+            PullReply reply,
+            std::move(read)(session, {.into = given->first,
+                                      .canceller = std::move(canceller)}));
+        if (!is_owned) RETURN_IF_ERROR(session.Own(reply));
         return reply;
       },
-      may_wait, canceller);
+      may_wait);
   CopyToOthers(*given);
   if (outs) return {};
   return std::move(reply.values);
@@ -421,8 +431,9 @@ py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
     entries[i].updates_all_rows = update_all_rows;
   }
   return VersionsOf(
-      Call([=, entries = std::move(entries)](Session& session) mutable {
-        return session.PushRows(std::move(entries), step);
+      Call([=, entries = std::move(entries)](
+               Session& session, SharedCanceller canceller) mutable {
+        return session.PushRows(std::move(entries), step, std::move(canceller));
       }));
 }
 
@@ -432,11 +443,14 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
   for (size_t i = 0; i < keys.size(); ++i) {
     entries.push_back({.key = keys[i], .rows = RowIdsOf(row_ids[i], keys[i])});
   }
-  PullReply reply = Call([=](Session& session) -> absl::StatusOr<PullReply> {
-    ASSIGN_OR_RETURN(PullReply reply, session.PullRows(entries));
-    RETURN_IF_ERROR(session.Own(reply));
-    return reply;
-  });
+  PullReply reply =
+      Call([=](Session& session,
+               SharedCanceller canceller) -> absl::StatusOr<PullReply> {
+        ASSIGN_OR_RETURN(PullReply reply,
+                         session.PullRows(entries, std::move(canceller)));
+        RETURN_IF_ERROR(session.Own(reply));
+        return reply;
+      });
   return ArraysOf(std::move(reply.values));
 }
 
@@ -524,8 +538,11 @@ void Store::DeleteNamespace(const std::string& name) {
 }
 
 void Store::Barrier(const std::string& name) {
-  Call([=](Session& session) { return session.Barrier(name); },
-       /*may_wait=*/true);
+  Call(
+      [=](Session& session, SharedCanceller canceller) {
+        return session.Barrier(name, std::move(canceller));
+      },
+      /*may_wait=*/true);
 }
 
 }  // namespace tensorkv::python

@@ -57,12 +57,12 @@ class Store {
   const std::shared_ptr<Session>& session() const;
   // One that starts calls. Throws StatusError (FAILED_PRECONDITION) too.
   const std::shared_ptr<Session>& StartingSession() const;
-  // What `verb(Session&)` returns, without its status. `may_wait` says that it
-  // may wait for others even in a store in this process. A call that signals
-  // interrupt goes on by itself, but what has `canceller`, if any, has ended.
+  // What `verb(Session&)`, or `verb(Session&, SharedCanceller)`, returns,
+  // without its status. `may_wait` says that it may wait for others even in a
+  // store in this process. Where signals interrupt a call, what has the
+  // canceller has ended when this throws; what has not goes on by itself.
   template <typename Verb>
-  auto Call(Verb verb, bool may_wait = false,
-            const std::shared_ptr<Canceller>& canceller = nullptr);
+  auto Call(Verb verb, bool may_wait = false);
 
   void Close();
   void Join(const std::string& name, double lease, double takeover_timeout,

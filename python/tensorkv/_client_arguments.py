@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Union
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
 from tensorkv._arrays import all_to_core
 
 Keys = Union[str, Sequence[str]]
+
+
+class CoreCall(NamedTuple):
+    """A method of the extension's Store, and what becomes of its result."""
+
+    name: str
+    arguments: tuple
+    answer: Callable[[Any], Any]
+
+    def make(self, store: Any) -> Any:
+        return self.answer(getattr(store, self.name)(*self.arguments))
 
 
 def as_list(keys: Keys, values: Any, what: str) -> tuple:
@@ -35,8 +46,11 @@ def weights_of(weight: Any, num_keys: int) -> List[float]:
     return [float(each) for each in weights]
 
 
-def core_outs(outs: List[Any]) -> List[Any]:
-    """Of each key an array, or a list of them."""
+def core_outs(key: Keys, out: Any) -> Optional[List[Any]]:
+    """Of each key an array, or a list of them; None where nothing is given."""
+    if out is None:
+        return None
+    outs = as_list(key, out, "out")[1]
     types = set(map(type, outs))
     if not any(issubclass(each, (list, tuple)) for each in types):
         return all_to_core(outs)

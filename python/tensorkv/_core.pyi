@@ -22,15 +22,15 @@ class EngineJobs:
     `new_operation` makes for each.
     """
 
-    say_ready: int
-    await_end: int
+    begin: int
     delete: int
 
     def __init__(self) -> None: ...
-    def new_operation(self, job: int) -> int: ...
+    def new_operation(self, job: int, bytes: int) -> int: ...
     def take(self, is_last: bool) -> List[int]:
         """Waits for jobs that are ready; none once this is closed.
 
+        Small ones wait for others that have an operation, a millisecond long.
         `is_last` leaves them to others, as long as any of those waits here.
         """
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import itertools
 import math
+import operator
 import queue
 import sys
 import threading
@@ -20,10 +22,40 @@ from tensorkv._core import EngineJobs
 from tensorkv.errors import ClosedError, UnimplementedError
 from tensorkv.kvstore import KVStore
 
-# These are numbers of MXNet's C API for what runs an operation. The second is
-# for operations that wait, and does not hold up those that compute.
-_NORMAL, _PRIORITIZED = ctypes.c_int(0), ctypes.c_int(3)
+if not mxnet.__version__.startswith("1."):
+    # Later engines give operations other arguments.
+    raise ImportError(f"expected MXNet 1, got {mxnet.__version__}")
+
+# The number of MXNet's C API for an operation that ends after its function has
+# returned. Once what it reads is there, whichever thread of the engine finds
+# that runs it.
+_ASYNC = ctypes.c_int(4)
 _CPU = (ctypes.c_int32 * 2)(1, 0)
+
+
+class _Copy:
+    """Copies an array to another, as NDArray.copyto does.
+
+    The call of C is made ready once, which takes most of its time.
+    """
+
+    def __init__(self, source: NDArray, target: NDArray):
+        self._arrays = source, target
+        targets = ctypes.pointer((ctypes.c_void_p * 1)(target.handle.value))
+        self._arguments = (
+            _operation("_copyto"),
+            ctypes.c_int(1),
+            (ctypes.c_void_p * 1)(source.handle.value),
+            ctypes.byref(ctypes.c_int(1)),
+            ctypes.byref(targets),
+            ctypes.c_int(0),
+            None,
+            None,
+            ctypes.byref(ctypes.POINTER(ctypes.c_int)()),
+        )
+
+    def __call__(self) -> None:
+        check_call(_LIB.MXImperativeInvokeEx(*self._arguments))
 
 
 class _Buffers:
@@ -38,10 +70,33 @@ class _Buffers:
         self.out = _on_host(out)
         self.read, self.written = _handles(self.gradients), _handles([self.out])
         self._kinds = _kinds_of([*gradients, out])
+        shape, dtype = self._kinds[0]
+        self.bytes = math.prod(shape) * np.dtype(dtype).itemsize
         self._memory: Optional[tuple] = None
+        # What the latest job was made for, which is mostly what the next is.
+        self._arrays: List[NDArray] = []
+        self.is_in_place = False
+        self.copies_in: List[_Copy] = []
+        self.copies_out: List[_Copy] = []
 
     def fit(self, gradients: List[NDArray], out: NDArray) -> bool:
         return self._kinds == _kinds_of([*gradients, out])
+
+    def are_of(self, gradients: List[NDArray], outs: List[NDArray]) -> bool:
+        arrays = gradients + outs
+        return len(arrays) == len(self._arrays) and all(
+            map(operator.is_, arrays, self._arrays)
+        )
+
+    def become_of(self, gradients: List[NDArray], outs: List[NDArray]) -> None:
+        self._arrays = gradients + outs
+        self.is_in_place = outs[0] is gradients[0]
+        self.copies_in = list(map(_Copy, gradients, self.gradients))
+        if not self.is_in_place:
+            # This goes back where a call fails. What is exchanged in place is
+            # in the gradient's buffer.
+            self.copies_in.append(_Copy(outs[0], self.out))
+        self.copies_out = [_Copy(self.out, out) for out in outs]
 
     @property
     def memory(self) -> tuple:
@@ -65,13 +120,13 @@ class _Job(NamedTuple):
 class Exchange:
     """Pushes keys as their gradients are computed, and pulls them together.
 
-    MXNet's engine has two operations per key. The first reads the gradients,
-    and only says that they are there: it runs where computations do, and never
-    waits. The second writes `out`, and waits until that has happened. Neither
+    MXNet's engine has an operation per key, which reads the gradients and
+    writes `out`. It begins with saying that the gradients are there, and ends
+    when the engine is told so; no thread of the engine waits meanwhile. Neither
     runs any Python, which would wait for the thread that trains. Calls are made
     by three threads, since more would take the processor from what computes.
-    One takes all keys that are ready at once, and gets what becomes of them by
-    the same call. Since that waits for other workers, which may come to their
+    One takes all keys that are ready at once, small ones with those that are
+    about to be, and gets what becomes of them by the same call. Since that waits for other workers, which may come to their
     keys in another order, another only pushes meanwhile, and leaves it to the
     third to pull. What fails leaves `out` as it was, or where there are
     several, all as the first of them was.
@@ -118,29 +173,15 @@ class Exchange:
         """
         if self._is_closed:
             raise ClosedError("the store is closed")
-        for array in (*gradients, *outs):
-            check_is_dense(array)
-        buffers = self._buffers.get(key)
-        if buffers is None or not buffers.fit(gradients, outs[0]):
-            buffers = self._buffers[key] = _Buffers(gradients, outs[0])
-        for gradient, buffer in zip(gradients, buffers.gradients):
-            gradient.copyto(buffer)
-        is_in_place = outs[0] is gradients[0]
-        if not is_in_place:
-            # This goes back where a call fails. What is exchanged in place is
-            # in the gradient's buffer.
-            outs[0].copyto(buffers.out)
-        number = next(self._numbers)
+        buffers = self._buffers_of(key, gradients, outs)
+        for copy in buffers.copies_in:
+            copy()
+        number, is_in_place = next(self._numbers), buffers.is_in_place
         job = _Job(number, key, buffers, is_in_place, hyperparameters)
         self._jobs[job.number] = job
-        self._run_in_engine(
-            EngineJobs.say_ready, job, _NOTHING, _NORMAL, priority
-        )
-        self._run_in_engine(
-            EngineJobs.await_end, job, buffers.written, _PRIORITIZED, priority
-        )
-        for out in outs:
-            buffers.out.copyto(out)
+        self._run_in_engine(job, priority)
+        for copy in buffers.copies_out:
+            copy()
 
     def tell(self, hyperparameters: Dict[str, float]) -> None:
         """Changes those of the store, unless it has them or there are none."""
@@ -169,6 +210,19 @@ class Exchange:
         self._engine.close()
         for thread in self._threads:
             thread.join()
+
+    def _buffers_of(
+        self, key: Any, gradients: List[NDArray], outs: List[NDArray]
+    ) -> _Buffers:
+        buffers = self._buffers.get(key)
+        if buffers is not None and buffers.are_of(gradients, outs):
+            return buffers
+        for array in (*gradients, *outs):
+            check_is_dense(array)
+        if buffers is None or not buffers.fit(gradients, outs[0]):
+            buffers = self._buffers[key] = _Buffers(gradients, outs[0])
+        buffers.become_of(gradients, outs)
+        return buffers
 
     def _settle_at_exit(self) -> None:
         try:
@@ -251,26 +305,21 @@ class Exchange:
                     out[...] = gradients[0]
         self._engine.end([job.number for job in jobs])
 
-    def _run_in_engine(
-        self,
-        function: int,
-        job: _Job,
-        written: tuple,
-        runs_as: ctypes.c_int,
-        priority: int,
-    ) -> None:
-        """Runs a function of EngineJobs, which reads the gradients."""
+    def _run_in_engine(self, job: _Job, priority: int) -> None:
         check_call(
-            _LIB.MXEnginePushSyncND(
-                ctypes.c_void_p(function),
-                ctypes.c_void_p(self._engine.new_operation(job.number)),
+            _LIB.MXEnginePushAsyncND(
+                ctypes.c_void_p(EngineJobs.begin),
+                ctypes.c_void_p(
+                    self._engine.new_operation(job.number, job.buffers.bytes)
+                ),
                 ctypes.c_void_p(EngineJobs.delete),
                 ctypes.byref(_CPU),
                 *job.buffers.read,
-                *written,
-                ctypes.byref(runs_as),
+                *job.buffers.written,
+                ctypes.byref(_ASYNC),
                 ctypes.c_int(priority),
                 ctypes.c_char_p(b"tensorkv"),
+                ctypes.c_bool(False),
             )
         )
 
@@ -326,7 +375,11 @@ def _handles(arrays: List[NDArray]) -> tuple:
     return handles, ctypes.c_int(len(arrays))
 
 
-_NOTHING = _handles([])
+@functools.lru_cache(maxsize=None)
+def _operation(name: str) -> ctypes.c_void_p:
+    handle = ctypes.c_void_p()
+    check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
+    return handle
 
 
 def _kinds_of(arrays: List[NDArray]) -> List[tuple]:

@@ -75,6 +75,8 @@ class Threads:
     def _enqueue(
         self, future: Future, call: Callable[[], Any], priority: int
     ) -> None:
+        # First what may fail, on a priority that is no number.
+        entry = (-priority, next(self._numbers), future, call)
         if self._count < _MAX_CALLS and not self._idle.acquire(False):
             threading.Thread(
                 target=_serve,
@@ -83,8 +85,7 @@ class Threads:
                 daemon=True,
             ).start()
             self._count += 1
-        number = next(self._numbers)
-        heapq.heappush(self._calls, (-priority, number, future, call))
+        heapq.heappush(self._calls, entry)
         self._tokens.put(True)
 
 

@@ -9,7 +9,13 @@ from typing import Any, Dict, List, Optional, Union
 from tensorkv import _core
 from tensorkv._arrays import all_to_core, name_of
 from tensorkv._client_aio import ClientCoroutines
-from tensorkv._client_arguments import Keys, as_list, core_outs, weights_of
+from tensorkv._client_arguments import (
+    CoreCall,
+    Keys,
+    as_list,
+    core_outs,
+    weights_of,
+)
 from tensorkv.aio import Coroutines, StartedCalls, Threads
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
@@ -32,10 +38,9 @@ class Client:
 
     On Python's main thread Ctrl-C interrupts every call to a server, and what
     waits in a store in this process; calls on other threads end by their
-    timeout. A call that was interrupted goes on by itself until it ends, so
-    that nobody knows whether it was made, and still reads the arrays that it
-    pushes. One with `out` is ended, as far as it can be: nobody writes those
-    arrays any more.
+    timeout. Nobody knows whether a call that was interrupted was made, but
+    nobody reads or writes its arrays any more. A worker pushes the same step
+    again then, which counts once.
 
     Thread-safe. In a forked child every call raises ForkedError: make a client
     there. For one of a server, fork before the first client is made, or let
@@ -179,11 +184,7 @@ class Client:
           again by itself what is lost; it keeps a copy until the round is
           known to have closed.
         """
-        keys, values = as_list(key, value, "value")
-        versions = self._store.push(
-            keys, all_to_core(values), step, weights_of(weight, len(keys))
-        )
-        return self._answer(key, versions or [None] * len(keys))
+        return self._push_call(key, value, step, weight).make(self._store)
 
     def pull(
         self,
@@ -214,15 +215,9 @@ class Client:
         Returns:
           `out` or, without it, an array per key, which is the caller's.
         """
-        keys, outs = as_list(key, out, "out")
-        outs = None if out is None else core_outs(outs)
-        as_dtype = "" if dtype is None else name_of(dtype)
-        pulled = self._store.pull(
-            keys, outs, wait, min_version, state, as_dtype
+        return self._pull_call(key, out, wait, min_version, state, dtype).make(
+            self._store
         )
-        if out is not None:
-            return out
-        return self._answer(key, pulled)
 
     def push_pull(
         self,
@@ -239,15 +234,9 @@ class Client:
         with the rule assign the sum over the workers. Arguments and result as
         those of `push` and `pull`.
         """
-        keys, values = as_list(key, value, "value")
-        values = all_to_core(values)
-        weights = weights_of(weight, len(keys))
-        if out is None:
-            pulled = self._store.push_pull(keys, values, None, step, weights)
-            return self._answer(key, pulled)
-        outs = as_list(key, out, "out")[1]
-        self._store.push_pull(keys, values, core_outs(outs), step, weights)
-        return out
+        return self._push_pull_call(key, value, out, step, weight).make(
+            self._store
+        )
 
     def push_rows(
         self,
@@ -478,6 +467,49 @@ class Client:
     def barrier(self, name: str = "barrier") -> None:
         """Returns when all workers of the group have come to it."""
         self._store.barrier(name)
+
+    # What the verbs of these names are for the extension. ClientCoroutines has
+    # them too, without the priority, which its queue takes.
+
+    def _push_call(
+        self, key: Keys, value: Any, step: int, weight: Any
+    ) -> CoreCall:
+        keys, values = as_list(key, value, "value")
+        weights = weights_of(weight, len(keys))
+        return CoreCall(
+            "push",
+            (keys, all_to_core(values), step, weights),
+            lambda versions: self._answer(key, versions or [None] * len(keys)),
+        )
+
+    def _pull_call(
+        self,
+        key: Keys,
+        out: Any,
+        wait: bool,
+        min_version: int,
+        state: str,
+        dtype: Any,
+    ) -> CoreCall:
+        keys = as_list(key, None, "")[0]
+        outs = core_outs(key, out)
+        as_dtype = "" if dtype is None else name_of(dtype)
+        return CoreCall(
+            "pull",
+            (keys, outs, wait, min_version, state, as_dtype),
+            lambda pulled: self._answer(key, pulled) if out is None else out,
+        )
+
+    def _push_pull_call(
+        self, key: Keys, value: Any, out: Any, step: int, weight: Any
+    ) -> CoreCall:
+        keys, values = as_list(key, value, "value")
+        values, outs = all_to_core(values), core_outs(key, out)
+        return CoreCall(
+            "push_pull",
+            (keys, values, outs, step, weights_of(weight, len(keys))),
+            lambda pulled: self._answer(key, pulled) if out is None else out,
+        )
 
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:

@@ -25,6 +25,7 @@ using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
+using ::testing::Each;
 using ::testing::ElementsAre;
 
 // A lease that no test lives to see renewed.
@@ -233,6 +234,61 @@ TEST_F(WorkerClientTest, ReadThatIsCancelledEnds) {
   EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
               StatusIs(absl::StatusCode::kCancelled));
   EXPECT_OK(worker->Pull({"w"}));
+}
+
+TEST_F(WorkerClientTest, EveryVerbOfAStepEndsWhenItIsCancelled) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+  const auto canceller = std::make_shared<Canceller>();
+  canceller->Cancel();
+  const auto is_cancelled = StatusIs(absl::StatusCode::kCancelled);
+
+  EXPECT_THAT(worker->Push(7, EntriesOf({"w"}), canceller), is_cancelled);
+  EXPECT_THAT(worker->PushRows(7, EntriesOf({"w"}), canceller), is_cancelled);
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"}), {.canceller = canceller}),
+              is_cancelled);
+  EXPECT_THAT(worker->PullRows({{.key = "w"}}, canceller), is_cancelled);
+  EXPECT_THAT(worker->Barrier("start", canceller), is_cancelled);
+
+  // Nothing is left of the pushes, and other calls go on.
+  EXPECT_EQ(worker->step(), 7u);
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+}
+
+TEST_F(WorkerClientTest, RecoveryEndsWhenItsCallIsCancelled) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({RoundFailed(), RoundFailed(), RoundFailed()});
+  const auto canceller = std::make_shared<Canceller>();
+  script_.during_call = [&] {
+    if (script_.verbs.size() == 2) canceller->Cancel();
+  };
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"}), {.canceller = canceller}),
+              StatusIs(absl::StatusCode::kCancelled));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push"));
+}
+
+TEST_F(WorkerClientTest, CopiesAreKeptOfWhatItsOwnerWritesAgain) {
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<WorkerClient> worker,
+      Join({.name = "w1", .lease = kLongLease, .keeps_copies = true}));
+  script_.reply<PushRequest>().results.assign(3, {.step = 7});
+  std::vector<PushEntry> entries = EntriesOf({"small", "large", "none"});
+  entries[1].tensor = Full({20'000}, 1);
+  entries[2].tensor = Full({0}, 1);
+  ASSERT_OK(worker->Push(7, entries));
+
+  for (PushEntry& entry : entries) {
+    for (float& each : entry.tensor.mutable_elements<float>()) each = 5;
+  }
+  script_.statuses = {RoundFailed(7, "small"), absl::OkStatus()};
+  ASSERT_OK(worker->Pull({"small"}));
+
+  const std::vector<PushEntry>& again = script_.last<PushRequest>().entries;
+  ASSERT_EQ(again.size(), 3u);
+  EXPECT_THAT(again[0].tensor.elements<float>(), ElementsAre(1, 1));
+  EXPECT_THAT(again[1].tensor.elements<float>(), Each(1));
+  EXPECT_EQ(again[2].tensor.num_elements(), 0);
 }
 
 TEST_F(WorkerClientTest, RowsOfAFailedRoundArePushedAgainAsRows) {

@@ -120,6 +120,50 @@ TEST_F(BufferPoolTest, TrimGivesMemoryBack) {
   EXPECT_EQ(pool_->idle_bytes(), 0);
 }
 
+TEST_F(BufferPoolTest, TrimGivesBackWhatWasNotUsedSinceTheLastTrim) {
+  Allocate(4 * kMiB);
+  Allocate(kMiB);
+  EXPECT_EQ(pool_->TrimUnused(), 5 * kMiB);  // All of it was used before.
+
+  RefPtr<Buffer> used = Allocate(kMiB);
+  used = nullptr;
+
+  EXPECT_EQ(pool_->TrimUnused(), kMiB);
+  EXPECT_EQ(pool_->TrimUnused(), 0);
+  EXPECT_EQ(pool_->idle_bytes(), 0);
+}
+
+TEST_F(BufferPoolTest, SteadyUseKeepsItsMemory) {
+  const char* memory = nullptr;
+  for (int i = 0; i < 5; ++i) {
+    const RefPtr<Buffer> buffer = Allocate(kMiB);
+    if (i > 0) {
+      EXPECT_EQ(buffer->data(), memory);
+    }
+    memory = buffer->data();
+    pool_->TrimUnused();
+  }
+}
+
+TEST_F(BufferPoolTest, TellsWhenMemoryIsIdleWhereNoneWas) {
+  int times_told = 0;
+  const auto pool = MakeRefCounted<BufferPool>(2 * kMiB, [&] { ++times_told; });
+  RefPtr<Buffer> first = pool->Allocate(kMiB).value();
+  RefPtr<Buffer> second = pool->Allocate(kMiB).value();
+
+  first = nullptr;
+  second = nullptr;
+  EXPECT_EQ(times_told, 1);
+
+  pool->Trim(0);
+  pool->Allocate(kMiB).value();
+  EXPECT_EQ(times_told, 2);
+
+  pool->Trim(0);
+  pool->Allocate(3 * kMiB).value();  // That is more than is kept.
+  EXPECT_EQ(times_told, 2);
+}
+
 TEST_F(BufferPoolTest, BuffersOutliveThePoolsOwner) {
   const RefPtr<Buffer> buffer = Allocate(kMiB);
 

@@ -1,0 +1,49 @@
+// Memory for tensors that does not stay when nobody needs it any more.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_TRIMMED_POOL_H_
+#define TENSORKV_CLIENT_INTERNAL_TRIMMED_POOL_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "base/ref_counted.h"
+#include "client/canceller.h"
+#include "client/internal/retry_loop.h"
+#include "tensor/buffer_pool.h"
+
+namespace tensorkv {
+
+// A BufferPool whose memory goes back to the system when no buffer has used it
+// for at least `max_idle_time`, and at most twice as long. It has no thread: as
+// long as memory is idle, an alarm looks at it. Thread-safe.
+class TrimmedPool {
+ public:
+  // Has a function run later, as RetryEnvironment::run_after does.
+  using RunAfter =
+      std::function<void(absl::Duration, const std::shared_ptr<Canceller>&,
+                         absl::AnyInvocable<void() &&>)>;
+
+  TrimmedPool(size_t max_idle_bytes, absl::Duration max_idle_time,
+              RunAfter run_after = SystemRetryEnvironment().run_after);
+  // Waits for nobody. What is idle goes with the last buffer.
+  ~TrimmedPool();
+  TrimmedPool(const TrimmedPool&) = delete;
+  TrimmedPool& operator=(const TrimmedPool&) = delete;
+
+  // May outlive this object; it is not trimmed any more then.
+  const RefPtr<BufferPool>& pool() const { return pool_; }
+
+ private:
+  class Looks;
+
+  // Shared with the alarm that is set.
+  const std::shared_ptr<Looks> looks_;
+  const RefPtr<BufferPool> pool_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_TRIMMED_POOL_H_

@@ -1,0 +1,117 @@
+"""tensorkv._core.EngineJobs, driven as MXNet's engine drives it."""
+
+import collections
+import ctypes
+import threading
+import unittest
+
+from tensorkv._core import EngineJobs
+
+_POINTER = ctypes.c_void_p
+_CALLBACK = ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _POINTER)
+
+
+class _OnComplete(ctypes.Structure):
+    _fields_ = [
+        ("callback", _CALLBACK),
+        ("engine", _POINTER),
+        ("parameter", _POINTER),
+    ]
+
+
+class Engine:
+    """Runs operations of some jobs, and counts how often each has ended."""
+
+    def __init__(self, jobs):
+        self._jobs = jobs
+        self._begin = _CALLBACK(EngineJobs.begin)
+        self._delete = ctypes.CFUNCTYPE(None, _POINTER)(EngineJobs.delete)
+        self._callback = _CALLBACK(self._on_complete)
+        self.ends = collections.Counter()
+
+    def _on_complete(self, engine, parameter, error):
+        assert engine == 11 and error is None
+        self.ends[parameter] += 1
+
+    def add(self, number, num_bytes=4):
+        return number, self._jobs.new_operation(number, num_bytes)
+
+    def run(self, operation):
+        number, address = operation
+        on_complete = _OnComplete(self._callback, 11, number)
+        self._begin(None, ctypes.addressof(on_complete), address)
+        # What the engine has given is gone when the function has returned.
+        on_complete.parameter = 0
+        self._delete(address)
+
+    def drop(self, operation):
+        self._delete(operation[1])
+
+
+class EngineJobsTest(unittest.TestCase):
+
+    def setUp(self):
+        self.jobs = EngineJobs()
+        self.engine = Engine(self.jobs)
+
+    def test_a_job_ends_once_it_is_said_to(self):
+        self.engine.run(self.engine.add(1))
+        self.assertEqual(self.jobs.take(False), [1])
+        self.assertEqual(self.engine.ends, {})
+        self.jobs.end([1])
+        self.assertEqual(self.engine.ends, {1: 1})
+        self.jobs.end([1])
+        self.assertEqual(self.engine.ends, {1: 1})
+
+    def test_jobs_that_are_ready_are_taken_together(self):
+        for operation in [self.engine.add(number) for number in (1, 2, 3)]:
+            self.engine.run(operation)
+        self.assertEqual(self.jobs.take(True), [1, 2, 3])
+
+    def test_ready_jobs_do_not_wait_for_long(self):
+        # The engine may need what comes of one job to begin the other.
+        first, second = self.engine.add(1), self.engine.add(2)
+        self.engine.run(first)
+        self.assertEqual(self.jobs.take(False), [1])
+        self.engine.run(second)
+        self.assertEqual(self.jobs.take(False), [2])
+
+    def test_operations_may_be_dropped_before_they_begin(self):
+        self.engine.drop(self.engine.add(1))
+        self.engine.run(self.engine.add(2))
+        self.assertEqual(self.jobs.take(False), [2])
+
+    def test_each_job_is_taken_once_whoever_waits(self):
+        taken = []
+
+        def work(is_last):
+            for numbers in iter(lambda: self.jobs.take(is_last), []):
+                taken.extend(numbers)
+                self.jobs.end(numbers)
+
+        workers = [
+            threading.Thread(target=work, args=(is_last,))
+            for is_last in (False, False, True)
+        ]
+        for worker in workers:
+            worker.start()
+        numbers = range(1, 501)
+        added = [self.engine.add(number) for number in numbers]
+        for operation in added:
+            self.engine.run(operation)
+        while sum(self.engine.ends.values()) < len(numbers):
+            threading.Event().wait(0.001)
+        self.jobs.close()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(sorted(taken), list(numbers))
+        self.assertEqual(self.engine.ends, {number: 1 for number in numbers})
+
+    def test_operations_may_outlive_the_jobs(self):
+        operation = self.engine.add(1)
+        del self.jobs, self.engine._jobs
+        self.engine.run(operation)
+
+
+if __name__ == "__main__":
+    unittest.main()
