@@ -43,8 +43,8 @@ TEST(ServerLookTest, WhatWasNotThereHasNoRates) {
   ServerLook former_server = LookAfter(absl::Seconds(60), 200);
   former_server.server.incarnation = 1;
 
-  for (const ServerLook* before : {static_cast<const ServerLook*>(nullptr),
-                                   &other, &former_server, &look}) {
+  const ServerLook* const looks[] = {nullptr, &other, &former_server, &look};
+  for (const ServerLook* before : looks) {
     EXPECT_EQ(RatesOf(look.namespaces[0], look, before), std::nullopt);
   }
   EXPECT_THAT(TopJson(look, nullptr), HasSubstr("\"updates_per_second\":null"));
