@@ -14,8 +14,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
-// Elements begin where vector loads are aligned.
-constexpr size_t kHeaderAlignment = 64;
+// Elements begin where disks can read them past the system's cache.
+constexpr size_t kHeaderAlignment = 4096;
 constexpr absl::string_view kMetadata = "__metadata__";
 
 struct DTypeName {

@@ -36,7 +36,7 @@ std::string NamespaceChangeJson(const std::string& name_space,
 // {"time":...,"server":{...},"namespaces":[{...}]}, as the two others have
 // them; rates are null where there is no look before.
 std::string TopJson(const ServerLook& look, const ServerLook* before);
-// {"call":"push","bytes":1048576,...}
+// {"call":"push","bytes_per_call":1048576,...}
 std::string LoadResultJson(const LoadResult& result);
 std::string WorkerStatusJson(const WorkerStatus& status);
 // The incarnation as 16 hexadecimal digits.

@@ -29,10 +29,10 @@ std::string ProgressText(uint64_t bytes, uint64_t total_bytes,
   if (bytes == 0 || seconds <= 0) return text;
   const double rate = bytes / seconds;
   const double left = (total_bytes - std::min(bytes, total_bytes)) / rate;
-  absl::StrAppend(
-      &text, ", ", ByteText(static_cast<uint64_t>(rate)), "/s, ",
-      absl::FormatDuration(absl::Seconds(static_cast<int64_t>(left + 0.5))),
-      " left");
+  absl::StrAppend(&text, ", ", ByteText(static_cast<uint64_t>(rate)), "/s, ",
+                  absl::FormatDuration(
+                      absl::Trunc(absl::Seconds(left + 0.5), absl::Seconds(1))),
+                  " left");
   return text;
 }
 

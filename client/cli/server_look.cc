@@ -45,7 +45,11 @@ std::vector<std::string> NamespaceRow(
 std::optional<NamespaceRates> RatesOf(const NamespaceStatus& status,
                                       const ServerLook& look,
                                       const ServerLook* before) {
-  if (before == nullptr || look.time <= before->time) return std::nullopt;
+  // The counts of a server that was started anew begin with 0.
+  if (before == nullptr || look.time <= before->time ||
+      look.server.incarnation != before->server.incarnation) {
+    return std::nullopt;
+  }
   const double seconds = absl::ToDoubleSeconds(look.time - before->time);
   for (const NamespaceStatus& former : before->namespaces) {
     if (former.name != status.name || former.uid != status.uid) continue;

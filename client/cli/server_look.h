@@ -25,7 +25,7 @@ struct NamespaceRates {
 };
 
 // Those of a namespace of `look`; nothing if it was not there `before`, which
-// may be null.
+// may be null, or the server has been started since.
 std::optional<NamespaceRates> RatesOf(const NamespaceStatus& status,
                                       const ServerLook& look,
                                       const ServerLook* before);

@@ -131,10 +131,9 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
 
 absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
                                          const SavedCheckpoint& saved) {
-  ASSIGN_OR_RETURN(const uint64_t total_bytes, saved.TensorBytes());
   {
     MutexLock lock(&mutex_);
-    restoring_ = {.name = checkpoint.name, .total_bytes = total_bytes};
+    restoring_ = {.name = checkpoint.name, .total_bytes = checkpoint.bytes};
   }
   Log(absl::StrCat("checkpoint being restored: name=", checkpoint.name,
                    " bytes=", checkpoint.bytes));

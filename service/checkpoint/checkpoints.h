@@ -59,10 +59,12 @@ struct CheckpointCounts {
   absl::Duration last_duration;
 };
 
-// How far the restoring at the start of a server has come, in bytes of tensors.
+// How far the restoring at the start of a server has come.
 struct RestoreProgress {
   std::string name;
+  // Of tensors.
   uint64_t bytes = 0;
+  // What the checkpoint takes: a little more than its tensors.
   uint64_t total_bytes = 0;
 };
 

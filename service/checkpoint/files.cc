@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -90,6 +91,16 @@ size_t AlignedUp(uint64_t bytes) {
   return (bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
 }
 
+// Whether the disk can fill them as they lie.
+bool IsAligned(uint64_t offset, absl::Span<const absl::Span<char>> to) {
+  return offset % kDirectAlignment == 0 &&
+         std::all_of(to.begin(), to.end(), [](absl::Span<char> each) {
+           return reinterpret_cast<uintptr_t>(each.data()) % kDirectAlignment ==
+                      0 &&
+                  each.size() % kDirectAlignment == 0;
+         });
+}
+
 // Fills the beginning of `to`, and returns how much of it: all but for the end
 // of the file, or an error.
 size_t ReadAligned(int fd, uint64_t offset, absl::Span<char> to) {
@@ -154,12 +165,17 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
 
 absl::Status InputFile::Read(uint64_t offset,
                              absl::Span<const absl::Span<char>> to) const {
+  return Fill(file_, offset, to);
+}
+
+absl::Status InputFile::Fill(const FileDescriptor& from, uint64_t offset,
+                             absl::Span<const absl::Span<char>> to) const {
   std::vector<iovec> all = Vectors(to);
   absl::Span<iovec> vectors = absl::MakeSpan(all);
   while (!vectors.empty()) {
-    const ssize_t bytes = preadv(file_.get(), vectors.data(),
-                                 static_cast<int>(NumAtOnce(vectors)),
-                                 static_cast<off_t>(offset));
+    const ssize_t bytes =
+        preadv(from.get(), vectors.data(), static_cast<int>(NumAtOnce(vectors)),
+               static_cast<off_t>(offset));
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) {
       return absl::DataLossError(absl::StrCat(
@@ -180,20 +196,30 @@ DirectRoom::DirectRoom(size_t max_bytes)
 absl::Status InputFile::ReadOnce(uint64_t offset,
                                  absl::Span<const absl::Span<char>> to,
                                  const DirectRoom& room) const {
+  if (direct_.is_open() &&
+      (IsAligned(offset, to) ? Fill(direct_, offset, to).ok()
+                             : FillBy(room, offset, to))) {
+    return absl::OkStatus();
+  }
+  return Read(offset, to);
+}
+
+bool InputFile::FillBy(const DirectRoom& room, uint64_t offset,
+                       absl::Span<const absl::Span<char>> to) const {
   const size_t before = offset % kDirectAlignment;
   size_t end = before;
   for (const absl::Span<char>& each : to) end += each.size();
-  if (!direct_.is_open() || AlignedUp(end) > room.span().size() ||
+  if (AlignedUp(end) > room.span().size() ||
       ReadAligned(direct_.get(), offset - before,
                   room.span().first(AlignedUp(end))) < end) {
-    return Read(offset, to);
+    return false;
   }
   const char* from = room.span().data() + before;
   for (const absl::Span<char>& each : to) {
     if (!each.empty()) std::memcpy(each.data(), from, each.size());
     from += each.size();
   }
-  return absl::OkStatus();
+  return true;
 }
 
 absl::StatusOr<FileStamp> StampOf(const std::string& path) {

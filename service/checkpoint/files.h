@@ -77,7 +77,8 @@ class InputFile {
   absl::Status Read(uint64_t offset,
                     absl::Span<const absl::Span<char>> to) const;
   // The same past the system's cache, if the file system can: what is read once
-  // takes pages and time there for nothing.
+  // takes pages and time there for nothing. By way of `room`, unless it lies at
+  // multiples of 4 KiB both in the file and in memory.
   absl::Status ReadOnce(uint64_t offset, absl::Span<const absl::Span<char>> to,
                         const DirectRoom& room) const;
 
@@ -88,6 +89,12 @@ class InputFile {
         file_(std::move(file)),
         direct_(std::move(direct)),
         size_bytes_(size_bytes) {}
+
+  absl::Status Fill(const FileDescriptor& from, uint64_t offset,
+                    absl::Span<const absl::Span<char>> to) const;
+  // From `direct_`. Whether it could.
+  bool FillBy(const DirectRoom& room, uint64_t offset,
+              absl::Span<const absl::Span<char>> to) const;
 
   std::string path_;
   FileDescriptor file_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <deque>
 #include <numeric>
 #include <utility>
 
@@ -16,15 +16,17 @@
 #include "google/protobuf/arena.h"
 #include "service/checkpoint/files.h"
 #include "service/checkpoint/manifest_codec.h"
-#include "service/checkpoint/tensor_reading.h"
+#include "service/checkpoint/tensor_reader.h"
 #include "xxhash.h"
 
 namespace tensorkv {
 namespace {
 
-// What is passed on at once, while as much is read.
+// What is passed on at once, while so much is read as the two batches behind it
+// have.
 constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
+constexpr size_t kBatchesRead = 3;
 // They lie in about so many files: a namespace may have more than the process
 // may open.
 constexpr size_t kFilesPassedOn = 32;
@@ -52,27 +54,24 @@ v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
   return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
 }
 
-// Some keys on their way from the disk.
-struct KeyBatch {
-  std::vector<KeySnapshot> keys;
-  // Last: it writes into them.
-  std::unique_ptr<TensorReading> reading;
-};
-
 // Reads the keys of a namespace, some at a time. Used by one thread.
 class KeyReader {
  public:
-  // Both outlive it, and what it is reading.
+  // Both outlive it.
   KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest)
       : directory_(directory),
         manifest_(manifest),
-        contributors_(ContributorsOf(manifest)) {}
+        contributors_(ContributorsOf(manifest)),
+        reader_(directory, manifest) {}
 
-  // Begins to read the next keys. None, and no reading, if there are no more.
+  // The next keys, while those that follow are being read; none if there are no
+  // more.
   // Errors: DataLoss · ResourceExhausted (the system has no memory left).
-  absl::StatusOr<KeyBatch> Next();
+  absl::StatusOr<std::vector<KeySnapshot>> Next();
 
  private:
+  // Begins to read a batch.
+  absl::Status Start();
   // Makes a key, and adds its tensors to those that are to be read.
   absl::StatusOr<KeySnapshot> MakeKey(const v1::SavedKey& saved,
                                       std::vector<TensorToRead>& to_read) const;
@@ -83,6 +82,9 @@ class KeyReader {
   const v1::NamespaceManifest& manifest_;
   const std::vector<RefPtr<const Contributors>> contributors_;
   int next_ = 0;
+  std::deque<std::vector<KeySnapshot>> batches_;
+  // Last: it writes into them.
+  TensorReader reader_;
 };
 
 absl::StatusOr<Tensor> KeyReader::MakeTensor(
@@ -114,13 +116,15 @@ absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
   return key;
 }
 
-absl::StatusOr<KeyBatch> KeyReader::Next() {
-  KeyBatch batch;
+absl::Status KeyReader::Start() {
+  std::vector<KeySnapshot>& keys = batches_.emplace_back();
+  keys.reserve(std::min<size_t>(manifest_.keys_size() - next_, kKeysPassedOn));
   std::vector<TensorToRead> to_read;
+  to_read.reserve(keys.capacity());
   absl::flat_hash_set<uint32_t> files;
   for (uint64_t bytes = 0;
        next_ < manifest_.keys_size() && bytes < kBytesPassedOn &&
-       batch.keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
+       keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
        ++next_) {
     const v1::SavedKey& saved = manifest_.keys(next_);
     ASSIGN_OR_RETURN(KeySnapshot key, MakeKey(saved, to_read));
@@ -128,12 +132,21 @@ absl::StatusOr<KeyBatch> KeyReader::Next() {
     for (const v1::SavedTensor& each : saved.tensors()) {
       files.insert(each.file());
     }
-    batch.keys.push_back(std::move(key));
+    keys.push_back(std::move(key));
   }
-  if (batch.keys.empty()) return batch;
-  ASSIGN_OR_RETURN(batch.reading, TensorReading::Start(directory_, manifest_,
-                                                       std::move(to_read)));
-  return batch;
+  return reader_.Start(std::move(to_read));
+}
+
+absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
+  while (batches_.size() < kBatchesRead && next_ < manifest_.keys_size()) {
+    RETURN_IF_ERROR(Start());
+  }
+  std::vector<KeySnapshot> keys;
+  if (batches_.empty()) return keys;
+  RETURN_IF_ERROR(reader_.Wait());
+  keys = std::move(batches_.front());
+  batches_.pop_front();
+  return keys;
 }
 
 }  // namespace
@@ -193,39 +206,14 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
   return manifest;
 }
 
-absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
-  uint64_t bytes = 0;
-  for (const v1::FileDigest& file : manifest_.namespaces()) {
-    google::protobuf::Arena arena(ManyKeys());
-    auto& manifest = *NewManifest(arena);
-    RETURN_IF_ERROR(ReadManifest(file, manifest));
-    for (const v1::SavedKey& key : manifest.keys()) {
-      for (const v1::SavedTensor& tensor : key.tensors()) {
-        const absl::StatusOr<uint64_t> size = SizeBytesOf(tensor);
-        if (!size.ok()) {
-          return absl::Status(
-              size.status().code(),
-              absl::StrCat(file.name(), ": ", size.status().message()));
-        }
-        bytes += *size;
-      }
-    }
-  }
-  return bytes;
-}
-
 absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
                                        KeysVisitor visit) const {
   KeyReader reader(directory_, manifest);
-  ASSIGN_OR_RETURN(KeyBatch batch, reader.Next());
-  ASSIGN_OR_RETURN(KeyBatch next, reader.Next());
-  while (batch.reading != nullptr) {
-    RETURN_IF_ERROR(batch.reading->Wait());
-    RETURN_IF_ERROR(visit(std::move(batch.keys)));
-    batch = std::move(next);
-    ASSIGN_OR_RETURN(next, reader.Next());
+  while (true) {
+    ASSIGN_OR_RETURN(std::vector<KeySnapshot> keys, reader.Next());
+    if (keys.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(visit(std::move(keys)));
   }
-  return absl::OkStatus();
 }
 
 absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {

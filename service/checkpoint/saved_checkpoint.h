@@ -56,8 +56,6 @@ class SavedCheckpoint {
   absl::StatusOr<v1::NamespaceManifest> ManifestOf(
       const std::string& name_space) const;
 
-  // What the tensors of all namespaces take. Errors: DataLoss.
-  absl::StatusOr<uint64_t> TensorBytes() const;
   // Reads all of it, unless it is cancelled meanwhile; `cancellation` may be
   // null. Errors: DataLoss · Cancelled.
   absl::Status Verify(Cancellation* cancellation) const;

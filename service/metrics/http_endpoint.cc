@@ -108,7 +108,7 @@ Response PageResponse(const HttpPage& page, absl::StatusOr<std::string> text) {
 }
 
 // The value of the header `Host`, without the port; empty if there is none.
-absl::string_view HostOf(absl::string_view request) {
+absl::string_view HostHeaderOf(absl::string_view request) {
   constexpr absl::string_view kHost = "host:";
   for (absl::string_view line : absl::StrSplit(request, "\r\n")) {
     if (!absl::StartsWithIgnoreCase(line, kHost)) continue;
@@ -285,7 +285,8 @@ void HttpEndpoint::Answer(Peer& peer) {
   } else if (target.first == "/readyz") {
     response = Probed(options_.readiness(), "ready\n");
   } else if (page != options_.pages.end()) {
-    if (!page->second.is_for_own_hosts || IsOwnHost(HostOf(peer.request))) {
+    if (!page->second.is_for_own_hosts ||
+        IsOwnHost(HostHeaderOf(peer.request))) {
       return Await(page->second, target.second, peer);
     }
     response = {.code = 403,

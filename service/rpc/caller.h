@@ -56,7 +56,7 @@ inline absl::StatusOr<CallerQuotas::Share> TakeShare(
     const Caller& caller, const CallerLoad& load) {
   if (access == nullptr) return CallerQuotas::Share();
   return access->TakeShare(caller, load,
-                           [&context] { return HostOf(context.peer()); });
+                           [&context] { return PeerHostOf(context.peer()); });
 }
 
 // Tells also clients who do not look into the status when they may try again.

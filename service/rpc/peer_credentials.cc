@@ -96,7 +96,7 @@ void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
 
 }  // namespace
 
-std::string HostOf(absl::string_view peer_address) {
+std::string PeerHostOf(absl::string_view peer_address) {
   // "ipv4:10.0.0.7:4711", "ipv6:%5B2001:db8::1%25eth0%5D:4711"
   const std::string address =
       absl::StrReplaceAll(peer_address.substr(0, peer_address.rfind(':')),

@@ -27,7 +27,7 @@ std::optional<uint32_t> UserOf(absl::string_view peer_address);
 // Who is at an address, as ServerContext::peer gives it, in so far as the
 // address tells: whoever has an IPv6 address can have all of its network of 64
 // bits, and an IPv4 address may come as an IPv6 one. "10.0.0.7", "2001:db8::".
-std::string HostOf(absl::string_view peer_address);
+std::string PeerHostOf(absl::string_view peer_address);
 
 }  // namespace tensorkv
 

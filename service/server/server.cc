@@ -27,6 +27,7 @@
 #include "service/rpc/admit_server.h"
 #include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
+#include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
 #include "spdlog/spdlog.h"
 
@@ -82,18 +83,6 @@ gpr_timespec After(absl::Duration grace) {
   return gpr_time_add(
       gpr_now(GPR_CLOCK_MONOTONIC),
       gpr_time_from_millis(absl::ToInt64Milliseconds(grace), GPR_TIMESPAN));
-}
-
-// How long calls wait for a turn of a checkpoint.
-prometheus::Histogram& PausesIn(prometheus::Registry& registry) {
-  return prometheus::BuildHistogram()
-      .Name("tensorkv_checkpoint_pause_seconds")
-      .Help(
-          "How long a turn of a checkpoint kept the calls of a namespace "
-          "waiting.")
-      .Register(registry)
-      .Add({}, prometheus::Histogram::BucketBoundaries{
-                   1e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2, 1e-1});
 }
 
 }  // namespace
@@ -154,15 +143,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  }),
       engine_(options, std::move(devices.devices), LogEvent, &registry_,
               mirroring_.exchange()),
-      access_(
-          {.policy_file = options.policy_file,
-           .token_file = options.token_file,
-           .made = LogAudit,
-           .refused =
-               [this](Method method, absl::FunctionRef<std::string()> line) {
-                 engine_.event_log().CallRefused(
-                     RequirementOf(method).right == Right::kAdmin, line);
-               }}),
+      access_(AccessOptionsOf()),
       placement_(options.cluster ? options.cluster->server_name : "",
                  std::bind_front(&Mirroring::SetPlacement, &mirroring_)),
       placed_store_(&engine_.store(), &placement_,
@@ -175,33 +156,13 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
       membership_(&engine_.membership(), &access_),
-      checkpoint_pauses_(PausesIn(registry_)),
+      checkpoint_pauses_(CheckpointPausesIn(registry_)),
       call_metrics_(&registry_),
       call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
-      streams_({.session = {.store = &store_,
-                            .staging = &staging_,
-                            .striped_calls = &striped_calls_,
-                            .limits = LimitsOf(options)},
-                .open_streams = &open_streams_,
-                .incarnation = &incarnation_,
-                .access = &access_,
-                .stream_timeout = options.stream_timeout,
-                .slow_call = options.slow_call,
-                .alarms = &engine_.alarms(),
-                .observer = &call_log_}),
-      handlers_(
-          {.store = &store_,
-           .namespaces = &namespaces_,
-           .membership = &membership_,
-           .staging = &staging_,
-           .checkpoints = [this] { return checkpoint_admin_.get(); },
-           .describe_server = [this] { return Describe(); },
-           .describe_cluster = [this] { return placement_.Describe(); },
-           .resize_cluster = std::bind_front(&Server::ResizeCluster, this),
-           .move_partitions = std::bind_front(&Server::MovePartitions, this)},
-          LimitsOf(options)),
+      streams_(StreamEnvironmentOf()),
+      handlers_(HandlerDependenciesOf(), LimitsOf(options)),
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
       guard_(
@@ -211,6 +172,43 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
           }),
       readings_(ReadingsOf()) {
   AddServerGauges(Describe(), &registry_);
+}
+
+AccessControl::Options Server::AccessOptionsOf() {
+  return {
+      .policy_file = options_.policy_file,
+      .token_file = options_.token_file,
+      .made = LogAudit,
+      .refused = [this](Method method, absl::FunctionRef<std::string()> line) {
+        engine_.event_log().CallRefused(
+            RequirementOf(method).right == Right::kAdmin, line);
+      }};
+}
+
+StreamCall::Environment Server::StreamEnvironmentOf() {
+  return {.session = {.store = &store_,
+                      .staging = &staging_,
+                      .striped_calls = &striped_calls_,
+                      .limits = LimitsOf(options_)},
+          .open_streams = &open_streams_,
+          .incarnation = &incarnation_,
+          .access = &access_,
+          .stream_timeout = options_.stream_timeout,
+          .slow_call = options_.slow_call,
+          .alarms = &engine_.alarms(),
+          .observer = &call_log_};
+}
+
+HandlerDependencies Server::HandlerDependenciesOf() {
+  return {.store = &store_,
+          .namespaces = &namespaces_,
+          .membership = &membership_,
+          .staging = &staging_,
+          .checkpoints = [this] { return checkpoint_admin_.get(); },
+          .describe_server = [this] { return Describe(); },
+          .describe_cluster = [this] { return placement_.Describe(); },
+          .resize_cluster = std::bind_front(&Server::ResizeCluster, this),
+          .move_partitions = std::bind_front(&Server::MovePartitions, this)};
 }
 
 Server::~Server() {
@@ -442,40 +440,10 @@ absl::Status Server::readiness() const {
                    restoring->bytes, " of ", restoring->total_bytes, " bytes"));
 }
 
-std::vector<Reading> Server::CheckpointReadings() const {
-  using prometheus::MetricType;
-  return {
-      {"tensorkv_checkpoint_interval_seconds",
-       "How often a checkpoint is to be made; 0 is never.", MetricType::Gauge,
-       [this] { return absl::ToDoubleSeconds(options_.checkpoint_interval); }},
-      {"tensorkv_checkpoint_last_timestamp_seconds",
-       "When the last checkpoint, or the one that was restored, was begun; 0 "
-       "if there is none.",
-       MetricType::Gauge,
-       [this] { return absl::ToUnixSeconds(checkpoint_counts().last_time); }},
-      {"tensorkv_checkpoint_last_bytes", "What the last checkpoint takes.",
-       MetricType::Gauge, [this] { return checkpoint_counts().last_bytes; }},
-      {"tensorkv_checkpoint_last_written_bytes",
-       "What of that was written for it, and not taken over from the one "
-       "before; 0 if it was restored.",
-       MetricType::Gauge,
-       [this] { return checkpoint_counts().last_written_bytes; }},
-      {"tensorkv_checkpoint_last_duration_seconds",
-       "How long the last checkpoint took to write.", MetricType::Gauge,
-       [this] {
-         return absl::ToDoubleSeconds(checkpoint_counts().last_duration);
-       }},
-      {"tensorkv_checkpoints_saved_total", "Checkpoints written.",
-       MetricType::Counter, [this] { return checkpoint_counts().saved; }},
-      {"tensorkv_checkpoints_failed_total",
-       "Checkpoints that could not be written.", MetricType::Counter,
-       [this] { return checkpoint_counts().failed; }},
-  };
-}
-
 std::vector<Reading> Server::ReadingsOf() {
-  std::vector<Reading> readings = CheckpointReadings();
-  std::vector<std::vector<Reading>> others = {OtherReadings()};
+  std::vector<Reading> readings = OtherReadings();
+  std::vector<std::vector<Reading>> others = {CheckpointReadings(
+      options_.checkpoint_interval, [this] { return checkpoint_counts(); })};
   if (options_.cluster) {
     others.push_back(
         ClusterReadings(&placement_, [this] { return cluster_part(); }));

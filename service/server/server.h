@@ -111,6 +111,11 @@ class Server {
  private:
   Server(const ServerOptions& options, OpenedDevices devices);
 
+  // What parts are made of that refer to others.
+  AccessControl::Options AccessOptionsOf();
+  StreamCall::Environment StreamEnvironmentOf();
+  HandlerDependencies HandlerDependenciesOf();
+
   absl::Status OpenCheckpoints();
   absl::Status RestoreLastCheckpoint();
   absl::Status StartGrpc(
@@ -127,7 +132,6 @@ class Server {
   absl::Status StartHttp();
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
-  std::vector<Reading> CheckpointReadings() const;
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
     return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();

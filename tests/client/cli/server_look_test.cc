@@ -39,9 +39,12 @@ TEST(ServerLookTest, RatesAreOfTheTimeBetween) {
 TEST(ServerLookTest, WhatWasNotThereHasNoRates) {
   const ServerLook look = LookAfter(absl::Seconds(64), 150);
   const ServerLook other = LookAfter(absl::Seconds(60), 100, /*uid=*/8);
+  // It keeps the uids of what it restores.
+  ServerLook former_server = LookAfter(absl::Seconds(60), 200);
+  former_server.server.incarnation = 1;
 
-  for (const ServerLook* before :
-       {static_cast<const ServerLook*>(nullptr), &other, &look}) {
+  const ServerLook* const looks[] = {nullptr, &other, &former_server, &look};
+  for (const ServerLook* before : looks) {
     EXPECT_EQ(RatesOf(look.namespaces[0], look, before), std::nullopt);
   }
   EXPECT_THAT(TopJson(look, nullptr), HasSubstr("\"updates_per_second\":null"));

@@ -1,5 +1,6 @@
 #include "service/checkpoint/files.h"
 
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <string>
@@ -65,28 +66,39 @@ TEST_F(FilesTest, ReadingPastTheCacheIsReading) {
       // The first is the offset, the others are sizes.
       {0, 1},
       {0, 4096},
+      {8192, 4096, 8192, 0, 4096},
+      {4096, 128 << 10},  // more than the room
       {4095, 2},
       {100, 5000, 0, 7, 4096},
       {bytes.size() - 1, 1},
       {bytes.size() - 5000, 5000},
       {4095, 64 << 10},
-      {7, 100'000}};  // more than the room
-  for (const std::vector<size_t>& row : rows) {
-    std::string read(bytes.size(), '\0');
-    std::vector<absl::Span<char>> to;
-    size_t size = 0;
-    for (size_t i = 1; i < row.size(); ++i) {
-      to.push_back(absl::MakeSpan(read).subspan(size, row[i]));
-      size += row[i];
+      {7, 100'000}};
+  // Into memory that the disk could fill, and into other.
+  const DirectRoom memory(bytes.size() + 1);
+  for (const size_t begin : {0, 1}) {
+    const absl::Span<char> read = memory.span().subspan(begin);
+    for (const std::vector<size_t>& row : rows) {
+      std::vector<absl::Span<char>> to;
+      size_t size = 0;
+      for (size_t i = 1; i < row.size(); ++i) {
+        to.push_back(read.subspan(size, row[i]));
+        size += row[i];
+      }
+      std::fill(read.begin(), read.end(), '\0');
+
+      ASSERT_OK(file->ReadOnce(row[0], to, room));
+
+      EXPECT_TRUE(absl::string_view(read.data(), size) ==
+                  absl::string_view(bytes).substr(row[0], size))
+          << row[0] << " to " << begin;
     }
-
-    ASSERT_OK(file->ReadOnce(row[0], to, room));
-
-    EXPECT_TRUE(read.substr(0, size) == bytes.substr(row[0], size)) << row[0];
+    const size_t last_block = bytes.size() / 4096 * 4096;
+    for (const size_t offset : {bytes.size() - 1, last_block}) {
+      EXPECT_THAT(file->ReadOnce(offset, {read.first(4096)}, room),
+                  StatusIs(absl::StatusCode::kDataLoss));
+    }
   }
-  std::string beyond(2, '\0');
-  EXPECT_THAT(file->ReadOnce(bytes.size() - 1, {absl::MakeSpan(beyond)}, room),
-              StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST_F(FilesTest, ALinkHasTheStampOfItsFile) {

@@ -472,13 +472,14 @@ TEST_F(SecureServerTest, RefusalForAQuotaHasTheTrailerThatSaysWhen) {
   open.Cancel();
 }
 
-TEST(HostOfTest, OfIpv6AddressesTheNetworkCounts) {
-  EXPECT_EQ(HostOf("ipv4:10.0.0.7:4711"), "10.0.0.7");
-  EXPECT_EQ(HostOf("ipv6:[::ffff:10.0.0.7]:4711"), "10.0.0.7");
-  EXPECT_EQ(HostOf("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4711"), "2001:db8:1:2::");
-  EXPECT_EQ(HostOf("ipv6:[2001:db8:1:2::7]:4712"), "2001:db8:1:2::");
-  EXPECT_EQ(HostOf("ipv6:%5Bfe80::1%25eth0%5D:4711"), "fe80::");
-  EXPECT_EQ(HostOf("unix:"), "unix");
+TEST(PeerHostOfTest, OfIpv6AddressesTheNetworkCounts) {
+  EXPECT_EQ(PeerHostOf("ipv4:10.0.0.7:4711"), "10.0.0.7");
+  EXPECT_EQ(PeerHostOf("ipv6:[::ffff:10.0.0.7]:4711"), "10.0.0.7");
+  EXPECT_EQ(PeerHostOf("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4711"),
+            "2001:db8:1:2::");
+  EXPECT_EQ(PeerHostOf("ipv6:[2001:db8:1:2::7]:4712"), "2001:db8:1:2::");
+  EXPECT_EQ(PeerHostOf("ipv6:%5Bfe80::1%25eth0%5D:4711"), "fe80::");
+  EXPECT_EQ(PeerHostOf("unix:"), "unix");
 }
 
 // Has the log for as long as it lives.

@@ -1,4 +1,4 @@
-#include "service/checkpoint/tensor_reading.h"
+#include "service/checkpoint/tensor_reader.h"
 
 #include <fstream>
 #include <string>
@@ -38,9 +38,9 @@ Tensor Different(int64_t size, int seed) {
 std::string NameOf(size_t key) { return absl::StrCat("key-", key); }
 
 // A checkpoint of keys of all those sizes, whose rule keeps two states.
-class TensorReadingTest : public CheckpointsTest {
+class TensorReaderTest : public CheckpointsTest {
  protected:
-  TensorReadingTest() {
+  TensorReaderTest() {
     SavedStore& saved = Restart();
     NamespaceConfig config;
     config.rule = *ParseRuleSpec("adam(learning_rate=0.1)");
@@ -64,7 +64,7 @@ class TensorReadingTest : public CheckpointsTest {
   }
 };
 
-TEST_F(TensorReadingTest, TensorsOfAllSizesAreAsTheyWereAndTakeAsMuch) {
+TEST_F(TensorReaderTest, TensorsOfAllSizesAreAsTheyWereAndTakeAsMuch) {
   const std::vector<std::string> before = AllBytes(*saved_);
   const NamespaceStatus status = *saved_->store().DescribeNamespace("n");
 
@@ -79,7 +79,7 @@ TEST_F(TensorReadingTest, TensorsOfAllSizesAreAsTheyWereAndTakeAsMuch) {
 }
 
 // Of a tensor that is read in pieces, too.
-TEST_F(TensorReadingTest, DamageAnywhereIsFound) {
+TEST_F(TensorReaderTest, DamageAnywhereIsFound) {
   std::string path;
   for (const std::string& file : FilesOf("all")) {
     if (absl::StrContains(file, "values")) path = file;
