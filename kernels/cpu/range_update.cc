@@ -43,11 +43,11 @@ constexpr size_t kMaxElementBytes = 8;
 constexpr size_t kMaxAveraged = 32 * 1024;
 constexpr size_t kMinAveragedElements = 16;
 
-// Columns of which a part of a key keeps what elements get: a quarter of the
-// part's elements, so that it is computed once for four of them at least.
+// How many columns a key may have for a part of it to keep what elements get of
+// them: a quarter of the part's elements, so that each serves four at least.
 constexpr int64_t kMaxKeptColumns = ops::kSumPartElements / 4;
 
-// Twice as much each time, which is copied in vectors.
+// Copies twice as much each time, which the library does in vectors.
 template <typename T>
 void Fill(T value, T* out, size_t count) {
   size_t filled = std::min<size_t>(count, 8);
@@ -286,7 +286,7 @@ class RangeUpdater {
     const int64_t column = at % size;
     const bool is_one_run = column + static_cast<int64_t>(count) <= size;
     if (size > kMaxKeptColumns) {
-      // A row is longer than a block, which has of two rows at most.
+      // A row is longer than a block, so that a block is of two rows at most.
       const size_t run = std::min<size_t>(count, size - column);
       ComputeColumns(op, state + column, run, columns_);
       ComputeColumns(op, state, count - run, columns_ + run);
@@ -431,7 +431,8 @@ class RangeUpdater {
   alignas(kBufferAlignment) T sum_[kBlockElements];
   alignas(kBufferAlignment) T value_[kBlockElements];
   alignas(kBufferAlignment) T rows_[kBlockElements];
-  // What elements get of their columns, of all; behind them, or of a block.
+  // What elements get of their columns: first of all columns, and behind these
+  // of a block; or of a block alone.
   alignas(kBufferAlignment) T columns_[kMaxKeptColumns + kBlockElements];
   bool has_columns_ = false;
   alignas(kBufferAlignment) char aligned_[kBlockElements * kMaxElementBytes];
