@@ -19,7 +19,8 @@ constexpr int64_t kMaxColumnSums = ops::kMaxColumnParts * kBlockElements;
 constexpr int64_t kMinPartsAtATime = 8;
 constexpr int64_t kMaxSharedColumns = kMaxColumnSums / kMinPartsAtATime;
 
-// Elements of a key whose columns are one part that are a thread's work.
+// How many elements a key whose columns are one part may have to be the work of
+// one thread.
 constexpr int64_t kMaxAloneElements = 16 * ops::kSumPartElements;
 
 // How the rows of an update are cut into parts of its columns.
@@ -44,7 +45,7 @@ void AddTo(const double* sums, std::vector<double>& totals) {
   for (size_t i = 0; i < totals.size(); ++i) totals[i] += sums[i];
 }
 
-// All on this thread.
+// Updates all of them on this thread.
 void UpdateAlone(const KernelTable& kernels, const TensorUpdate& update) {
   std::vector<double> sums(NumColumns(update));
   UpdateRows(kernels, update, 0, update.num_rows, sums.data());
@@ -52,7 +53,7 @@ void UpdateAlone(const KernelTable& kernels, const TensorUpdate& update) {
                 /*num_parts=*/1);
 }
 
-// Some parts at a time, of all columns.
+// Takes some parts at a time, of all columns.
 void UpdateInTurns(const KernelTable& kernels, ThreadPool& threads,
                    const TensorUpdate& update, const RowCut& cut) {
   const int64_t num_columns = NumColumns(update);
@@ -83,7 +84,7 @@ void UpdateWideRows(const KernelTable& kernels, ThreadPool& threads,
   });
 }
 
-// Some blocks of columns at a time, of all rows.
+// Takes some blocks of columns at a time, of all rows.
 void UpdateWideColumns(const KernelTable& kernels, ThreadPool& threads,
                        const TensorUpdate& update, const RowCut& cut) {
   const int64_t num_columns = NumColumns(update);

@@ -29,7 +29,7 @@ class KeySums {
     return first_sum_.empty() ? nullptr : &sums_[first_sum_[update]];
   }
 
-  // Whether nothing is left to do.
+  // Whether an update is made, so that nothing of it is left to do.
   bool HasUpdated(size_t update) const;
 
   // Which of `count` parts of the batch comes at a turn of the pass that

@@ -43,7 +43,11 @@ constexpr size_t kMaxElementBytes = 8;
 constexpr size_t kMaxAveraged = 32 * 1024;
 constexpr size_t kMinAveragedElements = 16;
 
-// Twice as much each time, which is copied in vectors.
+// How many columns a key may have for a part of it to keep what elements get of
+// them: a quarter of the part's elements, so that each serves four at least.
+constexpr int64_t kMaxKeptColumns = ops::kSumPartElements / 4;
+
+// Copies twice as much each time, which the library does in vectors.
 template <typename T>
 void Fill(T value, T* out, size_t count) {
   size_t filled = std::min<size_t>(count, 8);
@@ -268,17 +272,42 @@ class RangeUpdater {
       arrays.states[Op::kRowState] = rows_;
     }
     if constexpr (ops::kHasColumnState<Op>) {
-      const int64_t size = RowElements();
-      const T* const columns =
-          static_cast<const T*>(update_.states[Op::kColumnState].data);
-      int64_t column = at % size;
-      for (size_t i = 0; i < count; column = 0) {
-        const size_t run = std::min<size_t>(count - i, size - column);
-        std::copy_n(columns + column, run, columns_ + i);
-        i += run;
-      }
-      arrays.states[Op::kColumnState] = columns_;
+      arrays.states[Op::kColumnState] = OfColumns(op, at, count);
     }
+  }
+
+  // What the elements of a block get of their columns. It is computed once per
+  // column where there are few enough.
+  template <typename Op>
+  T* OfColumns(const Op& op, int64_t at, size_t count) {
+    const int64_t size = RowElements();
+    const T* const state =
+        static_cast<const T*>(update_.states[Op::kColumnState].data);
+    const int64_t column = at % size;
+    const bool is_one_run = column + static_cast<int64_t>(count) <= size;
+    if (size > kMaxKeptColumns) {
+      // A row is longer than a block, so that a block is of two rows at most.
+      const size_t run = std::min<size_t>(count, size - column);
+      ComputeColumns(op, state + column, run, columns_);
+      ComputeColumns(op, state, count - run, columns_ + run);
+      return columns_;
+    }
+    if (!has_columns_) ComputeColumns(op, state, size, columns_);
+    has_columns_ = true;
+    if (is_one_run) return columns_ + column;
+    T* const spread = columns_ + kMaxKeptColumns;
+    for (size_t i = 0, from = column; i < count; from = 0) {
+      const size_t run = std::min<size_t>(count - i, size - from);
+      std::copy_n(columns_ + from, run, spread + i);
+      i += run;
+    }
+    return spread;
+  }
+
+  template <typename Op>
+  static void ComputeColumns(const Op& op, const T* state, size_t count,
+                             T* out) {
+    for (size_t i = 0; i < count; ++i) out[i] = ops::OfColumn(op, state[i]);
   }
 
   // Or their mean, where the update asks for it.
@@ -402,7 +431,10 @@ class RangeUpdater {
   alignas(kBufferAlignment) T sum_[kBlockElements];
   alignas(kBufferAlignment) T value_[kBlockElements];
   alignas(kBufferAlignment) T rows_[kBlockElements];
-  alignas(kBufferAlignment) T columns_[kBlockElements];
+  // What elements get of their columns: first of all columns, and behind these
+  // of a block; or of a block alone.
+  alignas(kBufferAlignment) T columns_[kMaxKeptColumns + kBlockElements];
+  bool has_columns_ = false;
   alignas(kBufferAlignment) char aligned_[kBlockElements * kMaxElementBytes];
   // Contributions of which a mean is taken.
   std::vector<T> averaged_;

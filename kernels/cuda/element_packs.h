@@ -92,27 +92,13 @@ HOST_DEVICE void StoreWords(const PackWords<num_words>& in, void* data) {
 #endif
 }
 
-// An unsigned integer of `size` bytes.
-template <int size>
-struct UnsignedOfSize;
-template <>
-struct UnsignedOfSize<1> {
-  using Type = uint8_t;
-};
-template <>
-struct UnsignedOfSize<2> {
-  using Type = uint16_t;
-};
-template <>
-struct UnsignedOfSize<4> {
-  using Type = uint32_t;
-};
-template <>
-struct UnsignedOfSize<8> {
-  using Type = uint64_t;
-};
+// An unsigned integer as large as Bits.
 template <typename Bits>
-using UnsignedOf = typename UnsignedOfSize<sizeof(Bits)>::Type;
+using UnsignedOf = std::conditional_t<
+    sizeof(Bits) == 1, uint8_t,
+    std::conditional_t<
+        sizeof(Bits) == 2, uint16_t,
+        std::conditional_t<sizeof(Bits) == 4, uint32_t, uint64_t>>>;
 
 template <typename Bits, int size>
 using PackOf = PackWords<sizeof(Bits) * size / 4>;

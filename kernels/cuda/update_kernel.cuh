@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/update_elements.h"
 #include "kernels/cuda/update_launch.h"
+#include "kernels/cuda/update_sums.h"
 #include "kernels/op_types.h"
 
 namespace tensorkv {

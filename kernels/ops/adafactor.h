@@ -56,11 +56,15 @@ struct Adafactor {
     return UpdateRow(sum, count, c);
   }
 
-  HOST_DEVICE void Terms(int, T w, T g, const T (&states)[kNumStates],
+  // Roots are taken once per row and column.
+  HOST_DEVICE T OfRow(T r) const { return SquareRoot(r); }
+  HOST_DEVICE T OfColumn(T c) const { return SquareRoot(c); }
+
+  HOST_DEVICE void Terms(int, T w, T g, const T (&roots)[kNumStates],
                          double (&terms)[kNumSums]) const {
     terms[0] = Square(w);
-    terms[1] = Square(Direction(g, states));
-    terms[2] = static_cast<double>(states[kRowState]);
+    terms[1] = Square(Direction(g, roots));
+    terms[2] = Square(roots[kRowState]);
   }
 
   HOST_DEVICE void TakeSums(int, const double* sums) {
@@ -73,15 +77,14 @@ struct Adafactor {
         static_cast<T>(rate * scale * root_of_mean / (excess > 1 ? excess : 1));
   }
 
-  HOST_DEVICE T operator()(T w, T g, const T (&states)[kNumStates]) const {
-    return w - (decay * w + step * Direction(g, states));
+  HOST_DEVICE T operator()(T w, T g, const T (&roots)[kNumStates]) const {
+    return w - (decay * w + step * Direction(g, roots));
   }
 
   // u / sqrt(mean of r): that mean is known when this is. Where nothing has
   // ever come, it is 0.
-  HOST_DEVICE T Direction(T g, const T (&states)[kNumStates]) const {
-    const T deviation =
-        SquareRoot(states[kRowState]) * SquareRoot(states[kColumnState]);
+  HOST_DEVICE T Direction(T g, const T (&roots)[kNumStates]) const {
+    const T deviation = roots[kRowState] * roots[kColumnState];
     return deviation == 0 ? T() : gradient(g) / deviation;
   }
 

@@ -17,11 +17,12 @@
 //   RowTerm      what an element adds to the sum of its row
 //   UpdateRow    updates that state of a row by the row's sum
 //   OfRow        what an element gets in the place of that state, if it is not
-//                the state itself: what needs to be computed once per row
+//                the state itself: what can be computed once per row
 //
 // and, besides, to have one for each column, after the rows,
 //
-//   kColumnState and UpdateColumn, of the sum of RowTerm over the column
+//   kColumnState, UpdateColumn, of the sum of RowTerm over the column, and
+//   OfColumn
 //
 // The sums are doubles whose order is fixed, whoever adds them: element i of a
 // part goes to lane i % kSumLanes, each lane is added up from the left, then
@@ -85,11 +86,29 @@ constexpr int NumTerms(int phase) {
   }
 }
 
-// What an element gets of its row's state.
+// Whether state `k` of the functor has an element for each element.
+template <typename Op>
+HOST_DEVICE constexpr bool IsOfElements(int k) {
+  if constexpr (kHasColumnState<Op>) {
+    if (k == Op::kColumnState) return false;
+  }
+  if constexpr (kHasRowState<Op>) return k != Op::kRowState;
+  return true;
+}
+
+// What an element gets of its row's state, and of its column's.
 template <typename Op, typename T>
 HOST_DEVICE T OfRow(const Op& op, T state) {
   if constexpr (requires { op.OfRow(state); }) {
     return op.OfRow(state);
+  } else {
+    return state;
+  }
+}
+template <typename Op, typename T>
+HOST_DEVICE T OfColumn(const Op& op, T state) {
+  if constexpr (requires { op.OfColumn(state); }) {
+    return op.OfColumn(state);
   } else {
     return state;
   }

@@ -16,6 +16,7 @@
 #include "kernels/ops/arithmetic.h"
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/logarithm.h"
 #include "kernels/ops/moments.h"
 #include "kernels/ops/rule_parameters.h"
 #include "kernels/ops/trust_ratio.h"
@@ -36,7 +37,7 @@ struct Lans {
     return {.mean_rate = p.learning_rate * p.own[0],
             .gradient_rate = p.learning_rate * (1 - p.own[0]),
             .ratio = {p.own[3], p.own[4]},
-            .norm = 1,
+            .inverse_norm = 1,
             .step_of_mean = 0,
             .step_of_gradient = 0,
             .weight_decay = static_cast<T>(p.weight_decay),
@@ -63,7 +64,7 @@ struct Lans {
 
   HOST_DEVICE void TakeSums(int phase, const double* sums) {
     if (phase == 0) {
-      if (sums[0] != 0) norm = static_cast<T>(SquareRoot(sums[0]));
+      if (sums[0] != 0) inverse_norm = Inverse(SquareRoot(sums[0]));
       return;
     }
     step_of_mean = static_cast<T>(mean_rate * ratio(sums[0], sums[1]));
@@ -75,6 +76,12 @@ struct Lans {
     return w - (step_of_mean * to.mean + step_of_gradient * to.gradient);
   }
 
+  // Not infinite, so that no product with 0 is NaN; NaN stays NaN.
+  static HOST_DEVICE T Inverse(double norm) {
+    constexpr double kLargest = FloatFacts<T>::kLargest;
+    return static_cast<T>(1 / norm > kLargest ? kLargest : 1 / norm);
+  }
+
   struct Directions {
     T mean;      // u
     T gradient;  // n
@@ -83,7 +90,7 @@ struct Lans {
   // The directions, and the states after them.
   HOST_DEVICE Directions DirectionsOf(T w, T g, T (&states)[kNumStates]) const {
     auto& [m, v] = states;
-    const T normal = gradient.Clipped(gradient.rescale * g / norm);
+    const T normal = gradient.Clipped(gradient.rescale * g * inverse_norm);
     moments.Update(normal, m, v);
     const T factor = 1 / moments.Denominator(variance_scale * v);  // 1 / d
     const T decay = weight_decay * w;
@@ -93,7 +100,7 @@ struct Lans {
   double mean_rate;
   double gradient_rate;
   TrustRatio ratio;
-  T norm;
+  T inverse_norm;
   T step_of_mean;
   T step_of_gradient;
   T weight_decay;

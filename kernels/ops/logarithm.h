@@ -26,6 +26,7 @@ struct FloatFacts<float> {
   static constexpr Bits kBitsOfOne = 0x3f800000;
   static constexpr Bits kBitsOfRootOfHalf = 0x3f3504f3;
   static constexpr float kSmallestNormal = 0x1p-126f;
+  static constexpr float kLargest = 0x1.fffffep127f;
   static constexpr float kInfinity = __builtin_huge_valf();
   static constexpr float kNaN = __builtin_nanf("");
   // Below the first, exp is 0; above the second, infinite.
@@ -44,6 +45,7 @@ struct FloatFacts<double> {
   static constexpr Bits kBitsOfOne = 0x3ff0000000000000;
   static constexpr Bits kBitsOfRootOfHalf = 0x3fe6a09e667f3bcd;
   static constexpr double kSmallestNormal = 0x1p-1022;
+  static constexpr double kLargest = 0x1.fffffffffffffp1023;
   static constexpr double kInfinity = __builtin_huge_val();
   static constexpr double kNaN = __builtin_nan("");
   static constexpr double kLowestExponent = -746;
@@ -89,26 +91,30 @@ struct Binary {
   T fraction;
 };
 
-// REQUIRES: x > 0 and finite; else the result is any.
+// Splits x / 2^more. REQUIRES: x is normal and above 0; else the result is any.
 template <typename T>
-HOST_DEVICE Binary<T> SplitBinary(T x) {
+HOST_DEVICE Binary<T> SplitNormal(T x, T more) {
   using Facts = FloatFacts<T>;
   using Bits = typename Facts::Bits;
   constexpr T kTwoToMantissa = T(uint64_t{1} << Facts::kMantissaBits);
   constexpr Bits kMantissaMask = (Bits{1} << Facts::kMantissaBits) - 1;
-  const bool is_subnormal = x < Facts::kSmallestNormal;
-  const T normal = is_subnormal ? x * kTwoToMantissa : x;
-  const Bits bits =
-      BitsOf(normal) + (Facts::kBitsOfOne - Facts::kBitsOfRootOfHalf);
+  const Bits bits = BitsOf(x) + (Facts::kBitsOfOne - Facts::kBitsOfRootOfHalf);
   const T biased =
-      FromBits<T>((bits >> Facts::kMantissaBits) | BitsOf(kTwoToMantissa)) -
-      kTwoToMantissa;
-  const T bias =
-      T(Facts::kExponentBias) + (is_subnormal ? T(Facts::kMantissaBits) : T(0));
+      FromBits<T>((bits >> Facts::kMantissaBits) | BitsOf(kTwoToMantissa));
   return {
-      .exponent = biased - bias,
+      .exponent = biased - (kTwoToMantissa + T(Facts::kExponentBias) + more),
       .fraction =
           FromBits<T>((bits & kMantissaMask) + Facts::kBitsOfRootOfHalf) - 1};
+}
+
+// REQUIRES: x > 0 and finite; else the result is any.
+template <typename T>
+HOST_DEVICE Binary<T> SplitBinary(T x) {
+  using Facts = FloatFacts<T>;
+  constexpr T kTwoToMantissa = T(uint64_t{1} << Facts::kMantissaBits);
+  const bool is_subnormal = x < Facts::kSmallestNormal;
+  return SplitNormal(is_subnormal ? x * kTwoToMantissa : x,
+                     is_subnormal ? T(Facts::kMantissaBits) : T(0));
 }
 
 // Within one unit in the last place. With f = 2 s / (1 - s):

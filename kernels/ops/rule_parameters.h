@@ -21,7 +21,7 @@ struct RuleParameters {
   uint64_t update_count = 1;
   // Differs from key to key.
   uint64_t seed = 0;
-  // Of the key's value.
+  // How many elements the key's value has.
   uint64_t num_elements = 0;
 };
 

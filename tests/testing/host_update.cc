@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/accumulate_types.h"
 #include "kernels/cuda/update_elements.h"
+#include "kernels/cuda/update_sums.h"
 #include "kernels/op_types.h"
 
 namespace tensorkv::testing {

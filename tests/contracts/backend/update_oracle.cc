@@ -483,8 +483,10 @@ OracleTolerance OracleRule::ToleranceOf(const OracleElement& before, uint64_t t,
   return tolerance;
 }
 
-const std::vector<OracleRule>& OracleRules() {
-  static const auto* rules = new std::vector<OracleRule>{
+namespace {
+
+std::vector<OracleRule> RulesOfElements() {
+  return {
       {{"assign", {}}, "", Assign, false},
       {{"accumulate", {{"scale", 1}}}, "", Accumulate, false},
       {{"accumulate", {{"scale", -3}}}, "", Accumulate, false},
@@ -526,6 +528,11 @@ const std::vector<OracleRule>& OracleRules() {
        "~~",
        DcAsgd},
       {{"lion", With(0.05, 0.4, {{"beta1", 0.9}, {"beta2", 0.99}})}, "~", Lion},
+  };
+}
+
+std::vector<OracleRule> RulesWithSums() {
+  return {
       {{"groupadagrad", With(0.05, 0.4, {{"epsilon", 1e-6}})},
        "+",
        GroupAdaGrad,
@@ -557,6 +564,11 @@ const std::vector<OracleRule>& OracleRules() {
        Lans,
        true,
        LansSums},
+  };
+}
+
+std::vector<OracleRule> Expressions() {
+  return {
       {Expression("stored += input * 2", {}), "", Doubled},
       {Expression("state m; m = beta*m + grad; stored -= learning_rate*m",
                   {{"beta", 0.9}, {"learning_rate", 0.1}}),
@@ -565,7 +577,19 @@ const std::vector<OracleRule>& OracleRules() {
       {Expression(kFunctionsText, {{"bound", 0.3}, {"power", -0.7}}), "~~~",
        Functions},
   };
-  return *rules;
+}
+
+}  // namespace
+
+const std::vector<OracleRule>& OracleRules() {
+  static const auto* const all = [] {
+    auto* const rules = new std::vector<OracleRule>(RulesOfElements());
+    for (const auto& more : {RulesWithSums(), Expressions()}) {
+      rules->insert(rules->end(), more.begin(), more.end());
+    }
+    return rules;
+  }();
+  return *all;
 }
 
 }  // namespace tensorkv::testing

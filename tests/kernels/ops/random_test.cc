@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <set>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,12 +17,15 @@ using ::testing::ElementsAre;
 
 // The known answers of the authors' library, Random123.
 TEST(RandomTest, PhiloxGivesTheKnownAnswers) {
-  EXPECT_THAT(Philox(0, 0, 0).words,
+  EXPECT_THAT(Philox<7>(0, 0, 0).words,
+              ElementsAre(0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48));
+  EXPECT_THAT(Philox<10>(0, 0, 0).words,
               ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
-  EXPECT_THAT(Philox(~0ull, ~0ull, ~0ull).words,
+  EXPECT_THAT(Philox<10>(~0ull, ~0ull, ~0ull).words,
               ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
   EXPECT_THAT(
-      Philox(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88).words,
+      Philox<10>(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88)
+          .words,
       ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
@@ -34,10 +38,15 @@ double ErrorOfPair(uint32_t radius_bits, uint32_t angle_bits) {
                   static_cast<T>(0x1p-31);
   const long double radius =
       std::sqrt(-2 * std::log(static_cast<long double>(share)));
-  const long double angle = 2 * M_PIl * angle_bits * 0x1p-32L;
+  // Around the eighth of a turn on either side of four directions.
+  const auto rest = static_cast<int32_t>(angle_bits << 2);
+  const long double angle =
+      M_PIl / 2 * (rest * 0x1p-32L + (angle_bits >> 31) * 2);
+  long double cosine = radius * std::cos(angle);
+  long double sine = radius * std::sin(angle);
+  if ((angle_bits & 0x40000000) != 0) std::swap(cosine, sine);
   const long double error =
-      std::max(std::abs(pair.first - radius * std::cos(angle)),
-               std::abs(pair.second - radius * std::sin(angle)));
+      std::max(std::abs(pair.first - cosine), std::abs(pair.second - sine));
   return static_cast<double>(error / std::max(radius, 1e-9L));
 }
 
@@ -49,10 +58,25 @@ TEST(RandomTest, PairsAreThoseOfBoxAndMuller) {
     EXPECT_LT(ErrorOfPair<float>(radius, random.words[1]), 4e-7) << i;
     EXPECT_LT(ErrorOfPair<double>(radius, random.words[1]), 1e-15) << i;
   }
-  for (const uint32_t angle : {0u, 0x20000000u, 0x40000000u, 0xffffffffu}) {
+  for (const uint32_t angle :
+       {0u, 0x1fffffffu, 0x20000000u, 0x40000000u, 0x80000000u, 0xffffffffu}) {
     EXPECT_LT(ErrorOfPair<float>(0, angle), 4e-7) << angle;
     EXPECT_LT(ErrorOfPair<double>(~0u, angle), 1e-15) << angle;
   }
+}
+
+// Each of 16 equal angles is as likely as any other.
+TEST(RandomTest, PairsPointEverywhere) {
+  constexpr int kCount = 64'000;
+  constexpr int kAngles = 16;
+  int counts[kAngles] = {};
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const NormalPair<double> pair =
+        BoxMuller<double>(0x12345678, i * (0xffffffffu / kCount));
+    const double turn = std::atan2(pair.second, pair.first) / (2 * M_PI) + 0.5;
+    ++counts[static_cast<int>(turn * kAngles) % kAngles];
+  }
+  for (const int count : counts) EXPECT_NEAR(count, kCount / kAngles, 2);
 }
 
 TEST(RandomTest, NormalNumbersHaveTheirMoments) {
