@@ -162,6 +162,9 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     for (const Begun& each : begun_) {
       each.name_space->TakeOver(each.saved, each.had_keys);
     }
+    for (const NamespacePtr& each : store_.All()) {
+      if (!each->config().mirrored) each->PassOverVersions();
+    }
     return absl::OkStatus();
   }
 

@@ -122,6 +122,15 @@ bool Namespace::HasKeys() const {
   return state_->keys.size() > 0;
 }
 
+void Namespace::PassOverVersions() {
+  MutexLock lock(&state_->mutex);
+  NamespaceState& state = *state_;
+  state.restored_versions = std::max(
+      state.restored_versions,
+      RestoredFloor(std::max(state.version_floor, state.restored_versions)));
+  state.version_floor = std::max(state.version_floor, state.restored_versions);
+}
+
 void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys) {
   Transaction transaction(*state_);
   NamespaceState& state = transaction.state();

@@ -90,6 +90,9 @@ class Namespace {
   // Keys have come that a server had which is lost: versions, and the group, go
   // on as PartitionMoves::StartTakeover says. `had_keys`: before those.
   void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys);
+  // Versions go on above all that another server may have given, also to keys
+  // that no checkpoint has.
+  void PassOverVersions();
   bool HasKeys() const;
   // Whether it is the namespace that was saved. Errors: FailedPrecondition
   // (EXISTS_DIFFERENTLY).
