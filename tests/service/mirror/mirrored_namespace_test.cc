@@ -184,6 +184,20 @@ class MirroredNamespaceTest : public ::testing::Test {
     return workers;
   }
 
+  static uint32_t Leader() {
+    const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
+    return group.LeaderOf(kSpace);
+  }
+  // All workers push a step, of which the outcome does not reach that server.
+  void PushWhereOutcomesAre(Fate fate, uint32_t server) {
+    network_->SetFates([=](uint32_t from, uint32_t, const auto& request) {
+      return from == server && request.has_announce() ? fate : Fate::kArrives;
+    });
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
+    }
+  }
+
   // All servers have values, versions and states that the one server has.
   void ExpectSame(uint32_t num_servers = kServers) {
     for (const TestKey& key : kKeys) {
@@ -315,16 +329,9 @@ TEST_F(MirroredNamespaceTest, ServerThatIsGoneFailsRoundsByNameAndComesBack) {
 TEST_F(MirroredNamespaceTest, OutcomeThatWasNotHeardIsLearntByPushingAgain) {
   Start(
       {.patience = absl::Milliseconds(50), .attempt = absl::Milliseconds(500)});
-  const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
-  const uint32_t leader = group.LeaderOf(kSpace);
+  const uint32_t leader = Leader();
   const uint32_t deaf = (leader + 1) % kServers;
-  network_->SetFates([&](uint32_t from, uint32_t, const auto& request) {
-    return from == deaf && request.has_announce() ? Fate::kReplyIsLost
-                                                  : Fate::kArrives;
-  });
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
-  }
+  PushWhereOutcomesAre(Fate::kReplyIsLost, deaf);
   const auto has_sum =
       testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5)));
   EXPECT_THAT(Worker(leader).Pull("small"), has_sum);
@@ -344,16 +351,8 @@ TEST_F(MirroredNamespaceTest, OutcomeThatWasNotHeardIsLearntByPushingAgain) {
 // or it would come back with less than they have.
 TEST_F(MirroredNamespaceTest, ServerThatIsStoppedSettlesItsSumsFirst) {
   Start();
-  const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
-  const uint32_t leader = group.LeaderOf(kSpace);
-  const uint32_t stopped = (leader + 1) % kServers;
-  network_->SetFates([&](uint32_t from, uint32_t, const auto& request) {
-    return from == stopped && request.has_announce() ? Fate::kReplyIsHeld
-                                                     : Fate::kArrives;
-  });
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
-  }
+  const uint32_t stopped = (Leader() + 1) % kServers;
+  PushWhereOutcomesAre(Fate::kReplyIsHeld, stopped);
   network_->AwaitHeldReply();
   for (uint32_t rank = stopped; rank < kWorkers; rank += kServers) {
     ASSERT_OK(Worker(rank).Push("i32", Full({30}, 1, DType::kI32), 1));
