@@ -2,6 +2,7 @@
 
 #include "service/store/partition_moves.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,10 +150,11 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     if (is_passed_over_) return absl::OkStatus();
-    const Begun& last = begun_.back();
+    Begun& last = begun_.back();
     std::erase_if(keys, [&](const KeySnapshot& key) {
       return !is_in_(last.saved.name, key.key);
     });
+    for (const KeySnapshot& key : keys) RepeatFrom(key.first_unsaved, last);
     if (keys.empty()) return absl::OkStatus();
     return last.name_space->RestoreKeys(std::move(keys));
   }
@@ -175,6 +177,14 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     // Before those that come.
     bool had_keys;
   };
+
+  // Workers are to make `step` again, of which the checkpoint lacks what some
+  // had contributed.
+  static void RepeatFrom(Step step, Begun& begun) {
+    for (WorkerSnapshot& worker : begun.saved.workers) {
+      worker.step = std::min(worker.step, std::max(step, worker.first_step));
+    }
+  }
 
   MemoryTensorStore& store_;
   const IsIn is_in_;

@@ -128,6 +128,9 @@ class FaultyCluster {
     // Less than a lease, or more.
     const absl::Duration pause = absl::Milliseconds(100 + random() % 3000);
     ++num_faults_[static_cast<int>(fault)];
+    // For whoever looks for what a run has failed of.
+    std::cout << absl::Now() << ": " << kKinds[static_cast<int>(fault)] << " "
+              << Name(server) << std::endl;
     switch (fault) {
       case Fault::kKillServer:
         Kill(server);

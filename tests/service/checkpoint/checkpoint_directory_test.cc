@@ -99,6 +99,44 @@ TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {
   EXPECT_OK(push(other_, kSteps + 1));
 }
 
+// What a worker had contributed to rounds that were open is in no checkpoint.
+TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereRepeatsOpenRounds) {
+  CreateNamespaceRequest create;
+  create.name_space = "g";
+  create.config = {.mode = Mode::kSync, .num_workers = 2};
+  SavedStore& saved = Restart();
+  ASSERT_OK(other_.store().CreateNamespace(create));
+  ASSERT_OK(saved.store().CreateNamespace(create));
+  const auto join = [](SavedStore& store, uint32_t rank) {
+    JoinRequest request = {.name_space = "g"};
+    request.worker_name = absl::StrCat("worker", rank);
+    request.lease = absl::Minutes(10);
+    request.rank = rank;
+    return store.store().Join(request).value();
+  };
+  const std::vector<Worker> workers = {join(saved, 0).worker,
+                                       join(saved, 1).worker};
+  const auto push = [&](uint32_t rank, Step step) {
+    PushRequest request = PushOf("g", "k", Filled(DType::kF32, 1));
+    request.worker = workers[rank];
+    request.step = step;
+    ASSERT_OK(saved.Push(std::move(request)));
+  };
+  ASSERT_OK(saved.Init("g", "k", Filled(DType::kF32, 0)));
+  for (Step step = 1; step <= 5; ++step) {
+    push(0, step);
+    push(1, step);
+  }
+  push(0, 6);
+  push(0, 7);
+  ASSERT_OK(saved.checkpoints().Save());
+  saved_.reset();
+
+  ASSERT_OK(TakeOver(PartitionOf("g", "k", 4)));
+
+  EXPECT_EQ(join(other_, 0).next_step, 6u);
+}
+
 TEST_F(CheckpointDirectoryTest, ServerThatRunsIsNotRestored) {
   RunOnce();
 
