@@ -156,13 +156,14 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     });
     for (const KeySnapshot& key : keys) RepeatFrom(key.first_unsaved, last);
     if (keys.empty()) return absl::OkStatus();
+    last.has_come = true;
     return last.name_space->RestoreKeys(std::move(keys));
   }
 
   // Groups go back once everything is there: what fails before disturbs nobody.
   absl::Status Commit() override {
     for (const Begun& each : begun_) {
-      each.name_space->TakeOver(each.saved, each.had_keys);
+      each.name_space->TakeOver(each.saved, each.had_keys, each.has_come);
     }
     for (const NamespacePtr& each : store_.All()) {
       if (!each->config().mirrored) each->PassOverVersions();
@@ -175,7 +176,8 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     NamespacePtr name_space;
     NamespaceSnapshot saved;
     // Before those that come.
-    bool had_keys;
+    bool had_keys = false;
+    bool has_come = false;
   };
 
   // Workers are to make `step` again, of which the checkpoint lacks what some

@@ -131,13 +131,17 @@ void Namespace::PassOverVersions() {
   state.version_floor = std::max(state.version_floor, state.restored_versions);
 }
 
-void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys) {
+void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
+                         bool has_come) {
   Transaction transaction(*state_);
   NamespaceState& state = transaction.state();
   RestoreCounts(snapshot, state);
   state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
                             had_keys);
-  state.workers->GoBack(snapshot.workers, state.Now());
+  // The steps there say nothing of the keys here, if none has come.
+  const bool stays = had_keys && !has_come;
+  state.workers->GoBack(stays ? state.workers->Save() : snapshot.workers,
+                        state.Now());
   // Whoever waits as a member is none any more.
   WakeAll(transaction);
 }
