@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/part_outcomes.h"
@@ -22,10 +23,6 @@ namespace {
 constexpr int kMostAttempts = 4;
 
 constexpr size_t kMaxClientIdBytes = 64;
-
-// How long one server may take to write down who is to have the keys, before
-// the next is asked.
-constexpr absl::Duration kLongestResize = absl::Seconds(2);
 
 // Calls that go to every server, and may be made again whatever some have done.
 template <typename Request>
@@ -47,31 +44,6 @@ void NameAttempt(int attempt, Request& request) {
     const std::string suffix = absl::StrCat("#", attempt);
     client_id = client_id.substr(0, kMaxClientIdBytes - suffix.size()) + suffix;
   }
-}
-
-template <typename Reply>
-std::vector<absl::Status> StatusesOf(
-    const std::vector<absl::StatusOr<Reply>>& replies) {
-  std::vector<absl::Status> statuses;
-  for (const auto& reply : replies) statuses.push_back(reply.status());
-  return statuses;
-}
-
-// All replies, or the error that says best what to do.
-template <typename Reply>
-absl::StatusOr<std::vector<Reply>> AllOf(
-    std::vector<absl::StatusOr<Reply>> replies) {
-  RETURN_IF_ERROR(WorstOf(StatusesOf(replies)));
-  std::vector<Reply> all;
-  for (auto& reply : replies) all.push_back(*std::move(reply));
-  return all;
-}
-
-template <typename Reply>
-Reply SumOf(std::vector<Reply> replies) {
-  Reply total = std::move(replies.front());
-  for (size_t i = 1; i < replies.size(); ++i) Add(replies[i], total);
-  return total;
 }
 
 // Takes from the page of each server the namespaces whose home it is.
@@ -98,11 +70,6 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   return of_part;
 }
 
-absl::Span<const std::string> AfterFirst(
-    const std::vector<std::string>& servers) {
-  return absl::MakeConstSpan(servers).subspan(1);
-}
-
 }  // namespace
 
 absl::Status ClusterConnection::Attempt(const AnyCall& call,
@@ -124,14 +91,6 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
     reply = *std::move(made);
     return absl::OkStatus();
   });
-}
-
-template <typename Request>
-absl::StatusOr<std::vector<ReplyTo<Request>>> ClusterConnection::AskEach(
-    absl::Span<const std::string> servers, const Request& request,
-    const CallLimit& limit) {
-  return AllOf(servers_.AtEach(
-      servers, [&](const std::string&) { return request; }, limit));
 }
 
 // --- Keys -------------------------------------------------------------------
@@ -595,34 +554,6 @@ absl::StatusOr<BarrierReply> ClusterConnection::Make(
 
 // --- Checkpoints and servers ------------------------------------------------
 
-absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
-    const SaveCheckpointRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(CheckpointStatus total,
-                   servers_.At(servers.front(), request, limit));
-  SaveCheckpointRequest elsewhere = request;
-  elsewhere.name = total.name;
-  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> others,
-                   AllOf(servers_.AtEach(
-                       AfterFirst(servers),
-                       [&](const std::string&) { return elsewhere; }, limit)));
-  for (const CheckpointStatus& other : others) Add(other, total);
-  return total;
-}
-
-absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
-    const RestoreCheckpointRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  if (!request.as_namespace.empty() && servers.size() > 1) {
-    return absl::UnimplementedError(
-        "as_namespace: expected none with several servers, since the name of a "
-        "namespace says which of them has which key");
-  }
-  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> replies,
-                   AskEach(servers, request, limit));
-  return SumOf(std::move(replies));
-}
-
 template <typename Request>
 requires kIsSummed<Request> absl::StatusOr<ReplyTo<Request>>
 ClusterConnection::Make(const Request& request, const CallLimit& limit) {
@@ -632,47 +563,10 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   return SumOf(std::move(replies));
 }
 
-absl::StatusOr<ListCheckpointsReply> ClusterConnection::Make(
-    const ListCheckpointsRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
-                   AskEach(servers, request, limit));
-  return CommonCheckpoints(std::move(lists));
-}
-
 absl::StatusOr<DeleteCheckpointReply> ClusterConnection::Make(
     const DeleteCheckpointRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   return Change(servers, request, limit);
-}
-
-absl::StatusOr<DescribeClusterReply> ClusterConnection::Make(
-    const DescribeClusterRequest&, const CallLimit& limit) {
-  return servers_.Describe(limit);
-}
-
-absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
-    const ResizeClusterRequest& request, const CallLimit& limit) {
-  // Any server writes down what is wanted. One that has died counts as live
-  // until its lease ends.
-  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-  std::vector<ClusterServer> servers = placement->servers;
-  absl::c_stable_partition(
-      servers, [](const ClusterServer& server) { return server.is_live; });
-  for (const ClusterServer& server : servers) {
-    const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
-        server.name, request, servers_.Within(kLongestResize, limit));
-    const bool is_answered = !absl::IsUnavailable(reply.status()) &&
-                             !absl::IsDeadlineExceeded(reply.status());
-    if (is_answered) return reply;
-  }
-  return servers_.At(servers.front().name, request, limit);
-}
-
-absl::StatusOr<MovePartitionsReply> ClusterConnection::Make(
-    const MovePartitionsRequest&, const CallLimit&) {
-  return absl::UnimplementedError(
-      "MovePartitions is made by a server, to one other");
 }
 
 }  // namespace tensorkv

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/cluster/all_replies.h"
 #include "client/cluster/call_parts.h"
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_namespaces.h"
@@ -74,7 +75,10 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
-      const CallLimit& limit);
+      const CallLimit& limit) {
+    return AllOf(servers_.AtEach(
+        servers, [&](const std::string&) { return request; }, limit));
+  }
   // A part's request with the names that its server knows.
   template <typename Request>
   absl::StatusOr<Request> Translated(Request request, const std::string& server,

@@ -54,7 +54,9 @@ absl::Status PartitionRestorer::Fill(const LostPartitions& own,
   const std::unique_ptr<Restoration> restoration =
       environment_.store->StartTakeover(
           {.num_partitions = num_partitions, .partitions = own.partitions});
-  if (!own.is_given_up) {
+  if (own.is_given_up) {
+    RETURN_IF_ERROR(restoration->Commit());
+  } else {
     RETURN_IF_ERROR(checkpoints_.restore_last_of(own.server, *restoration));
     checkpoints_.state_has_changed();
   }

@@ -46,7 +46,8 @@ void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
       std::move(group), MirrorSession::Environment{.times = options_.times,
                                                    .alarms = &alarms_,
                                                    .backend = &backend_,
-                                                   .executor = &executor_});
+                                                   .executor = &executor_,
+                                                   .counts = &counts_});
   own_peer->SetSession(session);
   std::shared_ptr<MirrorSession> former;
   {
@@ -60,6 +61,11 @@ void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
   if (former != nullptr) {
     former->Stop(absl::UnavailableError("the cluster has other servers"));
   }
+}
+
+bool MirrorExchange::Settle(absl::Duration timeout) {
+  const std::shared_ptr<MirrorSession> session = this->session();
+  return session == nullptr || session->member().Settle(Ends(), timeout);
 }
 
 void MirrorExchange::Stop() {
@@ -100,6 +106,18 @@ absl::Status MirrorExchange::CheckGroup(uint32_t num_workers) const {
 
 bool MirrorExchange::IsNear(uint32_t rank) const {
   return rank % num_servers_ == own_;
+}
+
+void MirrorExchange::Applied(const std::string& name_space,
+                             absl::string_view key, Step step) {
+  const std::shared_ptr<MirrorSession> session = this->session();
+  if (session != nullptr) session->member().Applied(name_space, key, step);
+}
+
+void MirrorExchange::Remove(const std::string& name_space,
+                            const std::string& key) {
+  const std::shared_ptr<MirrorSession> session = this->session();
+  if (session != nullptr) session->Remove(name_space, key);
 }
 
 void MirrorExchange::Forget(const std::string& name_space) {

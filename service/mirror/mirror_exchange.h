@@ -12,10 +12,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
+#include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_session.h"
 #include "service/store/round_exchange.h"
@@ -46,8 +49,15 @@ class MirrorExchange final : public RoundExchange {
   void SetGroup(const std::vector<std::string>& servers, uint32_t own,
                 const MakePeer& make_peer);
 
+  // Takes no more rounds, and waits for the sums that are being made: what
+  // counts at other servers is not left out here when this one is stopped.
+  // False if that takes longer than the timeout.
+  bool Settle(absl::Duration timeout);
+
   // Ends all rounds with Unavailable, also later ones.
   void Stop();
+
+  const MirrorCounts& counts() const { return counts_; }
 
   // Takes a call of another server.
   void Take(const MirrorRequest& request, MirrorCallback done);
@@ -57,6 +67,9 @@ class MirrorExchange final : public RoundExchange {
   void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
            std::vector<RoundToSum> rounds,
            std::function<void(std::vector<SummedRound>)> summed) override;
+  void Applied(const std::string& name_space, absl::string_view key,
+               Step step) override;
+  void Remove(const std::string& name_space, const std::string& key) override;
   void Forget(const std::string& name_space) override;
 
  private:
@@ -68,6 +81,7 @@ class MirrorExchange final : public RoundExchange {
   // How many servers there are, and the place of this one.
   std::atomic<uint32_t> num_servers_ = 1;
   std::atomic<uint32_t> own_ = 0;
+  MirrorCounts counts_;
   mutable Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<MirrorSession> session_ ABSL_GUARDED_BY(mutex_);

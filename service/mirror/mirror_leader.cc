@@ -13,9 +13,10 @@ using mirror::v1::Outcome;
 namespace {
 
 // What one attempt takes at most, beyond its first round: members hold that
-// much several times.
+// much several times, and the bytes of all announcements go in one message.
 constexpr size_t kMaxRounds = 4096;
 constexpr int64_t kMaxElements = 16 << 20;
+constexpr size_t kMaxAnnouncedBytes = 4 << 20;
 
 absl::Status NameSpaceHasGone() {
   return absl::AbortedError("the namespace has gone, or was replaced");
@@ -95,17 +96,39 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
   if (next != nullptr) Start(next);
 }
 
-void MirrorLeader::FailAnnounced(NameSpace& name_space,
-                                 const absl::Status& status,
+void MirrorLeader::FailAnnounced(Key& key, const absl::Status& status,
                                  Answered& answered) {
+  for (Announced& each : key.announced) {
+    if (each.call == nullptr) continue;
+    Set(each, Outcome::FAILED, answered, 0, status);
+    each = {};
+  }
+}
+
+void MirrorLeader::FailAllAnnounced(NameSpace& name_space,
+                                    const absl::Status& status,
+                                    Answered& answered) {
   for (auto& [name, key] : name_space.keys) {
-    for (Announced& each : key.announced) {
-      if (each.call == nullptr) continue;
-      Set(each, Outcome::FAILED, answered, 0, status);
-      each = {};
-    }
+    FailAnnounced(key, status, answered);
   }
   name_space.ready.clear();
+}
+
+void MirrorLeader::Remove(const std::string& name, const std::string& key) {
+  Answered answered;
+  {
+    MutexLock lock(&mutex_);
+    const auto name_space = namespaces_.find(name);
+    if (name_space == namespaces_.end()) return;
+    const auto found = name_space->second.keys.find(key);
+    if (found == name_space->second.keys.end()) return;
+    FailAnnounced(found->second, absl::AbortedError("the key has gone"),
+                  answered);
+    found->second.last = {};
+    found->second.is_removed = true;
+    if (!found->second.is_under_way) name_space->second.keys.erase(found);
+  }
+  Answer(answered);
 }
 
 void MirrorLeader::Forget(const std::string& name) {
@@ -115,7 +138,7 @@ void MirrorLeader::Forget(const std::string& name) {
     const auto found = namespaces_.find(name);
     if (found == namespaces_.end()) return;
     NameSpace& name_space = found->second;
-    FailAnnounced(name_space, NameSpaceHasGone(), answered);
+    FailAllAnnounced(name_space, NameSpaceHasGone(), answered);
     std::erase_if(name_space.keys,
                   [](const auto& key) { return !key.second.is_under_way; });
     for (auto& [key_name, key] : name_space.keys) key.last = {};
@@ -134,7 +157,7 @@ void MirrorLeader::Stop(const absl::Status& status) {
     MutexLock lock(&mutex_);
     stopped_ = status;
     for (auto& [name, name_space] : namespaces_) {
-      FailAnnounced(name_space, status, answered);
+      FailAllAnnounced(name_space, status, answered);
     }
   }
   Answer(answered);
@@ -145,6 +168,7 @@ void MirrorLeader::Add(NameSpace& name_space, Announced announced,
   const std::string name = announced.round.key();
   Key& key = name_space.keys[name];
   key.announced.resize(group_.size());
+  key.is_removed = false;
   Announced& place = key.announced[announced.call->from];
   if (place.call != nullptr) {
     Set(place, Outcome::FAILED, answered, 0,
@@ -166,16 +190,10 @@ void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
     Set(each, Outcome::SUMMED, answered, key.last.attempt);
     each = {};
   }
-  const bool is_ready =
-      std::all_of(key.announced.begin(), key.announced.end(),
-                  [](const Announced& each) { return each.call != nullptr; });
-  if (!is_ready) return;
+  if (!IsReady(key)) return;
   const absl::Status agrees = CheckAgree(name, key.announced);
   if (agrees.ok()) return name_space.ready.push_back(name);
-  for (Announced& each : key.announced) {
-    Set(each, Outcome::FAILED, answered, 0, agrees);
-    each = {};
-  }
+  FailAnnounced(key, agrees, answered);
 }
 
 absl::Status MirrorLeader::CheckAgree(
@@ -204,17 +222,23 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
   if (name_space.attempt != nullptr) return nullptr;
   auto attempt = std::make_shared<Attempt>();
   int64_t num_elements = 0;
+  size_t num_bytes = 0;
   while (!name_space.ready.empty() && attempt->rounds.size() < kMaxRounds) {
-    Key& key = name_space.keys[name_space.ready.front()];
-    const bool is_ready =
-        std::all_of(key.announced.begin(), key.announced.end(),
-                    [](const Announced& each) { return each.call != nullptr; });
-    if (is_ready && !key.is_under_way) {
+    const std::string& key_name = name_space.ready.front();
+    const auto found = name_space.keys.find(key_name);
+    // Else it was removed, or somebody has given up.
+    if (found != name_space.keys.end() && IsReady(found->second)) {
+      Key& key = found->second;
       num_elements += key.announced.front().round.num_elements();
-      if (!attempt->rounds.empty() && num_elements > kMaxElements) break;
+      for (const Announced& each : key.announced) {
+        num_bytes += each.round.ByteSizeLong();
+      }
+      const bool is_full =
+          num_elements > kMaxElements || num_bytes > kMaxAnnouncedBytes;
+      if (!attempt->rounds.empty() && is_full) break;
       key.is_under_way = true;
       attempt->rounds.emplace(
-          name_space.ready.front(),
+          key_name,
           std::exchange(key.announced, std::vector<Announced>(group_.size())));
     }
     name_space.ready.pop_front();
@@ -281,6 +305,7 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
       }
       // Whoever has given up meanwhile may have come again.
       Look(name_space, name, key, answered);
+      if (key.is_removed) name_space.keys.erase(name);
     }
     next = TakeNext(attempt->name_space);
   }

@@ -4,6 +4,7 @@
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -34,6 +35,10 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   MirrorLeader(MirrorGroupPtr group, MirrorTimes times, Alarms* alarms);
 
   void Announce(const MirrorRequest& request, MirrorCallback done);
+
+  // The key has gone from this server, and will from the others: nothing is
+  // kept of it.
+  void Remove(const std::string& name_space, const std::string& key);
 
   // The namespace has gone: what was announced fails, what is under way does
   // not count, and which sums have counted says nothing any more.
@@ -70,6 +75,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     // By member; without a call: it has announced nothing.
     std::vector<Announced> announced;
     bool is_under_way = false;
+    // Since then nobody has announced it.
+    bool is_removed = false;
     Summed last;  // of attempt 0: none
   };
   struct Attempt {
@@ -96,11 +103,20 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   void Add(NameSpace& name_space, Announced announced, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether all members have announced the key, and none sums it.
+  static bool IsReady(const Key& key) {
+    return !key.is_under_way &&
+           std::all_of(
+               key.announced.begin(), key.announced.end(),
+               [](const Announced& each) { return each.call != nullptr; });
+  }
   // Looks whether all members have announced the key.
   void Look(NameSpace& name_space, const std::string& name, Key& key,
             Answered& answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void FailAnnounced(NameSpace& name_space, const absl::Status& status,
+  static void FailAnnounced(Key& key, const absl::Status& status,
                             Answered& answered);
+  static void FailAllAnnounced(NameSpace& name_space,
+                               const absl::Status& status, Answered& answered);
   // OK if the members are to sum the same round.
   absl::Status CheckAgree(const std::string& key,
                           const std::vector<Announced>& announced) const;

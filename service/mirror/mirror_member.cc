@@ -14,6 +14,28 @@ using mirror::v1::Outcome;
 
 namespace {
 
+// What a batch has at most, so that its messages stay far below what servers
+// take: of the request, and of the answer in which each round may have an
+// error.
+constexpr uint64_t kMaxBatchBytes = 1 << 20;
+constexpr size_t kMaxBatchRounds = 4096;
+
+// At most so much of a message is about the round.
+uint64_t AnnouncedBytes(const RoundToSum& round) {
+  constexpr uint64_t kNumbers = 64;
+  constexpr uint64_t kTensor = 8;
+  return round.key.size() + kNumbers + round.tensors.size() * kTensor;
+}
+
+template <typename Slices>
+uint64_t BytesOf(const Slices& slices) {
+  uint64_t bytes = 0;
+  for (const auto& pieces : slices) {
+    for (const auto& piece : pieces) bytes += piece.size();
+  }
+  return bytes;
+}
+
 absl::Status NotUnderWay() {
   return absl::FailedPreconditionError("the attempt is not under way");
 }
@@ -56,16 +78,41 @@ void Fill(const RoundToSum& round, mirror::v1::Round& message) {
 
 }  // namespace
 
+std::vector<MirrorMember::BatchPtr> MirrorMember::BatchesOf(
+    const std::string& name_space, const RefPtr<BudgetAccount>& account,
+    std::vector<RoundToSum> rounds, const Summed& summed) {
+  std::vector<BatchPtr> batches;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    bytes += AnnouncedBytes(rounds[i]);
+    if (batches.empty() || bytes > kMaxBatchBytes ||
+        batches.back()->rounds.size() == kMaxBatchRounds) {
+      bytes = AnnouncedBytes(rounds[i]);
+      Batch& begun = *batches.emplace_back(std::make_shared<Batch>());
+      begun.name_space = name_space;
+      begun.account = account;
+      begun.summed = [summed, first = i](std::vector<SummedRound> ended) {
+        for (SummedRound& each : ended) each.place += first;
+        summed(std::move(ended));
+      };
+    }
+    batches.back()->rounds.push_back(std::move(rounds[i]));
+  }
+  return batches;
+}
+
 void MirrorMember::Sum(const std::string& name_space,
                        const RefPtr<BudgetAccount>& account,
                        std::vector<RoundToSum> rounds, Summed summed) {
-  const auto batch = std::make_shared<Batch>();
-  batch->name_space = name_space;
-  batch->account = account;
-  batch->rounds = std::move(rounds);
-  batch->summed = std::move(summed);
-  batch->has_ended.resize(batch->rounds.size());
-  batch->lacks.resize(batch->rounds.size());
+  for (const BatchPtr& batch :
+       BatchesOf(name_space, account, std::move(rounds), summed)) {
+    batch->has_ended.resize(batch->rounds.size());
+    batch->lacks.resize(batch->rounds.size());
+    SumBatch(batch);
+  }
+}
+
+void MirrorMember::SumBatch(const BatchPtr& batch) {
   std::vector<SummedRound> refused;
   std::vector<Waiting> former;
   {
@@ -76,7 +123,7 @@ void MirrorMember::Sum(const std::string& name_space,
         continue;
       }
       const RoundToSum& round = batch->rounds[i];
-      const KeyName name = {name_space, round.key};
+      const KeyName name = {batch->name_space, round.key};
       const auto waiting = waiting_.find(name);
       if (waiting != waiting_.end()) {
         former.push_back(Take(waiting, std::next(waiting)).front());
@@ -138,9 +185,7 @@ std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
         batch.lacks[place] = outcome.attempt();
         return std::nullopt;
       }
-      SumOfRound sum = std::move(prepared->second.sum);
-      prepared_.erase(prepared);
-      return sum;
+      return prepared->second.sum;
     }
     case Outcome::FAILED:
       if (has_it) prepared_.erase(prepared);
@@ -204,10 +249,23 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
       }
       ended.push_back({place, *std::move(end)});
     }
+    num_untold_ += ended.size();
   }
   Drop(dropped);
-  if (!ended.empty()) batch->summed(std::move(ended));
+  if (!ended.empty()) Report(*batch, std::move(ended));
   Announce(batch);
+}
+
+void MirrorMember::Report(const Batch& batch, std::vector<SummedRound> ended) {
+  const size_t num_ended = ended.size();
+  for (const SummedRound& each : ended) {
+    ++(each.sum.ok() ? environment_.counts->rounds_summed
+                     : environment_.counts->rounds_failed);
+  }
+  batch.summed(std::move(ended));
+  MutexLock lock(&mutex_);
+  num_untold_ -= num_ended;
+  if (num_untold_ == 0) all_told_.SignalAll();
 }
 
 MirrorMember::Waiting* MirrorMember::FindWaiting(const KeyName& name, Step step,
@@ -256,9 +314,11 @@ absl::Status MirrorMember::Prepare(Attempt& attempt,
                    SumAttempt::Create(environment_.group, std::move(rounds),
                                       attempt.account));
   attempt.sums = std::make_unique<SumAttempt>(std::move(sums));
-  environment_.transport->Expect(attempt.id, 0,
-                                 attempt.sums->ContributionsToReceive());
-  environment_.transport->Expect(attempt.id, 1, attempt.sums->SumsToReceive());
+  SlicesToReceive contributions = attempt.sums->ContributionsToReceive();
+  SlicesToReceive of_sums = attempt.sums->SumsToReceive();
+  attempt.received_bytes = BytesOf(contributions) + BytesOf(of_sums);
+  environment_.transport->Expect(attempt.id, 0, std::move(contributions));
+  environment_.transport->Expect(attempt.id, 1, std::move(of_sums));
   return absl::OkStatus();
 }
 
@@ -295,10 +355,13 @@ void MirrorMember::Run(const mirror::v1::Run& message, MirrorCallback done) {
   }
   if (attempt == nullptr) return std::move(done)(NotUnderWay());
   attempt->done = std::move(done);
+  attempt->started = environment_.alarms->Now();
   attempt->timeout = std::min(absl::Milliseconds(message.timeout_ms()),
                               environment_.times.attempt);
+  SlicesToSend sends = attempt->sums->ContributionsToSend();
+  attempt->sent_bytes = BytesOf(sends);
   environment_.transport->Move(
-      attempt->id, 0, attempt->sums->ContributionsToSend(), attempt->timeout,
+      attempt->id, 0, std::move(sends), attempt->timeout,
       [self = shared_from_this(), attempt](absl::Status status) {
         self->OnContributions(attempt, std::move(status));
       });
@@ -312,8 +375,10 @@ void MirrorMember::OnContributions(const AttemptPtr& attempt,
     absl::Status status =
         attempt->sums->SumOwnSlices(*self->environment_.backend);
     if (!status.ok()) return self->EndRun(attempt, std::move(status));
+    SlicesToSend sends = attempt->sums->SumsToSend();
+    attempt->sent_bytes += BytesOf(sends);
     self->environment_.transport->Move(
-        attempt->id, 1, attempt->sums->SumsToSend(), attempt->timeout,
+        attempt->id, 1, std::move(sends), attempt->timeout,
         [self, attempt](absl::Status status) {
           self->OnSums(attempt, std::move(status));
         });
@@ -332,7 +397,7 @@ void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
       for (size_t i = 0; i < sums.size(); ++i) {
         const auto& [step, version] = attempt->rounds[i];
         prepared_[attempt->keys[i]] = {attempt->id, step, version,
-                                       attempt->account, std::move(sums[i])};
+                                       std::move(sums[i])};
       }
     }
   }
@@ -345,8 +410,22 @@ void MirrorMember::EndRun(const AttemptPtr& attempt, absl::Status status) {
     MutexLock lock(&mutex_);
     attempts_.erase(attempt->id);
   }
+  Count(*attempt, status);
   if (!status.ok()) return std::move(attempt->done)(std::move(status));
   std::move(attempt->done)(MirrorResponse());
+}
+
+void MirrorMember::Count(const Attempt& attempt, const absl::Status& status) {
+  MirrorCounts& counts = *environment_.counts;
+  if (!status.ok()) {
+    ++counts.attempts_failed;
+    return;
+  }
+  ++counts.attempts_whole;
+  counts.nanoseconds +=
+      absl::ToInt64Nanoseconds(environment_.alarms->Now() - attempt.started);
+  counts.sent_bytes += attempt.sent_bytes;
+  counts.received_bytes += attempt.received_bytes;
 }
 
 void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
@@ -373,6 +452,7 @@ std::vector<MirrorMember::Waiting> MirrorMember::Take(
     waiting.batch->has_ended[waiting.place] = true;
   }
   waiting_.erase(first, last);
+  num_untold_ += taken.size();
   return taken;
 }
 
@@ -386,8 +466,32 @@ void MirrorMember::End(const std::vector<Waiting>& rounds,
   for (const Waiting& each : rounds) {
     std::vector<SummedRound> ended;
     ended.push_back({each.place, status});
-    each.batch->summed(std::move(ended));
+    Report(*each.batch, std::move(ended));
   }
+}
+
+void MirrorMember::Applied(const std::string& name_space, absl::string_view key,
+                           Step step) {
+  decltype(prepared_)::node_type applied;  // goes after the lock
+  MutexLock lock(&mutex_);
+  const auto prepared = prepared_.find({name_space, std::string(key)});
+  if (prepared != prepared_.end() && prepared->second.step == step) {
+    applied = prepared_.extract(prepared);
+  }
+}
+
+void MirrorMember::Remove(const std::string& name_space,
+                          const std::string& key) {
+  const KeyName name = {name_space, key};
+  std::vector<Waiting> waiting;
+  decltype(prepared_)::node_type prepared;  // goes after the lock
+  {
+    MutexLock lock(&mutex_);
+    const auto round = waiting_.find(name);
+    if (round != waiting_.end()) waiting = Take(round, std::next(round));
+    prepared = prepared_.extract(name);
+  }
+  End(waiting, absl::AbortedError("the key has gone"));
 }
 
 void MirrorMember::Forget(const std::string& name_space) {
@@ -400,6 +504,32 @@ void MirrorMember::Forget(const std::string& name_space) {
     prepared_.erase(first_sum, last_sum);
   }
   End(waiting, absl::AbortedError("the namespace has gone, or was replaced"));
+}
+
+bool MirrorMember::Settle(const absl::Status& status, absl::Duration timeout) {
+  Alarms& alarms = *environment_.alarms;
+  const absl::Duration end = alarms.Now() + timeout;
+  std::vector<Waiting> idle;
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = status;
+    for (auto next = waiting_.begin(); next != waiting_.end();) {
+      const auto round = next++;
+      // One that was announced again may have a sum that counts.
+      if (round->second.attempt != 0 || prepared_.contains(round->first)) {
+        continue;
+      }
+      idle.push_back(Take(round, next).front());
+    }
+  }
+  End(idle, status);
+  MutexLock lock(&mutex_);
+  bool is_over = false;
+  while (!waiting_.empty() || num_untold_ > 0) {
+    if (is_over) return false;
+    is_over = all_told_.WaitWithTimeout(&mutex_, end - alarms.Now());
+  }
+  return true;
 }
 
 void MirrorMember::Stop(const absl::Status& status) {

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_MEMBER_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_MEMBER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,6 +20,7 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
+#include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/slice_transport.h"
 #include "service/mirror/sum_attempt.h"
@@ -27,7 +29,7 @@
 namespace tensorkv {
 
 // Announces rounds to their leader, does what that says, and keeps whole sums
-// until it knows whether they count. Thread-safe.
+// until it knows that they do not count, or are applied. Thread-safe.
 class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
  public:
   // What is not shared outlives the calls that are under way.
@@ -39,6 +41,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     Backend* backend = nullptr;
     // Makes the sums.
     Executor* executor = nullptr;
+    MirrorCounts* counts = nullptr;
   };
   using Summed = std::function<void(std::vector<SummedRound>)>;
 
@@ -52,15 +55,26 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   absl::Status Begin(const mirror::v1::Begin& message);
   void Run(const mirror::v1::Run& message, MirrorCallback done);
 
+  // As in RoundExchange.
+  void Applied(const std::string& name_space, absl::string_view key, Step step);
+
+  void Remove(const std::string& name_space, const std::string& key);
+
   // The namespace has gone: what is kept of it goes, and its rounds end with
   // Aborted.
   void Forget(const std::string& name_space);
+
+  // From now on takes no rounds, and ends with `status` those that no sum is
+  // being made of. Waits until the others have ended, so that a sum that counts
+  // at other servers has been given here, too; false if they have not within
+  // the timeout.
+  bool Settle(const absl::Status& status, absl::Duration timeout);
 
   // All rounds that wait end with `status`, and so do those of later calls.
   void Stop(const absl::Status& status);
 
  private:
-  // Rounds that were given together.
+  // Rounds that were given together, or as many of them as a message has.
   struct Batch {
     std::string name_space;
     RefPtr<BudgetAccount> account;
@@ -81,12 +95,12 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     size_t place = 0;
     uint64_t attempt = 0;  // the one that is under way; 0: none
   };
-  // A sum of which it is not known whether it counts.
+  // A sum of which it is not known whether it counts, or which is not in the
+  // key's value yet.
   struct Prepared {
     uint64_t attempt = 0;
     Step step = 0;
     Version version = 0;
-    RefPtr<BudgetAccount> account;  // outlives what the sum has reserved
     SumOfRound sum;
   };
   struct Attempt {
@@ -97,11 +111,19 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::unique_ptr<SumAttempt> sums;
     // Its memory is there, and it has not begun to run.
     bool may_run = false;
+    absl::Duration started;
     absl::Duration timeout;
+    uint64_t sent_bytes = 0;
+    uint64_t received_bytes = 0;
     MirrorCallback done;
   };
   using AttemptPtr = std::shared_ptr<Attempt>;
 
+  static std::vector<BatchPtr> BatchesOf(const std::string& name_space,
+                                         const RefPtr<BudgetAccount>& account,
+                                         std::vector<RoundToSum> rounds,
+                                         const Summed& summed);
+  void SumBatch(const BatchPtr& batch);
   void Announce(const BatchPtr& batch);
   MirrorRequest RequestOf(const Batch& batch, std::vector<size_t>& places);
   void OnOutcomes(const BatchPtr& batch, const std::vector<size_t>& places,
@@ -117,6 +139,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   std::vector<Waiting> Take(WaitingRounds::iterator first,
                             WaitingRounds::iterator last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the end of rounds that wait no more.
+  void Report(const Batch& batch, std::vector<SummedRound> ended);
   // Ends what was taken out, and the attempts that are under way with it.
   void End(const std::vector<Waiting>& rounds, const absl::Status& status);
   // Gives up the attempts, so that they have no effect any more.
@@ -125,6 +149,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void OnContributions(const AttemptPtr& attempt, absl::Status status);
   void OnSums(const AttemptPtr& attempt, absl::Status status);
   void EndRun(const AttemptPtr& attempt, absl::Status status);
+  void Count(const Attempt& attempt, const absl::Status& status);
   // The round that waits for its sum; null: it does not, or not any more.
   Waiting* FindWaiting(const KeyName& name, Step step, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -139,6 +164,9 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   WaitingRounds waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<KeyName, Prepared> prepared_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);
+  // Ends that were taken out of `waiting_`, and are being told.
+  size_t num_untold_ ABSL_GUARDED_BY(mutex_) = 0;
+  CondVar all_told_;
 };
 
 }  // namespace tensorkv

@@ -18,7 +18,8 @@ MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
                                     .transport = slices_,
                                     .alarms = environment.alarms,
                                     .backend = environment.backend,
-                                    .executor = environment.executor})) {}
+                                    .executor = environment.executor,
+                                    .counts = environment.counts})) {}
 
 void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
   if (request.group() != group_->id() || request.from() >= group_->size()) {

@@ -11,6 +11,7 @@
 #include "base/executor.h"
 #include "kernels/backend.h"
 #include "service/mirror/delivered_slices.h"
+#include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_leader.h"
 #include "service/mirror/mirror_member.h"
@@ -27,6 +28,7 @@ class MirrorSession {
     Alarms* alarms = nullptr;
     Backend* backend = nullptr;
     Executor* executor = nullptr;
+    MirrorCounts* counts = nullptr;
   };
 
   MirrorSession(MirrorGroup group, const Environment& environment);
@@ -38,6 +40,10 @@ class MirrorSession {
   void Take(const MirrorRequest& request, MirrorCallback done);
 
   // As in RoundExchange.
+  void Remove(const std::string& name_space, const std::string& key) {
+    member_->Remove(name_space, key);
+    leader_->Remove(name_space, key);
+  }
   void Forget(const std::string& name_space) {
     member_->Forget(name_space);
     leader_->Forget(name_space);

@@ -14,10 +14,12 @@ uint64_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-absl::StatusOr<RefPtr<Buffer>> AllocateHeld(
-    const RefPtr<BudgetAccount>& account, uint64_t bytes, Reservation& held) {
-  ASSIGN_OR_RETURN(held, Reservation::Create(account, bytes));
-  return HostBuffer::Allocate(bytes);
+absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
+    const RefPtr<BudgetAccount>& account, uint64_t bytes) {
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, HostBuffer::Allocate(bytes, account));
+  room.HandOver();
+  return buffer;
 }
 
 // An announcement may be of what was brought before, and has been dropped.
@@ -86,8 +88,7 @@ absl::Status SumAttempt::Allocate(Summing& summing, size_t place) {
   if (summing.tensors.empty()) return absl::OkStatus();
   const uint64_t sum_bytes =
       summing.own.num_elements * SizeOf(AccumulateType(summing.own.dtype));
-  ASSIGN_OR_RETURN(summing.sum.buffer,
-                   AllocateHeld(account_, sum_bytes, summing.sum.held));
+  ASSIGN_OR_RETURN(summing.sum.buffer, AllocateCounted(account_, sum_bytes));
   const ElementRange slice = SliceOfMember(place, group_->own);
   uint64_t bytes = 0;
   for (const Tensor& tensor : summing.tensors) {
@@ -95,8 +96,7 @@ absl::Status SumAttempt::Allocate(Summing& summing, size_t place) {
     bytes += Aligned(slice.count * SizeOf(tensor.dtype));
   }
   if (slice.count == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(summing.received,
-                   AllocateHeld(account_, bytes, summing.held));
+  ASSIGN_OR_RETURN(summing.received, AllocateCounted(account_, bytes));
   size_t next_own = 0;
   uint64_t offset = 0;
   for (Tensor& tensor : summing.tensors) {

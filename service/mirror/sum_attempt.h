@@ -64,7 +64,6 @@ class SumAttempt {
     // In the order of their ranks.
     std::vector<Tensor> tensors;
     RefPtr<Buffer> received;
-    Reservation held;
     SumOfRound sum;
   };
 

@@ -1,6 +1,8 @@
 #include "service/server/mirroring.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -48,6 +50,39 @@ Mirroring::Mirroring(const ServerOptions& options, MirrorService::Admit admit)
                [this](const MirrorRequest& request, MirrorCallback done) {
                  exchange_.Take(request, std::move(done));
                }) {}
+
+std::vector<Reading> Mirroring::MirrorReadings() const {
+  const MirrorCounts& counts = exchange_.counts();
+  const auto counter = [](std::string name, std::string help,
+                          const std::atomic<uint64_t>& count,
+                          double unit = 1) -> Reading {
+    return {absl::StrCat("tensorkv_cluster_mirror_", name), std::move(help),
+            prometheus::MetricType::Counter,
+            [&count, unit] { return static_cast<double>(count) * unit; }};
+  };
+  return {
+      counter("rounds_total",
+              "Rounds of mirrored namespaces whose sum this server has got.",
+              counts.rounds_summed),
+      counter("rounds_failed_total",
+              "Rounds of mirrored namespaces that failed for want of a sum.",
+              counts.rounds_failed),
+      counter("attempts_total",
+              "Exchanges with the servers that mirror, each of many rounds.",
+              counts.attempts_whole),
+      counter("attempts_failed_total",
+              "Exchanges that were begun and have brought no sums.",
+              counts.attempts_failed),
+      counter("seconds_total", "How long exchanges took that brought sums.",
+              counts.nanoseconds, 1e-9),
+      counter("sent_bytes_total",
+              "Bytes of tensors that these have sent to other servers.",
+              counts.sent_bytes),
+      counter("received_bytes_total",
+              "Bytes of tensors that they have got from them.",
+              counts.received_bytes),
+  };
+}
 
 void Mirroring::SetPlacement(const KnownPlacement::View& view) {
   const ClusterPlacement& placement = view.placement();

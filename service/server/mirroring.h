@@ -4,15 +4,18 @@
 #define TENSORKV_SERVICE_SERVER_MIRRORING_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
 #include "contract/placement.h"
 #include "grpcpp/grpcpp.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/cluster/known_placement.h"
+#include "service/metrics/readings.h"
 #include "service/mirror/grpc_mirror_peers.h"
 #include "service/mirror/mirror_exchange.h"
 #include "service/mirror/mirror_service.h"
@@ -33,9 +36,14 @@ class Mirroring {
   RoundExchange* exchange() { return &exchange_; }
   grpc::Service* service() { return &service_; }
 
+  // Of the exchange. They read it as long as it lives.
+  std::vector<Reading> MirrorReadings() const;
+
   // This server is one of the placement's, or none of them.
   void SetPlacement(const KnownPlacement::View& view);
 
+  // As of MirrorExchange.
+  bool Settle(absl::Duration timeout) { return exchange_.Settle(timeout); }
   // Ends what is under way with Unavailable, and all that comes later. Not for
   // a callback to call.
   void Stop();

@@ -447,6 +447,7 @@ std::vector<Reading> Server::ReadingsOf() {
   if (options_.cluster) {
     others.push_back(
         ClusterReadings(&placement_, [this] { return cluster_part(); }));
+    others.push_back(mirroring_.MirrorReadings());
   }
   for (std::vector<Reading>& more : others) {
     std::move(more.begin(), more.end(), std::back_inserter(readings));
@@ -523,15 +524,19 @@ absl::Status Server::StartHttp() {
 
 void Server::Shutdown(absl::Duration grace) {
   if (is_shut_down_.exchange(true)) return;
+  const gpr_timespec end = After(grace);
   is_ready_ = false;
   health_.Shutdown();
+  if (!mirroring_.Settle(grace / 2)) {
+    LogEvent("mirrored rounds are left open: others may have closed them");
+  }
   // Their rounds and versions cannot come any more: no new call is accepted.
   engine_.CancelWaits();
   mirroring_.Stop();
   if (grpc_server_ == nullptr) return;
   acceptor_->Stop();
   if (rpc_probe_ != nullptr) rpc_probe_->Stop();
-  grpc_server_->Shutdown(After(grace));
+  grpc_server_->Shutdown(end);
   if (cluster_part_ != nullptr) cluster_part_->Stop();
 }
 

@@ -86,7 +86,8 @@ class BudgetAccount final : public MemoryAccount {
 
 // Bytes reserved from an account, which must outlive it, until the object goes.
 // Move-only; not thread-safe. Moving, splitting and merging cost next to
-// nothing.
+// nothing. For what goes with the account's owner, or keeps it; all else has a
+// LastingReservation.
 class Reservation {
  public:
   // Errors: those of BudgetAccount::Reserve.
@@ -139,6 +140,20 @@ class Reservation {
 
   BudgetAccount* account_ = nullptr;
   uint64_t bytes_ = 0;
+};
+
+// A reservation that keeps its account: for what is shared, so that nobody
+// knows who has it last. Immutable.
+class LastingReservation {
+ public:
+  explicit LastingReservation(Reservation reservation)
+      : account_(reservation.account()), reservation_(std::move(reservation)) {}
+
+  uint64_t bytes() const { return reservation_.bytes(); }
+
+ private:
+  const RefPtr<BudgetAccount> account_;
+  const Reservation reservation_;  // goes before
 };
 
 }  // namespace tensorkv

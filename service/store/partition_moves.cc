@@ -2,6 +2,7 @@
 
 #include "service/store/partition_moves.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,18 +150,23 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     if (is_passed_over_) return absl::OkStatus();
-    const Begun& last = begun_.back();
+    Begun& last = begun_.back();
     std::erase_if(keys, [&](const KeySnapshot& key) {
       return !is_in_(last.saved.name, key.key);
     });
+    for (const KeySnapshot& key : keys) RepeatFrom(key.first_unsaved, last);
     if (keys.empty()) return absl::OkStatus();
+    last.has_come = true;
     return last.name_space->RestoreKeys(std::move(keys));
   }
 
   // Groups go back once everything is there: what fails before disturbs nobody.
   absl::Status Commit() override {
     for (const Begun& each : begun_) {
-      each.name_space->TakeOver(each.saved, each.had_keys);
+      each.name_space->TakeOver(each.saved, each.had_keys, each.has_come);
+    }
+    for (const NamespacePtr& each : store_.All()) {
+      if (!each->config().mirrored) each->PassOverVersions();
     }
     return absl::OkStatus();
   }
@@ -170,8 +176,17 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     NamespacePtr name_space;
     NamespaceSnapshot saved;
     // Before those that come.
-    bool had_keys;
+    bool had_keys = false;
+    bool has_come = false;
   };
+
+  // Workers are to make `step` again, of which the checkpoint lacks what some
+  // had contributed.
+  static void RepeatFrom(Step step, Begun& begun) {
+    for (WorkerSnapshot& worker : begun.saved.workers) {
+      worker.step = std::min(worker.step, std::max(step, worker.first_step));
+    }
+  }
 
   MemoryTensorStore& store_;
   const IsIn is_in_;

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
@@ -46,9 +47,8 @@ struct RoundToSum {
 struct SumOfRound {
   // Of how many tensors; 0: all workers have skipped, and there is no buffer.
   uint32_t num_tensors = 0;
+  // Immutable; counted by the account that was given.
   RefPtr<Buffer> buffer;
-  // Pays for it.
-  Reservation held;
   // The highest of all servers, so that all make one version of it.
   Version version_floor = 0;
 };
@@ -83,6 +83,17 @@ class RoundExchange {
                    const RefPtr<BudgetAccount>& account,
                    std::vector<RoundToSum> rounds,
                    std::function<void(std::vector<SummedRound>)> summed) = 0;
+
+  // The sum of that round is in the key's value, and not needed again. Until
+  // then a round that is given again, with the same step and version, has the
+  // same sum: the other servers may have gone on with it.
+  virtual void Applied(const std::string& name_space, absl::string_view key,
+                       Step step) = 0;
+
+  // The key has gone: its round ends with Aborted, and nothing is kept of it.
+  // Not for who holds what `summed` takes.
+  virtual void Remove(const std::string& name_space,
+                      const std::string& key) = 0;
 
   // The namespace has gone, or its keys have been replaced: another one of its
   // name has nothing to do with it. Its rounds end with Aborted. Not for who

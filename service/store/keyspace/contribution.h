@@ -94,10 +94,12 @@ struct Contributor {
 };
 
 // Who contributed to a closed round. Immutable and shared by the rounds that
-// had the same contributors, as most rounds of a namespace have.
+// had the same contributors, as most rounds of a namespace have, and by
+// snapshots of it, which may be there when it is gone.
 struct Contributors : RefCounted {
-  explicit Contributors(std::vector<Contributor> contributors)
-      : by_rank(std::move(contributors)) {}
+  explicit Contributors(std::vector<Contributor> contributors,
+                        Reservation its_overhead = {})
+      : by_rank(std::move(contributors)), overhead(std::move(its_overhead)) {}
 
   // Null if that rank has not contributed.
   const Contributor* Find(uint32_t rank) const {
@@ -110,7 +112,7 @@ struct Contributors : RefCounted {
   }
 
   const std::vector<Contributor> by_rank;
-  Reservation overhead;
+  const LastingReservation overhead;
 };
 
 // A round that was applied, and the version that it made.

@@ -66,7 +66,6 @@ void RaiseFloors(Transaction& transaction,
 // Without tensors the round closes as one that all have skipped.
 Contribution ContributionOf(DType dtype, SumOfRound sum) {
   Contribution contribution;
-  contribution.held = std::move(sum.held);
   if (sum.num_tensors == 0) return contribution;
   Slot& slot = contribution.slots.emplace_back();
   slot.dtype = AccumulateType(dtype);

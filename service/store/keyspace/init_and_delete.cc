@@ -14,6 +14,7 @@
 #include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
+#include "service/store/round_exchange.h"
 
 namespace tensorkv {
 namespace {
@@ -447,6 +448,12 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     return state.NoSuchKey(key);
   });
   for (const std::string& key : request.keys) Wake(transaction, key);
+  transaction.Unlock();
+  if (state.config.mirrored) {
+    for (const std::string& key : request.keys) {
+      state.environment.exchange->Remove(state.name, key);
+    }
+  }
   return reply;
 }
 

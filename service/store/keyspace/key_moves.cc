@@ -124,13 +124,26 @@ bool Namespace::HasKeys() const {
   return state_->keys.size() > 0;
 }
 
-void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys) {
+void Namespace::PassOverVersions() {
+  MutexLock lock(&state_->mutex);
+  NamespaceState& state = *state_;
+  state.restored_versions = std::max(
+      state.restored_versions,
+      RestoredFloor(std::max(state.version_floor, state.restored_versions)));
+  state.version_floor = std::max(state.version_floor, state.restored_versions);
+}
+
+void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
+                         bool has_come) {
   Transaction transaction(*state_);
   NamespaceState& state = transaction.state();
   RestoreCounts(snapshot, state);
   state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
                             had_keys);
-  state.workers->GoBack(snapshot.workers, state.Now());
+  // The steps there say nothing of the keys here, if none has come.
+  const bool stays = had_keys && !has_come;
+  state.workers->GoBack(stays ? state.workers->Save() : snapshot.workers,
+                        state.Now());
   // Whoever waits as a member is none any more.
   WakeAll(transaction);
 }

@@ -88,8 +88,13 @@ class Namespace {
   // PartitionMoves::StartAdoption.
   absl::Status Adopt(const NamespaceSnapshot& snapshot);
   // Keys have come that a server had which is lost: versions, and the group, go
-  // on as PartitionMoves::StartTakeover says. `had_keys`: before those.
-  void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys);
+  // on as PartitionMoves::StartTakeover says. `had_keys`: before those;
+  // `has_come`: whether there are any.
+  void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
+                bool has_come);
+  // Versions go on above all that another server may have given, also to keys
+  // that no checkpoint has.
+  void PassOverVersions();
   bool HasKeys() const;
   // Whether it is the namespace that was saved. Errors: FailedPrecondition
   // (EXISTS_DIFFERENTLY) · InvalidArgument: its group cannot have such workers.

@@ -69,7 +69,7 @@ class PatternBindings {
     for (Binding& binding : bindings_) {
       if (binding.pattern != pattern) continue;
       binding.overhead =
-          std::make_shared<const Reservation>(std::move(overhead));
+          std::make_shared<const LastingReservation>(std::move(overhead));
     }
   }
 
@@ -79,7 +79,7 @@ class PatternBindings {
   struct Binding {
     std::string pattern;
     T value;
-    std::shared_ptr<const Reservation> overhead;
+    std::shared_ptr<const LastingReservation> overhead;
   };
 
   // The default first, then patterns as they were added.

@@ -119,8 +119,9 @@ class PullCall final : public WaitingCall {
   // The answer becomes an error if its values are more than the reply may have.
   void CheckAnswerBytes();
   // Has the rows read, which ends the call.
-  void ReadRows();
-  absl::Status AllocateRows(Reservation& turn_bytes);
+  void ReadRows(absl::Span<const KeyPtr> keys);
+  absl::Status AllocateRows(absl::Span<const KeyPtr> keys,
+                            Reservation& turn_bytes);
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
@@ -424,7 +425,8 @@ void PullCall::Send() {
   const CallContext rest = {.cancellation = std::move(cancellation_)};
   pinned_ = {};
   watches_ = {};
-  if (!keys_of_rows_.empty()) {
+  const std::vector<KeyPtr> keys_of_rows = std::move(keys_of_rows_);
+  if (!keys_of_rows.empty()) {
     for (PullEntry& entry : request_.entries) rows_.push_back(entry.rows);
   }
   std::optional<PullCast> cast;
@@ -434,7 +436,7 @@ void PullCall::Send() {
   request_ = {};
   CheckAnswerBytes();
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
-  if (!keys_of_rows_.empty()) return ReadRows();
+  if (!keys_of_rows.empty()) return ReadRows(keys_of_rows);
   if (cast) {
     return SendCast(state_, rest, *std::move(cast), *std::move(answer_),
                     std::move(devices_), std::move(done_));
@@ -443,13 +445,14 @@ void PullCall::Send() {
 }
 
 // Gives the rows memory where their keys are, which is counted as values.
-absl::Status PullCall::AllocateRows(Reservation& turn_bytes) {
+absl::Status PullCall::AllocateRows(absl::Span<const KeyPtr> keys,
+                                    Reservation& turn_bytes) {
   uint64_t bytes = rows_.size() * kContributionOverheadBytes;
   for (const auto& ids : rows_) bytes += ids->tensor().size_bytes();
   ASSIGN_OR_RETURN(turn_bytes,
                    Reservation::Create(state_.memory.metadata(), bytes));
-  for (size_t i = 0; i < keys_of_rows_.size(); ++i) {
-    const StoredKey& key = *keys_of_rows_[i];
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const StoredKey& key = *keys[i];
     Tensor& rows = answer_->values[i].tensor;
     ASSIGN_OR_RETURN(
         RefPtr<Buffer> buffer,
@@ -461,9 +464,9 @@ absl::Status PullCall::AllocateRows(Reservation& turn_bytes) {
 }
 
 // Each entry takes a turn among the updates of its key.
-void PullCall::ReadRows() {
+void PullCall::ReadRows(absl::Span<const KeyPtr> keys) {
   Reservation turn_bytes;
-  if (absl::Status status = AllocateRows(turn_bytes); !status.ok()) {
+  if (absl::Status status = AllocateRows(keys, turn_bytes); !status.ok()) {
     answer_ = std::move(status);  // and what was allocated is free
     return SendOnce(std::move(done_), std::move(answer_));
   }
@@ -489,7 +492,6 @@ void PullCall::ReadRows() {
         }
         home.Send(std::move(reply), devices, std::move(done));
       };
-  const std::vector<KeyPtr> keys = std::move(keys_of_rows_);
   Transaction transaction(state_);
   for (uint32_t i = 0; i < keys.size(); ++i) {
     PendingUpdate update;

@@ -470,9 +470,8 @@ RefPtr<const Contributors> Rounds::ContributorsOf(const Round& round,
   if (!last || last->by_rank != by_rank) {
     const uint64_t bytes =
         std::min(overhead.bytes(), by_rank.size() * kContributorBytes);
-    auto contributors = MakeRefCounted<Contributors>(std::move(by_rank));
-    contributors->overhead = overhead.Split(bytes);
-    last = std::move(contributors);
+    last = MakeRefCounted<const Contributors>(std::move(by_rank),
+                                              overhead.Split(bytes));
   }
   return last;
 }

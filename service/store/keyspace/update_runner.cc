@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/round_exchange.h"
 
 namespace tensorkv {
 namespace {
@@ -123,8 +124,18 @@ void UpdateRunner::RunPass(UpdatePass updates) {
     transaction.Lock();
     more = EndPass(transaction, pass);
     transaction.Unlock();
+    TellExchange(pass);
   }
   RunNext(std::move(more));
+}
+
+void UpdateRunner::TellExchange(UpdatePass& pass) const {
+  if (!state_.config.mirrored) return;
+  for (const UpdatePass::Item& item : pass.items()) {
+    if (item.round == 0 || !pass.StatusOf(item).ok()) continue;
+    state_.environment.exchange->Applied(state_.name, item.key->name(),
+                                         item.round);
+  }
 }
 
 // Many keys are not for the device's thread to publish, if there is another.

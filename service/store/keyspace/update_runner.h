@@ -42,6 +42,8 @@ class UpdateRunner {
   void StartPass(UpdatePass updates);
   // Ends a pass that has run, on a thread of a device, or for it.
   void PublishPass(std::unique_ptr<UpdatePass> pass);
+  // Of a mirrored namespace: which sums of the servers are in their values.
+  void TellExchange(UpdatePass& pass) const;
   // Runs the next update of each key. REQUIRES: is_updating was left set.
   void RunPending(absl::Span<const KeyPtr> keys);
   // Publishes the values of a pass; returns the keys that have more to run.

@@ -187,6 +187,8 @@ TEST_F(ClusterLossTest, WhatIsNotRestoredIsNamedUntilItIsGivenUp) {
   CreateKeys({});
   const std::string lost = KeyOf("s1");
   const std::string kept = KeyOf("s1", /*is_its=*/false);
+  ASSERT_OK(client_->Push(lost, Vector(std::vector<double>{2})));
+  ASSERT_OK_AND_ASSIGN(const Value before, client_->Pull(lost));
   End("s1");
   ASSERT_OK(Lose("s1"));
 
@@ -201,7 +203,8 @@ TEST_F(ClusterLossTest, WhatIsNotRestoredIsNamedUntilItIsGivenUp) {
   ASSERT_OK(Lose("s1", /*give_up=*/true));
   AwaitRestored();
   EXPECT_THAT(hasty->Pull(lost).status(), HasReason(Reason::kKeyNotFound));
-  EXPECT_OK(hasty->Init(lost, Vector(std::vector<double>{3})));
+  ASSERT_OK(hasty->Init(lost, Vector(std::vector<double>{3})));
+  EXPECT_GT(hasty->Pull(lost)->version, before.version);
 }
 
 TEST_F(ClusterLossTest, ServerThatStaysAwayIsLostByItself) {

@@ -99,6 +99,65 @@ TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {
   EXPECT_OK(push(other_, kSteps + 1));
 }
 
+// Two workers of a namespace that is on both servers.
+class TakeoverOfGroupTest : public CheckpointDirectoryTest {
+ protected:
+  // At `store`, with the key: both have closed 5 rounds of it, and the first
+  // has contributed to two more.
+  static std::vector<Worker> Run(SavedStore& store) {
+    Create(store);
+    EXPECT_OK(store.Init("g", "k", Filled(DType::kF32, 0)));
+    std::vector<Worker> workers = {Join(store, 0).worker,
+                                   Join(store, 1).worker};
+    for (Step step = 1; step <= 7; ++step) {
+      for (const Worker& worker : workers) {
+        if (worker.rank == 1 && step > 5) continue;
+        PushRequest request = PushOf("g", "k", Filled(DType::kF32, 1));
+        request.worker = worker;
+        request.step = step;
+        EXPECT_OK(store.Push(std::move(request)));
+      }
+    }
+    return workers;
+  }
+  static void Create(SavedStore& store) {
+    CreateNamespace(store, "g", {.mode = Mode::kSync, .num_workers = 2});
+  }
+  static JoinReply Join(SavedStore& store, uint32_t rank) {
+    JoinRequest request = {.name_space = "g"};
+    request.worker_name = absl::StrCat("worker", rank);
+    request.lease = absl::Minutes(10);
+    request.rank = rank;
+    return store.store().Join(request).value();
+  }
+  static uint32_t PartitionOfKey() { return PartitionOf("g", "k", 4); }
+};
+
+// What a worker had contributed to rounds that were open is in no checkpoint.
+TEST_F(TakeoverOfGroupTest, RepeatsOpenRoundsWhereItHadNoKeys) {
+  Create(other_);
+  Run(Restart());
+  ASSERT_OK(saved_->checkpoints().Save());
+  saved_.reset();
+
+  ASSERT_OK(TakeOver(PartitionOfKey()));
+
+  EXPECT_EQ(Join(other_, 0).next_step, 6u);
+}
+
+TEST_F(TakeoverOfGroupTest, StaysWhereItIsIfNoKeyComes) {
+  KeepAliveRequest keep_alive = {.name_space = "g"};
+  keep_alive.worker = Run(other_)[1];
+  const Step next_step = other_.store().KeepAlive(keep_alive)->next_step;
+  Create(Restart());
+  ASSERT_OK(saved_->checkpoints().Save());
+  saved_.reset();
+
+  ASSERT_OK(TakeOver((PartitionOfKey() + 1) % 4));
+
+  EXPECT_EQ(Join(other_, 1).next_step, next_step);
+}
+
 TEST_F(CheckpointDirectoryTest, ServerThatRunsIsNotRestored) {
   RunOnce();
 

@@ -337,6 +337,61 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
   }
 }
 
+// A store to which something happens when a snapshot of it has been taken, and
+// the checkpoint is still being written.
+class ChangedMeanwhile final : public Snapshots {
+ public:
+  ChangedMeanwhile(Snapshots* inner, std::function<void()> change)
+      : inner_(*inner), change_(std::move(change)) {}
+
+  absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
+                            SnapshotSink& sink) override {
+    absl::Status status = inner_.TakeSnapshot(namespaces, sink);
+    change_();
+    return status;
+  }
+  std::unique_ptr<Restoration> StartRestoration(
+      OnExisting on_existing) override {
+    return inner_.StartRestoration(on_existing);
+  }
+
+ private:
+  Snapshots& inner_;
+  const std::function<void()> change_;
+};
+
+// What a checkpoint still has of a namespace, that counts bytes to it, goes
+// after it.
+TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
+  SavedStore& saved = Restart();
+  MemoryTensorStore& store = saved.store();
+  const uint64_t used_before = store.used_bytes();
+  const std::function<void()> changes[] = {
+      [&] { store.Discard({.num_partitions = 1, .partitions = {0}}); },
+      [&] {
+        ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
+            {.name = "first", .on_existing = OnExisting::kReplace}, {}));
+      },
+      [&] { ASSERT_OK(store.DeleteNamespace("s")); }};
+  CreateNamespace(saved, "s", {.mode = Mode::kSync, .num_workers = 1});
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({.name = "first"}, {}));
+  Step step = 0;
+  for (const std::function<void()>& change : changes) {
+    const std::string key = absl::StrCat("k", ++step);
+    ASSERT_OK(saved.Init("s", key, Filled(DType::kF32, 0)));
+    PushRequest push = PushOf("s", key, Filled(DType::kF32, 1));
+    push.worker = Worker{.rank = 0};
+    push.step = 1;
+    ASSERT_OK(saved.Push(std::move(push)));
+    ChangedMeanwhile changed(&store, change);
+    const auto checkpoints =
+        *Checkpoints::Create({.directory = directory_ + "/other"}, &changed);
+
+    EXPECT_OK(checkpoints->Save());
+  }
+  EXPECT_EQ(store.used_bytes(), used_before);
+}
+
 TEST_F(CheckpointsTest, DamageIsFoundAndNamed) {
   SavedStore& saved = Restart();
   ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));

@@ -1,5 +1,7 @@
 #include "service/mirror/mirror_member.h"
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "base/alarms.h"
 #include "base/answer.h"
 #include "base/executor.h"
@@ -75,7 +78,8 @@ class MirrorMemberTest : public ::testing::Test {
                                   .transport = slices_,
                                   .alarms = &alarms_,
                                   .backend = &backend_,
-                                  .executor = &executor_});
+                                  .executor = &executor_,
+                                  .counts = &counts_});
   }
   ~MirrorMemberTest() override { peer_->Forget(); }
 
@@ -114,6 +118,7 @@ class MirrorMemberTest : public ::testing::Test {
 
   FakeAlarms alarms_;
   CpuBackend backend_{/*num_threads=*/1};
+  MirrorCounts counts_;
   Executor executor_;
   const std::shared_ptr<SilentPeer> peer_ = std::make_shared<SilentPeer>();
   uint32_t own_ = 0;
@@ -174,6 +179,17 @@ TEST_F(MirrorMemberTest, NamespaceThatIsForgottenHasNoRounds) {
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+TEST_F(MirrorMemberTest, KeyThatIsRemovedHasNoRound) {
+  Sum(1);
+  ASSERT_OK(member_->Begin(BeginOf(1)));
+
+  member_->Remove(kMemberSpace, "k");
+
+  EXPECT_THAT(ended_,
+              ::testing::ElementsAre(StatusIs(absl::StatusCode::kAborted)));
+  EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
 TEST_F(MirrorMemberTest, LaterRoundOfAKeyEndsTheOneThatWaits) {
   Sum(1);
   ASSERT_OK(member_->Begin(BeginOf(1)));
@@ -204,6 +220,89 @@ TEST(MirrorExchangeTest, SumHasTheHighestVersionFloorOfAllServers) {
   EXPECT_EQ(floors[1].Wait(), 9u);
 }
 
+TEST(MirrorExchangeTest, CountsWhatWasExchanged) {
+  MirrorNetwork network(2);
+  std::vector<Answer<absl::Status>> ends(2);
+  for (uint32_t i = 0; i < 2; ++i) {
+    network.exchange(i)->Sum(kMemberSpace, NewAccount(), {RoundOf(1, i)},
+                             [end = ends[i]](std::vector<SummedRound> summed) {
+                               end.Set(summed[0].sum.status());
+                             });
+  }
+  for (const Answer<absl::Status>& end : ends) ASSERT_OK(end.Wait());
+
+  uint64_t sent = 0;
+  uint64_t received = 0;
+  for (uint32_t i = 0; i < 2; ++i) {
+    const MirrorCounts& counts = network.exchange(i)->counts();
+    EXPECT_EQ(counts.rounds_summed, 1u);
+    EXPECT_EQ(counts.attempts_whole, 1u);
+    EXPECT_EQ(counts.rounds_failed + counts.attempts_failed, 0u);
+    EXPECT_GT(counts.nanoseconds, 0u);
+    sent += counts.sent_bytes;
+    received += counts.received_bytes;
+  }
+  // One server sums all of so small a tensor, and sends the sum back.
+  EXPECT_EQ(sent, 2 * 4 * sizeof(float));
+  EXPECT_EQ(received, sent);
+}
+
+// Else the others would wait for a round that cannot come.
+TEST(MirrorExchangeTest, KeyThatTheLeaderRemovesEndsItsRoundElsewhere) {
+  MirrorNetwork network(2);
+  const MirrorGroup group = {.servers = {"s0", "s1"}};
+  const uint32_t leader = group.LeaderOf(kMemberSpace);
+  const Answer<absl::Status> end;
+  network.exchange(1 - leader)
+      ->Sum(kMemberSpace, NewAccount(), {RoundOf(1, 1 - leader)},
+            [end](std::vector<SummedRound> summed) {
+              end.Set(summed[0].sum.status());
+            });
+
+  while (!end.HasArrived()) {
+    network.exchange(leader)->Remove(kMemberSpace, "k");
+  }
+
+  EXPECT_THAT(end.Wait(), StatusIs(absl::StatusCode::kAborted));
+}
+
+// Of many keys, whose names are as long as names may be.
+TEST(MirrorExchangeTest, ManyRoundsAreAnnouncedInMessagesOfBoundedSize) {
+  constexpr size_t kRounds = 5000;
+  MirrorNetwork network(2);
+  std::atomic<size_t> max_bytes = 0;
+  network.SetFates([&](uint32_t, uint32_t, const MirrorRequest& request) {
+    max_bytes = std::max<size_t>(max_bytes, request.ByteSizeLong());
+    return testing::Fate::kArrives;
+  });
+  const auto account = MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("test", 1 << 30));
+  std::vector<Answer<bool>> all_ended(2);
+  std::vector<std::atomic<size_t>> num_summed(kRounds);
+  std::atomic<size_t> num_ended[2] = {};
+
+  for (uint32_t i = 0; i < 2; ++i) {
+    std::vector<RoundToSum> rounds(kRounds, RoundOf(1, i));
+    for (size_t place = 0; place < kRounds; ++place) {
+      rounds[place].key = absl::StrCat(place, std::string(1000, 'k'));
+    }
+    network.exchange(i)->Sum(kMemberSpace, account, std::move(rounds),
+                             [&, i](const std::vector<SummedRound>& summed) {
+                               for (const SummedRound& each : summed) {
+                                 EXPECT_OK(each.sum);
+                                 ++num_summed[each.place];
+                               }
+                               if ((num_ended[i] += summed.size()) == kRounds) {
+                                 all_ended[i].Set(true);
+                               }
+                             });
+  }
+
+  EXPECT_TRUE(all_ended[0].Wait() && all_ended[1].Wait());
+  for (const auto& num : num_summed) EXPECT_EQ(num, 2u);
+  EXPECT_LE(max_bytes, size_t{4} << 20);
+}
+
 // One server of which another one was restored.
 class RestoredElsewhere final : public RoundExchange {
  public:
@@ -219,6 +318,8 @@ class RestoredElsewhere final : public RoundExchange {
     ended.push_back({0, std::move(sum)});
     summed(std::move(ended));
   }
+  void Applied(const std::string&, absl::string_view, Step) override {}
+  void Remove(const std::string&, const std::string&) override {}
   void Forget(const std::string&) override {}
 };
 

@@ -24,7 +24,7 @@
 namespace tensorkv::testing {
 
 // What becomes of one call.
-enum class Fate { kArrives, kIsLost, kReplyIsLost };
+enum class Fate { kArrives, kIsLost, kReplyIsLost, kReplyIsHeld };
 
 // Servers "s0", "s1", ... Calls go by a thread of the server that is called.
 // One that is lost ends with Unavailable. Thread-safe.
@@ -71,6 +71,21 @@ class MirrorNetwork {
   void SetFates(Decide decide) {
     MutexLock lock(&mutex_);
     decide_ = std::move(decide);
+  }
+
+  void AwaitHeldReply() {
+    MutexLock lock(&mutex_);
+    while (held_.empty()) changed_.Wait(&mutex_);
+  }
+  // Has what is held arrive, and what comes later.
+  void ReleaseReplies() {
+    std::vector<std::pair<uint64_t, absl::StatusOr<MirrorResponse>>> held;
+    {
+      MutexLock lock(&mutex_);
+      decide_ = nullptr;
+      held.swap(held_);
+    }
+    for (auto& [id, response] : held) End(id, std::move(response));
   }
 
   // Ends all that is under way: the stores may go.
@@ -130,9 +145,18 @@ class MirrorNetwork {
               request,
               [this, id, fate, lost](absl::StatusOr<MirrorResponse> response) {
                 if (fate == Fate::kReplyIsLost) return End(id, lost);
+                if (fate == Fate::kReplyIsHeld) {
+                  return Hold(id, std::move(response));
+                }
                 End(id, std::move(response));
               });
         });
+  }
+
+  void Hold(uint64_t id, absl::StatusOr<MirrorResponse> response) {
+    MutexLock lock(&mutex_);
+    held_.emplace_back(id, std::move(response));
+    changed_.SignalAll();
   }
 
   void End(uint64_t id, absl::StatusOr<MirrorResponse> response) {
@@ -153,6 +177,9 @@ class MirrorNetwork {
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, MirrorCallback> open_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<uint64_t, absl::StatusOr<MirrorResponse>>> held_
+      ABSL_GUARDED_BY(mutex_);
+  CondVar changed_;
   Decide decide_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<MirrorExchange>> exchanges_;
   std::vector<std::unique_ptr<Executor>> threads_;

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/alarms.h"
+#include "base/answer.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/local/local_connection.h"
@@ -27,6 +28,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -182,6 +184,20 @@ class MirroredNamespaceTest : public ::testing::Test {
     return workers;
   }
 
+  static uint32_t Leader() {
+    const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
+    return group.LeaderOf(kSpace);
+  }
+  // All workers push a step, of which the outcome does not reach that server.
+  void PushWhereOutcomesAre(Fate fate, uint32_t server) {
+    network_->SetFates([=](uint32_t from, uint32_t, const auto& request) {
+      return from == server && request.has_announce() ? fate : Fate::kArrives;
+    });
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
+    }
+  }
+
   // All servers have values, versions and states that the one server has.
   void ExpectSame(uint32_t num_servers = kServers) {
     for (const TestKey& key : kKeys) {
@@ -313,16 +329,9 @@ TEST_F(MirroredNamespaceTest, ServerThatIsGoneFailsRoundsByNameAndComesBack) {
 TEST_F(MirroredNamespaceTest, OutcomeThatWasNotHeardIsLearntByPushingAgain) {
   Start(
       {.patience = absl::Milliseconds(50), .attempt = absl::Milliseconds(500)});
-  const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
-  const uint32_t leader = group.LeaderOf(kSpace);
+  const uint32_t leader = Leader();
   const uint32_t deaf = (leader + 1) % kServers;
-  network_->SetFates([&](uint32_t from, uint32_t, const auto& request) {
-    return from == deaf && request.has_announce() ? Fate::kReplyIsLost
-                                                  : Fate::kArrives;
-  });
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
-  }
+  PushWhereOutcomesAre(Fate::kReplyIsLost, deaf);
   const auto has_sum =
       testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5)));
   EXPECT_THAT(Worker(leader).Pull("small"), has_sum);
@@ -336,6 +345,30 @@ TEST_F(MirroredNamespaceTest, OutcomeThatWasNotHeardIsLearntByPushingAgain) {
 
   EXPECT_THAT(Worker(deaf).Pull("small"), has_sum);
   EXPECT_EQ(At(deaf).Pull("small")->version, 2u);
+}
+
+// What has closed at the others closes at a server that is being stopped, too,
+// or it would come back with less than they have.
+TEST_F(MirroredNamespaceTest, ServerThatIsStoppedSettlesItsSumsFirst) {
+  Start();
+  const uint32_t stopped = (Leader() + 1) % kServers;
+  PushWhereOutcomesAre(Fate::kReplyIsHeld, stopped);
+  network_->AwaitHeldReply();
+  for (uint32_t rank = stopped; rank < kWorkers; rank += kServers) {
+    ASSERT_OK(Worker(rank).Push("i32", Full({30}, 1, DType::kI32), 1));
+  }
+
+  EXPECT_FALSE(network_->exchange(stopped)->Settle(absl::ZeroDuration()));
+  // Nobody else has pushed to it.
+  EXPECT_THAT(Worker(stopped).Pull("i32").status(),
+              HasReason(Reason::kRoundFailed));
+  network_->ReleaseReplies();
+  EXPECT_TRUE(network_->exchange(stopped)->Settle(absl::Minutes(1)));
+  network_->exchange(stopped)->Stop();
+
+  EXPECT_THAT(
+      Worker(stopped).Pull("small"),
+      testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
 }
 
 TEST_F(MirroredNamespaceTest, GoesOnWithTheServersThatAreLeft) {
@@ -383,6 +416,49 @@ TEST_F(MirroredNamespaceTest, ServersWithOtherVersionsDoNotSum) {
               AllOf(HasReason(Reason::kRoundFailed),
                     StatusIs(absl::StatusCode::kAborted,
                              HasSubstr("expected the same key"))));
+}
+
+// The other servers have made their updates of a sum, so one that could not
+// makes its own of the same, and not of what its workers push again.
+TEST(MirroredStoreTest, UpdateThatFailedIsMadeOfTheSameSum) {
+  MirrorNetwork network(1);
+  testing::ScriptedBackend backend;
+  SteadyAlarms alarms;
+  MemoryTensorStoreOptions options;
+  options.exchange = network.exchange(0);
+  MemoryTensorStore store(options, &backend, &alarms);
+  CreateNamespaceRequest create = {.name_space = kSpace};
+  create.config = ConfigOf(1, /*mirrored=*/true);
+  create.config.rule.name = "accumulate";
+  ASSERT_OK(store.CreateNamespace(create));
+  InitRequest init = {.name_space = kSpace};
+  init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
+  ASSERT_OK(testing::InitNow(store, std::move(init)));
+  const auto push_and_pull = [&](double element,
+                                 Step step) -> absl::StatusOr<Value> {
+    PushRequest push = {.name_space = kSpace};
+    push.worker = Worker{.rank = 0};
+    push.step = step;
+    push.entries.push_back({.key = "w", .tensor = Full({4}, element)});
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store.PushPull(std::move(push), CallContext(),
+                   [answer](absl::StatusOr<PullReply> reply) {
+                     answer.Set(std::move(reply));
+                   });
+    ASSIGN_OR_RETURN(PullReply reply, answer.Wait());
+    return reply.values[0];
+  };
+  const auto is_filled_with = [](double element) {
+    return testing::IsOkAndHolds(
+        testing::HasTensor(testing::IsFilledWith(element)));
+  };
+  backend.FailApply(absl::ResourceExhaustedError("no room"));
+  EXPECT_THAT(push_and_pull(10, 1).status(), HasReason(Reason::kRoundFailed));
+
+  backend.FailApply(absl::OkStatus());
+
+  EXPECT_THAT(push_and_pull(100, 1), is_filled_with(11));
+  EXPECT_THAT(push_and_pull(100, 2), is_filled_with(111));
 }
 
 // Keys stay, whatever becomes of their partitions.

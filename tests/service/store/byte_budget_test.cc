@@ -190,5 +190,19 @@ TEST(ReservationTest, BufferGivesHandedOverBytesBack) {
   EXPECT_EQ(account->used_bytes(), 0u);
 }
 
+TEST(LastingReservationTest, KeepsItsAccount) {
+  const auto budget = Budget(100);
+  auto account = MakeRefCounted<BudgetAccount>(budget);
+  {
+    const LastingReservation reservation(
+        *Reservation::Create(account, /*bytes=*/10));
+    account = nullptr;
+
+    EXPECT_EQ(reservation.bytes(), 10u);
+    EXPECT_EQ(budget->used_bytes(), 10u);
+  }
+  EXPECT_EQ(budget->used_bytes(), 0u);
+}
+
 }  // namespace
 }  // namespace tensorkv

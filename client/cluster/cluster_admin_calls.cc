@@ -1,0 +1,86 @@
+// Calls about checkpoints, and about the cluster itself.
+
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "base/status_macros.h"
+#include "client/cluster/all_replies.h"
+#include "client/cluster/cluster_connection.h"
+#include "client/cluster/merged_replies.h"
+
+namespace tensorkv {
+namespace {
+
+// How long one server may take to write down who is to have the keys, before
+// the next is asked.
+constexpr absl::Duration kLongestResize = absl::Seconds(2);
+
+}  // namespace
+
+absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
+    const SaveCheckpointRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(CheckpointStatus total,
+                   servers_.At(servers.front(), request, limit));
+  SaveCheckpointRequest elsewhere = request;
+  elsewhere.name = total.name;
+  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> others,
+                   AllOf(servers_.AtEach(
+                       AfterFirst(servers),
+                       [&](const std::string&) { return elsewhere; }, limit)));
+  for (const CheckpointStatus& other : others) Add(other, total);
+  return total;
+}
+
+absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
+    const RestoreCheckpointRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  if (!request.as_namespace.empty() && servers.size() > 1) {
+    return absl::UnimplementedError(
+        "as_namespace: expected none with several servers, since the name of a "
+        "namespace says which of them has which key");
+  }
+  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> replies,
+                   AskEach(servers, request, limit));
+  return SumOf(std::move(replies));
+}
+
+absl::StatusOr<ListCheckpointsReply> ClusterConnection::Make(
+    const ListCheckpointsRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
+                   AskEach(servers, request, limit));
+  return CommonCheckpoints(std::move(lists));
+}
+
+absl::StatusOr<DescribeClusterReply> ClusterConnection::Make(
+    const DescribeClusterRequest&, const CallLimit& limit) {
+  return servers_.Describe(limit);
+}
+
+absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
+    const ResizeClusterRequest& request, const CallLimit& limit) {
+  // Any server writes down what is wanted. One that has died counts as live
+  // until its lease ends.
+  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+  std::vector<ClusterServer> servers = placement->servers;
+  absl::c_stable_partition(
+      servers, [](const ClusterServer& server) { return server.is_live; });
+  for (const ClusterServer& server : servers) {
+    const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
+        server.name, request, servers_.Within(kLongestResize, limit));
+    const bool is_answered = !absl::IsUnavailable(reply.status()) &&
+                             !absl::IsDeadlineExceeded(reply.status());
+    if (is_answered) return reply;
+  }
+  return servers_.At(servers.front().name, request, limit);
+}
+
+absl::StatusOr<MovePartitionsReply> ClusterConnection::Make(
+    const MovePartitionsRequest&, const CallLimit&) {
+  return absl::UnimplementedError(
+      "MovePartitions is made by a server, to one other");
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,28 @@
+// What the exchange of a server has done so far.
+
+#ifndef TENSORKV_SERVICE_MIRROR_MIRROR_COUNTS_H_
+#define TENSORKV_SERVICE_MIRROR_MIRROR_COUNTS_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace tensorkv {
+
+// Counts rise, each by itself. Thread-safe.
+struct MirrorCounts {
+  // Rounds of which this server was given the sum, and those that have failed.
+  std::atomic<uint64_t> rounds_summed = 0;
+  std::atomic<uint64_t> rounds_failed = 0;
+  // Attempts that have begun to run here: those that have brought whole sums,
+  // and those that have come to nothing.
+  std::atomic<uint64_t> attempts_whole = 0;
+  std::atomic<uint64_t> attempts_failed = 0;
+  // Of those that were whole: how long they took, and the bytes of slices.
+  std::atomic<uint64_t> nanoseconds = 0;
+  std::atomic<uint64_t> sent_bytes = 0;
+  std::atomic<uint64_t> received_bytes = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_MIRROR_MIRROR_COUNTS_H_
