@@ -1,6 +1,5 @@
 #include "tensor/buffer_pool.h"
 
-#include <algorithm>
 #include <bit>
 #include <iterator>
 #include <limits>
@@ -68,7 +67,7 @@ void BufferPool::Trim(size_t max_idle_bytes) {
   MemoryList removed;
   {
     MutexLock lock(&mutex_);
-    removed = RemoveOldest(max_idle_bytes);
+    removed = RemoveAbove(max_idle_bytes);
   }
   Delete(removed);
 }
@@ -78,8 +77,11 @@ size_t BufferPool::TrimUnused() {
   size_t left = 0;
   {
     MutexLock lock(&mutex_);
-    removed = RemoveOldest(idle_bytes_ - least_idle_bytes_);
-    left = least_idle_bytes_ = idle_bytes_;
+    while (!idle_.empty() && idle_.front().num_trims < num_trims_) {
+      RemoveOldest(removed);
+    }
+    ++num_trims_;
+    left = idle_bytes_;
   }
   Delete(removed);
   return left;
@@ -100,21 +102,21 @@ char* BufferPool::Take(size_t class_bytes) {
   if (found->second.empty()) by_class_.erase(found);
   char* const data = memory->data;
   idle_bytes_ -= memory->class_bytes;
-  least_idle_bytes_ = std::min(least_idle_bytes_, idle_bytes_);
   idle_.erase(memory);
   return data;
 }
 
-void BufferPool::Return(const Memory& memory) {
+void BufferPool::Return(Memory memory) {
   MemoryList removed;
   bool is_first = false;
   {
     MutexLock lock(&mutex_);
     is_first = idle_bytes_ == 0;
+    memory.num_trims = num_trims_;
     idle_.push_back(memory);
     by_class_[memory.class_bytes].push_back(std::prev(idle_.end()));
     idle_bytes_ += memory.class_bytes;
-    removed = RemoveOldest(max_idle_bytes_);
+    removed = RemoveAbove(max_idle_bytes_);
     is_first &= idle_bytes_ > 0;
   }
   Delete(removed);
@@ -125,17 +127,18 @@ void BufferPool::Delete(const MemoryList& list) {
   for (const Memory& memory : list) FreeHostMemory(memory.data);
 }
 
-BufferPool::MemoryList BufferPool::RemoveOldest(size_t max_idle_bytes) {
+void BufferPool::RemoveOldest(MemoryList& removed) {
+  const MemoryList::iterator oldest = idle_.begin();
+  const auto found = by_class_.find(oldest->class_bytes);
+  found->second.pop_front();
+  if (found->second.empty()) by_class_.erase(found);
+  idle_bytes_ -= oldest->class_bytes;
+  removed.splice(removed.end(), idle_, oldest);
+}
+
+BufferPool::MemoryList BufferPool::RemoveAbove(size_t max_idle_bytes) {
   MemoryList removed;
-  while (idle_bytes_ > max_idle_bytes) {
-    const MemoryList::iterator oldest = idle_.begin();
-    const auto found = by_class_.find(oldest->class_bytes);
-    found->second.pop_front();
-    if (found->second.empty()) by_class_.erase(found);
-    idle_bytes_ -= oldest->class_bytes;
-    removed.splice(removed.end(), idle_, oldest);
-  }
-  least_idle_bytes_ = std::min(least_idle_bytes_, idle_bytes_);
+  while (idle_bytes_ > max_idle_bytes) RemoveOldest(removed);
   return removed;
 }
 

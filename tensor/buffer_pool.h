@@ -4,6 +4,7 @@
 #define TENSORKV_TENSOR_BUFFER_POOL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
@@ -32,7 +33,6 @@ namespace tensorkv {
 //     memory, each class in that order.
 //  2. idle_bytes_ is the sum of idle_, and at most max_idle_bytes_.
 //  3. Memory is in idle_ or behind one buffer, never both.
-//  4. least_idle_bytes_ is at most idle_bytes_.
 class BufferPool : public RefCounted {
  public:
   // Buffers with less come from the C++ allocator.
@@ -55,7 +55,7 @@ class BufferPool : public RefCounted {
   // `max_idle_bytes` are left.
   void Trim(size_t max_idle_bytes);
 
-  // Gives as much back to the system as no buffer has used since the last call
+  // Gives memory back to the system that no buffer has used since the last call
   // of this: what a steady load uses again and again stays, what a burst has
   // left goes. Returns how much memory no buffer uses then.
   size_t TrimUnused();
@@ -69,15 +69,19 @@ class BufferPool : public RefCounted {
   struct Memory {
     char* data;
     size_t class_bytes;
+    // How often TrimUnused had been called when it came back.
+    uint64_t num_trims = 0;
   };
   using MemoryList = std::list<Memory>;
 
   // Memory of that class that no buffer uses; null if there is none.
   char* Take(size_t class_bytes);
-  void Return(const Memory& memory);
-  // Takes the memory that came back first out of idle_, until at most
-  // `max_idle_bytes` are left.
-  MemoryList RemoveOldest(size_t max_idle_bytes)
+  void Return(Memory memory);
+  // Takes the memory that came back first out of idle_, and adds it to
+  // `removed`.
+  void RemoveOldest(MemoryList& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Does so until at most `max_idle_bytes` are left.
+  MemoryList RemoveAbove(size_t max_idle_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Delete(const MemoryList& list);
 
@@ -86,8 +90,7 @@ class BufferPool : public RefCounted {
 
   mutable Mutex mutex_;
   size_t idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The least that idle_bytes_ has been since the last TrimUnused.
-  size_t least_idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t num_trims_ ABSL_GUARDED_BY(mutex_) = 0;
   MemoryList idle_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<size_t, std::deque<MemoryList::iterator>> by_class_
       ABSL_GUARDED_BY(mutex_);

@@ -46,12 +46,13 @@ CallOptions ClusterServers::TimeLeft(const CallLimit& limit) const {
 
 absl::StatusOr<PlacementPtr> ClusterServers::Placement(const CallLimit& limit) {
   PlacementPtr placement;
-  const absl::Status status =
-      RetryLoop(backoff_, environment_, TimeLeft(limit).timeout,
-                [&](absl::Duration) -> absl::Status {
-                  ASSIGN_OR_RETURN(placement, source_.Current(TimeLeft(limit)));
-                  return absl::OkStatus();
-                });
+  const absl::Status status = RetryLoop(
+      backoff_, environment_, TimeLeft(limit).timeout,
+      [&](absl::Duration) -> absl::Status {
+        ASSIGN_OR_RETURN(placement, source_.Current(TimeLeft(limit)));
+        return absl::OkStatus();
+      },
+      limit.canceller);
   RETURN_IF_ERROR(status);
   return placement;
 }
@@ -76,12 +77,13 @@ absl::StatusOr<PlacementPtr> ClusterServers::NewerThan(const PlacementPtr& used,
 absl::StatusOr<DescribeClusterReply> ClusterServers::Describe(
     const CallLimit& limit) {
   DescribeClusterReply reply;
-  const absl::Status status =
-      RetryLoop(backoff_, environment_, TimeLeft(limit).timeout,
-                [&](absl::Duration) -> absl::Status {
-                  ASSIGN_OR_RETURN(reply, source_.Describe(TimeLeft(limit)));
-                  return absl::OkStatus();
-                });
+  const absl::Status status = RetryLoop(
+      backoff_, environment_, TimeLeft(limit).timeout,
+      [&](absl::Duration) -> absl::Status {
+        ASSIGN_OR_RETURN(reply, source_.Describe(TimeLeft(limit)));
+        return absl::OkStatus();
+      },
+      limit.canceller);
   RETURN_IF_ERROR(status);
   return reply;
 }

@@ -145,6 +145,14 @@ TEST_F(BufferPoolTest, SteadyUseKeepsItsMemory) {
   }
 }
 
+TEST_F(BufferPoolTest, SteadyUseKeepsTheMemoryOfEverySize) {
+  for (int i = 0; i < 5; ++i) {
+    Allocate(4 * kMiB);
+    Allocate(kMiB);
+    EXPECT_EQ(pool_->TrimUnused(), 5 * kMiB);
+  }
+}
+
 TEST_F(BufferPoolTest, TellsWhenMemoryIsIdleWhereNoneWas) {
   int times_told = 0;
   const auto pool = MakeRefCounted<BufferPool>(2 * kMiB, [&] { ++times_told; });
