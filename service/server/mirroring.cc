@@ -90,6 +90,7 @@ void Mirroring::SetPlacement(const KnownPlacement::View& view) {
   for (const ClusterServer& server : placement.servers) {
     names.push_back(server.name);
   }
+  MutexLock placing(&placing_);
   {
     MutexLock lock(&mutex_);
     if (placement.version < placement_.version) return;

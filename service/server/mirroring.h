@@ -53,6 +53,9 @@ class Mirroring {
 
   CpuBackend backend_;
   SteadyAlarms alarms_;
+  // Held while a placement is taken over, so that groups follow one another as
+  // placements do. It is locked before mutex_.
+  Mutex placing_;
   mutable Mutex mutex_;
   ClusterPlacement placement_ ABSL_GUARDED_BY(mutex_);
   MirrorExchange exchange_;
