@@ -70,6 +70,8 @@ class KeyReader {
   absl::StatusOr<std::vector<KeySnapshot>> Next();
 
  private:
+  // Whether one more batch may be under way.
+  bool MayReadOn() const;
   // Begins to read a batch.
   absl::Status Start();
   // Makes a key, and adds its tensors to those that are to be read.
@@ -137,10 +139,20 @@ absl::Status KeyReader::Start() {
   return reader_.Start(std::move(to_read));
 }
 
-absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
-  while (batches_.size() < kBatchesRead && next_ < manifest_.keys_size()) {
-    RETURN_IF_ERROR(Start());
+// A second batch behind the one that is passed on is for batches of the usual
+// size: a key may be as large as the memory takes.
+bool KeyReader::MayReadOn() const {
+  if (batches_.size() < kBatchesRead - 1) return true;
+  if (batches_.size() == kBatchesRead) return false;
+  uint64_t bytes = 0;
+  for (const std::vector<KeySnapshot>& keys : batches_) {
+    for (const KeySnapshot& key : keys) bytes += key.size_bytes();
   }
+  return bytes <= kBatchesRead * kBytesPassedOn;
+}
+
+absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
+  while (next_ < manifest_.keys_size() && MayReadOn()) RETURN_IF_ERROR(Start());
   std::vector<KeySnapshot> keys;
   if (batches_.empty()) return keys;
   RETURN_IF_ERROR(reader_.Wait());
