@@ -171,6 +171,9 @@ absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
     Step step, std::vector<PushEntry> entries) {
+  // It reads the elements, and may remember what they were.
+  const Canceller::Use use(call_options_.canceller);
+  if (!use.may_begin()) return absl::CancelledError("cancelled by the caller");
   return shared_->CurrentCompressor()->Compress(step, std::move(entries));
 }
 

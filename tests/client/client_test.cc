@@ -99,6 +99,15 @@ TEST_F(ClientTest, CallThatFailsAfterTheCallerHasCancelledIsCancelled) {
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("may have")));
 }
 
+TEST_F(ClientTest, NothingIsEncodedOnceTheCallerHasCancelled) {
+  const auto canceller = std::make_shared<Canceller>();
+  Client client = MakeClient({}).WithCanceller(canceller);
+  canceller->Cancel();
+
+  EXPECT_THAT(client.Encode(/*step=*/1, {}),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
 TEST_F(ClientTest, CancellerWaitsForTheCallsThatHaveBegun) {
   const auto canceller = std::make_shared<Canceller>();
   auto use = std::make_unique<Canceller::Use>(canceller);
