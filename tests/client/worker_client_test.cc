@@ -280,7 +280,7 @@ TEST_F(WorkerClientTest, RecoveryThatIsCancelledForgetsNoOtherPush) {
   EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
               StatusIs(absl::StatusCode::kCancelled));
 
-  script_.during_call = nullptr;
+  script_.during_call = [] {};
   script_.statuses = {RoundFailed()};
   EXPECT_OK(worker->Pull({"w"}));
 
