@@ -77,7 +77,8 @@ class Canceller {
   }
 
   // Cancels, and returns when all calls that had begun have ended: they write
-  // and read nothing any more. Not to be called by what such a call waits for.
+  // nothing any more, and read nothing but what a connection may yet have to
+  // send (see Client). Not to be called by what such a call waits for.
   void CancelAndWait() {
     Cancel();
     MutexLock lock(&mutex_);

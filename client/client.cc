@@ -171,7 +171,12 @@ absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
     Step step, std::vector<PushEntry> entries) {
-  return shared_->CurrentCompressor()->Compress(step, std::move(entries));
+  const std::shared_ptr<Compressor> compressor = shared_->CurrentCompressor();
+  if (compressor->options().rules.empty()) return entries;
+  // It reads the elements, and may remember what they were.
+  const Canceller::Use use(call_options_.canceller);
+  if (!use.may_begin()) return absl::CancelledError("cancelled by the caller");
+  return compressor->Compress(step, std::move(entries));
 }
 
 void Client::SetCompression(const CompressionOptions& compression) {

@@ -34,7 +34,9 @@ struct TransferOptions {
   int bulk_connections = 0;
 
   // Memory of pulled tensors that nobody uses any more, kept for those pulled
-  // next: fresh memory costs several times as much as copying into it.
+  // next: fresh memory costs several times as much as copying into it. A
+  // worker's copies of what it pushes have a pool of their own, which has the
+  // defaults of this and of the time below, whatever these options are.
   uint64_t max_idle_bytes = uint64_t{1} << 30;
 
   // Such memory, and that of what was sent, goes back to the system when it has

@@ -34,9 +34,19 @@ Step StepOfWorker(const NamespaceStatus& name_space, absl::string_view name) {
   return 0;
 }
 
+bool IsCancelled(const SharedCanceller& canceller) {
+  return canceller != nullptr && canceller->is_cancelled();
+}
+
+absl::Status Cancelled() {
+  return absl::CancelledError(
+      "cancelled by the caller; the call may have been made");
+}
+
 absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
                                  uint64_t namespace_uid,
-                                 const RetryEnvironment& environment) {
+                                 const RetryEnvironment& environment,
+                                 const SharedCanceller& canceller = nullptr) {
   const absl::Duration end = environment.now() + options.takeover_timeout;
   for (;;) {
     absl::StatusOr<JoinReply> reply =
@@ -44,7 +54,8 @@ absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
     if (!absl::IsAlreadyExists(reply.status()) || environment.now() >= end) {
       return reply;
     }
-    environment.sleep(options.lease / kAttemptsPerLease, /*canceller=*/nullptr);
+    if (IsCancelled(canceller)) return Cancelled();
+    environment.sleep(options.lease / kAttemptsPerLease, canceller);
   }
 }
 
@@ -199,12 +210,13 @@ Worker WorkerClient::self() const {
 
 absl::Status WorkerClient::Rejoin() {
   MutexLock lock(&recovery_);
-  return JoinAgain();
+  return JoinAgain(/*canceller=*/nullptr);
 }
 
-absl::Status WorkerClient::JoinAgain() {
-  ASSIGN_OR_RETURN(const JoinReply reply,
-                   JoinAs(*client_, options_, namespace_uid_, environment_));
+absl::Status WorkerClient::JoinAgain(const SharedCanceller& canceller) {
+  ASSIGN_OR_RETURN(
+      const JoinReply reply,
+      JoinAs(*client_, options_, namespace_uid_, environment_, canceller));
   {
     MutexLock lock(&joined_mutex_);
     if (reply.server_incarnation == joined_.incarnation) {
@@ -225,7 +237,10 @@ Step WorkerClient::step() {
 }
 
 absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
-    Step step, std::vector<PushEntry> entries) {
+    Step step, std::vector<PushEntry> entries,
+    const SharedCanceller& canceller) {
+  const Canceller::Use use(canceller);
+  if (!use.may_begin()) return Cancelled();
   // Where pushes are not known again, each is a new one, of whatever step.
   ASSIGN_OR_RETURN(
       entries, client_->Encode(is_repeatable_ ? step : 0, std::move(entries)));
@@ -239,7 +254,7 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
                                                  std::vector<PushEntry> entries,
                                                  const ReadOptions& options) {
   ASSIGN_OR_RETURN(const Contribution contribution,
-                   Keep(step, std::move(entries)));
+                   Keep(step, std::move(entries), options.canceller));
   const Attempt attempt = Begin(options.canceller);
   Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
@@ -271,7 +286,7 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
                                 SharedCanceller canceller) {
   ASSIGN_OR_RETURN(const Contribution contribution,
-                   Keep(step, std::move(entries)));
+                   Keep(step, std::move(entries), canceller));
   const Attempt attempt = Begin(std::move(canceller));
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
   Client client = client_->WithCanceller(attempt.canceller);
@@ -465,10 +480,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
   // What is known of a restart stays known when an attempt ends otherwise.
   absl::Status known = cause;
   while (environment_.now() < attempt.end) {
-    if (attempt.canceller != nullptr && attempt.canceller->is_cancelled()) {
-      return absl::CancelledError(
-          "cancelled by the caller; the call may have been made");
-    }
+    if (IsCancelled(attempt.canceller)) return Cancelled();
     if (MayMeanRestart(status)) known = status;
     status = RecoverOnce(known, attempt, is_member, own);
     if (status.ok()) {
@@ -486,7 +498,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
                                        const Attempt& attempt, bool& is_member,
                                        const Contribution* own) {
   if (!is_member) {
-    const absl::Status joined = JoinAgain();
+    const absl::Status joined = JoinAgain(attempt.canceller);
     // The server that was restarted does not have this namespace.
     if (ReasonOf(cause) == Reason::kServerRestarted && IsAnother(joined)) {
       return cause;
@@ -499,7 +511,8 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
   if (!is_repeatable_ && ReasonOf(cause) == Reason::kOutcomeUnknown) {
     return cause;
   }
-  return PushWhatMayBeMissing(own);
+  Client client = client_->WithCanceller(attempt.canceller);
+  return PushWhatMayBeMissing(client, own);
 }
 
 bool WorkerClient::MayRecoverAfter(const absl::Status& status,
@@ -509,16 +522,18 @@ bool WorkerClient::MayRecoverAfter(const absl::Status& status,
   return MayBePushedAgain(status) || absl::IsResourceExhausted(status);
 }
 
-absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {
+absl::Status WorkerClient::PushWhatMayBeMissing(Client& client,
+                                                const Contribution* own) {
   // Nobody else's call is made twice where the server would not notice.
   if (!is_repeatable_) {
-    return own != nullptr ? PushAgain(*own) : absl::OkStatus();
+    return own != nullptr ? PushAgain(client, *own) : absl::OkStatus();
   }
   for (const Contribution& contribution : open_.InOrder()) {
-    const absl::Status status = PushAgain(contribution);
+    const absl::Status status = PushAgain(client, contribution);
     if (status.ok()) continue;
     // What is refused for good must not stand in the way of the others.
-    if (!MayBePushedAgain(status) && !absl::IsResourceExhausted(status)) {
+    if (!MayBePushedAgain(status) && !absl::IsResourceExhausted(status) &&
+        !absl::IsCancelled(status)) {
       open_.Remove(contribution);
     }
     return status;
@@ -526,22 +541,24 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {
   return absl::OkStatus();
 }
 
-absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
+absl::Status WorkerClient::PushAgain(Client& client,
+                                     const Contribution& contribution) {
   const absl::StatusOr<PushReply> reply = PushOnce(
-      *client_, joined().worker, contribution.step, *contribution.entries);
+      client, joined().worker, contribution.step, *contribution.entries);
   // Some keys have no use for it; which ones shows one by one.
-  if (IsGone(reply.status())) return PushKeysAgain(contribution);
+  if (IsGone(reply.status())) return PushKeysAgain(client, contribution);
   RETURN_IF_ERROR(reply.status());
   TakeIn(*reply, contribution);
   return absl::OkStatus();
 }
 
-absl::Status WorkerClient::PushKeysAgain(const Contribution& contribution) {
+absl::Status WorkerClient::PushKeysAgain(Client& client,
+                                         const Contribution& contribution) {
   for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
     const std::string key = entries.front().key;
-    const absl::Status status = PushOnce(*client_, joined().worker,
-                                         contribution.step, std::move(entries))
-                                    .status();
+    const absl::Status status =
+        PushOnce(client, joined().worker, contribution.step, std::move(entries))
+            .status();
     if (IsGone(status)) {
       // Another server may have a slice of the key whose round is open.
       const bool is_awaited =

@@ -141,14 +141,12 @@ class WorkerClient {
   // What the worker has become.
   struct Joined {
     Worker worker;
-    // Names the server that has accepted it.
-    uint64_t incarnation = 0;
+    uint64_t incarnation = 0;  // of the server that has accepted it
   };
   // An attempt at a verb.
   struct Attempt {
-    absl::Duration end;  // of the verb
-    // How many recoveries had begun before the attempt.
-    uint64_t recoveries = 0;
+    absl::Duration end;       // of the verb
+    uint64_t recoveries = 0;  // that had begun before the attempt
     Joined as;
     SharedCanceller canceller;
   };
@@ -162,11 +160,13 @@ class WorkerClient {
     MutexLock lock(&joined_mutex_);
     return joined_;
   }
-  absl::Status JoinAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
+  absl::Status JoinAgain(const SharedCanceller& canceller)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
   // Encodes the entries and keeps them, or copies: however often they are
   // pushed again, their bytes are the same.
-  absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries);
+  absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
+                                    const SharedCanceller& canceller);
 
   Attempt Begin(SharedCanceller canceller) const;
   // The next attempt at the same verb.
@@ -216,9 +216,9 @@ class WorkerClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
   // Whether another may do better than one that has ended so.
   bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
-  absl::Status PushWhatMayBeMissing(const Contribution* own);
-  absl::Status PushAgain(const Contribution& contribution);
-  absl::Status PushKeysAgain(const Contribution& contribution);
+  absl::Status PushWhatMayBeMissing(Client& client, const Contribution* own);
+  absl::Status PushAgain(Client& client, const Contribution& contribution);
+  absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
   // What a push was answered.
   void TakeIn(const PushReply& reply, const Contribution& contribution);
 

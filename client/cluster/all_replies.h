@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<Reply>> AllOf(
   return all;
 }
 
-// Of counts, as Add has it. REQUIRES: there is one.
+// Adds the replies up, as Add does with two. REQUIRES: there is one.
 template <typename Reply>
 Reply SumOf(std::vector<Reply> replies) {
   Reply total = std::move(replies.front());

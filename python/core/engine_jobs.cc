@@ -32,12 +32,14 @@ struct OnComplete {
 }  // namespace
 
 struct EngineJobs::State {
+  explicit State(absl::Duration wait) : longest_wait(wait) {}
+
   // Whether jobs are to be taken, or nothing will be any more.
   bool IsEnough() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (is_closed) return true;
     if (ready.empty()) return false;
     return num_to_begin == 0 || ready_bytes >= kManyBytes ||
-           SteadyNow() >= ready_since + kLongestWait;
+           SteadyNow() >= ready_since + longest_wait;
   }
   bool IsTakenByOthers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return !is_closed && num_takers > 0;
@@ -50,12 +52,14 @@ struct EngineJobs::State {
     if (ready.empty()) {
       until.Wait(&mutex);
     } else {
-      until.WaitWithTimeout(&mutex, ready_since + kLongestWait - SteadyNow());
+      until.WaitWithTimeout(&mutex, ready_since + longest_wait - SteadyNow());
     }
   }
 
+  const absl::Duration longest_wait;
   Mutex mutex;
-  // For calls of Take that wait, and for those of them that are last.
+  // The first is told to calls of Take that wait, the second to those of them
+  // that are last.
   CondVar changed;
   CondVar changed_for_last;
   std::vector<Number> ready ABSL_GUARDED_BY(mutex);
@@ -78,7 +82,8 @@ struct EngineJobs::Operation {
   bool has_begun = false;
 };
 
-EngineJobs::EngineJobs() : state_(std::make_shared<State>()) {}
+EngineJobs::EngineJobs(absl::Duration longest_wait)
+    : state_(std::make_shared<State>(longest_wait)) {}
 
 void EngineJobs::Begin(void*, void* on_complete, void* operation) {
   auto& [shared, job, bytes, has_begun] = *static_cast<Operation*>(operation);
@@ -152,7 +157,10 @@ void EngineJobs::Close() {
 void EngineJobs::Register(py::module_& module) {
   using namespace py::literals;
   py::class_<EngineJobs> jobs(module, "EngineJobs");
-  jobs.def(py::init<>())
+  jobs.def(py::init([](double longest_wait) {
+             return std::make_unique<EngineJobs>(absl::Seconds(longest_wait));
+           }),
+           "longest_wait"_a = absl::ToDoubleSeconds(kLongestWait))
       .def("new_operation", &EngineJobs::NewOperation, "job"_a, "bytes"_a)
       .def("take", &EngineJobs::Take, "is_last"_a)
       .def("end", &EngineJobs::End, "jobs"_a)

@@ -29,7 +29,8 @@ class EngineJobs {
   static constexpr uint64_t kManyBytes = 4 << 20;
   static constexpr absl::Duration kLongestWait = absl::Milliseconds(1);
 
-  EngineJobs();
+  // Ready jobs wait no longer than that for others; kLongestWait but in tests.
+  explicit EngineJobs(absl::Duration longest_wait);
 
   static void Register(pybind11::module_& module);
 

@@ -13,8 +13,12 @@ absl::StatusOr<Tensor> CopyOf(const Tensor& tensor) {
   return Tensor::CopyOf(tensor.dtype(), tensor.shape(), tensor.data());
 }
 
+// Nothing reads the tensors any more once somebody has cancelled and waited.
 template <typename Entry>
-absl::Status CopyTensors(std::vector<Entry>& entries) {
+absl::Status CopyTensors(const SharedCanceller& canceller,
+                         std::vector<Entry>& entries) {
+  const Canceller::Use use(canceller);
+  if (!use.may_begin()) return absl::CancelledError("cancelled by the caller");
   for (Entry& entry : entries) {
     ASSIGN_OR_RETURN(entry.tensor, CopyOf(entry.tensor));
   }
@@ -60,7 +64,7 @@ absl::Status Session::Join(const ClientOptions& client_options,
 
 absl::Status Session::Init(std::vector<InitEntry> entries,
                            OnExisting on_existing, SharedCanceller canceller) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(canceller, entries));
   return client()
       .WithCanceller(std::move(canceller))
       .Init(std::move(entries), on_existing);
@@ -68,7 +72,7 @@ absl::Status Session::Init(std::vector<InitEntry> entries,
 
 absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
                                         Step step, SharedCanceller canceller) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(canceller, entries));
   if (worker_ == nullptr) {
     return client_->WithCanceller(std::move(canceller))
         .Push(std::move(entries), {.step = step});
@@ -81,7 +85,7 @@ absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
 absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
                                             Step step,
                                             const ReadOptions& options) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(options.canceller, entries));
   if (worker_ != nullptr) {
     return worker_->PushPull(step, std::move(entries), options);
   }
@@ -134,7 +138,7 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request,
 absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
                                             Step step,
                                             SharedCanceller canceller) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(canceller, entries));
   if (worker_ == nullptr) {
     return client_->WithCanceller(std::move(canceller))
         .PushRows(std::move(entries), {.step = step});

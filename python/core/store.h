@@ -59,8 +59,12 @@ class Store {
   const std::shared_ptr<Session>& StartingSession() const;
   // What `verb(Session&)`, or `verb(Session&, SharedCanceller)`, returns,
   // without its status. `may_wait` says that it may wait for others even in a
-  // store in this process. Where signals interrupt a call, what has the
-  // canceller has ended when this throws; what has not goes on by itself.
+  // store in this process. Where signals interrupt a call that has the
+  // canceller, nobody writes its arrays any more when this throws, and nobody
+  // reads them but a connection that has yet to let go of what was sent from
+  // there: by an Init, or a push of a session that has not joined. The verb
+  // itself may take longer to end, as SharedCanceller says, and what has no
+  // canceller goes on.
   template <typename Verb>
   auto Call(Verb verb, bool may_wait = false);
 

@@ -126,10 +126,11 @@ class Exchange:
     runs any Python, which would wait for the thread that trains. Calls are made
     by three threads, since more would take the processor from what computes.
     One takes all keys that are ready at once, small ones with those that are
-    about to be, and gets what becomes of them by the same call. Since that waits for other workers, which may come to their
-    keys in another order, another only pushes meanwhile, and leaves it to the
-    third to pull. What fails leaves `out` as it was, or where there are
-    several, all as the first of them was.
+    about to be, and gets what becomes of them by the same call. Since that
+    waits for other workers, which may come to their keys in another order,
+    another only pushes meanwhile, and leaves it to the third to pull. What
+    fails leaves `out` as it was, or where there are several, all as the first
+    of them was.
 
     For one thread.
     """
@@ -210,6 +211,8 @@ class Exchange:
         self._engine.close()
         for thread in self._threads:
             thread.join()
+        # They have the arrays that were exchanged last.
+        self._buffers.clear()
 
     def _buffers_of(
         self, key: Any, gradients: List[NDArray], outs: List[NDArray]

@@ -38,9 +38,12 @@ class Client:
 
     On Python's main thread Ctrl-C interrupts every call to a server, and what
     waits in a store in this process; calls on other threads end by their
-    timeout. Nobody knows whether a call that was interrupted was made, but
-    nobody reads or writes its arrays any more. A worker pushes the same step
-    again then, which counts once.
+    timeout. Nobody knows whether a call that was interrupted was made. Nobody
+    writes its arrays any more; those of an init, or of a push of a client that
+    has not joined, may be read until the connection has let go of what it was
+    sending, as after any such call that fails: use other arrays then. A worker
+    pushes the same step again, which counts once in the modes "sync" and
+    "bounded", but may count twice in "async".
 
     Thread-safe. In a forked child every call raises ForkedError: make a client
     there. For one of a server, fork before the first client is made, or let
@@ -514,3 +517,10 @@ class Client:
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:
         return answers[0] if isinstance(key, str) else answers
+
+
+# What help and inspect say of these is what they say of the verbs.
+for _name in ("push", "pull", "push_pull"):
+    functools.update_wrapper(
+        getattr(ClientCoroutines, _name), getattr(Client, _name)
+    )

@@ -194,7 +194,8 @@ class _StepsOfCall:
 
     Keys with rows go by themselves, since they are pushed by other calls.
     If the call fails, it takes those back that have not been pushed: they can
-    be pushed again.
+    be pushed again. What the server has of them even so counts once in
+    "dist_sync", and again in "dist_async".
     """
 
     def __init__(self, store: DistKVStore, keys: List[str], kinds: List[bool]):

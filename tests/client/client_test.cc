@@ -99,6 +99,18 @@ TEST_F(ClientTest, CallThatFailsAfterTheCallerHasCancelledIsCancelled) {
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("may have")));
 }
 
+TEST_F(ClientTest, NothingIsEncodedOnceTheCallerHasCancelled) {
+  const auto canceller = std::make_shared<Canceller>();
+  Client client = MakeClient({}).WithCanceller(canceller);
+  client.SetCompression(
+      {.rules = {{"", *Compression::Parse("2bit:0.5")}}, .min_bytes = 0});
+  canceller->Cancel();
+
+  EXPECT_THAT(
+      client.Encode(/*step=*/1, {{.key = "w", .tensor = Full({8}, 0.4)}}),
+      StatusIs(absl::StatusCode::kCancelled));
+}
+
 TEST_F(ClientTest, CancellerWaitsForTheCallsThatHaveBegun) {
   const auto canceller = std::make_shared<Canceller>();
   auto use = std::make_unique<Canceller::Use>(canceller);

@@ -268,6 +268,41 @@ TEST_F(WorkerClientTest, RecoveryEndsWhenItsCallIsCancelled) {
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push"));
 }
 
+TEST_F(WorkerClientTest, RecoveryThatIsCancelledForgetsNoOtherPush) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+  script_.reply<PushRequest>().results.assign(1, {.step = 7});
+  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
+  const auto canceller = std::make_shared<Canceller>();
+  script_.statuses = {RoundFailed(), RoundFailed()};
+  script_.during_call = [&] {
+    if (script_.verbs.size() == 3) canceller->Cancel();
+  };
+  EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
+              StatusIs(absl::StatusCode::kCancelled));
+
+  script_.during_call = [] {};
+  script_.statuses = {RoundFailed()};
+  EXPECT_OK(worker->Pull({"w"}));
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("Push", "Pull", "Push", "Pull", "Push", "Pull"));
+}
+
+TEST_F(WorkerClientTest, JoiningAgainEndsWhenItsCallIsCancelled) {
+  const absl::Status is_taken = absl::AlreadyExistsError("a live worker");
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({LeaseLost(), is_taken, is_taken});
+  const auto canceller = std::make_shared<Canceller>();
+  script_.during_call = [&] {
+    if (script_.verbs.size() == 2) canceller->Cancel();
+  };
+
+  EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
+              StatusIs(absl::StatusCode::kCancelled));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Pull", "Join"));
+}
+
 TEST_F(WorkerClientTest, CopiesAreKeptOfWhatItsOwnerWritesAgain) {
   ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<WorkerClient> worker,

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import functools
+import inspect
 import os
 import subprocess
 import sys
@@ -197,6 +198,15 @@ class AioTest(StoreTest):
         for name in ("address", "_store", "unknown"):
             with self.assertRaises(AttributeError):
                 getattr(self.client.aio, name)
+
+    def test_coroutines_say_what_their_methods_say(self):
+        for name in ("push", "pull", "push_pull", "stat"):
+            coroutine = getattr(self.client.aio, name)
+            method = getattr(self.client, name)
+            self.assertEqual(coroutine.__doc__, method.__doc__)
+            self.assertEqual(
+                inspect.signature(coroutine), inspect.signature(method)
+            )
 
     def test_properties_are_not_asked_for_from_a_loop(self):
         kv = self.open("dist_async")

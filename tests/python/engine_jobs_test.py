@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import threading
+import time
 import unittest
 
 from tensorkv._core import EngineJobs
@@ -76,6 +77,43 @@ class EngineJobsTest(unittest.TestCase):
         self.engine.run(second)
         self.assertEqual(self.jobs.take(False), [2])
 
+    def test_ready_jobs_wait_for_those_that_are_about_to_be(self):
+        jobs, taken = self.jobs_that_wait_for_long()
+        engine = Engine(jobs)
+        first, second = engine.add(1), engine.add(2)
+        engine.run(first)
+        taker = self.start_taking(jobs, taken)
+        engine.run(second)
+        taker.join(60)
+        self.assertEqual(taken, [1, 2])
+
+    def test_many_bytes_wait_for_nothing(self):
+        jobs, taken = self.jobs_that_wait_for_long()
+        engine = Engine(jobs)
+        large, small = engine.add(1, 4 << 20), engine.add(2)
+        engine.run(large)
+        self.start_taking(jobs, taken).join(60)
+        self.assertEqual(taken, [1])
+        engine.drop(small)
+
+    def jobs_that_wait_for_long(self):
+        jobs = EngineJobs(longest_wait=3600)
+        self.addCleanup(jobs.close)
+        return jobs, []
+
+    def start_taking(self, jobs, taken):
+        """A thread that takes once, and has begun to."""
+        begins = threading.Event()
+
+        def take():
+            begins.set()
+            taken.extend(jobs.take(False))
+
+        taker = threading.Thread(target=take, daemon=True)
+        taker.start()
+        begins.wait(60)
+        return taker
+
     def test_operations_may_be_dropped_before_they_begin(self):
         self.engine.drop(self.engine.add(1))
         self.engine.run(self.engine.add(2))
@@ -99,8 +137,10 @@ class EngineJobsTest(unittest.TestCase):
         added = [self.engine.add(number) for number in numbers]
         for operation in added:
             self.engine.run(operation)
+        deadline = time.monotonic() + 60
         while sum(self.engine.ends.values()) < len(numbers):
-            threading.Event().wait(0.001)
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.001)
         self.jobs.close()
         for worker in workers:
             worker.join()

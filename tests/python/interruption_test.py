@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ WAITS = {
 
 # Waits, and says how that ended and that the client still works.
 PROGRAM = """
-import signal
+import signal, time
 import numpy as np, tensorkv
 # Where a shell has started the test in the background, it is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -35,10 +36,33 @@ client.init("w", array, on_existing="keep")
 try:
     {wait}
 except KeyboardInterrupt:
+    # Nobody writes it any more, not even once there is what was waited for.
+    array.fill(7)
+    client.init("unknown", np.zeros((2, 3), "float32"))
     # What nobody waits for any more is waited for by no server either.
     while client.describe_namespace()["calls_waiting"] > 0:
-        pass
-    print("interrupted", client.keys())
+        time.sleep(0.01)
+    print("interrupted", client.keys(), (array == 7).all())
+"""
+
+# These wait for a server that takes connections and never answers.
+UNANSWERED = {
+    "init": "client.init('w', array)",
+    "push": "client.push('w', array)",
+    "push of rows": "client.push_rows('w', np.array([1, 0]), array)",
+    "pull of rows": "client.pull_rows('w', np.array([1, 0]))",
+}
+
+CALL_UNANSWERED = """
+import signal
+import numpy as np, tensorkv
+signal.signal(signal.SIGINT, signal.default_int_handler)
+array = np.ones((2, 3), "float32")
+try:
+    client = tensorkv.Client({address!r}, timeout=60)
+    {call}
+except KeyboardInterrupt:
+    print("interrupted")
 """
 
 # Two processes that are the same until they fork meet in a round of two.
@@ -75,17 +99,44 @@ class InterruptionTest(StoreTest):
                 program = PROGRAM.format(
                     address=ADDRESS, namespace=namespace, wait=wait
                 )
-                with subprocess.Popen(
-                    [sys.executable, "-c", program],
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                ) as process:
-                    self.await_waiting_call(client, process)
-                    process.send_signal(signal.SIGINT)
-                    out, errors = process.communicate(timeout=60)
-                self.assertEqual(out, "interrupted ['w']\n", errors)
-                self.assertEqual(process.returncode, 0, errors)
+                self.assert_interrupted(
+                    program,
+                    lambda process: self.await_waiting_call(client, process),
+                    "interrupted ['unknown', 'w'] True\n",
+                )
+
+    def test_ctrl_c_interrupts_calls_without_an_answer(self):
+        for what, call in UNANSWERED.items():
+            with self.subTest(what), socket.socket() as silent:
+                silent.bind(("127.0.0.1", 0))
+                silent.listen()
+                silent.settimeout(60)
+                host, port = silent.getsockname()
+                program = CALL_UNANSWERED.format(
+                    address=f"{host}:{port}", call=call
+                )
+                self.assert_interrupted(
+                    program,
+                    lambda _: self.addCleanup(silent.accept()[0].close),
+                    "interrupted\n",
+                )
+
+    def assert_interrupted(self, program, wait, output):
+        """Interrupts the program once wait(process) has returned."""
+        with subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                wait(process)
+                process.send_signal(signal.SIGINT)
+                out, errors = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        self.assertEqual(out, output, errors)
+        self.assertEqual(process.returncode, 0, errors)
 
     def test_ctrl_c_interrupts_waits_of_a_store_in_the_process(self):
         client = tensorkv.Client.embedded()
