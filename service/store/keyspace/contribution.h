@@ -10,8 +10,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "base/ref_counted.h"
-#include "contract/encoding.h"
 #include "contract/data_requests.h"
+#include "contract/encoding.h"
 #include "service/store/byte_budget.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype.h"
