@@ -121,7 +121,7 @@ void MirrorMember::SumBatch(const BatchPtr& batch) {
       if (waiting != waiting_.end()) {
         const uint64_t attempt = waiting->second.attempt;
         former.push_back(Take(waiting, std::next(waiting)).front());
-        // Of the same key: its sum would be missed here.
+        // The leader must not hear that this server has the sum of the former.
         if (former.back().round().version == round.version) {
           former.back().attempt = attempt;
         }

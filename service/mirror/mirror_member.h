@@ -171,7 +171,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   const Environment environment_;
   Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
-  // Nothing waits any more, while after Settle something may.
+  // Stop was called, so that nobody is asked again.
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   WaitingRounds waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<KeyName, Prepared> prepared_ ABSL_GUARDED_BY(mutex_);

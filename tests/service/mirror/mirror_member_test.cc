@@ -472,40 +472,39 @@ class RestoredElsewhere final : public RoundExchange {
   std::vector<std::pair<std::string, Version>> removed;
 };
 
-TEST(MirroredVersionsTest, AreAboveTheFloorOfAllServers) {
-  RestoredElsewhere exchange;
-  LocalConnectionOptions options = {.num_threads = 1};
-  options.store.exchange = &exchange;
-  LocalConnection server(options);
-  const testing::Caller caller(server, kMemberSpace);
-  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
-  config.mirrored = true;
-  ASSERT_OK(caller.Create(config));
-  ASSERT_OK(caller.Init("k", Full({4}, 0)));
+class MirroredVersionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
+    config.mirrored = true;
+    ASSERT_OK(caller_.Create(config));
+  }
 
-  ASSERT_OK(caller.As(0).Push("k", Full({4}, 1), 1));
+  RestoredElsewhere exchange_;
+  LocalConnection server_{
+      {.store = {.exchange = &exchange_}, .num_threads = 1}};
+  const testing::Caller caller_{server_, kMemberSpace};
+};
 
-  EXPECT_EQ(caller.As(0).Pull("k")->version, 1001u);
-  EXPECT_EQ(*caller.Init("new", Full({4}, 0)), 1001u);
+TEST_F(MirroredVersionsTest, AreAboveTheFloorOfAllServers) {
+  ASSERT_OK(caller_.Init("k", Full({4}, 0)));
+
+  ASSERT_OK(caller_.As(0).Push("k", Full({4}, 1), 1));
+
+  EXPECT_EQ(caller_.As(0).Pull("k")->version, 1001u);
+  EXPECT_EQ(*caller_.Init("new", Full({4}, 0)), 1001u);
 }
 
-TEST(MirroredVersionsTest, ExchangeIsToldOfKeysThatAreReplacedOrDeleted) {
-  RestoredElsewhere exchange;
-  LocalConnectionOptions options = {.num_threads = 1};
-  options.store.exchange = &exchange;
-  LocalConnection server(options);
-  const testing::Caller caller(server, kMemberSpace);
-  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
-  config.mirrored = true;
-  ASSERT_OK(caller.Create(config));
-  const Version first = *caller.Init("k", Full({4}, 0));
+TEST_F(MirroredVersionsTest, ExchangeIsToldOfKeysThatAreReplacedOrDeleted) {
+  const Version first = *caller_.Init("k", Full({4}, 0));
 
-  const Version second = *caller.Init("k", Full({4}, 0), OnExisting::kReplace);
-  ASSERT_OK(caller.Init("new", Full({4}, 0), OnExisting::kReplace));
-  ASSERT_OK(caller.Delete({"k", "missing"}, /*allow_missing=*/true));
+  const Version second = *caller_.Init("k", Full({4}, 0), OnExisting::kReplace);
+  ASSERT_OK(caller_.Init("new", Full({4}, 0), OnExisting::kReplace));
+  ASSERT_OK(caller_.Delete({"k", "missing"}, /*allow_missing=*/true));
 
-  EXPECT_THAT(exchange.removed, ::testing::ElementsAre(std::pair("k", first),
-                                                       std::pair("k", second)));
+  EXPECT_THAT(
+      exchange_.removed,
+      ::testing::ElementsAre(std::pair("k", first), std::pair("k", second)));
 }
 
 }  // namespace
