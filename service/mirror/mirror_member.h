@@ -70,7 +70,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // From now on takes no rounds, and ends with `status` those that no sum is
   // being made of. Waits until the others have ended, so that a sum that counts
   // at other servers has been given here, too; false if they have not within
-  // the timeout.
+  // the timeout. Goes on asking the leader until Stop.
   bool Settle(const absl::Status& status, absl::Duration timeout);
 
   // All rounds that wait end with `status`, and so do those of later calls.
