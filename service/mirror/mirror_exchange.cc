@@ -115,9 +115,9 @@ void MirrorExchange::Applied(const std::string& name_space,
 }
 
 void MirrorExchange::Remove(const std::string& name_space,
-                            const std::string& key) {
+                            const std::string& key, Version version) {
   const std::shared_ptr<MirrorSession> session = this->session();
-  if (session != nullptr) session->Remove(name_space, key);
+  if (session != nullptr) session->Remove(name_space, key, version);
 }
 
 void MirrorExchange::Forget(const std::string& name_space) {

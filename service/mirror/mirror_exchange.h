@@ -69,7 +69,8 @@ class MirrorExchange final : public RoundExchange {
            std::function<void(std::vector<SummedRound>)> summed) override;
   void Applied(const std::string& name_space, absl::string_view key,
                Step step) override;
-  void Remove(const std::string& name_space, const std::string& key) override;
+  void Remove(const std::string& name_space, const std::string& key,
+              Version version) override;
   void Forget(const std::string& name_space) override;
 
  private:

@@ -4,6 +4,19 @@
 
 namespace tensorkv {
 
+void SetFailed(mirror::v1::Outcome& outcome, const absl::Status& status) {
+  outcome.set_state(mirror::v1::Outcome::FAILED);
+  outcome.set_code(static_cast<int>(status.code()));
+  outcome.set_message(std::string(status.message()));
+}
+
+absl::Status StatusOf(const mirror::v1::Outcome& outcome) {
+  const auto code = static_cast<absl::StatusCode>(outcome.code());
+  return absl::Status(
+      code == absl::StatusCode::kOk ? absl::StatusCode::kInternal : code,
+      outcome.message());
+}
+
 uint64_t MirrorGroup::id() const {
   uint64_t id = 0;
   for (const std::string& server : servers) {

@@ -21,6 +21,10 @@ using MirrorResponse = mirror::v1::MirrorResponse;
 using MirrorCallback =
     absl::AnyInvocable<void(absl::StatusOr<MirrorResponse>) &&>;
 
+// The round has failed, with that error.
+void SetFailed(mirror::v1::Outcome& outcome, const absl::Status& status);
+absl::Status StatusOf(const mirror::v1::Outcome& outcome);
+
 // One of the servers, this one too, as the others call it. Thread-safe.
 class MirrorPeer {
  public:

@@ -22,9 +22,16 @@ absl::Status NameSpaceHasGone() {
   return absl::AbortedError("the namespace has gone, or was replaced");
 }
 
-absl::Status FirstOf(const std::vector<absl::Status>& statuses) {
-  for (const absl::Status& status : statuses) {
-    if (!status.ok()) return status;
+absl::Status KeyHasGone() { return absl::AbortedError("the key has gone"); }
+
+absl::Status AnnouncedAgain() {
+  return absl::AbortedError("the server has announced the round again");
+}
+
+absl::Status FirstOf(
+    const std::vector<absl::StatusOr<MirrorResponse>>& replies) {
+  for (const auto& reply : replies) {
+    if (!reply.ok()) return reply.status();
   }
   return absl::OkStatus();
 }
@@ -55,10 +62,7 @@ void MirrorLeader::Set(const Announced& announced, State state,
       *call.response.mutable_outcomes(announced.place);
   outcome.set_state(state);
   outcome.set_attempt(attempt);
-  if (!status.ok()) {
-    outcome.set_code(static_cast<int>(status.code()));
-    outcome.set_message(std::string(status.message()));
-  }
+  if (!status.ok()) SetFailed(outcome, status);
   if (--call.num_open == 0) answered.push_back(announced.call);
 }
 
@@ -114,19 +118,35 @@ void MirrorLeader::FailAllAnnounced(NameSpace& name_space,
   name_space.ready.clear();
 }
 
-void MirrorLeader::Remove(const std::string& name, const std::string& key) {
+MirrorLeader::Keys::iterator MirrorLeader::EraseIfIdle(Keys& keys,
+                                                       Keys::iterator key) {
+  const bool is_announced =
+      std::any_of(key->second.announced.begin(), key->second.announced.end(),
+                  [](const Announced& each) { return each.call != nullptr; });
+  const bool is_idle = !is_announced && !key->second.is_under_way &&
+                       key->second.last.attempt == 0;
+  return is_idle ? keys.erase(key) : std::next(key);
+}
+
+void MirrorLeader::Remove(const std::string& name, const std::string& key,
+                          uint64_t version) {
   Answered answered;
   {
     MutexLock lock(&mutex_);
     const auto name_space = namespaces_.find(name);
     if (name_space == namespaces_.end()) return;
-    const auto found = name_space->second.keys.find(key);
-    if (found == name_space->second.keys.end()) return;
-    FailAnnounced(found->second, absl::AbortedError("the key has gone"),
-                  answered);
-    found->second.last = {};
-    found->second.is_removed = true;
-    if (!found->second.is_under_way) name_space->second.keys.erase(found);
+    Keys& keys = name_space->second.keys;
+    const auto found = keys.find(key);
+    if (found == keys.end()) return;
+    Key& gone = found->second;
+    for (Announced& each : gone.announced) {
+      if (each.call == nullptr || each.round.version() > version) continue;
+      Set(each, Outcome::FAILED, answered, 0, KeyHasGone());
+      each = {};
+    }
+    if (gone.last.version <= version) gone.last = {};
+    gone.removed = version;
+    EraseIfIdle(keys, found);
   }
   Answer(answered);
 }
@@ -139,9 +159,10 @@ void MirrorLeader::Forget(const std::string& name) {
     if (found == namespaces_.end()) return;
     NameSpace& name_space = found->second;
     FailAllAnnounced(name_space, NameSpaceHasGone(), answered);
-    std::erase_if(name_space.keys,
-                  [](const auto& key) { return !key.second.is_under_way; });
-    for (auto& [key_name, key] : name_space.keys) key.last = {};
+    for (auto key = name_space.keys.begin(); key != name_space.keys.end();) {
+      key->second.last = {};
+      key = EraseIfIdle(name_space.keys, key);
+    }
     if (name_space.attempt != nullptr) {
       name_space.attempt->is_forgotten = true;
     } else {
@@ -149,6 +170,15 @@ void MirrorLeader::Forget(const std::string& name) {
     }
   }
   Answer(answered);
+}
+
+size_t MirrorLeader::num_keys() const {
+  MutexLock lock(&mutex_);
+  size_t num_keys = 0;
+  for (const auto& [name, name_space] : namespaces_) {
+    num_keys += name_space.keys.size();
+  }
+  return num_keys;
 }
 
 void MirrorLeader::Stop(const absl::Status& status) {
@@ -168,14 +198,13 @@ void MirrorLeader::Add(NameSpace& name_space, Announced announced,
   const std::string name = announced.round.key();
   Key& key = name_space.keys[name];
   key.announced.resize(group_.size());
-  key.is_removed = false;
   Announced& place = key.announced[announced.call->from];
   if (place.call != nullptr) {
-    Set(place, Outcome::FAILED, answered, 0,
-        absl::AbortedError("the server has announced the round again"));
+    Set(place, Outcome::FAILED, answered, 0, AnnouncedAgain());
   }
   place = std::move(announced);
   Look(name_space, name, key, answered);
+  EraseIfIdle(name_space.keys, name_space.keys.find(name));
 }
 
 void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
@@ -243,7 +272,10 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
     }
     name_space.ready.pop_front();
   }
-  if (attempt->rounds.empty()) return nullptr;
+  if (attempt->rounds.empty()) {
+    if (name_space.keys.empty()) namespaces_.erase(name);
+    return nullptr;
+  }
   attempt->id = ++last_attempt_;
   attempt->name_space = name;
   name_space.attempt = attempt;
@@ -266,22 +298,79 @@ void MirrorLeader::Start(const AttemptPtr& attempt) {
       *round.add_members()->mutable_tensors() = each.round.tensors();
     }
   }
+  AskAll(begin, times_.attempt, std::vector<bool>(group_.size(), true),
+         WaitFor::kAllOrError,
+         [self = shared_from_this(), attempt](const Replies& begun) {
+           self->OnBegun(attempt, begun);
+         });
+}
+
+void MirrorLeader::OnBegun(const AttemptPtr& attempt, const Replies& begun) {
+  const absl::Status status = FirstOf(begun);
+  if (!status.ok()) return End(attempt, status);
+  std::map<int, absl::Status> gone;
+  for (const auto& reply : begun) {
+    for (int i = 0; i < reply->outcomes_size(); ++i) {
+      const mirror::v1::Outcome& outcome = reply->outcomes(i);
+      if (outcome.state() != Outcome::FAILED) continue;
+      gone.try_emplace(i, StatusOf(outcome));
+    }
+  }
+  if (!gone.empty()) return GoOnWithout(attempt, gone);
   MirrorRequest run = group_.NewRequest();
   run.mutable_run()->set_attempt(attempt->id);
   run.mutable_run()->set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
-  const std::vector<bool> all(group_.size(), true);
-  AskAll(begin, times_.attempt, all, WaitFor::kAllOrError,
-         [self = shared_from_this(), attempt, run,
-          all](std::vector<absl::Status> begun) {
-           const absl::Status status = FirstOf(begun);
-           if (!status.ok()) return self->End(attempt, status);
-           // Members give up a little before this does.
-           self->AskAll(run, 2 * self->times_.attempt, all,
-                        WaitFor::kAllOrError,
-                        [self, attempt](std::vector<absl::Status> run) {
-                          self->End(attempt, FirstOf(run));
-                        });
+  // Members give up a little before this does.
+  AskAll(run, 2 * times_.attempt, std::vector<bool>(group_.size(), true),
+         WaitFor::kAllOrError,
+         [self = shared_from_this(), attempt](const Replies& run) {
+           self->End(attempt, FirstOf(run));
          });
+}
+
+void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
+                           const absl::Status& status, Answered& answered) {
+  for (size_t i = 0; i < announced.size(); ++i) {
+    Announced& place = key.announced[i];
+    // Whoever has given up meanwhile may have come again.
+    const absl::Status end =
+        status.ok() && place.call != nullptr ? AnnouncedAgain() : status;
+    if (end.ok()) {
+      place = std::move(announced[i]);
+    } else {
+      Set(announced[i], Outcome::FAILED, answered, 0, end);
+    }
+  }
+}
+
+void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
+                               const std::map<int, absl::Status>& gone) {
+  Answered answered;
+  AttemptPtr next;
+  {
+    MutexLock lock(&mutex_);
+    NameSpace& name_space = namespaces_[attempt->name_space];
+    name_space.attempt = nullptr;
+    int place = 0;
+    for (auto& [name, announced] : attempt->rounds) {
+      const auto found = name_space.keys.find(name);
+      Key& key = found->second;
+      key.is_under_way = false;
+      const auto failed = gone.find(place++);
+      absl::Status status = stopped_;
+      if (attempt->is_forgotten) status.Update(NameSpaceHasGone());
+      if (announced.front().round.version() <= key.removed) {
+        status.Update(KeyHasGone());
+      }
+      if (failed != gone.end()) status.Update(failed->second);
+      PutBack(key, announced, status, answered);
+      Look(name_space, name, key, answered);
+      EraseIfIdle(name_space.keys, found);
+    }
+    next = TakeNext(attempt->name_space);
+  }
+  Answer(answered);
+  if (next != nullptr) Start(next);
 }
 
 void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
@@ -293,10 +382,11 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
     NameSpace& name_space = namespaces_[attempt->name_space];
     name_space.attempt = nullptr;
     for (const auto& [name, announced] : attempt->rounds) {
-      Key& key = name_space.keys[name];
+      const auto found = name_space.keys.find(name);
+      Key& key = found->second;
       key.is_under_way = false;
-      if (status.ok()) {
-        const mirror::v1::Round& round = announced.front().round;
+      const mirror::v1::Round& round = announced.front().round;
+      if (status.ok() && round.version() > key.removed) {
         key.last = {attempt->id, round.step(), round.version()};
       }
       for (const Announced& each : announced) {
@@ -305,7 +395,7 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
       }
       // Whoever has given up meanwhile may have come again.
       Look(name_space, name, key, answered);
-      if (key.is_removed) name_space.keys.erase(name);
+      EraseIfIdle(name_space.keys, found);
     }
     next = TakeNext(attempt->name_space);
   }
@@ -317,7 +407,9 @@ void MirrorLeader::OnPatience(const CallPtr& call) {
   std::vector<bool> is_missing(group_.size());
   {
     MutexLock lock(&mutex_);
-    for (const auto& [name, key] : namespaces_[call->name_space].keys) {
+    const auto name_space = namespaces_.find(call->name_space);
+    if (name_space == namespaces_.end()) return;
+    for (const auto& [name, key] : name_space->second.keys) {
       if (key.announced[call->from].call != call) continue;
       for (uint32_t i = 0; i < group_.size(); ++i) {
         if (key.announced[i].call == nullptr) is_missing[i] = true;
@@ -327,26 +419,31 @@ void MirrorLeader::OnPatience(const CallPtr& call) {
   MirrorRequest ping = group_.NewRequest();
   ping.mutable_ping();
   AskAll(ping, times_.patience, is_missing, WaitFor::kAll,
-         [self = shared_from_this(), call](std::vector<absl::Status> pings) {
+         [self = shared_from_this(), call](const Replies& pings) {
            self->EndWait(call, pings);
          });
 }
 
-void MirrorLeader::EndWait(const CallPtr& call,
-                           const std::vector<absl::Status>& pings) {
+void MirrorLeader::EndWait(const CallPtr& call, const Replies& pings) {
   Answered answered;
   {
     MutexLock lock(&mutex_);
-    for (auto& [name, key] : namespaces_[call->name_space].keys) {
+    const auto name_space = namespaces_.find(call->name_space);
+    if (name_space == namespaces_.end()) return;
+    Keys& keys = name_space->second.keys;
+    for (auto next = keys.begin(); next != keys.end();) {
+      const auto found = next++;
+      Key& key = found->second;
       Announced& own = key.announced[call->from];
       if (own.call != call) continue;
       absl::Status gone;
       for (uint32_t i = 0; i < group_.size() && gone.ok(); ++i) {
-        if (key.announced[i].call == nullptr) gone = pings[i];
+        if (key.announced[i].call == nullptr) gone = pings[i].status();
       }
       Set(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, answered, 0,
           gone);
       own = {};
+      EraseIfIdle(keys, found);
     }
   }
   Answer(answered);
@@ -354,45 +451,46 @@ void MirrorLeader::EndWait(const CallPtr& call,
 
 void MirrorLeader::AskAll(const MirrorRequest& request, absl::Duration timeout,
                           const std::vector<bool>& asked, WaitFor wait_for,
-                          Statuses done) {
+                          OnReplies done) {
   struct Asking {
     Mutex mutex;
     size_t num_left ABSL_GUARDED_BY(mutex) = 0;
     bool has_ended ABSL_GUARDED_BY(mutex) = false;
-    std::vector<absl::Status> statuses ABSL_GUARDED_BY(mutex);
-    Statuses done;
+    Replies replies ABSL_GUARDED_BY(mutex);
+    OnReplies done;
   };
   const auto asking = std::make_shared<Asking>();
   asking->done = std::move(done);
   {
     MutexLock lock(&asking->mutex);
     asking->num_left = group_.size();
-    asking->statuses.resize(group_.size());
+    asking->replies.resize(group_.size(), MirrorResponse());
   }
-  const auto end_one = [asking, wait_for](uint32_t member,
-                                          absl::Status status) {
-    std::vector<absl::Status> statuses;
+  const auto end_one = [asking, wait_for](
+                           uint32_t member,
+                           absl::StatusOr<MirrorResponse> reply) {
+    Replies replies;
     {
       MutexLock lock(&asking->mutex);
-      asking->statuses[member] = std::move(status);
+      asking->replies[member] = std::move(reply);
       const bool is_last = --asking->num_left == 0;
       const bool is_enough =
-          wait_for == WaitFor::kAllOrError && !asking->statuses[member].ok();
+          wait_for == WaitFor::kAllOrError && !asking->replies[member].ok();
       if (asking->has_ended || (!is_last && !is_enough)) return;
       asking->has_ended = true;
-      statuses = asking->statuses;
+      replies = asking->replies;
     }
-    asking->done(std::move(statuses));
+    asking->done(replies);
   };
   for (uint32_t i = 0; i < group_.size(); ++i) {
     if (!asked[i]) {
-      end_one(i, absl::OkStatus());
+      end_one(i, MirrorResponse());
       continue;
     }
     group_.peers[i]->Call(
         request, timeout,
         [end_one, i](absl::StatusOr<MirrorResponse> response) {
-          end_one(i, response.status());
+          end_one(i, std::move(response));
         });
   }
 }

@@ -17,6 +17,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
 #include "service/mirror/mirror_group.h"
@@ -37,8 +38,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void Announce(const MirrorRequest& request, MirrorCallback done);
 
   // The key has gone from this server, and will from the others: nothing is
-  // kept of it.
-  void Remove(const std::string& name_space, const std::string& key);
+  // kept of it, up to that version.
+  void Remove(const std::string& name_space, const std::string& key,
+              uint64_t version);
 
   // The namespace has gone: what was announced fails, what is under way does
   // not count, and which sums have counted says nothing any more.
@@ -46,6 +48,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   // All calls that wait end with `status`, and so do later ones.
   void Stop(const absl::Status& status);
+
+  // Of which something is kept, in all namespaces.
+  size_t num_keys() const;
 
  private:
   using State = mirror::v1::Outcome::State;
@@ -75,8 +80,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     // By member; without a call: it has announced nothing.
     std::vector<Announced> announced;
     bool is_under_way = false;
-    // Since then nobody has announced it.
-    bool is_removed = false;
+    // What is under way of a version up to this is of a key that has gone.
+    uint64_t removed = 0;
     Summed last;  // of attempt 0: none
   };
   struct Attempt {
@@ -88,8 +93,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     bool is_forgotten = false;
   };
   using AttemptPtr = std::shared_ptr<Attempt>;
+  using Keys = std::map<std::string, Key>;
   struct NameSpace {
-    std::map<std::string, Key> keys;
+    Keys keys;
     std::deque<std::string> ready;
     AttemptPtr attempt;
   };
@@ -115,6 +121,12 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
             Answered& answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void FailAnnounced(Key& key, const absl::Status& status,
                             Answered& answered);
+  // What was under way is announced again, or ends with `status` if that is
+  // one.
+  static void PutBack(Key& key, std::vector<Announced>& announced,
+                      const absl::Status& status, Answered& answered);
+  // Keeps nothing of a key of which there is nothing to know. Returns the next.
+  static Keys::iterator EraseIfIdle(Keys& keys, Keys::iterator key);
   static void FailAllAnnounced(NameSpace& name_space,
                                const absl::Status& status, Answered& answered);
   // OK if the members are to sum the same round.
@@ -123,25 +135,31 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // The next attempt, if there is one to make now.
   AttemptPtr TakeNext(const std::string& name_space)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  using Replies = std::vector<absl::StatusOr<MirrorResponse>>;
   void Start(const AttemptPtr& attempt);
+  void OnBegun(const AttemptPtr& attempt, const Replies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);
+  // Some rounds, by their places, do not wait at a member any more: fails them,
+  // and attempts the others anew.
+  void GoOnWithout(const AttemptPtr& attempt,
+                   const std::map<int, absl::Status>& gone);
 
   void OnPatience(const CallPtr& call);
   // Whom a call waits for, by whether they have answered a Ping.
-  void EndWait(const CallPtr& call, const std::vector<absl::Status>& pings);
+  void EndWait(const CallPtr& call, const Replies& pings);
 
-  using Statuses = std::function<void(std::vector<absl::Status>)>;
+  using OnReplies = std::function<void(const Replies&)>;
   enum class WaitFor { kAll, kAllOrError };
   // Calls all members; those that are not `asked` count as OK, and so do those
   // that are not waited for.
   void AskAll(const MirrorRequest& request, absl::Duration timeout,
-              const std::vector<bool>& asked, WaitFor wait_for, Statuses done);
+              const std::vector<bool>& asked, WaitFor wait_for, OnReplies done);
 
   const MirrorGroupPtr group_ptr_;
   const MirrorGroup& group_ = *group_ptr_;
   const MirrorTimes times_;
   Alarms& alarms_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attempt_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NameSpace> namespaces_ ABSL_GUARDED_BY(mutex_);

@@ -46,13 +46,6 @@ absl::Status DoesNotWait(absl::string_view key, Step step) {
                    "\": it does not wait for its sum any more"));
 }
 
-absl::Status StatusOf(const Outcome& outcome) {
-  const auto code = static_cast<absl::StatusCode>(outcome.code());
-  return absl::Status(
-      code == absl::StatusCode::kOk ? absl::StatusCode::kInternal : code,
-      outcome.message());
-}
-
 // The keys of a namespace in a map by namespace and key.
 template <typename Map>
 auto OfNameSpace(Map& map, const std::string& name_space) {
@@ -126,7 +119,12 @@ void MirrorMember::SumBatch(const BatchPtr& batch) {
       const KeyName name = {batch->name_space, round.key};
       const auto waiting = waiting_.find(name);
       if (waiting != waiting_.end()) {
+        const uint64_t attempt = waiting->second.attempt;
         former.push_back(Take(waiting, std::next(waiting)).front());
+        // The leader must not hear that this server has the sum of the former.
+        if (former.back().round().version == round.version) {
+          former.back().attempt = attempt;
+        }
       }
       waiting_[name] = {batch, i};
       const auto prepared = prepared_.find(name);
@@ -203,7 +201,7 @@ bool MirrorMember::MayAskAgain(const BatchPtr& batch,
   const absl::Duration patience = environment_.times.patience;
   {
     MutexLock lock(&mutex_);
-    if (!absl::IsUnavailable(status) || !stopped_.ok()) {
+    if (!absl::IsUnavailable(status) || has_ended_) {
       batch->give_up = absl::InfiniteDuration();
       return false;
     }
@@ -242,9 +240,9 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
       const auto waiting =
           waiting_.find({batch->name_space, batch->rounds[place].key});
       if (waiting != waiting_.end() && waiting->second.batch == batch) {
-        if (!end->ok() && waiting->second.attempt != 0) {
-          dropped.push_back(waiting->second.attempt);
-        }
+        // Else the leader could be told that this server has all sums.
+        dropped.push_back(end->ok() ? Leave(waiting->second)
+                                    : waiting->second.attempt);
         waiting_.erase(waiting);
       }
       ended.push_back({place, *std::move(end)});
@@ -272,39 +270,52 @@ MirrorMember::Waiting* MirrorMember::FindWaiting(const KeyName& name, Step step,
                                                  Version version) {
   const auto waiting = waiting_.find(name);
   if (waiting == waiting_.end()) return nullptr;
-  const RoundToSum& round =
-      waiting->second.batch->rounds[waiting->second.place];
+  const RoundToSum& round = waiting->second.round();
   const bool is_it = round.step == step && round.version == version;
   return is_it ? &waiting->second : nullptr;
 }
 
-absl::Status MirrorMember::Begin(const mirror::v1::Begin& message) {
+absl::StatusOr<MirrorResponse> MirrorMember::Begin(
+    const mirror::v1::Begin& message) {
   const auto attempt = std::make_shared<Attempt>();
   attempt->id = message.attempt();
   if (message.rounds().empty()) {
     return absl::InvalidArgumentError("expected rounds, got none");
   }
+  MirrorResponse response;
   std::vector<SumAttempt::Round> rounds;
+  std::vector<uint64_t> former;
+  bool all_wait = true;
   {
     MutexLock lock(&mutex_);
     for (const mirror::v1::RoundOfAll& round : message.rounds()) {
       const KeyName name = {message.name_space(), round.key()};
       const Waiting* const waiting =
           FindWaiting(name, round.step(), round.version());
-      if (waiting == nullptr) return DoesNotWait(round.key(), round.step());
-      const RoundToSum& own = waiting->batch->rounds[waiting->place];
+      Outcome& outcome = *response.add_outcomes();
+      if (waiting == nullptr) {
+        all_wait = false;
+        SetFailed(outcome, DoesNotWait(round.key(), round.step()));
+        continue;
+      }
+      // That a leader has given up, or one that was started anew.
+      former.push_back(waiting->attempt);
+      const RoundToSum& own = waiting->round();
       attempt->account = waiting->batch->account;
       attempt->keys.push_back(name);
       attempt->rounds.emplace_back(own.step, own.version);
       rounds.push_back({own, round});
     }
+    if (!all_wait) return response;
     if (!attempts_.try_emplace(attempt->id, attempt).second) {
       return absl::FailedPreconditionError("the attempt has begun before");
     }
   }
+  Drop(former);
   absl::Status status = Prepare(*attempt, std::move(rounds));
   if (status.ok()) status = Enter(attempt);
-  if (!status.ok()) Drop({attempt->id});
+  if (status.ok()) return MirrorResponse();
+  Drop({attempt->id});
   return status;
 }
 
@@ -333,10 +344,10 @@ absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
     }
     for (size_t i = 0; i < attempt->keys.size(); ++i) {
       Waiting& waiting = waiting_.find(attempt->keys[i])->second;
-      // Of a leader that was started anew.
-      if (waiting.attempt != 0) former.push_back(waiting.attempt);
+      former.push_back(waiting.attempt);
       waiting.attempt = attempt->id;
     }
+    attempt->num_waiting = attempt->keys.size();
     attempt->may_run = true;
   }
   Drop(former);
@@ -395,9 +406,12 @@ void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
     } else {
       std::vector<SumOfRound> sums = attempt->sums->TakeSums();
       for (size_t i = 0; i < sums.size(); ++i) {
+        const KeyName& name = attempt->keys[i];
         const auto& [step, version] = attempt->rounds[i];
-        prepared_[attempt->keys[i]] = {attempt->id, step, version,
-                                       std::move(sums[i])};
+        const Waiting* const waiting = FindWaiting(name, step, version);
+        // Else the key has gone, or has another round.
+        if (waiting == nullptr || waiting->attempt != attempt->id) continue;
+        prepared_[name] = {attempt->id, step, version, std::move(sums[i])};
       }
     }
   }
@@ -430,6 +444,7 @@ void MirrorMember::Count(const Attempt& attempt, const absl::Status& status) {
 
 void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
   for (const uint64_t id : attempts) {
+    if (id == 0) continue;
     // Slices are written to its memory until the transport has forgotten it.
     AttemptPtr dropped;
     {
@@ -444,11 +459,19 @@ void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
   }
 }
 
+uint64_t MirrorMember::Leave(const Waiting& waiting) {
+  const auto attempt = attempts_.find(waiting.attempt);
+  const bool is_last =
+      attempt != attempts_.end() && --attempt->second->num_waiting == 0;
+  return is_last ? waiting.attempt : 0;
+}
+
 std::vector<MirrorMember::Waiting> MirrorMember::Take(
     WaitingRounds::iterator first, WaitingRounds::iterator last) {
   std::vector<Waiting> taken;
   for (auto round = first; round != last; ++round) {
     Waiting& waiting = taken.emplace_back(std::move(round->second));
+    waiting.attempt = Leave(waiting);
     waiting.batch->has_ended[waiting.place] = true;
   }
   waiting_.erase(first, last);
@@ -459,9 +482,7 @@ std::vector<MirrorMember::Waiting> MirrorMember::Take(
 void MirrorMember::End(const std::vector<Waiting>& rounds,
                        const absl::Status& status) {
   std::vector<uint64_t> attempts;
-  for (const Waiting& each : rounds) {
-    if (each.attempt != 0) attempts.push_back(each.attempt);
-  }
+  for (const Waiting& each : rounds) attempts.push_back(each.attempt);
   Drop(attempts);
   for (const Waiting& each : rounds) {
     std::vector<SummedRound> ended;
@@ -480,16 +501,21 @@ void MirrorMember::Applied(const std::string& name_space, absl::string_view key,
   }
 }
 
-void MirrorMember::Remove(const std::string& name_space,
-                          const std::string& key) {
+void MirrorMember::Remove(const std::string& name_space, const std::string& key,
+                          Version version) {
   const KeyName name = {name_space, key};
   std::vector<Waiting> waiting;
   decltype(prepared_)::node_type prepared;  // goes after the lock
   {
     MutexLock lock(&mutex_);
     const auto round = waiting_.find(name);
-    if (round != waiting_.end()) waiting = Take(round, std::next(round));
-    prepared = prepared_.extract(name);
+    if (round != waiting_.end() && round->second.round().version <= version) {
+      waiting = Take(round, std::next(round));
+    }
+    const auto sum = prepared_.find(name);
+    if (sum != prepared_.end() && sum->second.version <= version) {
+      prepared = prepared_.extract(sum);
+    }
   }
   End(waiting, absl::AbortedError("the key has gone"));
 }
@@ -539,6 +565,7 @@ void MirrorMember::Stop(const absl::Status& status) {
   {
     MutexLock lock(&mutex_);
     stopped_ = status;
+    has_ended_ = true;
     waiting = Take(waiting_.begin(), waiting_.end());
     attempts.swap(attempts_);
     prepared.swap(prepared_);

@@ -52,13 +52,16 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
            std::vector<RoundToSum> rounds, Summed summed);
 
-  absl::Status Begin(const mirror::v1::Begin& message);
+  // The outcomes are empty, or name rounds that do not wait here, and the
+  // attempt has not begun.
+  absl::StatusOr<MirrorResponse> Begin(const mirror::v1::Begin& message);
   void Run(const mirror::v1::Run& message, MirrorCallback done);
 
   // As in RoundExchange.
   void Applied(const std::string& name_space, absl::string_view key, Step step);
 
-  void Remove(const std::string& name_space, const std::string& key);
+  void Remove(const std::string& name_space, const std::string& key,
+              Version version);
 
   // The namespace has gone: what is kept of it goes, and its rounds end with
   // Aborted.
@@ -67,7 +70,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // From now on takes no rounds, and ends with `status` those that no sum is
   // being made of. Waits until the others have ended, so that a sum that counts
   // at other servers has been given here, too; false if they have not within
-  // the timeout.
+  // the timeout. Goes on asking the leader until Stop.
   bool Settle(const absl::Status& status, absl::Duration timeout);
 
   // All rounds that wait end with `status`, and so do those of later calls.
@@ -94,6 +97,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     BatchPtr batch;
     size_t place = 0;
     uint64_t attempt = 0;  // the one that is under way; 0: none
+
+    const RoundToSum& round() const { return batch->rounds[place]; }
   };
   // A sum of which it is not known whether it counts, or which is not in the
   // key's value yet.
@@ -109,6 +114,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::vector<KeyName> keys;
     std::vector<std::pair<Step, Version>> rounds;
     std::unique_ptr<SumAttempt> sums;
+    // Those of its rounds that wait for it; it goes with the last.
+    size_t num_waiting = 0;
     // Its memory is there, and it has not begun to run.
     bool may_run = false;
     absl::Duration started;
@@ -134,6 +141,9 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   std::optional<absl::StatusOr<SumOfRound>> EndOf(
       Batch& batch, size_t place, const mirror::v1::Outcome& outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The round waits for its attempt no more. Returns the attempt if no other
+  // round does, and 0 else: it is not given up then.
+  uint64_t Leave(const Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   using WaitingRounds = std::map<KeyName, Waiting>;
   // Takes them out, so that nobody else ends them.
   std::vector<Waiting> Take(WaitingRounds::iterator first,
@@ -141,7 +151,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells the end of rounds that wait no more.
   void Report(const Batch& batch, std::vector<SummedRound> ended);
-  // Ends what was taken out, and the attempts that are under way with it.
+  // Ends what was taken out, and the attempts that only it has waited for.
   void End(const std::vector<Waiting>& rounds, const absl::Status& status);
   // Gives up the attempts, so that they have no effect any more.
   void Drop(const std::vector<uint64_t>& attempts);
@@ -161,6 +171,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   const Environment environment_;
   Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
+  // Stop was called, so that nobody is asked again.
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   WaitingRounds waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<KeyName, Prepared> prepared_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);

@@ -35,7 +35,7 @@ void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
     case MirrorRequest::kAnnounce:
       return leader_->Announce(request, std::move(done));
     case MirrorRequest::kBegin:
-      return reply(member_->Begin(request.begin()));
+      return std::move(done)(member_->Begin(request.begin()));
     case MirrorRequest::kRun:
       return member_->Run(request.run(), std::move(done));
     case MirrorRequest::kDeliver:

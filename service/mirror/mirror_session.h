@@ -40,9 +40,10 @@ class MirrorSession {
   void Take(const MirrorRequest& request, MirrorCallback done);
 
   // As in RoundExchange.
-  void Remove(const std::string& name_space, const std::string& key) {
-    member_->Remove(name_space, key);
-    leader_->Remove(name_space, key);
+  void Remove(const std::string& name_space, const std::string& key,
+              Version version) {
+    member_->Remove(name_space, key, version);
+    leader_->Remove(name_space, key, version);
   }
   void Forget(const std::string& name_space) {
     member_->Forget(name_space);

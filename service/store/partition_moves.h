@@ -66,8 +66,8 @@ class PartitionMoves {
   // there with another configuration. The groups of its namespaces are as after
   // a restart from that checkpoint: nobody is a member before he has joined
   // again, and goes on from the lower of the steps there and here. Once Commit
-  // has been called, versions of all namespaces go on above all that the lost
-  // server may have given, be it that nothing was restored.
+  // has been called, versions of all namespaces but mirrored ones go on above
+  // all that the lost server may have given, be it that nothing was restored.
   virtual std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) = 0;
   // Removes what the store has of `partitions`, which are another server's.

@@ -90,10 +90,11 @@ class RoundExchange {
   virtual void Applied(const std::string& name_space, absl::string_view key,
                        Step step) = 0;
 
-  // The key has gone: its round ends with Aborted, and nothing is kept of it.
+  // The key has gone, whose last version that was: its round ends with Aborted,
+  // and nothing is kept of it. Later versions are of another key of its name.
   // Not for who holds what `summed` takes.
-  virtual void Remove(const std::string& name_space,
-                      const std::string& key) = 0;
+  virtual void Remove(const std::string& name_space, const std::string& key,
+                      Version version) = 0;
 
   // The namespace has gone, or its keys have been replaced: another one of its
   // name has nothing to do with it. Its rounds end with Aborted. Not for who

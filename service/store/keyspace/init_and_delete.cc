@@ -137,6 +137,17 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   return bytes;
 }
 
+// Keys that have gone, with the last versions that they may have had.
+using GoneKeys = std::vector<std::pair<std::string, Version>>;
+
+// Without the mutex.
+void TellExchange(const NamespaceState& state, const GoneKeys& gone) {
+  if (!state.config.mirrored) return;
+  for (const auto& [key, version] : gone) {
+    state.environment.exchange->Remove(state.name, key, version);
+  }
+}
+
 // Takes a key out of the table, with its rounds; adds them to `ended` if any is
 // open. The transaction keeps the key, and with it the name that `ended` has.
 void RemoveKey(Transaction& transaction, absl::string_view name,
@@ -194,6 +205,7 @@ class KeyCreation {
   const CallContext& context_;
   // The key of each entry; what one turn has made, the next one keeps.
   std::vector<KeyPtr> keys_;
+  GoneKeys replaced_;
 };
 
 absl::StatusOr<InitReply> KeyCreation::Run() {
@@ -221,6 +233,7 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
   transaction_.Lock();
   absl::StatusOr<std::optional<InitReply>> reply = Insert(*bindings);
   transaction_.Unlock();
+  TellExchange(state_, replaced_);
   return reply;
 }
 
@@ -357,6 +370,7 @@ Version KeyCreation::Replace(StoredKey* existing, const KeyPtr& key,
                              RoundsOfKeys& ended) {
   if (existing != nullptr) {
     Cut::BeforeChange(transaction_, *existing);
+    replaced_.emplace_back(existing->name(), state_.LastVersionOf(*existing));
     // Above every version that updates under way will report, or that the state
     // had which a restart has lost.
     key->version =
@@ -433,13 +447,14 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   }
   DeleteReply reply;
   RoundsOfKeys ended;
+  GoneKeys gone;
   for (const std::string& key : request.keys) {
     StoredKey* const existing = state.keys.Find(key);
     if (existing == nullptr) continue;
     Cut::BeforeChange(transaction, *existing);
     EndPullsOf(transaction, *existing);
-    state.version_floor =
-        std::max(state.version_floor, state.LastVersionOf(*existing));
+    gone.emplace_back(key, state.LastVersionOf(*existing));
+    state.version_floor = std::max(state.version_floor, gone.back().second);
     RemoveKey(transaction, key, ended);
     transaction.Commit();
     ++reply.num_deleted;
@@ -449,11 +464,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   });
   for (const std::string& key : request.keys) Wake(transaction, key);
   transaction.Unlock();
-  if (state.config.mirrored) {
-    for (const std::string& key : request.keys) {
-      state.environment.exchange->Remove(state.name, key);
-    }
-  }
+  TellExchange(state, gone);
   return reply;
 }
 

@@ -251,10 +251,7 @@ void CloseRounds(Transaction& transaction, StoredKey& key,
   if (auto fold = key.rounds->BeginScaling()) {
     transaction.work().folds.push_back({KeyPtr(&key), *std::move(fold)});
   }
-  if (auto fold = key.rounds->BeginExchange()) {
-    transaction.work().folds.push_back(
-        {KeyPtr(&key), *std::move(fold), state.LastVersionOf(key)});
-  }
+  BeginExchange(transaction, key);
   NoteRounds(state, key);
 }
 
@@ -291,6 +288,14 @@ void RemoveRounds(Transaction& transaction, StoredKey& key,
 void BeginFold(Transaction& transaction, StoredKey& key) {
   if (auto fold = key.rounds->BeginFold()) {
     transaction.work().folds.push_back({KeyPtr(&key), *std::move(fold)});
+  }
+}
+
+// No update is ahead: is_updating may say that the key is being copied.
+void BeginExchange(Transaction& transaction, StoredKey& key) {
+  if (auto fold = key.rounds->BeginExchange()) {
+    transaction.work().folds.push_back(
+        {KeyPtr(&key), *std::move(fold), key.version});
   }
 }
 

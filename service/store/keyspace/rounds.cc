@@ -364,9 +364,15 @@ std::optional<Fold> Rounds::BeginScaling() {
   return std::nullopt;
 }
 
-// Rounds close in their order, so that later ones wait.
+// Rounds close in their order, so that later ones wait. Should the update of
+// the last sum fail, that round comes again: then nobody may have been told of
+// this one.
 std::optional<Fold> Rounds::BeginExchange() {
   if (!policy_.exchanges || open_.empty()) return std::nullopt;
+  const bool is_applied = std::all_of(
+      closed_.begin(), closed_.end(),
+      [](const Closed& each) { return each.version != 0 || each.all_skipped; });
+  if (!is_applied) return std::nullopt;
   auto& [step, round] = *open_.begin();
   if (round.fold_end > 0 || round.is_exchanged || !IsComplete(round)) {
     return std::nullopt;

@@ -118,7 +118,7 @@ class Rounds {
   // round closes.
   std::optional<Fold> BeginScaling();
   // Those of the first open round, if it is complete, and its sum is to be made
-  // with other servers before it closes.
+  // with other servers before it closes; not before all sums are applied.
   std::optional<Fold> BeginExchange();
 
   // Ends a fold with its sum, or without one if that could not be made; then

@@ -259,7 +259,10 @@ void UpdateRunner::EndRound(Transaction& transaction,
   if (status.ok()) ++transaction.state().counts.rounds_closed;
   StoredKey& key = *item.key;
   if (!key.rounds) return;  // deleted or replaced meanwhile
-  if (status.ok()) return key.rounds->Apply(item.round, key.version);
+  if (status.ok()) {
+    key.rounds->Apply(item.round, key.version);
+    return BeginExchange(transaction, key);
+  }
   // What has closed since was to be applied to the value that is not there.
   // Turns that wait among the updates end with them.
   if (key.pending) {

@@ -152,12 +152,10 @@ TEST(MirrorSessionTest, RefusesCallsThatMakeNoSense) {
   of_others.set_group(1);
   MirrorRequest from_nobody = group.NewRequest();
   from_nobody.set_from(2);
-  MirrorRequest begin = group.NewRequest();
-  begin.mutable_begin()->add_rounds()->set_key("k");
   MirrorRequest run = group.NewRequest();
   run.mutable_run()->set_attempt(9);
 
-  for (const MirrorRequest& request : {of_others, from_nobody, begin, run}) {
+  for (const MirrorRequest& request : {of_others, from_nobody, run}) {
     EXPECT_THAT(AnswerTo(request),
                 StatusIs(absl::StatusCode::kFailedPrecondition))
         << request.ShortDebugString();

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/alarms.h"
 #include "base/answer.h"
 #include "base/executor.h"
@@ -18,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/mirror/delivered_slices.h"
+#include "service/mirror/mirror_leader.h"
 #include "tests/contracts/caller.h"
 #include "tests/service/mirror/mirror_network.h"
 #include "tests/testing/status_matchers.h"
@@ -33,9 +35,10 @@ using testing::StatusIs;
 constexpr char kMemberSpace[] = "n";
 
 // Ones, that the worker of `rank` has brought.
-RoundToSum RoundOf(Step step, uint32_t rank, Version version_floor = 0) {
+RoundToSum RoundOf(Step step, uint32_t rank, Version version_floor = 0,
+                   const std::string& key = "k") {
   const Tensor ones = Full({4}, 1);
-  return {.key = "k",
+  return {.key = key,
           .step = step,
           .version = 3,
           .version_floor = version_floor,
@@ -62,6 +65,16 @@ class SilentPeer final : public MirrorPeer {
   std::vector<MirrorCallback> kept_;
 };
 
+// An answer to Begin: that round does not wait, and the others do.
+MATCHER_P(DoesNotWaitFor, place, "") {
+  if (!arg.ok() || arg->outcomes_size() <= place) return false;
+  for (int i = 0; i < arg->outcomes_size(); ++i) {
+    const bool waits = arg->outcomes(i).state() != mirror::v1::Outcome::FAILED;
+    if (waits == (i == place)) return false;
+  }
+  return true;
+}
+
 // One of two servers, which the other one leads.
 class MirrorMemberTest : public ::testing::Test {
  protected:
@@ -83,8 +96,8 @@ class MirrorMemberTest : public ::testing::Test {
   }
   ~MirrorMemberTest() override { peer_->Forget(); }
 
-  void Sum(Step step) {
-    member_->Sum(kMemberSpace, NewAccount(), {RoundOf(step, own_)},
+  void Sum(Step step, const std::string& key = "k") {
+    member_->Sum(kMemberSpace, NewAccount(), {RoundOf(step, own_, 0, key)},
                  [this](std::vector<SummedRound> ended) {
                    for (const SummedRound& each : ended) {
                      ended_.push_back(each.sum.status());
@@ -96,8 +109,13 @@ class MirrorMemberTest : public ::testing::Test {
     mirror::v1::Begin begin;
     begin.set_attempt(7);
     begin.set_name_space(kMemberSpace);
+    AddRound("k", step, begin);
+    return begin;
+  }
+  static void AddRound(const std::string& key, Step step,
+                       mirror::v1::Begin& begin) {
     mirror::v1::RoundOfAll& round = *begin.add_rounds();
-    round.set_key("k");
+    round.set_key(key);
     round.set_step(step);
     round.set_version(3);
     for (uint32_t rank = 0; rank < 2; ++rank) {
@@ -105,7 +123,6 @@ class MirrorMemberTest : public ::testing::Test {
       tensor.set_rank(rank);
       tensor.set_dtype(static_cast<uint32_t>(DType::kF32));
     }
-    return begin;
   }
   // The sums are made by the server at place 0.
   absl::Status Deliver() {
@@ -150,8 +167,7 @@ TEST_F(MirrorMemberTest, BeginsOnlyWhatItsWorkersHaveBrought) {
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(member_->Begin(rank),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(member_->Begin(version),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(member_->Begin(version), DoesNotWaitFor(0));
   EXPECT_THAT(member_->Begin({}), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_OK(member_->Begin(BeginOf(1)));
 }
@@ -175,18 +191,53 @@ TEST_F(MirrorMemberTest, NamespaceThatIsForgottenHasNoRounds) {
   EXPECT_THAT(ended_,
               ::testing::ElementsAre(StatusIs(absl::StatusCode::kAborted)));
   EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_THAT(member_->Begin(BeginOf(1)),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(member_->Begin(BeginOf(1)), DoesNotWaitFor(0));
 }
 
 TEST_F(MirrorMemberTest, KeyThatIsRemovedHasNoRound) {
   Sum(1);
   ASSERT_OK(member_->Begin(BeginOf(1)));
 
-  member_->Remove(kMemberSpace, "k");
+  member_->Remove(kMemberSpace, "k", 3);
 
   EXPECT_THAT(ended_,
               ::testing::ElementsAre(StatusIs(absl::StatusCode::kAborted)));
+  EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+// It was created again before the exchange was told that the former had gone.
+TEST_F(MirrorMemberTest, RoundOfALaterVersionIsNotRemoved) {
+  Sum(1);
+
+  member_->Remove(kMemberSpace, "k", 2);
+
+  EXPECT_THAT(ended_, ::testing::IsEmpty());
+  EXPECT_OK(member_->Begin(BeginOf(1)));
+}
+
+TEST_F(MirrorMemberTest, AttemptGoesOnWithoutAKeyThatIsRemoved) {
+  Sum(1);
+  Sum(1, "other");
+  mirror::v1::Begin begin = BeginOf(1);
+  AddRound("other", 1, begin);
+  ASSERT_OK(member_->Begin(begin));
+
+  member_->Remove(kMemberSpace, "k", 3);
+
+  EXPECT_OK(Deliver());
+  EXPECT_THAT(ended_,
+              ::testing::ElementsAre(StatusIs(absl::StatusCode::kAborted)));
+  member_->Remove(kMemberSpace, "other", 3);
+  EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(MirrorMemberTest, NamesTheRoundsThatDoNotWaitAndBeginsNone) {
+  Sum(1);
+  mirror::v1::Begin begin = BeginOf(1);
+  AddRound("other", 1, begin);
+
+  EXPECT_THAT(member_->Begin(begin), DoesNotWaitFor(1));
+
   EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
@@ -259,11 +310,104 @@ TEST(MirrorExchangeTest, KeyThatTheLeaderRemovesEndsItsRoundElsewhere) {
               end.Set(summed[0].sum.status());
             });
 
+  const absl::Time limit = absl::Now() + absl::Minutes(1);
   while (!end.HasArrived()) {
-    network.exchange(leader)->Remove(kMemberSpace, "k");
+    ASSERT_LT(absl::Now(), limit);
+    network.exchange(leader)->Remove(kMemberSpace, "k", 3);
   }
 
   EXPECT_THAT(end.Wait(), StatusIs(absl::StatusCode::kAborted));
+}
+
+// The round of "k" ends at the server that has no such key any more, or at
+// both, and that of "other" is summed at both.
+class KeyOfOneServerIsRemoved : public ::testing::Test {
+ protected:
+  // Has the server that does not lead remove "k".
+  void Remove() { network_.exchange(other_)->Remove(kMemberSpace, "k", 3); }
+  void Sum(uint32_t server) {
+    network_.exchange(server)->Sum(
+        kMemberSpace, NewAccount(),
+        {RoundOf(1, server), RoundOf(1, server, 0, "other")},
+        [this, server](const std::vector<SummedRound>& summed) {
+          for (const SummedRound& each : summed) {
+            ends_[server][each.place].Set(each.sum.status());
+          }
+        });
+  }
+
+  MirrorNetwork network_{2};
+  const uint32_t leader_ =
+      MirrorGroup{.servers = {"s0", "s1"}}.LeaderOf(kMemberSpace);
+  const uint32_t other_ = 1 - leader_;
+  Answer<absl::Status> ends_[2][2];
+};
+
+TEST_F(KeyOfOneServerIsRemoved, BeforeTheOthersHaveAnnounced) {
+  Sum(other_);
+  Remove();
+  Sum(leader_);
+
+  EXPECT_THAT(ends_[other_][0].Wait(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_FALSE(ends_[leader_][0].Wait().ok());
+  EXPECT_OK(ends_[other_][1].Wait());
+  EXPECT_OK(ends_[leader_][1].Wait());
+}
+
+TEST_F(KeyOfOneServerIsRemoved, WhileItsSumIsMade) {
+  network_.SetFates([this](uint32_t, uint32_t to, const auto& request) {
+    if (to == other_ && request.has_run()) Remove();
+    return testing::Fate::kArrives;
+  });
+  Sum(other_);
+  Sum(leader_);
+
+  EXPECT_THAT(ends_[other_][0].Wait(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_OK(ends_[leader_][0].Wait());
+  EXPECT_OK(ends_[other_][1].Wait());
+  EXPECT_OK(ends_[leader_][1].Wait());
+}
+
+// Servers that answer all calls at once.
+class ReadyPeer final : public MirrorPeer {
+ public:
+  void Call(MirrorRequest, absl::Duration, MirrorCallback done) override {
+    std::move(done)(MirrorResponse());
+  }
+};
+
+// A server may announce a key that the leader has deleted, as it has not heard.
+TEST(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
+  FakeAlarms alarms;
+  const auto peer = std::make_shared<ReadyPeer>();
+  auto group = std::make_shared<MirrorGroup>(
+      MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
+  const MirrorTimes times;
+  const auto leader = std::make_shared<MirrorLeader>(group, times, &alarms);
+  MirrorRequest request = group->NewRequest();
+  request.mutable_announce()->set_name_space(kMemberSpace);
+  mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
+  round.set_key("k");
+  round.set_version(3);
+  std::vector<mirror::v1::Outcome::State> states;
+  const auto announce = [&] {
+    leader->Announce(request, [&](absl::StatusOr<MirrorResponse> response) {
+      states.push_back(response->outcomes(0).state());
+    });
+  };
+
+  announce();
+  EXPECT_EQ(leader->num_keys(), 1u);
+  leader->Remove(kMemberSpace, "k", 2);
+  EXPECT_EQ(leader->num_keys(), 1u);
+  alarms.Advance(times.patience);
+  EXPECT_EQ(leader->num_keys(), 0u);
+  announce();
+  leader->Remove(kMemberSpace, "k", 3);
+
+  EXPECT_EQ(leader->num_keys(), 0u);
+  EXPECT_THAT(states, ::testing::ElementsAre(mirror::v1::Outcome::WAITING,
+                                             mirror::v1::Outcome::FAILED));
 }
 
 // Of many keys, whose names are as long as names may be.
@@ -319,25 +463,48 @@ class RestoredElsewhere final : public RoundExchange {
     summed(std::move(ended));
   }
   void Applied(const std::string&, absl::string_view, Step) override {}
-  void Remove(const std::string&, const std::string&) override {}
+  void Remove(const std::string&, const std::string& key,
+              Version version) override {
+    removed.emplace_back(key, version);
+  }
   void Forget(const std::string&) override {}
+
+  std::vector<std::pair<std::string, Version>> removed;
 };
 
-TEST(MirroredVersionsTest, AreAboveTheFloorOfAllServers) {
-  RestoredElsewhere exchange;
-  LocalConnectionOptions options = {.num_threads = 1};
-  options.store.exchange = &exchange;
-  LocalConnection server(options);
-  const testing::Caller caller(server, kMemberSpace);
-  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
-  config.mirrored = true;
-  ASSERT_OK(caller.Create(config));
-  ASSERT_OK(caller.Init("k", Full({4}, 0)));
+class MirroredVersionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
+    config.mirrored = true;
+    ASSERT_OK(caller_.Create(config));
+  }
 
-  ASSERT_OK(caller.As(0).Push("k", Full({4}, 1), 1));
+  RestoredElsewhere exchange_;
+  LocalConnection server_{
+      {.store = {.exchange = &exchange_}, .num_threads = 1}};
+  const testing::Caller caller_{server_, kMemberSpace};
+};
 
-  EXPECT_EQ(caller.As(0).Pull("k")->version, 1001u);
-  EXPECT_EQ(*caller.Init("new", Full({4}, 0)), 1001u);
+TEST_F(MirroredVersionsTest, AreAboveTheFloorOfAllServers) {
+  ASSERT_OK(caller_.Init("k", Full({4}, 0)));
+
+  ASSERT_OK(caller_.As(0).Push("k", Full({4}, 1), 1));
+
+  EXPECT_EQ(caller_.As(0).Pull("k")->version, 1001u);
+  EXPECT_EQ(*caller_.Init("new", Full({4}, 0)), 1001u);
+}
+
+TEST_F(MirroredVersionsTest, ExchangeIsToldOfKeysThatAreReplacedOrDeleted) {
+  const Version first = *caller_.Init("k", Full({4}, 0));
+
+  const Version second = *caller_.Init("k", Full({4}, 0), OnExisting::kReplace);
+  ASSERT_OK(caller_.Init("new", Full({4}, 0), OnExisting::kReplace));
+  ASSERT_OK(caller_.Delete({"k", "missing"}, /*allow_missing=*/true));
+
+  EXPECT_THAT(
+      exchange_.removed,
+      ::testing::ElementsAre(std::pair("k", first), std::pair("k", second)));
 }
 
 }  // namespace

@@ -77,6 +77,16 @@ class MirrorNetwork {
     MutexLock lock(&mutex_);
     while (held_.empty()) changed_.Wait(&mutex_);
   }
+  // What is held is lost, and what comes later arrives.
+  void LoseReplies() {
+    {
+      MutexLock lock(&mutex_);
+      for (auto& [id, response] : held_) {
+        response = absl::UnavailableError("no answer");
+      }
+    }
+    ReleaseReplies();
+  }
   // Has what is held arrive, and what comes later.
   void ReleaseReplies() {
     std::vector<std::pair<uint64_t, absl::StatusOr<MirrorResponse>>> held;

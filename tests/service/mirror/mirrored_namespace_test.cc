@@ -371,6 +371,21 @@ TEST_F(MirroredNamespaceTest, ServerThatIsStoppedSettlesItsSumsFirst) {
       testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
 }
 
+TEST_F(MirroredNamespaceTest, ServerThatIsStoppedAsksAgainForItsSums) {
+  Start();
+  const uint32_t stopped = (Leader() + 1) % kServers;
+  PushWhereOutcomesAre(Fate::kReplyIsHeld, stopped);
+  network_->AwaitHeldReply();
+  EXPECT_FALSE(network_->exchange(stopped)->Settle(absl::ZeroDuration()));
+
+  network_->LoseReplies();
+
+  EXPECT_TRUE(network_->exchange(stopped)->Settle(absl::Minutes(1)));
+  EXPECT_THAT(
+      Worker(stopped).Pull("small"),
+      testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
+}
+
 TEST_F(MirroredNamespaceTest, GoesOnWithTheServersThatAreLeft) {
   Start();
   RunWorkers(Workers(), 1, 3);
@@ -459,6 +474,60 @@ TEST(MirroredStoreTest, UpdateThatFailedIsMadeOfTheSameSum) {
 
   EXPECT_THAT(push_and_pull(100, 1), is_filled_with(11));
   EXPECT_THAT(push_and_pull(100, 2), is_filled_with(111));
+}
+
+// Workers may be a step ahead: its round is not told to the others before the
+// one that has failed is made up for.
+TEST(MirroredStoreTest, UpdateThatFailedIsMadeBeforeTheNextSum) {
+  MirrorNetwork network(2);
+  testing::ScriptedBackend backends[2];
+  SteadyAlarms alarms;
+  std::vector<std::unique_ptr<MemoryTensorStore>> stores;
+  for (uint32_t i = 0; i < 2; ++i) {
+    MemoryTensorStoreOptions options;
+    options.exchange = network.exchange(i);
+    stores.push_back(
+        std::make_unique<MemoryTensorStore>(options, &backends[i], &alarms));
+    CreateNamespaceRequest create = {.name_space = kSpace};
+    create.config = ConfigOf(2, /*mirrored=*/true);
+    create.config.rule.name = "accumulate";
+    ASSERT_OK(stores[i]->CreateNamespace(create));
+    InitRequest init = {.name_space = kSpace};
+    init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
+    ASSERT_OK(testing::InitNow(*stores[i], std::move(init)));
+  }
+  // The value after the step.
+  const auto push = [&](uint32_t rank, double element, Step step) {
+    PushRequest push = {.name_space = kSpace};
+    push.worker = Worker{.rank = rank};
+    push.step = step;
+    push.entries.push_back({.key = "w", .tensor = Full({4}, element)});
+    const Answer<absl::StatusOr<PullReply>> answer;
+    stores[rank]->PushPull(std::move(push), CallContext(),
+                           [answer](absl::StatusOr<PullReply> reply) {
+                             answer.Set(std::move(reply));
+                           });
+    return answer;
+  };
+  const auto has = [](double element) {
+    return testing::IsOkAndHolds(::testing::Field(
+        &PullReply::values, ::testing::ElementsAre(testing::HasTensor(
+                                testing::IsFilledWith(element)))));
+  };
+  backends[0].FailApply(absl::ResourceExhaustedError("no room"));
+  const auto first_0 = push(0, 10, 1);
+  const auto second_0 = push(0, 100, 2);
+  const auto first_1 = push(1, 20, 1);
+  const auto second_1 = push(1, 200, 2);
+  EXPECT_THAT(first_0.Wait().status(), HasReason(Reason::kRoundFailed));
+  EXPECT_THAT(second_0.Wait().status(), HasReason(Reason::kRoundFailed));
+
+  backends[0].FailApply(absl::OkStatus());
+
+  EXPECT_THAT(push(0, 1000, 1).Wait(), has(31));
+  EXPECT_THAT(push(0, 300, 2).Wait(), has(531));
+  ASSERT_OK(first_1.Wait());
+  EXPECT_THAT(second_1.Wait(), has(531));
 }
 
 // Keys stay, whatever becomes of their partitions.
