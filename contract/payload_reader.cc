@@ -452,7 +452,9 @@ bool ReadAtOnce(WireReader& in, PullEntry* entry) {
   entry->key.clear();
   return false;
 }
-// The same is done for a result that is a version.
+
+// Reads a result at once if it has a version alone; else false, and nothing of
+// it has been read.
 bool ReadAtOnce(WireReader& in, PushResult* result) {
   const absl::string_view ahead = in.Peek(2 + kMaxShortNumberBytes);
   if (ahead.empty()) return false;

@@ -114,9 +114,9 @@ HOST_DEVICE T NormalRadius(uint32_t bits) {
 // Muller, from 32 random bits each for their radius and their angle. Free of
 // branches.
 //
-// Of the angle's bits, the lower 30 say where it is in a quarter of a turn, and
-// the others which quarter: whether cosine and sine change places, and whether
-// they are negative.
+// The lower 30 bits of an angle say where it is in a quarter of a turn. The
+// others say which quarter that is: whether cosine and sine change places, and
+// whether they are negative.
 template <typename T>
 HOST_DEVICE NormalPair<T> BoxMuller(uint32_t radius_bits, uint32_t angle_bits) {
   using Bits = typename FloatFacts<T>::Bits;

@@ -63,7 +63,7 @@ struct EngineJobs::State {
   CondVar changed;
   CondVar changed_for_last;
   std::vector<Number> ready ABSL_GUARDED_BY(mutex);
-  // Of all that is ready, and when the first of it was.
+  // These are the bytes of all that is ready, and when the first of it was.
   uint64_t ready_bytes ABSL_GUARDED_BY(mutex) = 0;
   absl::Duration ready_since ABSL_GUARDED_BY(mutex);
   // Operations that the engine has and has not begun.

@@ -62,9 +62,9 @@ struct CheckpointCounts {
 // How far the restoring at the start of a server has come.
 struct RestoreProgress {
   std::string name;
-  // Of tensors.
+  // This counts the bytes of tensors that have been restored.
   uint64_t bytes = 0;
-  // What the checkpoint takes: a little more than its tensors.
+  // The checkpoint takes so much: a little more than its tensors.
   uint64_t total_bytes = 0;
 };
 

@@ -17,7 +17,7 @@ struct MirrorCounts {
   // and those that have come to nothing.
   std::atomic<uint64_t> attempts_whole = 0;
   std::atomic<uint64_t> attempts_failed = 0;
-  // Of those that were whole: how long they took, and the bytes of slices.
+  // These count how long the whole ones took, and the bytes of their slices.
   std::atomic<uint64_t> nanoseconds = 0;
   std::atomic<uint64_t> sent_bytes = 0;
   std::atomic<uint64_t> received_bytes = 0;

@@ -21,8 +21,9 @@ using MirrorResponse = mirror::v1::MirrorResponse;
 using MirrorCallback =
     absl::AnyInvocable<void(absl::StatusOr<MirrorResponse>) &&>;
 
-// The round has failed, with that error.
+// Says that the round has failed, with that error.
 void SetFailed(mirror::v1::Outcome& outcome, const absl::Status& status);
+// Returns the error of a round that has failed.
 absl::Status StatusOf(const mirror::v1::Outcome& outcome);
 
 // One of the servers, this one too, as the others call it. Thread-safe.

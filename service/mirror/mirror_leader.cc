@@ -246,13 +246,10 @@ absl::Status MirrorLeader::CheckAgree(
   return absl::OkStatus();
 }
 
-MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
-  NameSpace& name_space = namespaces_[name];
-  if (name_space.attempt != nullptr) return nullptr;
-  auto attempt = std::make_shared<Attempt>();
+void MirrorLeader::TakeReady(NameSpace& name_space, Attempt& attempt) const {
   int64_t num_elements = 0;
   size_t num_bytes = 0;
-  while (!name_space.ready.empty() && attempt->rounds.size() < kMaxRounds) {
+  while (!name_space.ready.empty() && attempt.rounds.size() < kMaxRounds) {
     const std::string& key_name = name_space.ready.front();
     const auto found = name_space.keys.find(key_name);
     // Else it was removed, or somebody has given up.
@@ -264,14 +261,21 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
       }
       const bool is_full =
           num_elements > kMaxElements || num_bytes > kMaxAnnouncedBytes;
-      if (!attempt->rounds.empty() && is_full) break;
+      if (!attempt.rounds.empty() && is_full) break;
       key.is_under_way = true;
-      attempt->rounds.emplace(
+      attempt.rounds.emplace(
           key_name,
           std::exchange(key.announced, std::vector<Announced>(group_.size())));
     }
     name_space.ready.pop_front();
   }
+}
+
+MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
+  NameSpace& name_space = namespaces_[name];
+  if (name_space.attempt != nullptr) return nullptr;
+  auto attempt = std::make_shared<Attempt>();
+  TakeReady(name_space, *attempt);
   if (attempt->rounds.empty()) {
     if (name_space.keys.empty()) namespaces_.erase(name);
     return nullptr;

@@ -49,7 +49,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // All calls that wait end with `status`, and so do later ones.
   void Stop(const absl::Status& status);
 
-  // Of which something is kept, in all namespaces.
+  // Returns of how many keys, in all namespaces, something is kept.
   size_t num_keys() const;
 
  private:
@@ -132,6 +132,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // OK if the members are to sum the same round.
   absl::Status CheckAgree(const std::string& key,
                           const std::vector<Announced>& announced) const;
+  // Adds rounds that all members have announced, as many as an attempt takes.
+  void TakeReady(NameSpace& name_space, Attempt& attempt) const;
   // The next attempt, if there is one to make now.
   AttemptPtr TakeNext(const std::string& name_space)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

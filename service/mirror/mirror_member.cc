@@ -170,7 +170,13 @@ void MirrorMember::Announce(const BatchPtr& batch) {
 }
 
 std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
-    Batch& batch, size_t place, const Outcome& outcome) {
+    Batch& batch, size_t place, const absl::StatusOr<MirrorResponse>& response,
+    int index) {
+  if (!response.ok()) return response.status();
+  if (index >= response->outcomes_size()) {
+    return absl::InternalError("expected an outcome of each round");
+  }
+  const Outcome& outcome = response->outcomes(index);
   const KeyName name = {batch.name_space, batch.rounds[place].key};
   const auto prepared = prepared_.find(name);
   const bool has_it = prepared != prepared_.end() &&
@@ -227,14 +233,8 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
     for (size_t i = 0; i < places.size(); ++i) {
       const size_t place = places[i];
       if (batch->has_ended[place]) continue;
-      std::optional<absl::StatusOr<SumOfRound>> end;
-      if (!response.ok()) {
-        end = response.status();
-      } else if (static_cast<int>(i) >= response->outcomes_size()) {
-        end = absl::InternalError("expected an outcome of each round");
-      } else {
-        end = EndOf(*batch, place, response->outcomes(static_cast<int>(i)));
-      }
+      std::optional<absl::StatusOr<SumOfRound>> end =
+          EndOf(*batch, place, response, static_cast<int>(i));
       if (!end) continue;
       batch->has_ended[place] = true;
       const auto waiting =

@@ -137,9 +137,11 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
                   const absl::StatusOr<MirrorResponse>& response);
   // Whether the leader may yet come back: then asks it again, a little later.
   bool MayAskAgain(const BatchPtr& batch, const absl::Status& status);
-  // What an outcome means for a round; nothing while it waits.
+  // Returns what the response, whose outcome `index` is the round's, means for
+  // it; nothing while it waits.
   std::optional<absl::StatusOr<SumOfRound>> EndOf(
-      Batch& batch, size_t place, const mirror::v1::Outcome& outcome)
+      Batch& batch, size_t place,
+      const absl::StatusOr<MirrorResponse>& response, int index)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The round waits for its attempt no more. Returns the attempt if no other
   // round does, and 0 else: it is not given up then.

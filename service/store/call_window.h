@@ -63,9 +63,8 @@ struct CallWindowOptions {
 // then the oldest. Where the account has no room for a call, such answers go
 // too, but of the latest only its client's own: who makes a call has had the
 // answer to the one before; others may still ask. A client is dropped when it
-// has not called for max_age. Both are looked after as calls come. A call
-// repeated after its client was dropped counts as new: nobody may repeat a call
-// so late.
+// has not called for max_age. Both are looked after as calls come. A call that
+// is repeated after its client was dropped, which nobody may do, counts as new.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
 

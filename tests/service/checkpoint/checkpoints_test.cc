@@ -266,46 +266,75 @@ TEST_F(CheckpointsTest, AGroupGoesBackToTheFirstStepThatLacksAnything) {
   EXPECT_EQ(saved->Pull("s", "rare").tensor.elements<float>()[0], 40);
 }
 
-// Each push adds 1 to all keys at once, so whatever moment a checkpoint has,
-// all its keys are the same number, and their momentum is that of so many
-// pushes.
-TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
-  constexpr int kNumKeys = 24;
-  constexpr int kNumCheckpoints = 12;
-  SavedStore* saved = &Restart(/*keep=*/kNumCheckpoints);
-  NamespaceConfig config;
-  config.rule = *ParseRuleSpec("adam(learning_rate=0.01)");
-  CreateNamespace(*saved, "n", config);
-  for (int i = 0; i < kNumKeys; ++i) {
-    ASSERT_OK(saved->Init("n", absl::StrCat("k", i),
-                          Filled(DType::kF32, 0, {i % 2 == 0 ? 8 : 4096})));
+// Keys of one namespace that are pushed to together, each time with 1.
+class KeysTogether {
+ public:
+  static constexpr int kNumKeys = 24;
+
+  static std::string Key(int i) { return absl::StrCat("k", i); }
+  static Tensor All(int i, float value) {
+    return Filled(DType::kF32, value, {i % 2 == 0 ? 8 : 4096});
   }
+  static PushRequest Push() {
+    PushRequest request;
+    request.name_space = "n";
+    for (int i = 0; i < kNumKeys; ++i) {
+      request.entries.push_back({Key(i), false, All(i, 1)});
+    }
+    return request;
+  }
+  static float ValueOf(SavedStore& saved, int i) {
+    return saved.Pull("n", Key(i)).tensor.elements<float>()[0];
+  }
+
+  // All keys have had `count` updates, and are the same number, also after one
+  // more: so their momentum is too.
+  static void ExpectSame(SavedStore& saved, uint64_t count) {
+    const float value = ValueOf(saved, 0);
+    for (int i = 0; i < kNumKeys; ++i) {
+      EXPECT_EQ(saved.Stat("n", Key(i)).update_count, count) << i;
+      EXPECT_EQ(ValueOf(saved, i), value) << i;
+      EXPECT_OK(saved.Push(PushOf("n", Key(i), All(i, 2))));
+    }
+    const float next = ValueOf(saved, 0);
+    for (int i = 0; i < kNumKeys; ++i) EXPECT_EQ(ValueOf(saved, i), next) << i;
+  }
+};
+
+// Saves so often while three threads push.
+void SaveWhilePushing(SavedStore& saved, int num_checkpoints) {
   std::atomic<bool> is_over = false;
   std::atomic<int> num_pushed = 0;
   std::vector<std::thread> pushers;
   for (int i = 0; i < 3; ++i) {
     pushers.emplace_back([&] {
       while (!is_over) {
-        PushRequest request;
-        request.name_space = "n";
-        for (int k = 0; k < kNumKeys; ++k) {
-          request.entries.push_back(
-              {absl::StrCat("k", k), false,
-               Filled(DType::kF32, 1, {k % 2 == 0 ? 8 : 4096})});
-        }
-        EXPECT_OK(saved->Push(std::move(request)));
+        EXPECT_OK(saved.Push(KeysTogether::Push()));
         ++num_pushed;
       }
     });
   }
-  for (int i = 0; i < kNumCheckpoints; ++i) {
+  for (int i = 0; i < num_checkpoints; ++i) {
     // These are more than may have been under way when the last one began.
     const int enough = num_pushed + 4;
     while (num_pushed < enough) std::this_thread::yield();
-    EXPECT_OK(saved->checkpoints().Save());
+    EXPECT_OK(saved.checkpoints().Save());
   }
   is_over = true;
   for (std::thread& pusher : pushers) pusher.join();
+}
+
+// Whatever moment a checkpoint has, each push is in all keys of it or in none.
+TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
+  constexpr int kNumCheckpoints = 12;
+  SavedStore* saved = &Restart(/*keep=*/kNumCheckpoints);
+  NamespaceConfig config;
+  config.rule = *ParseRuleSpec("adam(learning_rate=0.01)");
+  CreateNamespace(*saved, "n", config);
+  for (int i = 0; i < KeysTogether::kNumKeys; ++i) {
+    ASSERT_OK(saved->Init("n", KeysTogether::Key(i), KeysTogether::All(i, 0)));
+  }
+  SaveWhilePushing(*saved, kNumCheckpoints);
   const auto all = saved->checkpoints().ListCheckpoints({}, {});
   ASSERT_OK(all);
   ASSERT_EQ(all->checkpoints.size(), static_cast<size_t>(kNumCheckpoints));
@@ -315,24 +344,11 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
     saved = &Restart(kNumCheckpoints);
     const auto restored = saved->checkpoints().RestoreLast();
     ASSERT_OK(restored);
-    const uint64_t count = saved->Stat("n", "k0").update_count;
+    const uint64_t count = saved->Stat("n", KeysTogether::Key(0)).update_count;
     EXPECT_GT(count, 0u);
     EXPECT_LT(count, newer_count);
     newer_count = count;
-    const float value = saved->Pull("n", "k0").tensor.elements<float>()[0];
-    for (int k = 0; k < kNumKeys; ++k) {
-      const std::string key = absl::StrCat("k", k);
-      EXPECT_EQ(saved->Stat("n", key).update_count, count) << key;
-      EXPECT_EQ(saved->Pull("n", key).tensor.elements<float>()[0], value);
-      EXPECT_OK(saved->Push(
-          PushOf("n", key, Filled(DType::kF32, 2, {k % 2 == 0 ? 8 : 4096}))));
-    }
-    const float next = saved->Pull("n", "k0").tensor.elements<float>()[0];
-    for (int k = 0; k < kNumKeys; ++k) {
-      EXPECT_EQ(
-          saved->Pull("n", absl::StrCat("k", k)).tensor.elements<float>()[0],
-          next);
-    }
+    KeysTogether::ExpectSame(*saved, count);
     ASSERT_OK(saved->checkpoints().DeleteCheckpoint({(*restored)->name}, {}));
   }
 }
