@@ -7,7 +7,6 @@
 // pull its value, a round with the one and a round with the others in turns.
 // Prints the medians and their ratio. Both must have the same bits.
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,17 +19,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "bench/harness/clocks.h"
 #include "bench/harness/statistics.h"
 #include "client/cluster/connect.h"
 #include "contract/placement.h"
 #include "service/server/server.h"
 #include "tensor/tensor.h"
 
-namespace tensorkv {
+namespace tensorkv::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kWorkers = 4;
 constexpr char kNamespace[] = "bench";
@@ -63,20 +62,19 @@ class Group {
     ++step_;
     std::vector<absl::Status> statuses(kWorkers);
     std::vector<std::thread> threads;
-    const Clock::time_point start = Clock::now();
+    const absl::Duration start = SteadyTime();
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
       threads.emplace_back([&, rank] {
         statuses[rank] = PushAndPull(rank, contributions[rank]);
       });
     }
     for (std::thread& thread : threads) thread.join();
-    times_.push_back(
-        std::chrono::duration<double>(Clock::now() - start).count());
+    times_.push_back(absl::ToDoubleSeconds(SteadyTime() - start));
     for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
     return absl::OkStatus();
   }
   void ForgetTimes() { times_.clear(); }
-  double MedianSeconds() const { return bench::Median(times_); }
+  double MedianSeconds() const { return Median(times_); }
 
   absl::StatusOr<Tensor> Pull() {
     PullRequest pull = {.name_space = kNamespace};
@@ -162,7 +160,7 @@ absl::Status Run(int64_t mib, int rounds, uint32_t num_servers) {
 }
 
 }  // namespace
-}  // namespace tensorkv
+}  // namespace tensorkv::bench
 
 int main(int argc, char** argv) {
   const auto argument = [&](int index, int otherwise) {
@@ -176,7 +174,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const absl::Status status =
-      tensorkv::Run(mib, rounds, static_cast<uint32_t>(num_servers));
+      tensorkv::bench::Run(mib, rounds, static_cast<uint32_t>(num_servers));
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return 1;

@@ -11,9 +11,9 @@
 namespace tensorkv {
 
 // Looks at a pool in each period at the end of which it has idle memory.
-class TrimmedPool::Looks : public std::enable_shared_from_this<Looks> {
+class TrimmedPool::Trimmer : public std::enable_shared_from_this<Trimmer> {
  public:
-  Looks(absl::Duration period, RunAfter run_after)
+  Trimmer(absl::Duration period, RunAfter run_after)
       : period_(period), run_after_(std::move(run_after)) {}
 
   void Begin(RefPtr<BufferPool> pool) {
@@ -39,11 +39,11 @@ class TrimmedPool::Looks : public std::enable_shared_from_this<Looks> {
       if (pool_ == nullptr || std::exchange(is_scheduled_, true)) return;
     }
     run_after_(period_, canceller_,
-               [self = shared_from_this()] { self->Look(); });
+               [self = shared_from_this()] { self->Trim(); });
   }
 
  private:
-  void Look() {
+  void Trim() {
     RefPtr<BufferPool> pool;
     {
       MutexLock lock(&mutex_);
@@ -66,15 +66,14 @@ class TrimmedPool::Looks : public std::enable_shared_from_this<Looks> {
 
 TrimmedPool::TrimmedPool(size_t max_idle_bytes, absl::Duration max_idle_time,
                          RunAfter run_after)
-    : looks_(std::make_shared<Looks>(max_idle_time, std::move(run_after))),
-      pool_(MakeRefCounted<BufferPool>(max_idle_bytes,
-                                       [looks = std::weak_ptr<Looks>(looks_)] {
-                                         if (const auto alive = looks.lock())
-                                           alive->Schedule();
-                                       })) {
-  looks_->Begin(pool_);
+    : trimmer_(std::make_shared<Trimmer>(max_idle_time, std::move(run_after))),
+      pool_(MakeRefCounted<BufferPool>(
+          max_idle_bytes, [trimmer = std::weak_ptr<Trimmer>(trimmer_)] {
+            if (const auto alive = trimmer.lock()) alive->Schedule();
+          })) {
+  trimmer_->Begin(pool_);
 }
 
-TrimmedPool::~TrimmedPool() { looks_->End(); }
+TrimmedPool::~TrimmedPool() { trimmer_->End(); }
 
 }  // namespace tensorkv

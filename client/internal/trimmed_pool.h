@@ -37,10 +37,10 @@ class TrimmedPool {
   const RefPtr<BufferPool>& pool() const { return pool_; }
 
  private:
-  class Looks;
+  class Trimmer;
 
   // Shared with the alarm that is set.
-  const std::shared_ptr<Looks> looks_;
+  const std::shared_ptr<Trimmer> trimmer_;
   const RefPtr<BufferPool> pool_;
 };
 
