@@ -1,0 +1,34 @@
+// Casts contributions to narrower floats, whole or in parts.
+
+#ifndef TENSORKV_CLIENT_COMPRESSION_CAST_H_
+#define TENSORKV_CLIENT_COMPRESSION_CAST_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensor/buffer_pool.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Writes elements [first, first + count) as `dtype`, rounded to nearest even;
+// what is too large for it becomes its largest number. Pure functions.
+//
+// REQUIRES: floats; `dtype` is narrower than f32.
+// Errors: InvalidArgument if one of them is not finite.
+absl::Status CastElements(const Tensor& tensor, DType dtype, size_t first,
+                          size_t count, char* out);
+
+// All of them, in memory of `memory`.
+// Errors: those of CastElements · ResourceExhausted.
+absl::StatusOr<Tensor> Cast(const Tensor& tensor, DType dtype,
+                            BufferPool& memory);
+
+// That elements are not finite.
+absl::Status NotFiniteError();
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_COMPRESSION_CAST_H_
