@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/compression/element_runs.h"
 #include "client/compression/encoder_loops.h"
@@ -34,6 +35,10 @@ absl::StatusOr<Tensor> Cast(const Tensor& tensor, DType dtype,
 absl::Status NotFiniteError() {
   return absl::InvalidArgumentError(
       "compression: expected finite elements, got NaN or infinity");
+}
+
+absl::Status OfKey(absl::string_view key, const absl::Status& status) {
+  return {status.code(), absl::StrCat("key \"", key, "\": ", status.message())};
 }
 
 }  // namespace tensorkv

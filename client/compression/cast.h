@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensor/buffer_pool.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
@@ -28,6 +29,9 @@ absl::StatusOr<Tensor> Cast(const Tensor& tensor, DType dtype,
 
 // That elements are not finite.
 absl::Status NotFiniteError();
+
+// The status, which says first what key it is of.
+absl::Status OfKey(absl::string_view key, const absl::Status& status);
 
 }  // namespace tensorkv
 

@@ -10,7 +10,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/hash/hash.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/compression/cast.h"
 #include "client/compression/element_runs.h"
@@ -66,11 +65,6 @@ Fingerprint FingerprintOf(const Tensor& tensor) {
   const absl::string_view bytes(tensor.data(),
                                 static_cast<size_t>(tensor.size_bytes()));
   return {tensor.dtype(), tensor.shape(), absl::HashOf(bytes)};
-}
-
-absl::Status OfKey(const PushEntry& entry, const absl::Status& status) {
-  return {status.code(),
-          absl::StrCat("key \"", entry.key, "\": ", status.message())};
 }
 
 // Encodes the elements as they are, with nothing that was left out before.
@@ -344,7 +338,7 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     PushEntry& entry = *job.entry;
     const int64_t bytes_before = entry.tensor.size_bytes();
     absl::StatusOr<EncodedTensor> encoded = Encoded(step, job);
-    if (!encoded.ok()) return OfKey(entry, encoded.status());
+    if (!encoded.ok()) return OfKey(entry.key, encoded.status());
     entry.tensor = std::move(encoded->tensor);
     entry.encoding = std::move(encoded->encoding);
     Observe(*job.compression, bytes_before, entry.tensor.size_bytes());
@@ -391,7 +385,7 @@ absl::Status Compressor::Check(Step step, Job& job) {
   if (job.key == nullptr) {
     absl::StatusOr<EncodedTensor> encoded =
         EncodeAlone(*job.compression, job.entry->tensor, *payloads_);
-    if (!encoded.ok()) return OfKey(*job.entry, encoded.status());
+    if (!encoded.ok()) return OfKey(job.entry->key, encoded.status());
     job.encoded = *std::move(encoded);
     return absl::OkStatus();
   }
@@ -404,10 +398,10 @@ absl::Status Compressor::Check(Step step, Job& job) {
     return absl::OkStatus();
   }
   if (!AreFinite(job.entry->tensor)) {
-    return OfKey(*job.entry, NotFiniteError());
+    return OfKey(job.entry->key, NotFiniteError());
   }
   key.Reset();
-  return OfKey(*job.entry, TooLarge());
+  return OfKey(job.entry->key, TooLarge());
 }
 
 absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job) {

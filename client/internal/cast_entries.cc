@@ -2,20 +2,11 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/compression/cast.h"
 #include "contract/stream_codec.h"
 
 namespace tensorkv {
-namespace {
-
-absl::Status OfKey(const PushEntry& entry, const absl::Status& status) {
-  return {status.code(),
-          absl::StrCat("key \"", entry.key, "\": ", status.message())};
-}
-
-}  // namespace
 
 absl::Status CastEntries(absl::Span<const DType> casts, BufferPool& memory,
                          std::vector<PushEntry>& entries) {
@@ -23,7 +14,7 @@ absl::Status CastEntries(absl::Span<const DType> casts, BufferPool& memory,
     if (casts[i] == DType::kUnknown) continue;
     PushEntry& entry = entries[i];
     absl::StatusOr<Tensor> tensor = Cast(entry.tensor, casts[i], memory);
-    if (!tensor.ok()) return OfKey(entry, tensor.status());
+    if (!tensor.ok()) return OfKey(entry.key, tensor.status());
     entry.tensor = *std::move(tensor);
   }
   return absl::OkStatus();
@@ -54,7 +45,7 @@ absl::StatusOr<EncodedMessage> CastPart(const PartRange& part,
   elements.SetBuffer(std::move(buffer), 0);
   const absl::Status status = CastElements(
       entry.tensor, dtype, first, end - first, elements.mutable_data());
-  if (!status.ok()) return OfKey(entry, status);
+  if (!status.ok()) return OfKey(entry.key, status);
   return EncodePart(part, elements, /*tensor_offset=*/first * size);
 }
 
