@@ -12,7 +12,7 @@ namespace tensorkv {
 absl::Status CastElements(const Tensor& tensor, DType dtype, size_t first,
                           size_t count, char* out) {
   const auto cast =
-      SupportedEncoderLoops().cast[static_cast<int>(FormatOfFloat(dtype))];
+      SupportedEncoderLoops().cast[static_cast<int>(FormatOf(dtype))];
   const auto cast_run = [&](const float* run, size_t at, size_t size) {
     return cast(run, size, out + (at - first) * SizeOf(dtype));
   };

@@ -15,9 +15,11 @@ namespace tensorkv {
 // Elements that are converted at a time; they stay in the nearest cache.
 inline constexpr size_t kRunElements = 1024;
 
-// REQUIRES: a float narrower than f32.
-constexpr NarrowFormat FormatOfFloat(DType dtype) {
+// REQUIRES: i8, or a float narrower than f32.
+constexpr NarrowFormat FormatOf(DType dtype) {
   switch (dtype) {
+    case DType::kF16:
+      return NarrowFormat::kF16;
     case DType::kBF16:
       return NarrowFormat::kBF16;
     case DType::kF8E4M3FN:
@@ -25,7 +27,7 @@ constexpr NarrowFormat FormatOfFloat(DType dtype) {
     case DType::kF8E5M2:
       return NarrowFormat::kF8E5M2;
     default:
-      return NarrowFormat::kF16;
+      return NarrowFormat::kI8;
   }
 }
 
@@ -42,8 +44,7 @@ inline const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
       loops.round(reinterpret_cast<const double*>(data), run, count);
       return run;
     default:
-      loops.widen[static_cast<int>(FormatOfFloat(tensor.dtype()))](data, run,
-                                                                   count);
+      loops.widen[static_cast<int>(FormatOf(tensor.dtype()))](data, run, count);
       return run;
   }
 }
