@@ -1,5 +1,5 @@
-// What it costs the client to compress a contribution of f32, error feedback
-// included, in CPU time of one thread for each element.
+// What it costs the client to compress a contribution of f32, in CPU time of
+// one thread for each element.
 //
 //   bazel build //bench:compression_benchmark
 //   bazel-bin/bench/compression_benchmark --benchmark_repetitions=5
@@ -43,9 +43,9 @@ void Compress(benchmark::State& state, const std::string& compression) {
 
 [[maybe_unused]] const bool kAreRegistered = [] {
   for (const char* compression :
-       {"2bit:0.5", "1bit:0", "sign", "f16", "bf16", "f8e4m3fn", "f8e5m2",
-        "i8:64", "topk:0.01", "randomk:0.01", "dithering:4",
-        "dithering:8,natural"}) {
+       {"2bit:0.5", "1bit:0", "sign", "f16", "f16,feedback", "bf16",
+        "bf16,feedback", "f8e4m3fn", "f8e5m2", "i8:64", "topk:0.01",
+        "randomk:0.01", "dithering:4", "dithering:8,natural"}) {
     benchmark::RegisterBenchmark(absl::StrCat("Compress/", compression).c_str(),
                                  Compress, compression)
         ->Arg(1 << 18)

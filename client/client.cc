@@ -163,20 +163,30 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  ASSIGN_OR_RETURN(PushRequest request, MakePush(std::move(entries), options));
-  ASSIGN_OR_RETURN(PushReply reply, calls_->Call(request, call_options_));
+  CallOptions of_call = call_options_;
+  std::vector<DType> casts;
+  ASSIGN_OR_RETURN(PushRequest request,
+                   MakePush(std::move(entries), options, &casts));
+  of_call.casts = casts;
+  ASSIGN_OR_RETURN(PushReply reply, calls_->Call(request, of_call));
   shared_->step = request.step;
   return reply;
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
     Step step, std::vector<PushEntry> entries) {
+  return Encode(step, std::move(entries), /*casts=*/nullptr);
+}
+
+absl::StatusOr<std::vector<PushEntry>> Client::Encode(
+    Step step, std::vector<PushEntry> entries, std::vector<DType>* casts) {
   const std::shared_ptr<Compressor> compressor = shared_->CurrentCompressor();
   if (compressor->options().rules.empty()) return entries;
   // It reads the elements, and may remember what they were.
   const Canceller::Use use(call_options_.canceller);
   if (!use.may_begin()) return absl::CancelledError("cancelled by the caller");
-  return compressor->Compress(step, std::move(entries));
+  return compressor->Compress(step, std::move(entries),
+                              calls_->CastsAsItSends() ? casts : nullptr);
 }
 
 void Client::SetCompression(const CompressionOptions& compression) {
@@ -243,9 +253,13 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  ASSIGN_OR_RETURN(PushRequest push, MakePush(std::move(entries), options));
+  CallOptions of_call = call_options_;
+  std::vector<DType> casts;
+  ASSIGN_OR_RETURN(PushRequest push,
+                   MakePush(std::move(entries), options, &casts));
+  of_call.casts = casts;
   PushPullRequest request = {std::move(push)};
-  ASSIGN_OR_RETURN(PullReply reply, calls_->Call(request, call_options_));
+  ASSIGN_OR_RETURN(PullReply reply, calls_->Call(request, of_call));
   shared_->step = request.step;
   return reply;
 }
@@ -430,14 +444,15 @@ absl::StatusOr<Worker> Client::CheckedWorker() const {
 }
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
-                                             const PushOptions& options) {
+                                             const PushOptions& options,
+                                             std::vector<DType>* casts) {
   PushRequest request = {.name_space = shared_->name_space,
                          .worker = options.worker ? options.worker : worker(),
                          .step = options.step,
                          .reply_dtype = options.reply_dtype};
   if (request.step == 0 && request.worker) request.step = shared_->step + 1;
   if (!options.is_encoded) {
-    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));
+    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries), casts));
   }
   request.entries = std::move(entries);
   return request;
@@ -451,7 +466,7 @@ void Client::StartPush(
   auto start = [client = *this, options, &threads, done = std::move(done)](
                    std::vector<PushEntry> entries) mutable {
     absl::StatusOr<PushRequest> push =
-        client.MakePush(std::move(entries), options);
+        client.MakePush(std::move(entries), options, /*casts=*/nullptr);
     if (!push.ok()) return std::move(done)(push.status());
     const Step step = push->step;
     client.calls_->Start(

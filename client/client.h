@@ -233,9 +233,14 @@ class Client : public ServerVerbs {
   struct Shared;
 
   Client(const std::shared_ptr<Shared>& shared, CallOptions call_options);
-  // Errors: those of Compressor::Compress.
+  // `casts`, if given, gets what is left to be cast as it is sent. Errors:
+  // those of Compressor::Compress.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
-                                       const PushOptions& options);
+                                       const PushOptions& options,
+                                       std::vector<DType>* casts);
+  absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
+                                                std::vector<PushEntry> entries,
+                                                std::vector<DType>* casts);
   // Errors: FailedPrecondition for a client that is no worker.
   absl::StatusOr<Worker> CheckedWorker() const;
   template <typename Request>

@@ -16,6 +16,7 @@
 #include "client/destination.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
+#include "tensor/dtype.h"
 
 namespace tensorkv {
 
@@ -29,6 +30,12 @@ struct CallOptions {
   // request; they outlive the call. A connection uses all of them or none:
   // the tensors of the reply tell which.
   absl::Span<const Destination> destinations;
+  // What the elements of a push are cast to as they are sent, one for each
+  // entry, kUnknown for those that stay as they are; empty: all do. Outlives
+  // the call. Only for a connection that CastsAsItSends.
+  // Errors: InvalidArgument, naming the key, for elements that are not finite;
+  // the call is not made then.
+  absl::Span<const DType> casts;
 };
 
 // Carries calls to a store and brings back its answers: over gRPC, or to a
@@ -54,6 +61,10 @@ class Connection {
   // and in Start.
   virtual absl::Status Attempt(const AnyCall& call,
                                const CallOptions& options) = 0;
+
+  // Whether Attempt takes casts. What it casts part by part is sent while the
+  // rest is yet to be cast.
+  virtual bool CastsAsItSends() const { return false; }
 
   // Told once how a call has ended, on any thread.
   using Done = absl::AnyInvocable<void(absl::Status) &&>;

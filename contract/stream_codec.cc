@@ -24,8 +24,10 @@ void Read(WireReader& in, EncodedPart* encoded) {
 
 }  // namespace
 
-EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor) {
-  const absl::string_view data(tensor.data() + part.offset, part.size_bytes);
+EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor,
+                          uint64_t tensor_offset) {
+  const absl::string_view data(tensor.data() + (part.offset - tensor_offset),
+                               part.size_bytes);
   const auto write_part = [&](auto& out) {
     out.Number(wire::kPartEntry, part.entry);
     out.Number(wire::kPartOffset, part.offset);

@@ -21,10 +21,12 @@ namespace tensorkv {
 // What a chunk takes besides its part's bytes, at most.
 inline constexpr uint64_t kPartOverheadBytes = 64;
 
-// A chunk with the bytes of `tensor` that `part` names; part.entry is passed
-// on as it is. Small parts are copied, large ones are referenced.
+// A chunk with the bytes that `part` names of an entry whose bytes from
+// `tensor_offset` on are `tensor`; part.entry is passed on as it is. Small
+// parts are copied, large ones are referenced.
 // REQUIRES: the part lies within the tensor, which has host memory.
-EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor);
+EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor,
+                          uint64_t tensor_offset = 0);
 
 // A part as it lies in an encoded chunk.
 struct EncodedPart {

@@ -41,6 +41,7 @@ absl::Status SetKind(absl::string_view name, bool has_number,
     compression.dtype = dtype;
     const bool has_blocks = has_number && SizeOf(dtype) == 1;
     compression.kind = has_blocks ? Kind::kBlocks : Kind::kCast;
+    compression.feedback = SizeOf(dtype) == 1;
     return absl::OkStatus();
   }
   if (name == NameOf(DType::kI8)) {
@@ -90,8 +91,8 @@ absl::Status SetNumber(absl::string_view text, Compression& compression) {
 
 absl::Status SetOption(absl::string_view text, Compression& compression) {
   const bool is_dithering = compression.kind == Kind::kDithering;
-  if (text == "no-feedback") {
-    compression.feedback = false;
+  if (text == "feedback" || text == "no-feedback") {
+    compression.feedback = text == "feedback";
     return absl::OkStatus();
   }
   if (text == "natural" && is_dithering) {
@@ -109,7 +110,8 @@ absl::Status SetOption(absl::string_view text, Compression& compression) {
     return absl::OkStatus();
   }
   return Unexpected(absl::StrCat(is_dithering ? "natural, l2, " : "",
-                                 "no-feedback or momentum from 0 to below 1"),
+                                 "feedback, no-feedback or momentum from 0 to "
+                                 "below 1"),
                     text);
 }
 

@@ -49,8 +49,10 @@ struct Compression {
   // From "2bit:0.5", "1bit:0.5", "sign", "topk:0.01", "randomk:0.01",
   // "dithering:8", "i8:128", "f8e4m3fn:128", "f8e5m2:128", "f16", "bf16",
   // "f8e4m3fn", "f8e5m2", "none", each perhaps followed by ",natural" and ",l2"
-  // (dithering), ",momentum=0.9" and ",no-feedback". Numbers of the first five
-  // and of i8 may be left out.
+  // (dithering), ",momentum=0.9", ",feedback" and ",no-feedback". Numbers of
+  // the first five and of i8 may be left out. Feedback is on, but for f16 and
+  // bf16: what these leave out is small, and keeping it takes as much memory as
+  // the key and two to three times as long.
   // Errors: InvalidArgument, naming what was expected.
   static absl::StatusOr<Compression> Parse(absl::string_view text);
 

@@ -10,66 +10,19 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/hash/hash.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/compression/cast.h"
+#include "client/compression/element_runs.h"
 #include "client/compression/encoder_loops.h"
 
 namespace tensorkv {
 namespace {
 
-// Elements that are converted, and added, at a time.
-constexpr size_t kRunElements = 1024;
 constexpr float kZeros[kRunElements] = {};
 
 // Sums below are finite, however they were rounded on the way.
 constexpr double kSafelyFinite = std::numeric_limits<float>::max() / 2;
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
-
-NarrowFormat FormatOfFloat(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return NarrowFormat::kBF16;
-    case DType::kF8E4M3FN:
-      return NarrowFormat::kF8E4M3FN;
-    case DType::kF8E5M2:
-      return NarrowFormat::kF8E5M2;
-    default:
-      return NarrowFormat::kF16;
-  }
-}
-
-// Elements [at, at + count) as f32, those of f64 rounded: where they are, or in
-// `run`.
-const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
-                        float* run) {
-  const EncoderLoops& loops = SupportedEncoderLoops();
-  const char* const data = tensor.data() + at * SizeOf(tensor.dtype());
-  switch (tensor.dtype()) {
-    case DType::kF32:
-      return reinterpret_cast<const float*>(data);
-    case DType::kF64:
-      loops.round(reinterpret_cast<const double*>(data), run, count);
-      return run;
-    default:
-      loops.widen[static_cast<int>(FormatOfFloat(tensor.dtype()))](data, run,
-                                                                   count);
-      return run;
-  }
-}
-
-// Whether `visit` returns true for every run of elements, which it gets as f32
-// and with their place.
-template <typename Visitor>
-bool AllRuns(const Tensor& tensor, Visitor visit) {
-  const auto size = static_cast<size_t>(tensor.num_elements());
-  float converted[kRunElements];
-  bool is_true = true;
-  for (size_t at = 0; at < size; at += kRunElements) {
-    const size_t count = std::min(kRunElements, size - at);
-    is_true &= visit(ElementsOf(tensor, at, count, converted), at, count);
-  }
-  return is_true;
-}
 
 bool AreFinite(const Tensor& tensor) {
   return AllRuns(tensor, [](const float* run, size_t, size_t count) {
@@ -114,22 +67,18 @@ Fingerprint FingerprintOf(const Tensor& tensor) {
   return {tensor.dtype(), tensor.shape(), absl::HashOf(bytes)};
 }
 
-absl::Status OfKey(const PushEntry& entry, const absl::Status& status) {
-  return {status.code(),
-          absl::StrCat("key \"", entry.key, "\": ", status.message())};
-}
-
-absl::Status NotFinite() {
-  return absl::InvalidArgumentError(
-      "compression: expected finite elements, got NaN or infinity");
-}
-
 // Encodes the elements as they are, with nothing that was left out before.
 absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
                                           const Tensor& tensor,
                                           BufferPool& payloads) {
+  if (compression.kind == Compression::Kind::kCast &&
+      tensor.num_elements() > 0) {
+    EncodedTensor encoded;
+    ASSIGN_OR_RETURN(encoded.tensor, Cast(tensor, compression.dtype, payloads));
+    return encoded;
+  }
   if (tensor.num_elements() == 0 || !EncodesInRuns(compression, kRunElements)) {
-    if (!AreFinite(tensor)) return NotFinite();
+    if (!AreFinite(tensor)) return NotFiniteError();
     std::vector<float> elements;
     elements.reserve(static_cast<size_t>(tensor.num_elements()));
     AllRuns(tensor, [&](const float* run, size_t, size_t count) {
@@ -148,7 +97,7 @@ absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
         EncodeRun(compression, at, absl::MakeSpan(elements, count), encoded);
         return true;
       });
-  if (!is_finite) return NotFinite();
+  if (!is_finite) return NotFiniteError();
   return encoded;
 }
 
@@ -164,6 +113,12 @@ bool EncodesRows(const Compression& compression) {
 bool IsEncodedAlone(const Compression& compression, const PushEntry& entry) {
   return entry.rows || (!compression.feedback && compression.momentum == 0 &&
                         EncodesInRuns(compression, kRunElements));
+}
+
+// Whether it may be cast when it is sent, be it several times.
+bool IsCastAlone(const Compression& compression, const PushEntry& entry) {
+  return compression.kind == Compression::Kind::kCast && !entry.rows &&
+         entry.tensor.num_elements() > 0 && IsEncodedAlone(compression, entry);
 }
 
 absl::Status TooLarge() {
@@ -350,13 +305,25 @@ Compressor::Compressor(CompressionOptions options, Observer observer,
 Compressor::~Compressor() = default;
 
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
-    Step step, std::vector<PushEntry> entries) {
+    Step step, std::vector<PushEntry> entries, std::vector<DType>* casts) {
   std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
   if (options_.rules.empty()) return entries;
+  const bool leaves_casts =
+      casts != nullptr && absl::c_all_of(entries, [&](const PushEntry& entry) {
+        const Compression* const compression = Find(entry);
+        return compression == nullptr || IsCastAlone(*compression, entry);
+      });
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;
+    if (leaves_casts) {
+      casts->resize(entries.size(), DType::kUnknown);
+      (*casts)[&entry - entries.data()] = compression->dtype;
+      Observe(*compression, entry.tensor.size_bytes(),
+              entry.tensor.num_elements() * SizeOf(compression->dtype));
+      continue;
+    }
     if (IsEncodedAlone(*compression, entry)) {
       jobs.push_back({&entry, compression});
       continue;
@@ -371,14 +338,17 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     PushEntry& entry = *job.entry;
     const int64_t bytes_before = entry.tensor.size_bytes();
     absl::StatusOr<EncodedTensor> encoded = Encoded(step, job);
-    if (!encoded.ok()) return OfKey(entry, encoded.status());
+    if (!encoded.ok()) return OfKey(entry.key, encoded.status());
     entry.tensor = std::move(encoded->tensor);
     entry.encoding = std::move(encoded->encoding);
-    if (observer_) {
-      observer_(job.compression->kind, bytes_before, entry.tensor.size_bytes());
-    }
+    Observe(*job.compression, bytes_before, entry.tensor.size_bytes());
   }
   return entries;
+}
+
+void Compressor::Observe(const Compression& compression, int64_t bytes_before,
+                         int64_t bytes_after) const {
+  if (observer_) observer_(compression.kind, bytes_before, bytes_after);
 }
 
 const Compression* Compressor::Find(const PushEntry& entry) const {
@@ -415,7 +385,7 @@ absl::Status Compressor::Check(Step step, Job& job) {
   if (job.key == nullptr) {
     absl::StatusOr<EncodedTensor> encoded =
         EncodeAlone(*job.compression, job.entry->tensor, *payloads_);
-    if (!encoded.ok()) return OfKey(*job.entry, encoded.status());
+    if (!encoded.ok()) return OfKey(job.entry->key, encoded.status());
     job.encoded = *std::move(encoded);
     return absl::OkStatus();
   }
@@ -428,10 +398,10 @@ absl::Status Compressor::Check(Step step, Job& job) {
     return absl::OkStatus();
   }
   if (!AreFinite(job.entry->tensor)) {
-    return OfKey(*job.entry, NotFinite());
+    return OfKey(job.entry->key, NotFiniteError());
   }
   key.Reset();
-  return OfKey(*job.entry, TooLarge());
+  return OfKey(job.entry->key, TooLarge());
 }
 
 absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job) {

@@ -66,8 +66,13 @@ class Compressor {
   // no key has changed then · InvalidArgument where the sum with what a key's
   // earlier pushes left out is too large for f32, and ResourceExhausted; that
   // key's residual and moment are zeros then.
+  //
+  // Where `casts` is given and all that is to be encoded are casts that keep
+  // nothing, entries stay as they are, and it gets what they are to be cast to,
+  // as CallOptions::casts has it: nothing is read here.
   absl::StatusOr<std::vector<PushEntry>> Compress(
-      Step step, std::vector<PushEntry> entries);
+      Step step, std::vector<PushEntry> entries,
+      std::vector<DType>* casts = nullptr);
 
  private:
   struct Key;
@@ -75,6 +80,8 @@ class Compressor {
   struct Job;
 
   absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job);
+  void Observe(const Compression& compression, int64_t bytes_before,
+               int64_t bytes_after) const;
   // Null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
   Key& KeyOf(const std::string& name);

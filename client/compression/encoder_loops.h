@@ -80,6 +80,10 @@ struct EncoderLoops {
   // The elements over `scale`, at most the largest number of the format.
   void (*narrow[kNumNarrowFormats])(float scale, float* elements, size_t count,
                                     void* out);
+
+  // out[i] = in[i], at most the largest number of the format. Whether all the
+  // elements are finite; null for i8.
+  bool (*cast[kNumNarrowFormats])(const float* in, size_t count, void* out);
 };
 
 // What the compiler's baseline allows.

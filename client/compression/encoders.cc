@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "client/compression/element_runs.h"
 #include "client/compression/encoder_loops.h"
 #include "tensor/packing.h"
 
@@ -188,21 +189,6 @@ absl::StatusOr<EncodedTensor> EncodeDithering(const Compression& compression,
       {compression.bits, compression.natural, norm, seed}, elements.data(),
       elements.size(), encoded.tensor.mutable_elements<uint8_t>().data());
   return encoded;
-}
-
-NarrowFormat FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return NarrowFormat::kF16;
-    case DType::kBF16:
-      return NarrowFormat::kBF16;
-    case DType::kF8E4M3FN:
-      return NarrowFormat::kF8E4M3FN;
-    case DType::kF8E5M2:
-      return NarrowFormat::kF8E5M2;
-    default:
-      return NarrowFormat::kI8;
-  }
 }
 
 // Narrows the elements and leaves in each what its narrow form lacks.

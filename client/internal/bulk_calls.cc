@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "client/internal/cast_entries.h"
 #include "client/internal/message_bytes.h"
-#include "client/internal/part_sender.h"
 #include "client/internal/pulled_values.h"
 #include "client/internal/random_bytes.h"
 #include "contract/proto_codec.h"
@@ -18,6 +19,9 @@
 
 namespace tensorkv {
 namespace {
+
+// What is cast is sent from the second-level cache.
+constexpr uint64_t kMaxCastPartBytes = 256 << 10;
 
 // The messages of a stream that carries such requests.
 template <typename Request>
@@ -106,6 +110,35 @@ absl::Status BulkCalls::Run(StripeGroup& call, StripeGroup::Exchange exchange) {
 template <typename Request>
 absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
                                const CallDeadline& deadline, Receiver receive) {
+  const auto encode =
+      [&](const PartRange& part) -> absl::StatusOr<EncodedMessage> {
+    const auto& entry = request.entries[part.entry];
+    if constexpr (std::is_same_v<Request, PushRequest>) {
+      const DType cast = CastOf(plan.casts, part.entry);
+      if (cast != DType::kUnknown) {
+        return CastPart(part, entry, cast, *buffers_);
+      }
+    }
+    return EncodePart(part, entry.tensor);
+  };
+  if constexpr (std::is_same_v<Request, PushRequest>) {
+    if (!plan.casts.empty()) {
+      PushRequest sent = request;
+      RETURN_IF_ERROR(DescribeCasts(plan.casts, sent.entries));
+      return UploadParts(sent, plan, encode, deadline, receive);
+    }
+  }
+  return UploadParts(request, plan, encode, deadline, receive);
+}
+
+template <typename Request>
+absl::Status BulkCalls::UploadParts(const Request& request,
+                                    const UploadPlan& plan, PartEncoder encode,
+                                    const CallDeadline& deadline,
+                                    Receiver receive) {
+  const uint64_t part_bytes = plan.casts.empty()
+                                  ? part_bytes_
+                                  : std::min(part_bytes_, kMaxCastPartBytes);
   const std::vector<uint64_t> sizes = TensorSizes(request.entries);
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   StripeGroup call(channels_, threads_, PathOf(plan.method),
@@ -113,15 +146,11 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
   ASSIGN_OR_RETURN(
       const std::vector<grpc::ByteBuffer> manifests,
       EncodeManifests(request, call.num_stripes(), max_message_bytes_));
-  const auto tensor_of = [&](uint32_t entry) -> const Tensor& {
-    return request.entries[entry].tensor;
-  };
   const auto exchange = [&](StripeStream& stream,
                             const Stripe& stripe) -> absl::Status {
     ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
     RETURN_IF_ERROR(SendParts(stream, manifests[stripe.index],
-                              PartCursor(sizes, range), part_bytes_,
-                              tensor_of));
+                              PartCursor(sizes, range), part_bytes, encode));
     return receive(stream, stripe);
   };
   return Run(call, exchange);
@@ -149,17 +178,18 @@ absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
   ASSIGN_OR_RETURN(
       const auto response,
       UploadForOne<v1::InitResponse>(
-          request, {Method::kInitStream, expected_bytes}, deadline));
+          request, {Method::kInitStream, expected_bytes, {}}, deadline));
   return FromProto(response);
 }
 
 absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
                                           uint64_t expected_bytes,
-                                          const CallDeadline& deadline) {
+                                          const CallDeadline& deadline,
+                                          absl::Span<const DType> casts) {
   ASSIGN_OR_RETURN(
       const auto response,
       UploadForOne<v1::PushResponse>(
-          request, {Method::kPushStream, expected_bytes}, deadline));
+          request, {Method::kPushStream, expected_bytes, casts}, deadline));
   return FromProto(response);
 }
 
@@ -187,13 +217,14 @@ absl::StatusOr<PullReply> BulkCalls::Call(
 
 absl::StatusOr<PullReply> BulkCalls::Call(
     const PushPullRequest& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+    const CallDeadline& deadline, absl::Span<const Destination> destinations,
+    absl::Span<const DType> casts) {
   PulledValues values(request.entries.size(), *buffers_, destinations);
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     return values.Receive(stream, stripe);
   };
   const PushRequest& push = request;
-  RETURN_IF_ERROR(Upload(push, {Method::kPushPullStream, expected_bytes},
+  RETURN_IF_ERROR(Upload(push, {Method::kPushPullStream, expected_bytes, casts},
                          deadline, receive));
   return values.Release();
 }

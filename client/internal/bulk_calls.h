@@ -15,6 +15,7 @@
 #include "client/destination.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
+#include "client/internal/part_sender.h"
 #include "client/internal/stripe_group.h"
 #include "client/internal/stripe_stream.h"
 #include "client/internal/stripe_threads.h"
@@ -24,6 +25,7 @@
 #include "contract/stripe_range.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/buffer_pool.h"
+#include "tensor/dtype.h"
 
 namespace tensorkv {
 
@@ -36,7 +38,8 @@ namespace tensorkv {
 // the reply).
 class BulkCalls {
  public:
-  // `channels` outlives it. The tensors that come have memory from `buffers`.
+  // `channels` outlives it. The tensors that come, and what is cast to be sent,
+  // have memory from `buffers`.
   // REQUIRES: options that CheckTransferOptions takes; max_message_bytes >
   // kPartOverheadBytes.
   BulkCalls(ChannelPool& channels, const TransferOptions& options,
@@ -44,12 +47,14 @@ class BulkCalls {
 
   // `expected_bytes`: about how much the reply brings. Values are received into
   // `destinations` if all fit; nobody writes there after the call has returned.
+  // `casts` are as CallOptions has them.
   absl::StatusOr<InitReply> Call(const InitRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline);
   absl::StatusOr<PushReply> Call(const PushRequest& request,
                                  uint64_t expected_bytes,
-                                 const CallDeadline& deadline);
+                                 const CallDeadline& deadline,
+                                 absl::Span<const DType> casts = {});
   absl::StatusOr<PullReply> Call(
       const PullRequest& request, uint64_t expected_bytes,
       const CallDeadline& deadline,
@@ -57,7 +62,8 @@ class BulkCalls {
   absl::StatusOr<PullReply> Call(
       const PushPullRequest& request, uint64_t expected_bytes,
       const CallDeadline& deadline,
-      absl::Span<const Destination> destinations = {});
+      absl::Span<const Destination> destinations = {},
+      absl::Span<const DType> casts = {});
 
  private:
   // Receives the reply of one stripe.
@@ -68,6 +74,7 @@ class BulkCalls {
   struct UploadPlan {
     Method method;
     uint64_t expected_bytes;  // of the reply
+    absl::Span<const DType> casts;
   };
 
   uint32_t NumStripes(uint64_t bytes) const;
@@ -75,6 +82,11 @@ class BulkCalls {
   template <typename Request>
   absl::Status Upload(const Request& request, const UploadPlan& plan,
                       const CallDeadline& deadline, Receiver receive);
+  // Uploads the entries that `request` describes, by parts that `encode` makes.
+  template <typename Request>
+  absl::Status UploadParts(const Request& request, const UploadPlan& plan,
+                           PartEncoder encode, const CallDeadline& deadline,
+                           Receiver receive);
   // Uploads for a reply of one message, which `Response` is.
   template <typename Response, typename Request>
   absl::StatusOr<Response> UploadForOne(const Request& request,

@@ -46,6 +46,9 @@ class ClientCalls {
       Request request, const CallOptions& options, CallThreads& threads,
       absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done);
 
+  // Whether Call takes casts.
+  bool CastsAsItSends() const { return connection_->CastsAsItSends(); }
+
   // An error, with what was attempted as its prefix.
   absl::Status Explain(Method method, const absl::Status& status) const;
 

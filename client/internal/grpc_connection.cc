@@ -4,10 +4,12 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/internal/cast_entries.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -119,7 +121,7 @@ absl::Status GrpcConnection::Attempt(const AnyCall& call,
   const CallDeadline deadline(options.timeout, options.canceller);
   RETURN_IF_ERROR(deadline.CheckTimeLeft());
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    ASSIGN_OR_RETURN(reply, Call(request, deadline, options.destinations));
+    ASSIGN_OR_RETURN(reply, Call(request, deadline, options));
     return absl::OkStatus();
   });
 }
@@ -131,16 +133,15 @@ void GrpcConnection::Start(const AnyCall& call, const CallOptions& options,
     return std::move(done)(std::move(status));
   }
   call.Visit([&](const auto& request, auto& reply) {
-    StartCall(request, reply, deadline, options.destinations, threads,
-              std::move(done));
+    StartCall(request, reply, deadline, options, threads, std::move(done));
   });
 }
 
 template <typename Request>
 void GrpcConnection::StartCall(const Request& request, ReplyTo<Request>& reply,
                                const CallDeadline& deadline,
-                               absl::Span<const Destination> destinations,
-                               CallThreads& threads, Done done) {
+                               const CallOptions& options, CallThreads& threads,
+                               Done done) {
   using Reply = ReplyTo<Request>;
   const uint64_t expected = ExpectedBytes(request);
   auto end = [=, this, &request, &reply,
@@ -154,40 +155,53 @@ void GrpcConnection::StartCall(const Request& request, ReplyTo<Request>& reply,
   if constexpr (kMayStream<Request>) {
     if (Streams(request, expected)) {
       return threads.Run([=, this, &request, end = std::move(end)]() mutable {
-        end(CallAsStream(request, expected, deadline, destinations));
+        end(CallAsStream(request, expected, deadline, options));
       });
     }
   }
-  unary_.Start(request, deadline, destinations,
-               [=, this, &request, &threads,
-                end = std::move(end)](absl::StatusOr<Reply> came) mutable {
-                 if (!NeedsStream(came.status(), request))
-                   return end(std::move(came));
-                 threads.Run([=, this, &request, end = std::move(end),
-                              came = std::move(came)]() mutable {
-                   end(CallAsStreamAfter(std::move(came), request, deadline,
-                                         destinations));
-                 });
-               });
+  unary_.Start(
+      request, deadline, options.destinations,
+      [=, this, &request, &threads,
+       end = std::move(end)](absl::StatusOr<Reply> came) mutable {
+        if (!NeedsStream(came.status(), request)) return end(std::move(came));
+        threads.Run([=, this, &request, end = std::move(end),
+                     came = std::move(came)]() mutable {
+          end(CallAsStreamAfter(std::move(came), request, deadline, options));
+        });
+      });
 }
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
     const Request& request, const CallDeadline& deadline,
-    absl::Span<const Destination> destinations) {
+    const CallOptions& options) {
   const uint64_t expected = ExpectedBytes(request);
   absl::StatusOr<ReplyTo<Request>> reply;
   if (Streams(request, expected)) {
-    reply = CallAsStream(request, expected, deadline, destinations);
+    reply = CallAsStream(request, expected, deadline, options);
   } else {
-    reply = unary_.Call(request, deadline, destinations);
+    reply = CallAsMessage(request, deadline, options);
     if (NeedsStream(reply.status(), request)) {
-      reply =
-          CallAsStreamAfter(std::move(reply), request, deadline, destinations);
+      reply = CallAsStreamAfter(std::move(reply), request, deadline, options);
     }
   }
   if (reply.ok()) Learn(request, *reply, expected);
   return reply;
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsMessage(
+    const Request& request, const CallDeadline& deadline,
+    const CallOptions& options) {
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    if (!options.casts.empty()) {
+      Request cast = request;
+      RETURN_IF_ERROR(
+          CastEntries(options.casts, *buffers_.pool(), cast.entries));
+      return unary_.Call(cast, deadline, options.destinations);
+    }
+  }
+  return unary_.Call(request, deadline, options.destinations);
 }
 
 template <typename Request>
@@ -214,9 +228,14 @@ void GrpcConnection::Learn(const Request& request,
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStream(
     const Request& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
-  if constexpr (kBringsTensors<Request>) {
-    return bulk_.Call(request, expected_bytes, deadline, destinations);
+    const CallDeadline& deadline, const CallOptions& options) {
+  if constexpr (std::is_same_v<Request, PushPullRequest>) {
+    return bulk_.Call(request, expected_bytes, deadline, options.destinations,
+                      options.casts);
+  } else if constexpr (std::is_same_v<Request, PushRequest>) {
+    return bulk_.Call(request, expected_bytes, deadline, options.casts);
+  } else if constexpr (kBringsTensors<Request>) {
+    return bulk_.Call(request, expected_bytes, deadline, options.destinations);
   } else if constexpr (kMayStream<Request>) {
     return bulk_.Call(request, expected_bytes, deadline);
   }
@@ -226,10 +245,9 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStream(
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStreamAfter(
     absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+    const CallDeadline& deadline, const CallOptions& options) {
   // If it was something else, the stream says so again.
-  auto streamed =
-      CallAsStream(request, max_message_bytes_, deadline, destinations);
+  auto streamed = CallAsStream(request, max_message_bytes_, deadline, options);
   return absl::IsUnimplemented(streamed.status()) ? refused : streamed;
 }
 

@@ -71,6 +71,7 @@ class GrpcConnection final : public Connection {
 
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
+  bool CastsAsItSends() const override { return true; }
   // Streams block, and so does a call whose reply turns out to need one.
   void Start(const AnyCall& call, const CallOptions& options,
              CallThreads& threads, Done done) override;
@@ -94,23 +95,28 @@ class GrpcConnection final : public Connection {
                  const ChannelSecurity& security);
 
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(
-      const Request& request, const CallDeadline& deadline,
-      absl::Span<const Destination> destinations);
+  absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
+                                        const CallDeadline& deadline,
+                                        const CallOptions& options);
+  // As one message in each direction.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallAsStream(
-      const Request& request, uint64_t expected_bytes,
-      const CallDeadline& deadline, absl::Span<const Destination> destinations);
+  absl::StatusOr<ReplyTo<Request>> CallAsMessage(const Request& request,
+                                                 const CallDeadline& deadline,
+                                                 const CallOptions& options);
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallAsStream(const Request& request,
+                                                uint64_t expected_bytes,
+                                                const CallDeadline& deadline,
+                                                const CallOptions& options);
   // What the stream comes to that is made in place of a message whose reply
   // was too large for one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsStreamAfter(
       absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
-      const CallDeadline& deadline, absl::Span<const Destination> destinations);
+      const CallDeadline& deadline, const CallOptions& options);
   template <typename Request>
   void StartCall(const Request& request, ReplyTo<Request>& reply,
-                 const CallDeadline& deadline,
-                 absl::Span<const Destination> destinations,
+                 const CallDeadline& deadline, const CallOptions& options,
                  CallThreads& threads, Done done);
   // The bytes that a call is known to bring.
   template <typename Request>

@@ -13,10 +13,17 @@ int64_t TensorBytes(const Holders& holders) {
   return bytes;
 }
 
-int64_t BytesSent(const AnyCall& call) {
-  return call.Visit([](const auto& request, const auto&) -> int64_t {
+int64_t BytesSent(const AnyCall& call, const CallOptions& options) {
+  return call.Visit([&](const auto& request, const auto&) -> int64_t {
     if constexpr (requires { request.entries.front().tensor; }) {
-      return TensorBytes(request.entries);
+      int64_t bytes = TensorBytes(request.entries);
+      for (size_t i = 0; i < options.casts.size(); ++i) {
+        if (options.casts[i] == DType::kUnknown) continue;
+        const Tensor& tensor = request.entries[i].tensor;
+        bytes += tensor.num_elements() * SizeOf(options.casts[i]) -
+                 tensor.size_bytes();
+      }
+      return bytes;
     }
     return 0;
   });
@@ -40,7 +47,7 @@ MeteredConnection::MeteredConnection(std::unique_ptr<Connection> inner,
 
 absl::Status MeteredConnection::Attempt(const AnyCall& call,
                                         const CallOptions& options) {
-  observer_->OnStarted(call.method(), BytesSent(call));
+  observer_->OnStarted(call.method(), BytesSent(call, options));
   const absl::Duration start = now_();
   const absl::Status status = inner_->Attempt(call, options);
   TellEnd(call, status, start);
@@ -49,7 +56,7 @@ absl::Status MeteredConnection::Attempt(const AnyCall& call,
 
 void MeteredConnection::Start(const AnyCall& call, const CallOptions& options,
                               CallThreads& threads, Done done) {
-  observer_->OnStarted(call.method(), BytesSent(call));
+  observer_->OnStarted(call.method(), BytesSent(call, options));
   inner_->Start(call, options, threads,
                 [this, call, start = now_(),
                  done = std::move(done)](absl::Status status) mutable {

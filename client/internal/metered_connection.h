@@ -22,6 +22,7 @@ class MeteredConnection final : public Connection {
 
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
+  bool CastsAsItSends() const override { return inner_->CastsAsItSends(); }
   void Start(const AnyCall& call, const CallOptions& options,
              CallThreads& threads, Done done) override;
 

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "contract/grpc_bytes.h"
-#include "contract/stream_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -19,14 +19,13 @@ absl::Status EndedEarly(uint64_t bytes_left) {
 
 absl::Status SendParts(StripeStream& stream, const grpc::ByteBuffer& manifest,
                        PartCursor cursor, uint64_t part_bytes,
-                       absl::FunctionRef<const Tensor&(uint32_t)> tensor_of) {
+                       PartEncoder encode) {
   if (!stream.Write(manifest, cursor.is_complete())) {
     return EndedEarly(cursor.bytes_left());
   }
   while (const std::optional<PartRange> part = cursor.Next(part_bytes)) {
-    const grpc::ByteBuffer message =
-        ToByteBuffer(EncodePart(*part, tensor_of(part->entry)));
-    if (!stream.Write(message, cursor.is_complete())) {
+    ASSIGN_OR_RETURN(const EncodedMessage message, encode(*part));
+    if (!stream.Write(ToByteBuffer(message), cursor.is_complete())) {
       return EndedEarly(cursor.bytes_left() + part->size_bytes);
     }
   }

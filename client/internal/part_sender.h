@@ -7,20 +7,26 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "client/internal/stripe_stream.h"
+#include "contract/encoded_message.h"
 #include "contract/stripe_range.h"
 #include "grpcpp/support/byte_buffer.h"
-#include "tensor/tensor.h"
 
 namespace tensorkv {
 
+// Makes the message of a part.
+using PartEncoder =
+    absl::FunctionRef<absl::StatusOr<EncodedMessage>(const PartRange& part)>;
+
 // Writes `manifest`, then the parts that `cursor` gives, each of at most
-// `part_bytes`; the last message says that it is. Elements are referenced, not
-// copied. Returns when all have been handed over, not when they have arrived.
-// Errors: Internal if the stream ended before.
+// `part_bytes`; the last message says that it is. A part is encoded just before
+// it is written. Returns when all have been handed over, not when they have
+// arrived.
+// Errors: Internal if the stream ended before · those of `encode`.
 absl::Status SendParts(StripeStream& stream, const grpc::ByteBuffer& manifest,
                        PartCursor cursor, uint64_t part_bytes,
-                       absl::FunctionRef<const Tensor&(uint32_t)> tensor_of);
+                       PartEncoder encode);
 
 }  // namespace tensorkv
 

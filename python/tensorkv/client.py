@@ -288,15 +288,16 @@ class Client:
     def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
         """Says how pushes of floats are encoded on their way to the server.
 
-        What an encoded push leaves out is added to the next push of its key.
+        What an encoded push leaves out is added to the next push of its key,
+        but for f16 and bf16, where ",feedback" asks for it.
 
         Args:
           compression: "2bit:0.5", "1bit:0.5", "sign", "topk:0.01",
             "randomk:0.01", "dithering:8", "i8:128", "f8e4m3fn:128",
             "f8e5m2:128", "f16", "bf16", "f8e4m3fn" or "f8e5m2", each perhaps
-            with ",no-feedback", ",momentum=0.9" and, for dithering, ",natural"
-            and ",l2"; or "none". client/compression/compression.h says what
-            each does.
+            with ",feedback", ",no-feedback", ",momentum=0.9" and, for
+            dithering, ",natural" and ",l2"; or "none".
+            client/compression/compression.h says what each does.
           min_bytes: smaller arrays are pushed as they are.
 
         What earlier pushes have left out is forgotten.

@@ -95,7 +95,9 @@ def _options(name: str, left: Dict[str, Any]) -> str:
         )
     if name == "none":
         return text
-    text += _choice(left, "ef", {"vanilla": "", None: ",no-feedback"})
+    if "ef" in left:
+        feedback = {"vanilla": ",feedback", None: ",no-feedback"}
+        text += _choice(left, "ef", feedback)
     if left.get("momentum") == "nesterov":
         del left["momentum"]
         text += f",momentum={_number(left.pop('mu', 0.9))}"

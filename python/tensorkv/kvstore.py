@@ -315,10 +315,10 @@ class KVStore:
               share a scale. "fp8" is float8_e4m3fn.
             "fp16", "bf16": nothing. "none": as if never called.
 
-            All but "none" also take "ef", by default "vanilla", or None to
-            forget what a push leaves out; "momentum", which is "nesterov", and
-            its "mu", 0.9; and "min_bytes", 0, below which arrays are pushed as
-            they are.
+            All but "none" also take "ef", "vanilla" or, to forget what a push
+            leaves out, None, which "fp16" and "bf16" do by default;
+            "momentum", which is "nesterov", and its "mu", 0.9; and
+            "min_bytes", 0, below which arrays are pushed as they are.
 
         Errors: InvalidArgumentError; UnimplementedError for a local store that
         is not of the type "device", as in MXNet, or has a function as updater.

@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@ using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::IsNull;
 
 class ClientTest : public ::testing::Test {
@@ -516,6 +518,28 @@ TEST(ClientConnectTest, ConnectedClientCallsItsServerAndCounts) {
 
   EXPECT_THAT(service.rpcs(), ElementsAre("DescribeServer"));
   EXPECT_FALSE(registry->Collect().empty());
+}
+
+TEST(ClientConnectTest, PushesAreCastOnTheirWay) {
+  FakeService service;
+  service.push_response.add_results();
+  const Compression f16 = *Compression::Parse("f16");
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Client> client,
+      Client::Connect({.target = service.Start(),
+                       .compression = {.rules = {{"", f16}}, .min_bytes = 0},
+                       .observer = std::make_shared<ClientMetrics>(
+                           std::make_shared<prometheus::Registry>())}));
+
+  EXPECT_THAT(client->Push("w", Full({8}, NAN)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("key \"w\": compression: expected finite")));
+  EXPECT_THAT(service.rpcs(), IsEmpty());
+  ASSERT_OK(client->Push("w", Full({8}, 0.1)));
+
+  const v1::Tensor& pushed = service.push_request.entries(0).tensor();
+  EXPECT_EQ(pushed.dtype(), v1::DTYPE_F16);
+  EXPECT_EQ(pushed.data().size(), 16);
 }
 
 TEST(ClientConnectTest, PushToNoServerIsUnavailable) {

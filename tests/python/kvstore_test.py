@@ -309,6 +309,7 @@ class EveryKindTest(StoreTest):
               "ef": "vanilla", "partition": "natural"}, values),
             ({"type": "fp16", "momentum": "nesterov", "mu": 0.5}, values * 1.5),
             ({"type": "bf16", "min_bytes": 1 << 20}, values),
+            ({"type": "bf16", "ef": "vanilla"}, values),
             ({"type": "fp8", "block_size": 4}, values),
             ({"type": "float8_e5m2"}, values),
             ({"type": "int8", "block_size": 1}, values),

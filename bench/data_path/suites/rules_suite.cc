@@ -131,7 +131,7 @@ Section MeasureRules(const PeerSet& peers, RowRunner* runner) {
 
 Section MeasureEncoded(const PeerSet& peers, RowRunner* runner) {
   Section section = {.title = "Encoded pushes, TCP"};
-  for (const char* const compression : {"2bit", "f16", "f16,no-feedback"}) {
+  for (const char* const compression : {"2bit", "f16", "f16,feedback"}) {
     for (const int64_t bytes : {kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB}) {
       if (runner->plan().is_quick && bytes != 16 * kMiB) continue;
       const Workload workload = {.bytes_per_key = bytes};

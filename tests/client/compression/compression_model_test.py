@@ -243,8 +243,8 @@ MODELS = {
     'i8:100': blocks(Int8(), 100),
     'f8e4m3fn:64': blocks(F8E4M3FN, 64),
     'f8e5m2:1037': blocks(F8E5M2, 1037),
-    'f16': cast(F16),
-    'bf16': bf16,
+    'f16,feedback': cast(F16),
+    'bf16,feedback': bf16,
     'f8e4m3fn': cast(F8E4M3FN),
     'f8e5m2': cast(F8E5M2),
 }

@@ -29,7 +29,10 @@ TEST(CompressionTest, NamesAndNumbersAreRead) {
   EXPECT_EQ(parse("f8e5m2:64").block_size, 64);
   EXPECT_EQ(parse("f8e5m2").kind, Kind::kCast);
   EXPECT_EQ(parse("bf16,momentum=0.9").momentum, 0.9f);
-  EXPECT_FALSE(parse("f16,no-feedback").feedback);
+  EXPECT_FALSE(parse("2bit,no-feedback").feedback);
+  EXPECT_TRUE(parse("f8e5m2").feedback);
+  EXPECT_FALSE(parse("f16").feedback);
+  EXPECT_TRUE(parse("bf16,feedback").feedback);
   EXPECT_EQ(parse("none").kind, Kind::kNone);
 }
 
@@ -53,7 +56,7 @@ TEST(CompressionTest, WhatIsWrongIsNamed) {
                            "2bit,momentum=1",
                            "2bit,momentum=nan",
                            "2bit,",
-                           "2bit,feedback"}) {
+                           "2bit,feedbacks"}) {
     EXPECT_THAT(Compression::Parse(text),
                 testing::StatusIs(absl::StatusCode::kInvalidArgument,
                                   HasSubstr("compression: expected ")))

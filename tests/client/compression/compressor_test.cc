@@ -17,6 +17,7 @@ using testing::BytesOf;
 using ::testing::ElementsAre;
 using testing::Full;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::StatusIs;
 using testing::Vector;
 
@@ -141,9 +142,9 @@ TEST(CompressorTest, ZerosHaveNoScale) {
 // Of many elements what is encoded run by run is what Encode makes of all, with
 // what was left out before.
 TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
-  for (const char* text :
-       {"2bit:0.5", "1bit:0.25", "f16", "f8e5m2", "i8:64", "i8:100",
-        "2bit,no-feedback", "f16,no-feedback", "i8:64,no-feedback"}) {
+  for (const char* text : {"2bit:0.5", "1bit:0.25", "f16,feedback", "f8e5m2",
+                           "i8:64", "i8:100", "2bit,no-feedback", "f16", "bf16",
+                           "f8e4m3fn,no-feedback", "i8:64,no-feedback"}) {
     for (const int size : {1, 1023, 1024, 1025, 5003}) {
       const Compression compression = *Compression::Parse(text);
       Compressor compressor(All(text));
@@ -151,7 +152,7 @@ TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
       const auto memory = MakeRefCounted<BufferPool>(/*max_idle_bytes=*/0);
       for (int push = 0; push < 3; ++push) {
         std::vector<double> elements(size);
-        if (!compression.feedback) left.assign(size, 0);
+        if (!compression.feedback) left.assign(size, -0.0f);
         for (int i = 0; i < size; ++i) {
           elements[i] = std::sin(i * 0.7 + push) * (i % 13);
           left[i] += static_cast<float>(elements[i]);
@@ -244,7 +245,7 @@ TEST(CompressorTest, WhatIsNotFiniteIsRefusedAndForgotten) {
 }
 
 TEST(CompressorTest, CallThatIsRefusedChangesNoKey) {
-  for (const char* of_b : {"2bit:0.5", "f16,no-feedback"}) {
+  for (const char* of_b : {"2bit:0.5", "f16"}) {
     Compressor compressor({.rules = {{"b", *Compression::Parse(of_b)},
                                      {"", *Compression::Parse("2bit:0.5")}},
                            .min_bytes = 0});
@@ -291,6 +292,32 @@ TEST(CompressorTest, BytesBeforeAndAfterAreObserved) {
   Pushed(compressor, {1, 2, 3, 4, 5});
   EXPECT_EQ(before, 20);
   EXPECT_EQ(after, 2);
+}
+
+TEST(CompressorTest, CastsThatKeepNothingAreLeftToTheSender) {
+  Compressor compressor({.rules = {{"a", *Compression::Parse("f16")},
+                                   {"b", *Compression::Parse("bf16,feedback")},
+                                   {"", *Compression::Parse("none")}},
+                         .min_bytes = 0});
+  std::vector<DType> casts;
+  ASSERT_OK_AND_ASSIGN(
+      auto entries, compressor.Compress(1,
+                                        {{.key = "c", .tensor = Vector({1})},
+                                         {.key = "a", .tensor = Vector({1})}},
+                                        &casts));
+  EXPECT_THAT(casts, ElementsAre(DType::kUnknown, DType::kF16));
+  EXPECT_EQ(entries[1].dtype(), DType::kF32);
+
+  // What is kept of another key must not change before all is known to be good.
+  casts.clear();
+  ASSERT_OK_AND_ASSIGN(
+      entries, compressor.Compress(1,
+                                   {{.key = "a", .tensor = Vector({1})},
+                                    {.key = "b", .tensor = Vector({1})}},
+                                   &casts));
+  EXPECT_THAT(casts, IsEmpty());
+  EXPECT_EQ(entries[0].dtype(), DType::kF16);
+  EXPECT_EQ(entries[1].dtype(), DType::kBF16);
 }
 
 TEST(CompressorTest, PatternsMatch) {

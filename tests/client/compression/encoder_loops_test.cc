@@ -74,6 +74,9 @@ std::string Results(const EncoderLoops& loops, size_t count) {
       for (size_t i = 0; i < 2 * count; ++i) out[i] = 37 * i;
       loops.widen[format](out, elements, count);
     });
+    with([&](float* elements, uint8_t* out) {
+      bytes += loops.cast[format](elements, count, out) ? 'y' : 'n';
+    });
   }
   Append(std::vector<float>{loops.largest_magnitude(numbers.data(), count)},
          bytes);
@@ -177,6 +180,10 @@ TEST(EncoderLoopsTest, WhatIsNotFiniteIsFoundAtEveryPlace) {
                                                   sum.data(), kCount));
         std::vector<float> other = sum;
         EXPECT_FALSE(loops->add(in.data(), other.data(), kCount));
+        uint16_t out[kCount];
+        EXPECT_EQ(loops->cast[static_cast<int>(NarrowFormat::kBF16)](
+                      in.data(), kCount, out),
+                  std::isfinite(odd));
         EXPECT_FALSE(loops->add_with_momentum(in.data(), 0.5f, mean.data(),
                                               sum.data(), kCount));
       }

@@ -1,11 +1,13 @@
 #include "client/internal/bulk_calls.h"
 
+#include <cmath>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "client/compression/cast.h"
 #include "contract/grpc_status.h"
 #include "contract/retry_delay.h"
 #include "gmock/gmock.h"
@@ -37,6 +39,16 @@ using ::testing::SizeIs;
 constexpr size_t kMaxMessageBytes = 4096;
 constexpr TransferOptions kOptions = {.part_bytes = 1000,
                                       .min_stripe_bytes = 5000};
+
+Tensor Rising(int64_t num_elements) {
+  Tensor tensor = *Tensor::Allocate(DType::kF32, {num_elements});
+  float next = 0;
+  for (float& element : tensor.mutable_elements<float>()) {
+    element = next;
+    next += 0.37f;
+  }
+  return tensor;
+}
 
 class BulkCallsTest : public ::testing::Test {
  protected:
@@ -132,6 +144,43 @@ TEST_P(BulkCallsSizeTest, PushPullSendsAndBringsAll) {
   EXPECT_EQ(Uploaded(GetParam().size), BytesOf(tensor));
   EXPECT_EQ(BytesOf(reply.values[0].tensor),
             BytesOf(service_.values[0].tensor));
+}
+
+TEST_P(BulkCallsSizeTest, CastsArriveAsWhatTheyBecome) {
+  // The first makes parts and stripes end within elements of the second.
+  const Tensor first = Patterned(333);
+  const Tensor second = Rising(GetParam().size);
+  const Tensor cast =
+      *Cast(second, DType::kF16, *MakeRefCounted<BufferPool>(0));
+
+  ASSERT_OK(
+      calls_.Call(PushRequest{.entries = {{.key = "a", .tensor = first},
+                                          {.key = "w", .tensor = second}}},
+                  0, deadline_, {DType::kUnknown, DType::kF16}));
+
+  const auto streams = service_.streams();
+  const auto sizes = TensorSizes(std::vector<Value>{{1, first}, {1, cast}});
+  EXPECT_THAT(Payloads(streams, sizes, kOptions.part_bytes),
+              ElementsAre(BytesOf(first), BytesOf(cast)));
+  EXPECT_EQ(streams[0].push.request().entries(1).tensor().dtype(),
+            v1::DTYPE_F16);
+}
+
+TEST_F(BulkCallsTest, CastOfWhatIsNotFiniteIsNoCall) {
+  Tensor tensor = Rising(20'000);
+  tensor.mutable_elements<float>().back() = NAN;
+
+  EXPECT_THAT(
+      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}}, 0,
+                  deadline_, {DType::kF16}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("key \"w\": compression: expected finite")));
+
+  size_t bytes_sent = 0;
+  for (const auto& stream : service_.streams()) {
+    for (const v1::Part& part : stream.parts) bytes_sent += part.data().size();
+  }
+  EXPECT_LT(bytes_sent, 2 * 20'000);
 }
 
 TEST_F(BulkCallsTest, ReplyOfAnUploadComesBack) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/prometheus/client_metrics.h"
 #include "gmock/gmock.h"
@@ -105,6 +106,19 @@ TEST_F(MeteredConnectionTest, TensorsSentCountTheirBytes) {
 
   EXPECT_THAT(Scrape(), HasSubstr("tensorkv_client_sent_bytes_total 48"));
   EXPECT_THAT(Scrape(), HasSubstr("tensorkv_client_received_bytes_total 0"));
+}
+
+TEST_F(MeteredConnectionTest, WhatIsCastCountsTheBytesThatItBecomes) {
+  const std::vector<DType> casts = {DType::kUnknown, DType::kF16};
+  CallOptions options;
+  options.casts = casts;
+
+  ASSERT_OK(connection_.Call(
+      PushRequest{.entries = {{.key = "a", .tensor = Full({2, 3}, 1)},
+                              {.key = "b", .tensor = Full({2, 3}, 1)}}},
+      options));
+
+  EXPECT_THAT(Scrape(), HasSubstr("tensorkv_client_sent_bytes_total 36"));
 }
 
 TEST_F(MeteredConnectionTest, TensorsReceivedCountTheirBytes) {

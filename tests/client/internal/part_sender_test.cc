@@ -5,6 +5,7 @@
 
 #include "client/internal/grpc_channel.h"
 #include "client/internal/message_bytes.h"
+#include "contract/stream_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_stream_service.h"
@@ -48,7 +49,9 @@ class PartSenderTest : public ::testing::Test {
     for (const Tensor& tensor : tensors) sizes.push_back(tensor.size_bytes());
     return SendParts(stream_, *Serialize(chunk, 1 << 20),
                      PartCursor(sizes, range), kPartBytes,
-                     [&](uint32_t i) -> const Tensor& { return tensors[i]; });
+                     [&](const PartRange& part) {
+                       return EncodePart(part, tensors[part.entry]);
+                     });
   }
   // Waits until the server has read everything.
   std::vector<FakeStreamService::Stream> Received() {

@@ -1,0 +1,43 @@
+// Pushes whose elements are cast as they are sent.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_CAST_ENTRIES_H_
+#define TENSORKV_CLIENT_INTERNAL_CAST_ENTRIES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "contract/encoded_message.h"
+#include "contract/requests.h"
+#include "contract/stripe_range.h"
+#include "tensor/buffer_pool.h"
+#include "tensor/dtype.h"
+
+namespace tensorkv {
+
+// What CallOptions::casts says of entry `i`.
+inline DType CastOf(absl::Span<const DType> casts, size_t i) {
+  return casts.empty() ? DType::kUnknown : casts[i];
+}
+
+// Casts the entries, in memory of `memory`.
+// Errors: InvalidArgument (elements that are not finite), naming the key ·
+// ResourceExhausted.
+absl::Status CastEntries(absl::Span<const DType> casts, BufferPool& memory,
+                         std::vector<PushEntry>& entries);
+
+// Gives entries that are to be cast the tensors that they become, without data.
+absl::Status DescribeCasts(absl::Span<const DType> casts,
+                           std::vector<PushEntry>& entries);
+
+// A chunk with those bytes of the entry once it is cast.
+// Errors: those of CastEntries.
+absl::StatusOr<EncodedMessage> CastPart(const PartRange& part,
+                                        const PushEntry& entry, DType dtype,
+                                        BufferPool& memory);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_CAST_ENTRIES_H_
