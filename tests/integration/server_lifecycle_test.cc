@@ -281,9 +281,9 @@ TEST(ServerProcessTest, PortInUseIsExitCodeOne) {
 // So that whoever started it tries again: the other one may be about to end.
 TEST(ServerProcessTest, CheckpointsInUseAreExitCodeOneUntilTheyAreNot) {
   const std::string directory = ::testing::TempDir() + "/checkpoints_in_use";
-  const std::vector<std::string> flags = {"--listen=127.0.0.1:0",
-                                          "--metrics_listen=",
-                                          "--checkpoint_dir=" + directory};
+  const std::vector<std::string> flags = {
+      "--listen=127.0.0.1:0",
+      "--metrics_listen=", "--checkpoint_dir=" + directory};
   ServerProcess holder(flags);
   ASSERT_NE(holder.AwaitAddress(), "");
 
