@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -142,7 +143,11 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   SteadyAlarms alarms;
   const MemoryReleaser releaser(flags.idle_memory, &AllocatorMemory(), &alarms);
+  // What is restored stays.
+  std::optional<GrowthInHugePages> growth;
+  if (!flags.server.checkpoint_dir.empty()) growth.emplace();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
+  growth.reset();
   if (!server.ok()) return ReportFailure(server.status());
   LogStart(**server, flags.server);
   Notify("READY=1");

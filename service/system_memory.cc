@@ -19,4 +19,7 @@ FreeMemory& AllocatorMemory() {
   return *memory;
 }
 
+GrowthInHugePages::GrowthInHugePages() = default;
+GrowthInHugePages::~GrowthInHugePages() = default;
+
 }  // namespace tensorkv

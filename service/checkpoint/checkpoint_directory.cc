@@ -52,7 +52,7 @@ absl::StatusOr<FileDescriptor> LockCheckpoints(const std::string& directory,
   if (opened.is_open() && flock(opened.get(), kind | LOCK_NB) == 0) {
     return opened;
   }
-  return absl::FailedPreconditionError(absl::StrCat(
+  return absl::UnavailableError(absl::StrCat(
       "checkpoint_dir: ", directory,
       ": expected a directory that no other server uses; one does"));
 }

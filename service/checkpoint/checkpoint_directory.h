@@ -18,7 +18,7 @@ namespace tensorkv {
 absl::Status CheckCheckpointName(const std::string& name);
 
 // Keeps other servers from the directory as long as the result lives: LOCK_EX,
-// or LOCK_SH for who only reads. Errors: FailedPrecondition: one has it.
+// or LOCK_SH for who only reads. Errors: Unavailable: one has it.
 absl::StatusOr<FileDescriptor> LockCheckpoints(const std::string& directory,
                                                int kind);
 
@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsIn(
     const std::string& directory, std::vector<absl::Status>* damages = nullptr);
 
 // Gives `to` the last whole checkpoint of a server that does not run, with its
-// Commit. Errors: FailedPrecondition: it does run · NotFound: there is none ·
-// DataLoss (also if any checkpoint there is damaged: it might be the last) ·
+// Commit. Errors: Unavailable: it does run · NotFound: there is none · DataLoss
+// (also if any checkpoint there is damaged: it might be the last) ·
 // those of `to`.
 absl::StatusOr<CheckpointStatus> RestoreLastIn(const std::string& directory,
                                                Restoration& to);

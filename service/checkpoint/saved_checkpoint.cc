@@ -5,11 +5,14 @@
 #include <cstring>
 #include <deque>
 #include <numeric>
+#include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
@@ -22,11 +25,10 @@
 namespace tensorkv {
 namespace {
 
-// What is passed on at once, while so much is read as the two batches behind it
-// have.
+// What is passed on at once, while the two batches behind it are made and read.
 constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
-constexpr size_t kBatchesRead = 3;
+constexpr size_t kBatches = 3;
 // They lie in about so many files: a namespace may have more than the process
 // may open.
 constexpr size_t kFilesPassedOn = 32;
@@ -54,7 +56,9 @@ v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
   return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
 }
 
-// Reads the keys of a namespace, some at a time. Used by one thread.
+// Reads the keys of a namespace, some at a time: a thread of its own makes
+// them, others read their tensors, and who has them does the rest, all at once.
+// Used by one thread.
 class KeyReader {
  public:
   // Both outlive it.
@@ -62,18 +66,28 @@ class KeyReader {
       : directory_(directory),
         manifest_(manifest),
         contributors_(ContributorsOf(manifest)),
-        reader_(directory, manifest) {}
+        reader_(directory, manifest),
+        maker_([this] { MakeBatches(); }) {}
+  ~KeyReader();
 
-  // The next keys, while those that follow are being read; none if there are no
-  // more.
+  // The next keys, once those that it returned before are done with; none if
+  // there are no more.
   // Errors: DataLoss · ResourceExhausted (the system has no memory left).
   absl::StatusOr<std::vector<KeySnapshot>> Next();
 
  private:
-  // Whether one more batch may be under way.
-  bool MayReadOn() const;
-  // Begins to read a batch.
-  absl::Status Start();
+  using Keys = std::vector<KeySnapshot>;
+
+  // Makes one after the other and begins to read them, until there are no more,
+  // one is wrong, or this ends.
+  void MakeBatches();
+  absl::StatusOr<Keys> MakeBatch();
+  // Whether there is room for one more; waits for it. Not if this ends.
+  bool AwaitRoom();
+  bool HasRoom() const;
+  // Lets go of the batch that was returned before. Returns whether there is
+  // another one, which is being read.
+  absl::StatusOr<bool> AwaitBatch();
   // Makes a key, and adds its tensors to those that are to be read.
   absl::StatusOr<KeySnapshot> MakeKey(const v1::SavedKey& saved,
                                       std::vector<TensorToRead>& to_read) const;
@@ -83,10 +97,24 @@ class KeyReader {
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
   const std::vector<RefPtr<const Contributors>> contributors_;
+  // The maker's: which key is next.
   int next_ = 0;
-  std::deque<std::vector<KeySnapshot>> batches_;
-  // Last: it writes into them.
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether all that can be made has been, and what was wrong with the next.
+  bool is_made_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  // Those that are being read.
+  std::deque<Keys> batches_ ABSL_GUARDED_BY(mutex_);
+  // What the one that was returned last takes, and these.
+  std::deque<uint64_t> batch_bytes_ ABSL_GUARDED_BY(mutex_);
+  bool has_returned_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Writes into the batches; the maker starts it.
   TensorReader reader_;
+  std::thread maker_;
 };
 
 absl::StatusOr<Tensor> KeyReader::MakeTensor(
@@ -118,8 +146,40 @@ absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
   return key;
 }
 
-absl::Status KeyReader::Start() {
-  std::vector<KeySnapshot>& keys = batches_.emplace_back();
+KeyReader::~KeyReader() {
+  {
+    MutexLock lock(&mutex_);
+    is_ending_ = true;
+  }
+  changed_.SignalAll();
+  maker_.join();
+}
+
+void KeyReader::MakeBatches() {
+  absl::Status status;
+  while (status.ok() && next_ < manifest_.keys_size() && AwaitRoom()) {
+    absl::StatusOr<Keys> keys = MakeBatch();
+    status = keys.status();
+    if (!status.ok()) break;
+    uint64_t bytes = 0;
+    for (const KeySnapshot& key : *keys) bytes += key.size_bytes();
+    {
+      MutexLock lock(&mutex_);
+      batches_.push_back(*std::move(keys));
+      batch_bytes_.push_back(bytes);
+    }
+    changed_.SignalAll();
+  }
+  {
+    MutexLock lock(&mutex_);
+    is_made_ = true;
+    status_ = std::move(status);
+  }
+  changed_.SignalAll();
+}
+
+absl::StatusOr<KeyReader::Keys> KeyReader::MakeBatch() {
+  Keys keys;
   keys.reserve(std::min<size_t>(manifest_.keys_size() - next_, kKeysPassedOn));
   std::vector<TensorToRead> to_read;
   to_read.reserve(keys.capacity());
@@ -136,28 +196,46 @@ absl::Status KeyReader::Start() {
     }
     keys.push_back(std::move(key));
   }
-  return reader_.Start(std::move(to_read));
+  RETURN_IF_ERROR(reader_.Start(std::move(to_read)));
+  return keys;
 }
 
-// A second batch behind the one that is passed on is for batches of the usual
-// size: a key may be as large as the memory takes.
-bool KeyReader::MayReadOn() const {
-  if (batches_.size() < kBatchesRead - 1) return true;
-  if (batches_.size() == kBatchesRead) return false;
-  uint64_t bytes = 0;
-  for (const std::vector<KeySnapshot>& keys : batches_) {
-    for (const KeySnapshot& key : keys) bytes += key.size_bytes();
+// A third batch is for batches of the usual size: a key may be as large as the
+// memory takes.
+bool KeyReader::HasRoom() const {
+  const uint64_t bytes =
+      std::accumulate(batch_bytes_.begin(), batch_bytes_.end(), uint64_t{0});
+  return batch_bytes_.size() < kBatches - 1 ||
+         (batch_bytes_.size() < kBatches && bytes <= kBatches * kBytesPassedOn);
+}
+
+bool KeyReader::AwaitRoom() {
+  MutexLock lock(&mutex_);
+  while (!is_ending_ && !HasRoom()) changed_.Wait(&mutex_);
+  return !is_ending_;
+}
+
+absl::StatusOr<bool> KeyReader::AwaitBatch() {
+  MutexLock lock(&mutex_);
+  if (std::exchange(has_returned_, false)) {
+    batch_bytes_.pop_front();
+    changed_.SignalAll();
   }
-  return bytes <= kBatchesRead * kBytesPassedOn;
+  while (batches_.empty() && !is_made_) changed_.Wait(&mutex_);
+  if (!batches_.empty()) return true;
+  RETURN_IF_ERROR(status_);
+  return false;
 }
 
 absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
-  while (next_ < manifest_.keys_size() && MayReadOn()) RETURN_IF_ERROR(Start());
-  std::vector<KeySnapshot> keys;
-  if (batches_.empty()) return keys;
+  ASSIGN_OR_RETURN(const bool has_more, AwaitBatch());
+  if (!has_more) return Keys();
+  // After an error others of its tensors may still be on their way into it.
   RETURN_IF_ERROR(reader_.Wait());
-  keys = std::move(batches_.front());
+  MutexLock lock(&mutex_);
+  Keys keys = std::move(batches_.front());
   batches_.pop_front();
+  has_returned_ = true;
   return keys;
 }
 
@@ -277,6 +355,7 @@ absl::Status SavedCheckpoint::RestoreTo(
       snapshot.name = selection.as_namespace;
     }
     if (selection.with_new_uids) snapshot.uid = 0;
+    snapshot.num_keys = manifest.keys_size();
     RETURN_IF_ERROR(to.Begin(snapshot));
     RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
       RETURN_IF_ERROR(CheckWanted(selection.cancellation));

@@ -33,7 +33,7 @@ struct TensorToRead {
 
 // Reads tensors of a namespace with some threads, batch after batch, each in
 // the order of its files, and compares each tensor with its digest while its
-// bytes are in a cache. Used by one thread.
+// bytes are in a cache. Start is called by one thread, Wait by one.
 class TensorReader {
  public:
   // Both outlive it.

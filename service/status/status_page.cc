@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "service/status/page_files.h"
 #include "service/status/status_json.h"
+#include "service/status/update_norms.h"
 
 namespace tensorkv {
 namespace {
@@ -29,6 +30,7 @@ struct Query {
   std::optional<std::string> name_space;
   std::string prefix;
   std::string after;
+  std::optional<std::string> key;
 };
 
 absl::StatusOr<std::string> Decoded(absl::string_view text) {
@@ -63,9 +65,11 @@ absl::StatusOr<Query> ParseQuery(absl::string_view text) {
       query.prefix = std::move(value);
     } else if (parts.first == "after") {
       query.after = std::move(value);
+    } else if (parts.first == "key") {
+      query.key = std::move(value);
     } else {
       return absl::InvalidArgumentError(
-          "query: expected namespace, prefix and after alone");
+          "query: expected namespace, prefix, after and key alone");
     }
   }
   return query;
@@ -101,8 +105,18 @@ absl::StatusOr<Json> ServerJson(const StatusSources& sources,
   return json;
 }
 
+Json LookedAtJson(const Query& query, UpdateNorms& norms) {
+  if (!query.key) return Json();
+  const std::optional<UpdateNorm> norm =
+      norms.Look(*query.name_space, *query.key);
+  if (!norm) return {{"key", *query.key}};
+  return {{"key", *query.key},
+          {"version", std::to_string(norm->version)},
+          {"update_norm", norm->norm}};
+}
+
 absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
-                                   const Query& query) {
+                                   const Query& query, UpdateNorms& norms) {
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    sources.namespaces->DescribeNamespace(*query.name_space,
                                                          ContextOfPage()));
@@ -120,6 +134,7 @@ absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
                {"workers", JsonOf(status.workers)},
                {"rounds", JsonOf(rounds)},
                {"awaited", AwaitedJson(rounds, status.workers)},
+               {"looked_at", LookedAtJson(query, norms)},
                {"keys", Json::array()},
                {"next", reply.next_page_token}};
   for (const KeyStatus& key : reply.keys) json["keys"].push_back(JsonOf(key));
@@ -127,10 +142,11 @@ absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
 }
 
 absl::StatusOr<std::string> StatusText(const StatusSources& sources,
-                                       absl::string_view query_text) {
+                                       absl::string_view query_text,
+                                       UpdateNorms& norms) {
   ASSIGN_OR_RETURN(const Query query, ParseQuery(query_text));
   ASSIGN_OR_RETURN(const Json json, query.name_space
-                                        ? NamespaceJson(sources, query)
+                                        ? NamespaceJson(sources, query, norms)
                                         : ServerJson(sources, query.after));
   return TextOf(json);
 }
@@ -145,12 +161,14 @@ HttpPage FilePage(const char* content_type, absl::string_view text) {
 
 std::map<std::string, HttpPage, std::less<>> StatusPages(
     StatusSources sources) {
-  HttpPage json = {.content_type = "application/json",
-                   .text =
-                       [sources = std::move(sources)](absl::string_view query) {
-                         return StatusText(sources, query);
-                       },
-                   .is_for_own_hosts = true};
+  const auto norms = UpdateNorms::Create(sources.store);
+  HttpPage json = {
+      .content_type = "application/json",
+      .text =
+          [sources = std::move(sources), norms](absl::string_view query) {
+            return StatusText(sources, query, *norms);
+          },
+      .is_for_own_hosts = true};
   return {{"/", FilePage("text/html; charset=utf-8", kStatusHtml)},
           {"/status.css", FilePage("text/css; charset=utf-8", kStatusCss)},
           {"/status.js", FilePage("text/javascript; charset=utf-8", kStatusJs)},

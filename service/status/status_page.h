@@ -40,7 +40,8 @@ struct StatusSources {
 //                  namespaces in order of their names, those after `after`
 //   /status.json?namespace=N   a namespace with its workers, open rounds and
 //                  whom these wait for, and a page of its keys in order of
-//                  their names: those with `prefix`, after `after`
+//                  their names: those with `prefix`, after `after`;
+//                  with `key=K` also how large an update of that key was
 //
 // All only read, and none takes much more than 1 MiB: where there is another
 // page of the list, `next` is what to give as `after`; of workers the slowest

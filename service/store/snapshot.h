@@ -76,6 +76,8 @@ struct NamespaceSnapshot {
   std::vector<WorkerSnapshot> workers;
   Step max_closed_step = 0;
   std::vector<CallSnapshot> calls;
+  // As far as it is known; else 0.
+  size_t num_keys = 0;
 };
 
 // Takes a snapshot as it is made. Used by one thread.

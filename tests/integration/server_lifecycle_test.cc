@@ -278,5 +278,23 @@ TEST(ServerProcessTest, PortInUseIsExitCodeOne) {
   EXPECT_EQ(server.Wait(), 1);
 }
 
+// So that whoever started it tries again: the other one may be about to end.
+TEST(ServerProcessTest, CheckpointsInUseAreExitCodeOneUntilTheyAreNot) {
+  const std::string directory = ::testing::TempDir() + "/checkpoints_in_use";
+  const std::vector<std::string> flags = {
+      "--listen=127.0.0.1:0",
+      "--metrics_listen=", "--checkpoint_dir=" + directory};
+  ServerProcess holder(flags);
+  ASSERT_NE(holder.AwaitAddress(), "");
+
+  ServerProcess server(flags);
+
+  EXPECT_THAT(server.ReadAll(), HasSubstr(directory));
+  EXPECT_EQ(server.Wait(), 1);
+  holder.Signal(SIGKILL);
+  EXPECT_EQ(holder.Wait(), -1);
+  EXPECT_NE(ServerProcess(flags).AwaitAddress(), "");
+}
+
 }  // namespace
 }  // namespace tensorkv::testing

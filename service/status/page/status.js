@@ -5,13 +5,12 @@
 const PERIOD_MS = 2000;
 // Pages of keys that are read again each time.
 const MAX_LIVE_PAGES = 4;
-// What the address ends with, before the name of the namespace that is shown.
-const CHOSEN = '#namespace=';
 
 const byId = (id) => document.getElementById(id);
 
 const view = {
   chosen: null,       // the namespace that is shown
+  key: null,          // the key of it that is looked at
   namespacePages: 1,  // how many pages of each list are read
   keyPages: 1,
   isPaused: false,
@@ -369,7 +368,11 @@ function makeBranch(item) {
   const branch = node('li');
   if (!item.groups) {
     branch.className = 'key';
-    for (let i = 0; i < 7; ++i) branch.append(node('span'));
+    const button = node('button');
+    button.type = 'button';
+    button.addEventListener('click', () => lookAt(item.key));
+    branch.append(button);
+    for (let i = 0; i < 6; ++i) branch.append(node('span'));
     return branch;
   }
   const details = node('details');
@@ -387,6 +390,7 @@ function updateKey(at, key) {
     number(key.updates), bytes(key.value_bytes + key.state_bytes), key.rule,
   ].forEach((text, i) => setText(at.children[i], text));
   at.children[0].title = key.key;
+  at.children[0].setAttribute('aria-current', String(key.key === view.key));
   at.children[6].title = `${key.rule} on ${key.device}, learning rate ${key.learning_rate}`;
 }
 
@@ -417,24 +421,50 @@ function showKeys(reply) {
   byId('more-keys').hidden = !reply.next || view.keyPages >= MAX_LIVE_PAGES;
 }
 
+function normText(looked) {
+  if (looked === null) return 'Choose a key to see how large its updates are.';
+  if (looked.version === undefined) {
+    return `${looked.key}: no update of f16, bf16, f32 or f64 was seen yet`;
+  }
+  // JSON has no other numbers.
+  const norm = looked.update_norm === null ?
+      'is not finite' : `was ${looked.update_norm.toPrecision(6)}`;
+  return `${looked.key}: the norm of the update to version ${looked.version} ${norm}`;
+}
+
 // --- What the user does ------------------------------------------------------
 
-function choose(name) {
+// What is looked at is also what the address ends with.
+function show(name, key) {
   view.chosen = name;
-  view.keyPages = 1;
-  history.replaceState(null, '', CHOSEN + encodeURIComponent(name));
+  view.key = key;
+  const asked = new URLSearchParams({namespace: name});
+  if (key !== null) asked.set('key', key);
+  history.replaceState(null, '', `#${asked}`);
   refresh();
+}
+
+function lookAt(key) {
+  show(view.chosen, view.key === key ? null : key);
+}
+
+function choose(name) {
+  view.keyPages = 1;
+  show(name, null);
 }
 
 async function showChosen() {
   if (view.chosen === null) return;
   const chosen = view.chosen;
   const prefix = byId('prefix').value;
-  const reply = await readPages({namespace: chosen, prefix}, 'keys', view.keyPages);
+  const asked = {namespace: chosen, prefix};
+  if (view.key !== null) asked.key = view.key;
+  const reply = await readPages(asked, 'keys', view.keyPages);
   if (chosen !== view.chosen || prefix !== byId('prefix').value) return;
   showWorkers(reply);
   showRounds(reply);
   showKeys(reply);
+  setText(byId('norm'), normText(reply.looked_at));
 }
 
 async function showAll() {
@@ -471,13 +501,9 @@ async function refresh() {
 }
 
 function start() {
-  if (location.hash.startsWith(CHOSEN)) {
-    try {
-      view.chosen = decodeURIComponent(location.hash.slice(CHOSEN.length));
-    } catch (error) {
-      view.chosen = null;  // somebody else has written it
-    }
-  }
+  const asked = new URLSearchParams(location.hash.slice(1));
+  view.chosen = asked.get('namespace');
+  if (view.chosen !== null) view.key = asked.get('key');
   byId('pause').addEventListener('click', () => {
     view.isPaused = !view.isPaused;
     byId('pause').setAttribute('aria-pressed', String(view.isPaused));

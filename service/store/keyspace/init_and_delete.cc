@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/rule_changes.h"
@@ -164,12 +165,16 @@ void RemoveKey(Transaction& transaction, absl::string_view name,
 // other keys have changed meanwhile: then it makes what is missing yet.
 class KeyCreation {
  public:
+  // As that of CreateKeys.
+  using Made = absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)>;
+
   KeyCreation(NamespaceState& state, InitRequest request,
-              const CallContext& context)
+              const CallContext& context, Made made)
       : transaction_(state, std::defer_lock),
         state_(state),
         request_(std::move(request)),
         context_(context),
+        made_(made),
         keys_(request_.entries.size()) {}
 
   absl::StatusOr<InitReply> Run();
@@ -181,7 +186,6 @@ class KeyCreation {
   // `bindings`, with their states.
   absl::Status MakeKeys(const std::vector<bool>& wanted,
                         const RuleBindings& bindings);
-  absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry) const;
   // Finds the rules of all keys.
   absl::Status FindRules(const RuleBindings& bindings);
   absl::Status MakeStates();
@@ -197,12 +201,13 @@ class KeyCreation {
   // REQUIRES for these: the mutex is held.
   absl::StatusOr<std::optional<InitReply>> Insert(const RuleBindings& bindings);
   Version Replace(StoredKey* existing, const KeyPtr& key, RoundsOfKeys& ended);
-  InitReply InsertKeys(const std::vector<bool>& wanted);
+  absl::StatusOr<InitReply> InsertKeys(const std::vector<bool>& wanted);
 
   Transaction transaction_;
   NamespaceState& state_;
   InitRequest request_;
   const CallContext& context_;
+  const Made made_;
   // The key of each entry; what one turn has made, the next one keeps.
   std::vector<KeyPtr> keys_;
   GoneKeys replaced_;
@@ -261,25 +266,26 @@ bool KeyCreation::Covers(const std::vector<bool>& wanted) const {
 // All is checked and has its memory before the first element is copied.
 absl::Status KeyCreation::MakeKeys(const std::vector<bool>& wanted,
                                    const RuleBindings& bindings) {
+  const auto is_missing = [&](size_t i) { return wanted[i] && !keys_[i]; };
+  uint64_t overhead = 0;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (is_missing(i)) overhead += KeyOverheadBytes(request_.entries[i].key);
+  }
+  ASSIGN_OR_RETURN(Reservation room,
+                   Reservation::Create(state_.memory.metadata(), overhead));
   std::vector<KeyPtr> made(keys_.size());
   for (size_t i = 0; i < keys_.size(); ++i) {
-    if (!wanted[i] || keys_[i]) continue;
-    ASSIGN_OR_RETURN(made[i], MakeKey(request_.entries[i]));
+    if (!is_missing(i)) continue;
+    const InitEntry& entry = request_.entries[i];
+    made[i] = StoredKey::Create(entry.key, entry.tensor.dtype(),
+                                entry.tensor.shape());
+    made[i]->ChargeTo(room.Split(KeyOverheadBytes(entry.key)).HandOver());
     keys_[i] = made[i];
   }
   RETURN_IF_ERROR(FindRules(bindings));
   PlaceKeys(made);
   RETURN_IF_ERROR(MakeStates());
   return MakeValues(made);
-}
-
-absl::StatusOr<KeyPtr> KeyCreation::MakeKey(const InitEntry& entry) const {
-  const RefPtr<BudgetAccount>& metadata = state_.memory.metadata();
-  RETURN_IF_ERROR(metadata->Reserve(KeyOverheadBytes(entry.key)));
-  KeyPtr key =
-      StoredKey::Create(entry.key, entry.tensor.dtype(), entry.tensor.shape());
-  key->ChargeTo(metadata);
-  return key;
 }
 
 absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
@@ -351,18 +357,25 @@ RefPtr<Buffer> KeyCreation::TakeAsValue(Tensor& tensor) {
   return buffer;
 }
 
-InitReply KeyCreation::InsertKeys(const std::vector<bool>& wanted) {
+absl::StatusOr<InitReply> KeyCreation::InsertKeys(
+    const std::vector<bool>& wanted) {
+  // It was looked for just now.
+  const bool none_exists = request_.on_existing == OnExisting::kFail;
   InitReply reply;
   RoundsOfKeys ended;
+  absl::Status status;
   for (size_t i = 0; i < keys_.size(); ++i) {
-    StoredKey* const existing = state_.keys.Find(request_.entries[i].key);
+    StoredKey* const existing =
+        none_exists ? nullptr : state_.keys.Find(request_.entries[i].key);
     reply.versions.push_back(wanted[i] ? Replace(existing, keys_[i], ended)
                                        : existing->version);
+    if (wanted[i]) status.Update(made_(i, *keys_[i]));
   }
   EndPullsOfRounds(transaction_, ended, &WasReplaced);
   for (const InitEntry& entry : request_.entries) {
     Wake(transaction_, entry.key);
   }
+  RETURN_IF_ERROR(status);
   return reply;
 }
 
@@ -387,7 +400,16 @@ Version KeyCreation::Replace(StoredKey* existing, const KeyPtr& key,
   return key->version;
 }
 
+absl::Status NothingMore(size_t, StoredKey&) { return absl::OkStatus(); }
+
 }  // namespace
+
+absl::Status CreateKeys(
+    NamespaceState& state, InitRequest request,
+    absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made) {
+  const CallContext context;
+  return KeyCreation(state, std::move(request), context, made).Run().status();
+}
 
 void Namespace::Init(InitRequest request, CallContext context,
                      ReplyCallback<InitReply> done) {
@@ -407,7 +429,7 @@ void Namespace::Init(InitRequest request, CallContext context,
     // In two steps: what was not taken of the request goes before the
     // caller hears of the end.
     absl::StatusOr<InitReply> reply =
-        KeyCreation(*state, std::move(request), context).Run();
+        KeyCreation(*state, std::move(request), context, &NothingMore).Run();
     std::move(done)(std::move(reply));
   };
   if (!takes_long || !state_->Submit(std::move(init))) std::move(init)();

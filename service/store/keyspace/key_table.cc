@@ -62,10 +62,12 @@ void KeyTable::Remember(std::vector<StoredKey*> order) const {
   orders_.push_back(std::move(order));
 }
 
-void KeyTable::Insert(RefPtr<StoredKey> key) {
-  Erase(key->name());
-  in_order_.insert(key.get());
-  by_name_.insert(std::move(key));
+void KeyTable::Insert(const RefPtr<StoredKey>& key) {
+  if (!by_name_.insert(key).second) {
+    Erase(key->name());
+    by_name_.insert(key);
+  }
+  in_order_.insert(in_order_.end(), key.get());
 }
 
 RefPtr<StoredKey> KeyTable::Erase(absl::string_view name) {

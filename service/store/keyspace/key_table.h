@@ -70,8 +70,11 @@ class KeyTable {
     std::vector<StoredKey*> found_;
   };
 
-  // Adds a key, in the place of one with its name.
-  void Insert(RefPtr<StoredKey> key);
+  // Adds a key, in the place of one with its name. Keys that come in byte order
+  // need no search for their places.
+  void Insert(const RefPtr<StoredKey>& key);
+  // Makes room for so many keys.
+  void Reserve(size_t num_keys) { by_name_.reserve(num_keys); }
 
   // Removes a key and returns it; null if there is none.
   RefPtr<StoredKey> Erase(absl::string_view name);

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "base/answer.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/cut.h"
+#include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/restored_counts.h"
 #include "service/store/keyspace/rule_changes.h"
@@ -25,6 +25,8 @@ namespace {
 
 // How many keys one turn of the mutex takes: about 50 us.
 constexpr size_t kKeysPerCutTurn = 256;
+// And of a restore, which mostly has the namespace to itself.
+constexpr size_t kKeysPerRestoreTurn = 4096;
 
 // --- Saving ------------------------------------------------------------------
 
@@ -223,13 +225,20 @@ bool CanGiveBuffer(const Tensor& tensor) {
 // memory over instead of copying them.
 absl::Status CountValues(const RefPtr<BudgetAccount>& account,
                          absl::Span<KeySnapshot> keys) {
+  std::vector<Tensor*> values;
+  uint64_t bytes = 0;
   for (KeySnapshot& key : keys) {
-    const auto bytes = static_cast<uint64_t>(key.value.size_bytes());
-    if (bytes < kOwnBufferBytes || !CanGiveBuffer(key.value)) continue;
-    RETURN_IF_ERROR(account->Reserve(bytes));
-    RefPtr<Buffer> buffer = key.value.TakeBuffer();
+    const auto size_bytes = static_cast<uint64_t>(key.value.size_bytes());
+    if (size_bytes < kOwnBufferBytes || !CanGiveBuffer(key.value)) continue;
+    values.push_back(&key.value);
+    bytes += size_bytes;
+  }
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  (void)room.HandOver();
+  for (Tensor* value : values) {
+    RefPtr<Buffer> buffer = value->TakeBuffer();
     (void)buffer->ExchangeAccount(account);
-    key.value.SetBuffer(std::move(buffer), 0);
+    value->SetBuffer(std::move(buffer), 0);
   }
   return absl::OkStatus();
 }
@@ -284,24 +293,14 @@ void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
   state.master_is_new = false;
 }
 
-// A namespace that takes calls may lose a key as soon as it has it.
-absl::Status Vanished(const NamespaceState& state, absl::string_view key) {
-  return absl::AbortedError(absl::StrCat("namespace ", Quoted(state.name),
-                                         ": key ", Quoted(key),
-                                         " went while it was restored"));
-}
-
-// Takes their values.
-absl::Status InitAll(Namespace& in, absl::Span<KeySnapshot> keys) {
-  InitRequest request;
-  for (KeySnapshot& key : keys) {
-    request.entries.push_back({key.key, std::move(key.value)});
-  }
-  const Answer<absl::StatusOr<InitReply>> answer;
-  in.Init(std::move(request), {}, [answer](absl::StatusOr<InitReply> reply) {
-    answer.Set(std::move(reply));
-  });
-  return answer.Wait().status();
+// Gives the key, which is new, all that was saved of it but for its value.
+// REQUIRES: the mutex is held.
+absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
+                        StoredKey& key, CopiesByDevice& copies) {
+  key.version = snapshot.version;
+  key.update_count = snapshot.update_count;
+  RestoreStates(snapshot, !state.home->copies(), key, copies[key.device]);
+  return state.mode->Restore(snapshot, state.memory.metadata(), key);
 }
 
 }  // namespace
@@ -356,6 +355,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
                                        num_places * kWorkerOverheadBytes));
   state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
                          state.Now());
+  state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
   return restored;
 }
@@ -363,29 +363,28 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
 absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   NamespaceState& state = *state_;
   const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
-  const bool is_on_host = !state.home->copies();
-  if (is_on_host) {
+  if (!state.home->copies()) {
     RETURN_IF_ERROR(CountValues(state.memory.host().contributions, all));
   }
-  const size_t most = std::min<size_t>(state.environment.max_entries, 4096);
-  for (size_t i = 0; i < keys.size(); i += most) {
-    RETURN_IF_ERROR(InitAll(*this, all.subspan(i, most)));
-  }
   CopiesByDevice copies(state.environment.devices->size());
+  Step first_unsaved = UINT64_MAX;
+  const size_t most =
+      std::min<size_t>(state.environment.max_entries, kKeysPerRestoreTurn);
+  for (size_t i = 0; i < all.size(); i += most) {
+    const absl::Span<KeySnapshot> turn = all.subspan(i, most);
+    InitRequest request;
+    request.entries.reserve(turn.size());
+    for (KeySnapshot& key : turn) {
+      request.entries.push_back({key.key, std::move(key.value)});
+      first_unsaved = std::min(first_unsaved, key.first_unsaved);
+    }
+    const auto restore = [&](size_t entry, StoredKey& key) {
+      return RestoreKey(state, turn[entry], key, copies);
+    };
+    RETURN_IF_ERROR(CreateKeys(state, std::move(request), restore));
+  }
   {
     MutexLock lock(&state.mutex);
-    Step first_unsaved = UINT64_MAX;
-    for (KeySnapshot& snapshot : keys) {
-      StoredKey* const found = state.keys.Find(snapshot.key);
-      if (found == nullptr) return Vanished(state, snapshot.key);
-      StoredKey& key = *found;
-      key.version = snapshot.version;
-      key.update_count = snapshot.update_count;
-      RETURN_IF_ERROR(
-          state.mode->Restore(snapshot, state.memory.metadata(), key));
-      first_unsaved = std::min(first_unsaved, snapshot.first_unsaved);
-      RestoreStates(snapshot, is_on_host, key, copies[key.device]);
-    }
     state.workers->RepeatFrom(first_unsaved);
   }
   return state.environment.devices->CopyToDevices(copies);

@@ -162,7 +162,7 @@ TEST_F(CheckpointDirectoryTest, ServerThatRunsIsNotRestored) {
   RunOnce();
 
   EXPECT_THAT(TakeOver(PartitionOfK()),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+              StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(CheckpointDirectoryTest, NothingIsTakenForLess) {
