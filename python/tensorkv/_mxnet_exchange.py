@@ -70,6 +70,7 @@ class _Lent:
     def __init__(self, array: NDArray, order: NDArray):
         self._array = array
         self.read, self.written = _handles([]), _handles([array, order])
+        self.order = order
         self.bytes = _size_bytes(array)
 
     def are_of(self, gradients: List[NDArray], outs: List[NDArray]) -> bool:
@@ -115,6 +116,7 @@ class _Copied:
         self.out = _on_host(out)
         self.read = _handles(self.gradients)
         self.written = _handles([self.out, order])
+        self.order = order
         self._kinds = _kinds_of([*gradients, out])
         self.bytes = _size_bytes(out)
         self._memory: Optional[tuple] = None
@@ -367,7 +369,11 @@ class Exchange:
             _LIB.MXEnginePushAsyncND(
                 ctypes.c_void_p(EngineJobs.begin),
                 ctypes.c_void_p(
-                    self._engine.new_operation(job.number, job.buffers.bytes)
+                    self._engine.new_operation(
+                        job.number,
+                        job.buffers.order.handle.value,
+                        job.buffers.bytes,
+                    )
                 ),
                 ctypes.c_void_p(EngineJobs.delete),
                 ctypes.byref(_CPU),
