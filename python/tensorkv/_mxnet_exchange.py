@@ -170,16 +170,16 @@ class Exchange:
     """Pushes keys as their gradients are computed, and pulls them together.
 
     MXNet's engine has an operation per key, which reads the gradients and
-    writes `out`, or works in place. It begins with saying that the gradients are there, and ends
-    when the engine is told so; no thread of the engine waits meanwhile. Neither
-    runs any Python, which would wait for the thread that trains. Calls are made
-    by three threads, since more would take the processor from what computes.
-    One takes all keys that are ready at once, small ones with those that are
-    about to be, and gets what becomes of them by the same call. Since that
-    waits for other workers, which may come to their keys in another order,
-    another only pushes meanwhile, and leaves it to the third to pull. What
-    fails leaves `out` as it was, or where there are several, all as the first
-    of them was.
+    writes `out`, or works in place. It begins with saying that the gradients
+    are there, and ends when the engine is told so; no thread of the engine
+    waits meanwhile. Neither runs any Python, which would wait for the thread
+    that trains. Calls are made by three threads, since more would take the
+    processor from what computes. One takes all keys that are ready at once,
+    small ones with those that are about to be, and gets what becomes of them by
+    the same call. Since that waits for other workers, which may come to their
+    keys in another order, another only pushes meanwhile, and leaves it to the
+    third to pull. What fails leaves `out` as it was, or where there are
+    several, all as the first of them was; _Lent says what it leaves in place.
 
     For one thread.
     """

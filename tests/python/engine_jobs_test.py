@@ -91,11 +91,14 @@ class EngineJobsTest(unittest.TestCase):
     def test_ready_jobs_wait_for_no_later_ones_of_their_keys(self):
         jobs, taken = self.jobs_that_wait_for_long()
         engine = Engine(jobs)
-        steps = [[engine.add(10 * i + k, key=k) for k in (1, 2)] for i in (0, 1)]
-        for step in steps:
-            engine.run(step[0])
+        steps = [
+            [engine.add(10 * step + key, key=key) for key in (1, 2)]
+            for step in (0, 1)
+        ]
+        for first, second in steps:
+            engine.run(first)
             taker = self.start_taking(jobs, taken)
-            engine.run(step[1])
+            engine.run(second)
             taker.join(60)
             jobs.end(taken)
         self.assertEqual(taken, [1, 2, 11, 12])
