@@ -190,6 +190,7 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
       namespace_uid_(name_space.uid),
       copies_(TransferOptions().max_idle_bytes, TransferOptions().max_idle_time,
               environment_.run_after),
+      open_(name_space.config.max_open_rounds),
       joined_{joined.worker, joined.server_incarnation},
       lease_(std::make_unique<LeaseRenewal>(*client_, options.lease,
                                             options.on_membership_lost)) {

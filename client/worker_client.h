@@ -65,10 +65,11 @@ class LeaseRenewal;
 //
 // To push again it keeps what was pushed: the entries of a step, from the
 // moment they are pushed until a PushPull or Pull of their keys has succeeded,
-// or for 64 steps. Tensors are shared, and nobody may write their elements
-// before, unless WorkerOptions::keeps_copies. In namespaces of MODE_ASYNC a
-// step is kept until its call ends; there a push whose reply is lost for longer
-// than ClientOptions::timeout is an error, since it may be applied.
+// or the server holds so many later steps of the key as it has rounds open.
+// Tensors are shared, and nobody may write their elements before, unless
+// WorkerOptions::keeps_copies. In namespaces of MODE_ASYNC a step is kept until
+// its call ends; there a push whose reply is lost for longer than
+// ClientOptions::timeout is an error, since it may be applied.
 //
 // A worker of a group that goes on without its lost members may find, when it
 // was taken for one, that rounds have closed without it: what it pushes to them

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
-
-// No namespace has more rounds of a key open at once.
-constexpr Step kMaxOpenRounds = 64;
 
 absl::Status WentBack(Step step, Step next) {
   return WithReason(
@@ -81,9 +79,7 @@ void OpenContributions::SetHeld(const Contribution& contribution) {
   const auto found = kept_.find({contribution.step, contribution.number});
   if (found != kept_.end()) found->second.held_since = ++last_held_;
   highest_step_ = std::max(highest_step_, contribution.step);
-  if (contribution.step > kMaxOpenRounds) {
-    RemoveUpTo(contribution.step - kMaxOpenRounds, *contribution.entries);
-  }
+  RemoveBelowOpenRounds(contribution);
 }
 
 void OpenContributions::Remove(const Contribution& contribution) {
@@ -116,6 +112,32 @@ void OpenContributions::RemoveUpTo(Step step,
   for (auto kept = kept_.begin();
        kept != kept_.end() && kept->first.first <= step;) {
     kept = RemoveKeys(kept, keys);
+  }
+}
+
+void OpenContributions::RemoveBelowOpenRounds(const Contribution& latest) {
+  // Mostly nothing is so old, and namespaces without rounds have no limit.
+  if (max_open_rounds_ == 0 || kept_.empty() ||
+      kept_.begin()->first.first + max_open_rounds_ > latest.step) {
+    return;
+  }
+  // Of each key how many of its latest steps are held, and the first of those.
+  absl::flat_hash_map<absl::string_view, std::pair<uint32_t, Step>> seen;
+  for (const PushEntry& entry : *latest.entries) seen.try_emplace(entry.key);
+  auto kept = kept_.upper_bound({latest.step, latest.number});
+  while (kept != kept_.begin()) {
+    const Step step = (--kept)->first.first;
+    if (kept->second.held_since == 0) continue;
+    Keys closed;
+    for (const PushEntry& entry : *kept->second.entries) {
+      const auto found = seen.find(entry.key);
+      if (found == seen.end()) continue;
+      auto& [num_steps, last] = found->second;
+      if (num_steps == 0 || last != step) ++num_steps;
+      last = step;
+      if (num_steps > max_open_rounds_) closed.insert(found->first);
+    }
+    if (!closed.empty()) kept = RemoveKeys(kept, closed);
   }
 }
 

@@ -26,8 +26,8 @@ namespace tensorkv {
 //
 // A round is known to have closed when a pull of its key succeeds that began
 // after the contribution was held by the server, since a worker's pull waits
-// for what it has contributed to; and when the server takes a contribution to a
-// step so much later that the round cannot be open any more.
+// for what it has contributed to; and when the server holds contributions to so
+// many later steps of the key as it has rounds of a key open.
 //
 // When the server goes back to an earlier state, all is forgotten, and whatever
 // is added too until somebody asks which step comes next: it was made for a
@@ -42,6 +42,10 @@ class OpenContributions {
     uint64_t number = 0;
     Entries entries;
   };
+
+  // The server has at most so many rounds of a key open; 0 where it has none.
+  explicit OpenContributions(uint32_t max_open_rounds)
+      : max_open_rounds_(max_open_rounds) {}
 
   // Keeps `entries` from before they are pushed.
   // Errors: FailedPrecondition (the server has gone back, and this is a step
@@ -109,7 +113,12 @@ class OpenContributions {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveUpTo(Step step, const std::vector<PushEntry>& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes what is for rounds that cannot be open any more, since the server
+  // holds `latest`.
+  void RemoveBelowOpenRounds(const Contribution& latest)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const uint32_t max_open_rounds_;
   mutable Mutex mutex_;
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;

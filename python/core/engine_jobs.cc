@@ -32,14 +32,39 @@ struct OnComplete {
 }  // namespace
 
 struct EngineJobs::State {
+  struct Begun {
+    OnComplete on_complete;
+    Key key;
+  };
+  // The engine's operations of a key: those that it has not begun, and those
+  // that have not ended since.
+  struct Operations {
+    int num_to_begin = 0;
+    int num_begun = 0;
+
+    // A next one begins once the one before has ended.
+    bool are_awaited() const { return num_to_begin > 0 && num_begun == 0; }
+  };
+
   explicit State(absl::Duration wait) : longest_wait(wait) {}
 
   // Whether jobs are to be taken, or nothing will be any more.
   bool IsEnough() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (is_closed) return true;
     if (ready.empty()) return false;
-    return num_to_begin == 0 || ready_bytes >= kManyBytes ||
+    return num_awaited == 0 || ready_bytes >= kManyBytes ||
            SteadyNow() >= ready_since + longest_wait;
+  }
+  void Count(Key key, int to_begin, int begun)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    Operations& counted = operations[key];
+    if (counted.are_awaited()) --num_awaited;
+    counted.num_to_begin += to_begin;
+    counted.num_begun += begun;
+    if (counted.are_awaited()) ++num_awaited;
+    if (counted.num_to_begin == 0 && counted.num_begun == 0) {
+      operations.erase(key);
+    }
   }
   bool IsTakenByOthers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return !is_closed && num_takers > 0;
@@ -66,10 +91,11 @@ struct EngineJobs::State {
   // These are the bytes of all that is ready, and when the first of it was.
   uint64_t ready_bytes ABSL_GUARDED_BY(mutex) = 0;
   absl::Duration ready_since ABSL_GUARDED_BY(mutex);
-  // Operations that the engine has and has not begun.
-  int num_to_begin ABSL_GUARDED_BY(mutex) = 0;
+  absl::flat_hash_map<Key, Operations> operations ABSL_GUARDED_BY(mutex);
+  // The keys whose operations are awaited.
+  int num_awaited ABSL_GUARDED_BY(mutex) = 0;
   // Jobs that have begun and not ended.
-  absl::flat_hash_map<Number, OnComplete> begun ABSL_GUARDED_BY(mutex);
+  absl::flat_hash_map<Number, Begun> begun ABSL_GUARDED_BY(mutex);
   // Calls of Take that wait, but for those that are last.
   int num_takers ABSL_GUARDED_BY(mutex) = 0;
   bool is_closed ABSL_GUARDED_BY(mutex) = false;
@@ -78,6 +104,7 @@ struct EngineJobs::State {
 struct EngineJobs::Operation {
   const std::shared_ptr<State> state;
   const Number job;
+  const Key key;
   const uint64_t bytes;
   bool has_begun = false;
 };
@@ -86,12 +113,14 @@ EngineJobs::EngineJobs(absl::Duration longest_wait)
     : state_(std::make_shared<State>(longest_wait)) {}
 
 void EngineJobs::Begin(void*, void* on_complete, void* operation) {
-  auto& [shared, job, bytes, has_begun] = *static_cast<Operation*>(operation);
+  auto& [shared, job, key, bytes, has_begun] =
+      *static_cast<Operation*>(operation);
   State& state = *shared;
   MutexLock lock(&state.mutex);
   has_begun = true;
-  --state.num_to_begin;
-  state.begun.emplace(job, *static_cast<const OnComplete*>(on_complete));
+  state.Count(key, /*to_begin=*/-1, /*begun=*/1);
+  state.begun.emplace(
+      job, State::Begun{*static_cast<const OnComplete*>(on_complete), key});
   if (state.ready.empty()) state.ready_since = SteadyNow();
   state.ready.push_back(job);
   state.ready_bytes += bytes;
@@ -105,14 +134,14 @@ void EngineJobs::Delete(void* operation) {
   // The engine does not run what reads the results of something that failed.
   State& state = *ended->state;
   MutexLock lock(&state.mutex);
-  --state.num_to_begin;
+  state.Count(ended->key, /*to_begin=*/-1, /*begun=*/0);
   if (state.IsEnough()) state.NextTaker().Signal();
 }
 
-uintptr_t EngineJobs::NewOperation(Number job, uint64_t bytes) const {
+uintptr_t EngineJobs::NewOperation(Number job, Key key, uint64_t bytes) const {
   MutexLock lock(&state_->mutex);
-  ++state_->num_to_begin;
-  return reinterpret_cast<uintptr_t>(new Operation{state_, job, bytes});
+  state_->Count(key, /*to_begin=*/1, /*begun=*/0);
+  return reinterpret_cast<uintptr_t>(new Operation{state_, job, key, bytes});
 }
 
 std::vector<EngineJobs::Number> EngineJobs::Take(bool is_last) {
@@ -140,7 +169,8 @@ void EngineJobs::End(const std::vector<Number>& jobs) {
     MutexLock lock(&state_->mutex);
     for (const Number job : jobs) {
       if (auto found = state_->begun.extract(job)) {
-        ended.push_back(found.mapped());
+        ended.push_back(found.mapped().on_complete);
+        state_->Count(found.mapped().key, /*to_begin=*/0, /*begun=*/-1);
       }
     }
   }
@@ -161,7 +191,8 @@ void EngineJobs::Register(py::module_& module) {
              return std::make_unique<EngineJobs>(absl::Seconds(longest_wait));
            }),
            "longest_wait"_a = absl::ToDoubleSeconds(kLongestWait))
-      .def("new_operation", &EngineJobs::NewOperation, "job"_a, "bytes"_a)
+      .def("new_operation", &EngineJobs::NewOperation, "job"_a, "key"_a,
+           "bytes"_a)
       .def("take", &EngineJobs::Take, "is_last"_a)
       .def("end", &EngineJobs::End, "jobs"_a)
       .def("close", &EngineJobs::Close);

@@ -19,12 +19,14 @@ namespace tensorkv::python {
 // engine is told so. Neither is Python, nor waits for the GIL, which others
 // hold for milliseconds. Thread-safe.
 //
-// Small jobs go together: while others are yet to begin, those that are ready
-// wait for them until they have kManyBytes, but no longer than kLongestWait,
-// since those others may need what comes of these.
+// Jobs of a key begin one after the other. Small ones go together: while those
+// of other keys are yet to begin, the ones that are ready wait for them until
+// they have kManyBytes, but no longer than kLongestWait, since those others may
+// need what comes of these.
 class EngineJobs {
  public:
   using Number = uint64_t;
+  using Key = uint64_t;
 
   static constexpr uint64_t kManyBytes = 4 << 20;
   static constexpr absl::Duration kLongestWait = absl::Milliseconds(1);
@@ -44,7 +46,7 @@ class EngineJobs {
   static void Delete(void* operation);
 
   // The argument of one such run, for a job of so many bytes.
-  uintptr_t NewOperation(Number job, uint64_t bytes) const;
+  uintptr_t NewOperation(Number job, Key key, uint64_t bytes) const;
 
   // Waits for jobs that are ready, as above; none once this is closed.
   // `is_last` leaves them to others, as long as any of those waits here.

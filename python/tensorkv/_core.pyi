@@ -26,11 +26,12 @@ class EngineJobs:
     delete: int
 
     def __init__(self, longest_wait: float = 0.001) -> None: ...
-    def new_operation(self, job: int, bytes: int) -> int: ...
+    def new_operation(self, job: int, key: int, bytes: int) -> int: ...
     def take(self, is_last: bool) -> List[int]:
         """Waits for jobs that are ready; none once this is closed.
 
-        Small ones wait for others that have an operation, a millisecond long.
+        Small ones wait for those of other keys that have an operation, a
+        millisecond long.
         `is_last` leaves them to others, as long as any of those waits here.
         """
 

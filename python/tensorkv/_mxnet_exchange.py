@@ -11,7 +11,7 @@ import operator
 import queue
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 import mxnet
 import numpy as np
@@ -58,24 +58,71 @@ class _Copy:
         check_call(_LIB.MXImperativeInvokeEx(*self._arguments))
 
 
-class _Buffers:
+class _Lent:
+    """An array that is exchanged where it is.
+
+    A call that fails with a part of its reply leaves that in it.
+    """
+
+    copies_in = copies_out = ()
+    goes_back = False
+
+    def __init__(self, array: NDArray, order: NDArray):
+        self._array = array
+        self.read, self.written = _handles([]), _handles([array, order])
+        self.order = order
+        self.bytes = _size_bytes(array)
+
+    def are_of(self, gradients: List[NDArray], outs: List[NDArray]) -> bool:
+        return len(gradients) == len(outs) == 1 and (
+            gradients[0] is outs[0] is self._array
+        )
+
+    @property
+    def memory(self) -> tuple:
+        """The gradient and `out`, for a job that has begun."""
+        memory = _held_memory(self._array)
+        return [memory], memory
+
+
+def _may_be_lent(gradients: List[NDArray], outs: List[NDArray]) -> bool:
+    """Whether this is one array, whose elements are in the order of NumPy.
+
+    Libraries that compute with arrays put weights into layouts of their own,
+    and whatever has more than two dimensions. Weights have a gradient.
+    """
+    array = outs[0]
+    return (
+        len(gradients) == len(outs) == 1
+        and gradients[0] is array
+        and is_on_host(array)
+        and len(array.shape) <= 2
+        and np.dtype(array.dtype).kind == "f"
+        and array.grad is None
+    )
+
+
+class _Copied:
     """Arrays of a key in host memory, for all its jobs.
 
     They are copies, since arrays may be on other devices, and in layouts of the
-    libraries that compute with them. The engine keeps jobs in their order.
+    libraries that compute with them.
     """
 
-    def __init__(self, gradients: List[NDArray], out: NDArray):
+    def __init__(
+        self, gradients: List[NDArray], out: NDArray, order: NDArray
+    ):
         self.gradients = [_on_host(gradient) for gradient in gradients]
         self.out = _on_host(out)
-        self.read, self.written = _handles(self.gradients), _handles([self.out])
+        self.read = _handles(self.gradients)
+        self.written = _handles([self.out, order])
+        self.order = order
         self._kinds = _kinds_of([*gradients, out])
-        shape, dtype = self._kinds[0]
-        self.bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        self.bytes = _size_bytes(out)
         self._memory: Optional[tuple] = None
-        # What the latest job was made for, which is mostly what the next is.
         self._arrays: List[NDArray] = []
-        self.is_in_place = False
+        # Whether `out` is to be what the gradient was, where a call fails.
+        self.goes_back = False
         self.copies_in: List[_Copy] = []
         self.copies_out: List[_Copy] = []
 
@@ -90,21 +137,23 @@ class _Buffers:
 
     def become_of(self, gradients: List[NDArray], outs: List[NDArray]) -> None:
         self._arrays = gradients + outs
-        self.is_in_place = outs[0] is gradients[0]
+        self.goes_back = outs[0] is gradients[0]
         self.copies_in = list(map(_Copy, gradients, self.gradients))
-        if not self.is_in_place:
-            # This goes back where a call fails. What is exchanged in place is
-            # in the gradient's buffer.
+        if not self.goes_back:
+            # It is still what it was, where a call fails.
             self.copies_in.append(_Copy(outs[0], self.out))
         self.copies_out = [_Copy(self.out, out) for out in outs]
 
     @property
     def memory(self) -> tuple:
-        """The gradients and `out`, for a job that is ready."""
+        """The gradients and `out`, for a job that has begun."""
         if self._memory is None:
             gradients = [memory_of(gradient) for gradient in self.gradients]
             self._memory = gradients, memory_of(self.out)
         return self._memory
+
+
+_Buffers = Union[_Lent, _Copied]
 
 
 class _Job(NamedTuple):
@@ -113,7 +162,7 @@ class _Job(NamedTuple):
     number: int
     key: Any
     buffers: _Buffers
-    is_in_place: bool
+    goes_back: bool
     hyperparameters: Dict[str, float]
 
 
@@ -121,16 +170,16 @@ class Exchange:
     """Pushes keys as their gradients are computed, and pulls them together.
 
     MXNet's engine has an operation per key, which reads the gradients and
-    writes `out`. It begins with saying that the gradients are there, and ends
-    when the engine is told so; no thread of the engine waits meanwhile. Neither
-    runs any Python, which would wait for the thread that trains. Calls are made
-    by three threads, since more would take the processor from what computes.
-    One takes all keys that are ready at once, small ones with those that are
-    about to be, and gets what becomes of them by the same call. Since that
-    waits for other workers, which may come to their keys in another order,
-    another only pushes meanwhile, and leaves it to the third to pull. What
-    fails leaves `out` as it was, or where there are several, all as the first
-    of them was.
+    writes `out`, or works in place. It begins with saying that the gradients
+    are there, and ends when the engine is told so; no thread of the engine
+    waits meanwhile. Neither runs any Python, which would wait for the thread
+    that trains. Calls are made by three threads, since more would take the
+    processor from what computes. One takes all keys that are ready at once,
+    small ones with those that are about to be, and gets what becomes of them by
+    the same call. Since that waits for other workers, which may come to their
+    keys in another order, another only pushes meanwhile, and leaves it to the
+    third to pull. What fails leaves `out` as it was, or where there are
+    several, all as the first of them was; _Lent says what it leaves in place.
 
     For one thread.
     """
@@ -143,7 +192,11 @@ class Exchange:
         self._telling = threading.Lock()
         # The hyperparameters that the store has.
         self.known: Dict[str, float] = {}
+        # Of each key what the latest job was made for, which is mostly what the
+        # next is, and what all its jobs write, so that the engine keeps them in
+        # their order.
         self._buffers: Dict[Any, _Buffers] = {}
+        self._orders: Dict[Any, NDArray] = {}
         self._numbers = itertools.count()
         self._engine = EngineJobs()
         # Those that the engine has, by their numbers.
@@ -177,8 +230,8 @@ class Exchange:
         buffers = self._buffers_of(key, gradients, outs)
         for copy in buffers.copies_in:
             copy()
-        number, is_in_place = next(self._numbers), buffers.is_in_place
-        job = _Job(number, key, buffers, is_in_place, hyperparameters)
+        number, goes_back = next(self._numbers), buffers.goes_back
+        job = _Job(number, key, buffers, goes_back, hyperparameters)
         self._jobs[job.number] = job
         self._run_in_engine(job, priority)
         for copy in buffers.copies_out:
@@ -213,6 +266,7 @@ class Exchange:
             thread.join()
         # They have the arrays that were exchanged last.
         self._buffers.clear()
+        self._orders.clear()
 
     def _buffers_of(
         self, key: Any, gradients: List[NDArray], outs: List[NDArray]
@@ -222,9 +276,17 @@ class Exchange:
             return buffers
         for array in (*gradients, *outs):
             check_is_dense(array)
-        if buffers is None or not buffers.fit(gradients, outs[0]):
-            buffers = self._buffers[key] = _Buffers(gradients, outs[0])
-        buffers.become_of(gradients, outs)
+        if key not in self._orders:
+            self._orders[key] = mxnet.nd.empty(1, mxnet.cpu())
+        if _may_be_lent(gradients, outs):
+            buffers = _Lent(outs[0], self._orders[key])
+        else:
+            if type(buffers) is not _Copied or not buffers.fit(
+                gradients, outs[0]
+            ):
+                buffers = _Copied(gradients, outs[0], self._orders[key])
+            buffers.become_of(gradients, outs)
+        self._buffers[key] = buffers
         return buffers
 
     def _settle_at_exit(self) -> None:
@@ -255,11 +317,9 @@ class Exchange:
         for jobs in self._ready():
             try:
                 self._tell(jobs)
-                self._store.pushpull(
-                    [job.key for job in jobs],
-                    [job.buffers.memory[0] for job in jobs],
-                    out=[job.buffers.memory[1] for job in jobs],
-                )
+                gradients, outs = _memory_of_all(jobs)
+                keys = [job.key for job in jobs]
+                self._store.pushpull(keys, gradients, out=outs)
             except Exception as error:
                 self._end(jobs, error)
             else:
@@ -269,10 +329,8 @@ class Exchange:
         for jobs in self._ready(is_last=True):
             try:
                 self._tell(jobs)
-                self._store.push(
-                    [job.key for job in jobs],
-                    [job.buffers.memory[0] for job in jobs],
-                )
+                gradients, _ = _memory_of_all(jobs)
+                self._store.push([job.key for job in jobs], gradients)
             except Exception as error:
                 self._end(jobs, error)
             else:
@@ -282,10 +340,8 @@ class Exchange:
     def _pull(self) -> None:
         for jobs in self._waiting():
             try:
-                self._store.pull(
-                    [job.key for job in jobs],
-                    out=[job.buffers.memory[1] for job in jobs],
-                )
+                _, outs = _memory_of_all(jobs)
+                self._store.pull([job.key for job in jobs], out=outs)
             except Exception as error:
                 self._end(jobs, error)
             else:
@@ -303,7 +359,7 @@ class Exchange:
             self._error = self._error or error
         if error is not None:
             for job in jobs:
-                if job.is_in_place:
+                if job.goes_back:
                     gradients, out = job.buffers.memory
                     out[...] = gradients[0]
         self._engine.end([job.number for job in jobs])
@@ -313,7 +369,11 @@ class Exchange:
             _LIB.MXEnginePushAsyncND(
                 ctypes.c_void_p(EngineJobs.begin),
                 ctypes.c_void_p(
-                    self._engine.new_operation(job.number, job.buffers.bytes)
+                    self._engine.new_operation(
+                        job.number,
+                        job.buffers.order.handle.value,
+                        job.buffers.bytes,
+                    )
                 ),
                 ctypes.c_void_p(EngineJobs.delete),
                 ctypes.byref(_CPU),
@@ -348,11 +408,40 @@ def memory_of(array: NDArray) -> np.ndarray:
     """
     pointer = ctypes.c_void_p()
     check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
-    shape, dtype = array.shape, np.dtype(array.dtype)
-    num_bytes = math.prod(shape) * dtype.itemsize
-    memory = (ctypes.c_char * num_bytes).from_address(pointer.value or 0)
+    return _elements_at(pointer.value, array)
+
+
+def _held_memory(array: NDArray) -> np.ndarray:
+    """The same of an array that the engine holds for the caller.
+
+    Where elements are in another order than NumPy's, MXNDArrayGetData would
+    wait for the engine. Errors: UnimplementedError then.
+    """
+    tensor = ctypes.c_void_p()
+    if _LIB.MXNDArrayToDLPack(array.handle, ctypes.byref(tensor)) != 0:
+        raise UnimplementedError(
+            f"an array of shape {array.shape} in a layout of a library that "
+            "computes with it: exchange a copy"
+        )
+    # The first member of DLPack's struct is the address of the elements.
+    pointer = ctypes.c_void_p.from_address(tensor.value or 0).value
+    check_call(_LIB.MXNDArrayCallDLPackDeleter(tensor))
+    return _elements_at(pointer, array)
+
+
+def _elements_at(pointer: Optional[int], array: NDArray) -> np.ndarray:
+    memory = (ctypes.c_char * _size_bytes(array)).from_address(pointer or 0)
     memory.owner = array
-    return np.ndarray(shape, dtype, memory)
+    return np.ndarray(array.shape, np.dtype(array.dtype), memory)
+
+
+def _size_bytes(array: NDArray) -> int:
+    return math.prod(array.shape) * np.dtype(array.dtype).itemsize
+
+
+def _memory_of_all(jobs: List[_Job]) -> tuple:
+    """The gradients and the `out` of each job."""
+    return tuple(zip(*(job.buffers.memory for job in jobs)))
 
 
 def _distinct(jobs: List[_Job]) -> Iterator[List[_Job]]:

@@ -40,9 +40,10 @@ class TensorKV(KVStoreBase):
     Takes NDArrays that are dense, on any device: one or a list of keys, and for
     each key an NDArray or a list of one per device, which are summed.
     `pushpull` is an operation of MXNet's engine, with its priority: it returns
-    at once, and what fails leaves `out` as it was and raises an error in a
-    later call: that of the last step with `barrier` or `close`, which a
-    training ends with. Other calls return when they are done.
+    at once, and what fails raises an error in a later call: that of the last
+    step with `barrier` or `close`, which a training ends with. It leaves `out`
+    as it was, or where that is what was pushed, perhaps with a part of the new
+    value. Other calls return when they are done.
 
     With gluon.Trainer the server updates the weights, or the workers do with
     update_on_kvstore=False. A server uses the rule of the optimizer's name,

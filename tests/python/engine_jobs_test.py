@@ -34,8 +34,9 @@ class Engine:
         assert engine == 11 and error is None
         self.ends[parameter] += 1
 
-    def add(self, number, num_bytes=4):
-        return number, self._jobs.new_operation(number, num_bytes)
+    def add(self, number, num_bytes=4, key=None):
+        key = number if key is None else key
+        return number, self._jobs.new_operation(number, key, num_bytes)
 
     def run(self, operation):
         number, address = operation
@@ -86,6 +87,21 @@ class EngineJobsTest(unittest.TestCase):
         engine.run(second)
         taker.join(60)
         self.assertEqual(taken, [1, 2])
+
+    def test_ready_jobs_wait_for_no_later_ones_of_their_keys(self):
+        jobs, taken = self.jobs_that_wait_for_long()
+        engine = Engine(jobs)
+        steps = [
+            [engine.add(10 * step + key, key=key) for key in (1, 2)]
+            for step in (0, 1)
+        ]
+        for first, second in steps:
+            engine.run(first)
+            taker = self.start_taking(jobs, taken)
+            engine.run(second)
+            taker.join(60)
+            jobs.end(taken)
+        self.assertEqual(taken, [1, 2, 11, 12])
 
     def test_many_bytes_wait_for_nothing(self):
         jobs, taken = self.jobs_that_wait_for_long()

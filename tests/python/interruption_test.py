@@ -12,6 +12,7 @@ import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
+from holding_proxy import HoldingProxy
 from stores import ADDRESS, StoreTest, full, new_namespace
 
 WAITS = {
@@ -63,6 +64,25 @@ try:
     {call}
 except KeyboardInterrupt:
     print("interrupted")
+"""
+
+# A push that is interrupted when a part of it has arrived, and made again.
+CALL_CUT_SHORT = """
+import signal
+import numpy as np, tensorkv
+signal.signal(signal.SIGINT, signal.default_int_handler)
+client = tensorkv.Client({address!r}, namespace={namespace!r}, timeout=60)
+client.join("worker")
+array = np.ones({size}, "float32")
+try:
+    client.{verb}("w", array, step=1)
+except KeyboardInterrupt:
+    # Nobody reads it any more.
+    array.fill(7)
+    print("interrupted", flush=True)
+client.{verb}("w", np.full({size}, 2, "float32"), step=1)
+print(np.unique(client.pull("w")), client.stat("w")["version"])
+client.close()
 """
 
 # Two processes that are the same until they fork meet in a round of two.
@@ -121,14 +141,45 @@ class InterruptionTest(StoreTest):
                     "interrupted\n",
                 )
 
-    def assert_interrupted(self, program, wait, output):
-        """Interrupts the program once wait(process) has returned."""
-        with subprocess.Popen(
+    def test_ctrl_c_interrupts_a_workers_push_in_its_middle(self):
+        size = 4 << 20
+        for verb in ("push", "push_pull"):
+            with self.subTest(verb):
+                namespace = new_namespace()
+                client = self.open_client(namespace=namespace)
+                client.create_namespace(namespace, mode="sync", num_workers=1)
+                client.init("w", np.zeros(size, "float32"))
+                proxy = HoldingProxy(ADDRESS, num_bytes=2 * size)
+                self.addCleanup(proxy.close)
+                program = CALL_CUT_SHORT.format(
+                    address=proxy.address,
+                    namespace=namespace,
+                    size=size,
+                    verb=verb,
+                )
+                with self.start(program) as process:
+                    self.addCleanup(process.kill)
+                    self.assertTrue(proxy.held.wait(60))
+                    process.send_signal(signal.SIGINT)
+                    self.assertEqual(process.stdout.readline(), "interrupted\n")
+                    proxy.release()
+                    out, errors = process.communicate(timeout=60)
+                # Each element is of the second push, which counts once.
+                self.assertEqual(out, "[2.] 2\n", errors)
+                client.delete_namespace(namespace)
+
+    @staticmethod
+    def start(program):
+        return subprocess.Popen(
             [sys.executable, "-c", program],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        ) as process:
+        )
+
+    def assert_interrupted(self, program, wait, output):
+        """Interrupts the program once wait(process) has returned."""
+        with self.start(program) as process:
             try:
                 wait(process)
                 process.send_signal(signal.SIGINT)

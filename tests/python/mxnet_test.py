@@ -131,6 +131,24 @@ class MXNetTest(StoreTest):
             losses(self.open_plugin()), losses(None), 1e-4
         )
 
+    def test_weights_are_exchanged_in_place_after_inference(self):
+        net = gluon.nn.HybridSequential()
+        net.add(gluon.nn.Conv2D(16, 3), gluon.nn.Dense(64))
+        net.initialize(mx.init.Xavier())
+        net.hybridize()
+        inputs = mx.nd.ones((8, 3, 12, 12))
+        net(inputs)
+        weights = [each.data() for each in net.collect_params().values()]
+        before = [each.asnumpy() for each in weights]
+        plugin = self.open_plugin()
+        plugin.init(list(range(len(weights))), weights)
+        # This leaves some of them in another layout.
+        net(inputs).wait_to_read()
+        for i, each in enumerate(weights):
+            plugin.pushpull(i, each)
+        for each, value in zip(weights, before):
+            np.testing.assert_array_equal(each.asnumpy(), value)
+
     def test_workers_may_come_to_many_keys_in_other_orders(self):
         group = self.open_group("dist_sync", 2)
         plugins = [TensorKV(store) for store in group]
@@ -164,6 +182,21 @@ class MXNetTest(StoreTest):
         plugin.pushpull([3], [value])
         for each in value:
             np.testing.assert_array_equal(each.asnumpy(), full(2))
+
+    def test_a_key_is_exchanged_in_order_whichever_array_is_ready(self):
+        plugin = self.open_plugin()
+        plugin.init(3, mx.nd.zeros(3))
+        plugin.store.set_optimizer("sgd", learning_rate=1.0)
+        late = mx.nd.ones((1500, 1500))
+        for _ in range(3):
+            late = mx.nd.dot(late, late) / 1500
+        # The engine has the second array long before the first.
+        first = late[0, :3] * 1
+        second = mx.nd.full(3, 4)
+        plugin.pushpull(3, first)
+        plugin.pushpull(3, second)
+        np.testing.assert_allclose(first.asnumpy(), full(-1, shape=3), 1e-5)
+        np.testing.assert_allclose(second.asnumpy(), full(-5, shape=3), 1e-5)
 
     def test_parts_of_arrays_are_pushed_and_filled(self):
         plugin = self.open_plugin()

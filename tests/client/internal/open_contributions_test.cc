@@ -44,7 +44,7 @@ class OpenContributionsTest : public ::testing::Test {
     return contribution;
   }
 
-  OpenContributions open_;
+  OpenContributions open_{/*max_open_rounds=*/4};
 };
 
 TEST_F(OpenContributionsTest, AreInTheOrderOfTheirSteps) {
@@ -120,10 +120,20 @@ TEST_F(OpenContributionsTest, ClosedRoundClosesTheEarlierOnesOfItsKeys) {
   EXPECT_THAT(TextOf(open_), ElementsAre("7:b", "9:a"));
 }
 
-TEST_F(OpenContributionsTest, NoMoreThan64StepsOfAKeyAreKept) {
-  for (Step step = 1; step <= 100; ++step) Hold(step, {"never pulled"});
+TEST_F(OpenContributionsTest, OnlyTheLatestStepsOfAKeyAreKept) {
+  Hold(1, {"seldom"});
+  Add(2, {"a"});
+  for (Step step = 1; step <= 100; ++step) {
+    Hold(step, {"a"});
+    Hold(step, {"b", "c"});
+  }
+  Hold(100, {"a"});
+  Hold(101, {"c", "seldom"});
 
-  EXPECT_EQ(open_.InOrder().size(), 64u);
+  EXPECT_THAT(
+      TextOf(open_),
+      ElementsAre("1:seldom", "2:a", "97:a", "97:b", "98:a", "98:bc", "99:a",
+                  "99:bc", "100:a", "100:bc", "100:a", "101:cseldom"));
 }
 
 TEST_F(OpenContributionsTest, WhatWasRefusedIsForgottenAndItsStepComesAgain) {
