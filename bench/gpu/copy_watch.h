@@ -8,14 +8,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "base/answer.h"
 #include "base/mutex.h"
 #include "bench/harness/clocks.h"
 #include "kernels/backend.h"
 
 namespace tensorkv::bench::gpu {
 
-// A Backend that passes everything on, and remembers when the last plan that
-// uploads began and ended. Thread-safe.
+// A Backend that passes everything on, and remembers when the last upload began
+// and ended. What a plan does behind its uploads is a plan of its own, so that
+// their end is seen. Thread-safe.
 class CopyWatch final : public Backend {
  public:
   // As SteadyTime tells.
@@ -46,16 +48,16 @@ class CopyWatch final : public Backend {
     if (plan.uploads.empty()) {
       return inner_.Submit(std::move(plan), std::move(done));
     }
-    const absl::Duration began_at = SteadyTime();
-    return inner_.Submit(
-        std::move(plan),
-        [this, began_at, done = std::move(done)](absl::Status status) mutable {
-          {
-            MutexLock lock(&mutex_);
-            last_copy_ = {began_at, SteadyTime()};
-          }
-          std::move(done)(std::move(status));
-        });
+    tensorkv::Plan uploads = {.uploads = std::exchange(plan.uploads, {})};
+    if (plan.empty()) return Upload(std::move(uploads), std::move(done));
+    const Answer<absl::Status> uploaded;
+    const absl::Status started = Upload(
+        std::move(uploads),
+        [uploaded](absl::Status status) { uploaded.Set(std::move(status)); });
+    if (started.ok()) return inner_.Submit(std::move(plan), std::move(done));
+    uploaded.Wait().IgnoreError();  // `started` says more
+    std::move(done)(started);
+    return started;
   }
   absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
@@ -69,6 +71,19 @@ class CopyWatch final : public Backend {
   }
 
  private:
+  absl::Status Upload(tensorkv::Plan uploads, PlanCallback done) {
+    const absl::Duration began_at = SteadyTime();
+    return inner_.Submit(
+        std::move(uploads),
+        [this, began_at, done = std::move(done)](absl::Status status) mutable {
+          {
+            MutexLock lock(&mutex_);
+            last_copy_ = {began_at, SteadyTime()};
+          }
+          std::move(done)(std::move(status));
+        });
+  }
+
   Backend& inner_;
   mutable Mutex mutex_;
   Times last_copy_ ABSL_GUARDED_BY(mutex_);

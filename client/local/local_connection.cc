@@ -135,7 +135,8 @@ requires std::is_same_v<Request, ResizeClusterRequest> ||
 LocalConnection::LocalConnection(const LocalConnectionOptions& options)
     : store_options_(options.store),
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
-      backend_(NumThreads(options)),
+      cpu_(NumThreads(options)),
+      backend_(options.backend != nullptr ? *options.backend : cpu_),
       store_(options.store, &backend_, &alarms_) {}
 
 absl::Status LocalConnection::Attempt(const AnyCall& call,

@@ -16,9 +16,11 @@ struct LocalConnectionOptions {
   MemoryTensorStoreOptions store;
   // Threads of one update; 0 means one per core.
   int num_threads = 0;
+  // Where tensors are kept, if not on the CPU. It outlives the connection.
+  Backend* backend = nullptr;
 };
 
-// Owns a store on the CPU and calls it directly. Thread-safe. Limits are those
+// Owns a store and calls it directly. Thread-safe. Limits are those
 // of a server by default, except that no message bounds the size of a call.
 //
 //   Client client(std::make_unique<LocalConnection>(), {.target = "local"});
@@ -39,7 +41,8 @@ class LocalConnection final : public Connection {
   const MemoryTensorStoreOptions store_options_;
   const int64_t start_unix_seconds_;
   // In the order in which they use each other.
-  CpuBackend backend_;
+  CpuBackend cpu_;
+  Backend& backend_;
   SteadyAlarms alarms_;
   MemoryTensorStore store_;
 };

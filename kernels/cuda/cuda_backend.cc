@@ -72,6 +72,13 @@ absl::Status CudaBackend::Submit(Plan plan, PlanCallback done) {
     copies_->to_device().WhenDone(std::move(done));
     return absl::OkStatus();
   }
+  if (!plan.uploads.empty() && !(plan.zeros.empty() && plan.updates.empty())) {
+    const absl::StatusOr<bool> started = copies_->StartToDevice(plan.uploads);
+    if (!started.ok() || *started) {
+      return StartBehindUploads(std::move(plan), started.status(),
+                                std::move(done));
+    }
+  }
   const auto both = std::make_shared<LastOfMany>(2, std::move(done));
   const auto end = [both](const absl::Status& ended) { both->End(ended); };
   status = copies_->ToDevice(plan.uploads, end);
@@ -79,12 +86,35 @@ absl::Status CudaBackend::Submit(Plan plan, PlanCallback done) {
     both->End(status);
     return status;
   }
+  StartRest(std::move(plan), end);
+  return absl::OkStatus();
+}
+
+// What follows is over after the uploads, unless it fails.
+absl::Status CudaBackend::StartBehindUploads(Plan plan, absl::Status started,
+                                             PlanCallback done) {
+  PlanCallback end =
+      [this, done = std::move(done)](const absl::Status& status) mutable {
+        if (status.ok()) return std::move(done)(status);
+        copies_->to_device().WhenDone(
+            [status, done = std::move(done)](const absl::Status&) mutable {
+              std::move(done)(status);
+            });
+      };
+  if (!started.ok()) {
+    std::move(end)(started);
+  } else {
+    StartRest(std::move(plan), std::move(end));
+  }
+  return started;
+}
+
+void CudaBackend::StartRest(Plan plan, PlanCallback done) {
   auto rest = std::make_shared<Rest>();
   rest->zeros = UpdateBatcher::ZerosOf(plan.zeros);
   rest->plan = std::move(plan);
-  rest->done = end;
+  rest->done = std::move(done);
   StartZeros(std::move(rest));
-  return absl::OkStatus();
 }
 
 void CudaBackend::StartZeros(std::shared_ptr<Rest> rest) {

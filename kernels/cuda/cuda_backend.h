@@ -75,6 +75,10 @@ class CudaBackend final : public Backend {
 
   // What follows the uploads of a plan, one step after the other.
   struct Rest;
+  // The uploads are the device's alone, and have been started, or not.
+  absl::Status StartBehindUploads(Plan plan, absl::Status started,
+                                  PlanCallback done);
+  void StartRest(Plan plan, PlanCallback done);
   void StartZeros(std::shared_ptr<Rest> rest);
   void StartUpdates(std::shared_ptr<Rest> rest);
 

@@ -60,7 +60,8 @@ class Stream {
 
   // Runs an update kernel. A table that travels with it is copied before this
   // returns. REQUIRES: any other is in device memory, and so are all tensors;
-  // contributions may be wherever it can read.
+  // contributions may be wherever it can read, and what it assigns may go to
+  // pinned memory.
   virtual absl::Status Launch(const UpdateLaunch& launch) = 0;
 
   // Moves `event` behind all work of this stream so far.

@@ -110,12 +110,13 @@ void PinnedArena::RemoveFree(std::map<char*, size_t>::iterator it) {
   free_.erase(it);
 }
 
-bool PinnedArena::Has(const char* data, size_t size_bytes) const {
+absl::Span<const char> PinnedArena::BlockOf(const char* data) const {
   MutexLock lock(&mutex_);
   const auto next = blocks_.upper_bound(data);
-  if (next == blocks_.begin()) return false;
+  if (next == blocks_.begin()) return {};
   const PinnedMemory& block = std::prev(next)->second;
-  return data + size_bytes <= block.data() + block.size_bytes();
+  if (data >= block.data() + block.size_bytes()) return {};
+  return {block.data(), block.size_bytes()};
 }
 
 size_t PinnedArena::size_bytes() const {

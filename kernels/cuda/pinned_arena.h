@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "base/ref_counted.h"
 #include "kernels/cuda/device_pool.h"
@@ -42,8 +43,13 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
     return Has(data, size_bytes) || pool_->device().CanRead(data);
   }
 
+  // The block of the arena that has the byte; empty if none has.
+  absl::Span<const char> BlockOf(const char* data) const;
   // Whether these bytes are of the arena.
-  bool Has(const char* data, size_t size_bytes) const;
+  bool Has(const char* data, size_t size_bytes) const {
+    const absl::Span<const char> block = BlockOf(data);
+    return !block.empty() && data + size_bytes <= block.data() + block.size();
+  }
 
   // What is locked, and what of it buffers have.
   size_t size_bytes() const;

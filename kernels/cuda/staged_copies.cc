@@ -13,8 +13,8 @@ namespace {
 // Starting a transfer takes about as long as copying so many bytes in parts.
 constexpr size_t kMinDirectBytes = 64 << 10;
 
-// Memory for fewer copies takes longer than their parts.
-constexpr size_t kMinGathered = 64;
+// The table of fewer copies takes longer than their parts.
+constexpr size_t kMinMoved = 64;
 
 }  // namespace
 
@@ -39,12 +39,17 @@ struct StagedCopies::HostPart {
   Executor* emptying = nullptr;
 };
 
-struct StagedCopies::Gather {
-  // What lies between the pieces is copied with them.
-  bool has_gaps = false;
-  DeviceMemory scratch;
-  RefPtr<Buffer> table;
-  StagedPart part;
+struct StagedCopies::Move {
+  absl::Status Enqueue(Stream& stream) const {
+    UpdateTable::Place place = {.host = on_host->data(),
+                                .device = on_device.data()};
+    return table.CopyAndLaunch(place, stream);
+  }
+
+  UpdateTable table;
+  // Where the table is.
+  RefPtr<Buffer> on_host;
+  DeviceMemory on_device;
 };
 
 absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
@@ -112,13 +117,19 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
   absl::Status started;
   if (!direct.empty()) {
     call->Add();
-    started = StartDirect(direct, end);
+    started = to_device_->Run(
+        [&](Stream& stream) { return CopyDirect(direct, stream); }, end);
+  }
+  if (auto move = TakeMove(staged, Direction::kToDevice);
+      move != nullptr && started.ok()) {
+    call->Add();
+    started = StartMoveToDevice(std::move(move), end);
   }
   CopyCursor cursor(std::move(staged));
   while (started.ok() && !cursor.is_done()) {
     PinnedSlot slot = slots_to_device_->Acquire();
     StagedPart part(NextPieces(cursor), Direction::kToDevice,
-                    scratch_to_device_.data(), arena_);
+                    scratch_to_device_.data());
     part.FillSlot(slot.data());  // the copy that page-locked memory costs
     call->Add();
     started = StartToDevice(std::move(slot), part, end);
@@ -127,18 +138,73 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
   return started;
 }
 
-absl::Status StagedCopies::StartDirect(absl::Span<const MemoryCopy> copies,
-                                       PlanCallback done) {
+absl::StatusOr<bool> StagedCopies::StartToDevice(
+    absl::Span<const MemoryCopy> copies) {
+  std::vector<MemoryCopy> staged(copies.begin(), copies.end());
+  const std::vector<MemoryCopy> direct =
+      TakeDirect(staged, Direction::kToDevice);
+  if (!staged.empty()) return false;
+  RETURN_IF_ERROR(to_device_->Put(
+      [&](Stream& stream) { return CopyDirect(direct, stream); }));
+  return true;
+}
+
+absl::Status StagedCopies::CopyDirect(absl::Span<const MemoryCopy> copies,
+                                      Stream& stream) {
+  RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+  for (const MemoryCopy& copy : copies) {
+    RETURN_IF_ERROR(stream.CopyToDevice(copy.to, copy.from, copy.size_bytes));
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<StagedCopies::Move> StagedCopies::TakeMove(
+    std::vector<MemoryCopy>& copies, Direction direction) {
+  const bool to_device = direction == Direction::kToDevice;
+  absl::Span<const char> block;  // where the last was
+  const auto moved = std::stable_partition(
+      copies.begin(), copies.end(), [&](const MemoryCopy& copy) {
+        const char* const begin = to_device ? copy.from : copy.to;
+        if (begin < block.data() || begin >= block.data() + block.size()) {
+          block = arena_.BlockOf(begin);
+        }
+        return block.empty() || copy.size_bytes >= kMinDirectBytes;
+      });
+  const absl::Span<const MemoryCopy> small =
+      absl::MakeConstSpan(copies).subspan(moved - copies.begin());
+  std::shared_ptr<Move> move = MakeMove(small);
+  if (move != nullptr) copies.erase(moved, copies.end());
+  return move;
+}
+
+std::shared_ptr<StagedCopies::Move> StagedCopies::MakeMove(
+    absl::Span<const MemoryCopy> copies) {
+  if (copies.size() < kMinMoved) return nullptr;
+  auto move = std::make_shared<Move>();
+  move->table = StagedPart::TableOf(copies);
+  const size_t size_bytes = move->table.size_bytes();
+  absl::StatusOr<DeviceMemory> on_device = pool_.Allocate(size_bytes);
+  if (!on_device.ok()) return nullptr;
+  move->on_device = *std::move(on_device);
+  move->on_host = arena_.Allocate(size_bytes, /*account=*/nullptr);
+  if (!move->on_host) return nullptr;
+  move->table.Write(move->on_host->mutable_data());
+  return move;
+}
+
+absl::Status StagedCopies::StartMoveToDevice(std::shared_ptr<Move> move,
+                                             PlanCallback done) {
+  const Move& started = *move;
   return to_device_->Run(
       [&](Stream& stream) -> absl::Status {
         RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
-        for (const MemoryCopy& copy : copies) {
-          RETURN_IF_ERROR(
-              stream.CopyToDevice(copy.to, copy.from, copy.size_bytes));
-        }
-        return absl::OkStatus();
+        return started.Enqueue(stream);
       },
-      std::move(done));
+      [move = std::move(move),
+       done = std::move(done)](absl::Status status) mutable {
+        move = nullptr;  // free before anybody hears of the end
+        std::move(done)(std::move(status));
+      });
 }
 
 absl::Status StagedCopies::StartToDevice(PinnedSlot slot,
@@ -164,56 +230,15 @@ absl::Status StagedCopies::OrderToHost(Stream& stream) {
 
 void StagedCopies::ToHost(std::vector<MemoryCopy> copies, PlanCallback done) {
   const std::vector<MemoryCopy> direct = TakeDirect(copies, Direction::kToHost);
-  const std::vector<std::shared_ptr<Gather>> gathers = TakeGathers(copies);
+  std::shared_ptr<Move> move = TakeMove(copies, Direction::kToHost);
   auto call = std::make_shared<HostCall>(std::move(copies), std::move(done));
-  if (direct.empty() && gathers.empty() && call->cursor.is_done()) {
+  if (direct.empty() && move == nullptr && call->cursor.is_done()) {
     return std::move(call->done)(absl::OkStatus());
   }
-  call->num_parts_under_way =
-      static_cast<int>(gathers.size()) + (direct.empty() ? 0 : 1);
+  call->num_parts_under_way = (direct.empty() ? 0 : 1) + (move ? 1 : 0);
   if (!call->cursor.is_done()) StartRest(call);
   if (!direct.empty()) StartDirectToHost(direct, call);
-  for (const auto& gather : gathers) StartGather(gather, call);
-}
-
-std::vector<std::shared_ptr<StagedCopies::Gather>> StagedCopies::TakeGathers(
-    std::vector<MemoryCopy>& copies) {
-  std::vector<std::shared_ptr<Gather>> gathers;
-  std::vector<MemoryCopy> rest;
-  const absl::Span<const MemoryCopy> all = copies;
-  for (size_t i = 0; i < all.size();) {
-    const size_t num = StagedPart::NumInRow(all.subspan(i), Direction::kToHost);
-    const absl::Span<const MemoryCopy> row = all.subspan(i, num);
-    if (std::shared_ptr<Gather> gather = MakeGather(row)) {
-      gathers.push_back(std::move(gather));
-    } else {
-      rest.insert(rest.end(), row.begin(), row.end());
-    }
-    i += num;
-  }
-  copies = std::move(rest);
-  return gathers;
-}
-
-std::shared_ptr<StagedCopies::Gather> StagedCopies::MakeGather(
-    absl::Span<const MemoryCopy> copies) {
-  if (copies.size() < kMinGathered) return nullptr;
-  const char* const begin = copies.front().to;
-  const size_t bytes = copies.back().to + copies.back().size_bytes - begin;
-  if (!arena_.Has(begin, bytes)) return nullptr;
-  auto gather = std::make_shared<Gather>();
-  const size_t room = StagedPart::RoomFor(bytes, copies.size());
-  absl::StatusOr<DeviceMemory> scratch = pool_.Allocate(room);
-  if (!scratch.ok()) return nullptr;
-  gather->scratch = *std::move(scratch);
-  gather->table = arena_.Allocate(room - bytes, /*account=*/nullptr);
-  if (!gather->table) return nullptr;
-  size_t bytes_of_pieces = 0;
-  for (const MemoryCopy& copy : copies) bytes_of_pieces += copy.size_bytes;
-  gather->has_gaps = bytes_of_pieces < bytes;
-  gather->part = StagedPart({copies.begin(), copies.end()}, Direction::kToHost,
-                            gather->scratch.data(), arena_);
-  return gather;
+  if (move != nullptr) StartMoveToHost(std::move(move), std::move(call));
 }
 
 void StagedCopies::StartDirectToHost(absl::Span<const MemoryCopy> copies,
@@ -234,22 +259,18 @@ void StagedCopies::StartDirectToHost(absl::Span<const MemoryCopy> copies,
       .IgnoreError();  // the callback is told
 }
 
-void StagedCopies::StartGather(std::shared_ptr<Gather> gather,
-                               std::shared_ptr<HostCall> call) {
-  const Gather& started = *gather;
+void StagedCopies::StartMoveToHost(std::shared_ptr<Move> move,
+                                   std::shared_ptr<HostCall> call) {
+  const Move& started = *move;
   to_host_
       ->Run(
           [&](Stream& stream) -> absl::Status {
             RETURN_IF_ERROR(OrderToHost(stream));
-            if (started.has_gaps) {
-              RETURN_IF_ERROR(stream.SetZero(started.scratch.data(),
-                                             started.scratch.size_bytes()));
-            }
-            return started.part.Enqueue(started.table->mutable_data(), stream);
+            return started.Enqueue(stream);
           },
-          [this, gather = std::move(gather),
+          [this, move = std::move(move),
            call = std::move(call)](absl::Status status) mutable {
-            gather = nullptr;  // free before anybody hears of the end
+            move = nullptr;  // free before anybody hears of the end
             EndOnThread(std::move(call), std::move(status));
           })
       .IgnoreError();  // the callback is told
@@ -296,7 +317,7 @@ std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
 
 void StagedCopies::StartToHost(const std::shared_ptr<HostPart>& part) {
   part->staged = StagedPart(std::move(part->pieces), Direction::kToHost,
-                            scratch_to_host_.data(), arena_);
+                            scratch_to_host_.data());
   to_host_
       ->Run(
           [&](Stream& stream) -> absl::Status {

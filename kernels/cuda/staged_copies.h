@@ -34,19 +34,16 @@ struct StagedCopiesOptions {
   size_t slot_bytes = 1 << 20;
 };
 
-// Copies from and to the arena are the device's alone, one transfer each,
-// unless they are small. All others go part by part through pinned slots: while
-// the device copies one part, the host fills or empties the slot of another.
-// Small copies of one call share parts (staged_part.h). Thread-safe.
+// Copies from and to the arena are the device's alone: one transfer each, or,
+// of many small ones, one kernel that reads and writes the arena itself. All
+// others go part by part through pinned slots: while the device copies one
+// part, the host fills or empties the slot of another. Small copies of one call
+// share parts (staged_part.h). Thread-safe.
 //
 // A call to the device waits for slots, if it needs any, and for nothing else;
 // it holds a slot only while it fills it, and the device's progress frees it.
 // Calls to the host do not block: they take turns at the slots that are free.
 // So whoever has a slot never waits for one, and there is always one coming.
-//
-// Where many small copies of one call lie one behind the other in the arena,
-// one kernel gathers them all in memory of their own, from where one transfer
-// takes them; in parts if there is no memory.
 //
 // Copies to the host come behind those to the device that began before.
 class StagedCopies {
@@ -63,6 +60,10 @@ class StagedCopies {
   // Errors: Unavailable (the device has failed) · Internal.
   absl::Status ToDevice(absl::Span<const MemoryCopy> copies, PlanCallback done);
   void ToHost(std::vector<MemoryCopy> copies, PlanCallback done);
+
+  // Starts copies to the device, all or none, of which nobody tells when they
+  // are over, if they are the device's alone. Errors: as above.
+  absl::StatusOr<bool> StartToDevice(absl::Span<const MemoryCopy> copies);
 
   StreamLane& to_device() { return *to_device_; }
   StreamLane& to_host() { return *to_host_; }
@@ -83,8 +84,8 @@ class StagedCopies {
   struct HostCall;
   // A slot on its way to the host, and what its bytes are for.
   struct HostPart;
-  // Small copies to the host that are one transfer.
-  struct Gather;
+  // Small copies that are one kernel.
+  struct Move;
 
   StagedCopies(DevicePool* pool, PinnedArena* arena,
                const StagedCopiesOptions& options)
@@ -102,23 +103,23 @@ class StagedCopies {
   std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
     return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
   }
-  absl::Status StartDirect(absl::Span<const MemoryCopy> copies,
-                           PlanCallback done);
+  absl::Status CopyDirect(absl::Span<const MemoryCopy> copies, Stream& stream);
   absl::Status StartToDevice(PinnedSlot slot, const StagedPart& part,
                              PlanCallback done);
   // Has the stream to the host wait for what the copies need.
   absl::Status OrderToHost(Stream& stream);
 
-  // Takes those out of `copies` that are to be gathered.
-  std::vector<std::shared_ptr<Gather>> TakeGathers(
-      std::vector<MemoryCopy>& copies);
-  // Null if they are few, elsewhere than in the arena, or there is no memory.
-  std::shared_ptr<Gather> MakeGather(absl::Span<const MemoryCopy> copies);
+  // Takes those out of `copies` that are small and in the arena. Null if they
+  // are few, or there is no memory for their table.
+  std::shared_ptr<Move> TakeMove(std::vector<MemoryCopy>& copies,
+                                 Direction direction);
+  std::shared_ptr<Move> MakeMove(absl::Span<const MemoryCopy> copies);
+  absl::Status StartMoveToDevice(std::shared_ptr<Move> move, PlanCallback done);
   // These start a part of the call, which counts it.
   void StartDirectToHost(absl::Span<const MemoryCopy> copies,
                          std::shared_ptr<HostCall> call);
-  void StartGather(std::shared_ptr<Gather> gather,
-                   std::shared_ptr<HostCall> call);
+  void StartMoveToHost(std::shared_ptr<Move> move,
+                       std::shared_ptr<HostCall> call);
   // Ends it, on a thread that may take its time.
   void EndOnThread(std::shared_ptr<HostCall> call, absl::Status status);
   // Starts what goes through slots.

@@ -38,11 +38,24 @@ absl::Status StreamLane::Run(
   const absl::Status started = start(*stream_);
   absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
   last_ = event.ok() ? event->get() : nullptr;
+  has_unawaited_ = false;
   ++num_started_;
   waiter_.Submit([this, started, event = std::move(event), range,
                   done = std::move(done)]() mutable {
     End(std::move(started), std::move(event), range, std::move(done));
   });
+  return started;
+}
+
+// Its event is there for others, who record it further behind.
+absl::Status StreamLane::Put(
+    absl::FunctionRef<absl::Status(Stream& stream)> start) {
+  MutexLock lock(&mutex_);
+  const absl::Status started = start(*stream_);
+  absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
+  last_ = event.ok() ? event->get() : nullptr;
+  has_unawaited_ = true;
+  if (event.ok()) events_.push_back(*std::move(event));
   return started;
 }
 
@@ -64,7 +77,7 @@ void StreamLane::End(absl::Status started,
 
 absl::Status StreamLane::OrderBehind(Stream& stream) {
   MutexLock lock(&mutex_);
-  if (num_ended_ == num_started_) return absl::OkStatus();
+  if (num_ended_ == num_started_ && !has_unawaited_) return absl::OkStatus();
   if (last_ != nullptr && stream.WaitFor(*last_).ok()) return absl::OkStatus();
   return stream_->Synchronize();
 }

@@ -39,6 +39,10 @@ class StreamLane {
   absl::Status Run(absl::FunctionRef<absl::Status(Stream& stream)> start,
                    DoneCallback done);
 
+  // The same without anybody who waits: what is ordered behind it tells that it
+  // is over.
+  absl::Status Put(absl::FunctionRef<absl::Status(Stream& stream)> start);
+
   // The same for what is on the stream by now.
   void WhenDone(DoneCallback done);
 
@@ -76,6 +80,8 @@ class StreamLane {
   // Behind all work of the stream; null if that is not known. Kept here or by a
   // task; recorded again it is further behind.
   const Event* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Whether something was put there since the last call of Run.
+  bool has_unawaited_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t num_started_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
 

@@ -141,19 +141,12 @@ absl::Status UpdateBatcher::Launch(const UpdateTable& table, Batch& batch,
   RETURN_IF_ERROR(uploads_.OrderBehind(stream));
   if (table.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
-  char* const device = batch.tables->device.data();
-  char* const scratch = batch.scratch->data();
-  if (!table.fits_launches()) {
-    RETURN_IF_ERROR(
-        stream.CopyToDevice(device, batch.host(), table.size_bytes()));
-  }
-  for (const UpdateLaunch& launch :
-       table.fits_launches() ? table.LaunchesWith(batch.host(), scratch)
-                             : table.LaunchesAt(device, scratch)) {
-    RETURN_IF_ERROR(stream.Launch(launch));
-    ++batch.num_launches;
-  }
-  return absl::OkStatus();
+  UpdateTable::Place place = {.host = batch.host(),
+                              .device = batch.tables->device.data(),
+                              .scratch = batch.scratch->data()};
+  const absl::Status status = table.CopyAndLaunch(place, stream);
+  batch.num_launches = place.num_launches;
+  return status;
 }
 
 absl::Duration UpdateBatcher::SteadyNow() {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/status_macros.h"
 #include "kernels/cuda/accumulate_types.h"
 #include "kernels/rule_ops.h"
 #include "tensor/dtype.h"
@@ -328,6 +329,24 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesWith(const char* host,
     launch.table_bytes = static_cast<uint32_t>(size_bytes());
   }
   return launches;
+}
+
+absl::Status UpdateTable::Launch(Place& place, Stream& stream) const {
+  for (const UpdateLaunch& launch :
+       fits_launches() ? LaunchesWith(place.host, place.scratch)
+                       : LaunchesAt(place.device, place.scratch)) {
+    RETURN_IF_ERROR(stream.Launch(launch));
+    ++place.num_launches;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdateTable::CopyAndLaunch(Place& place, Stream& stream) const {
+  if (!fits_launches()) {
+    RETURN_IF_ERROR(
+        stream.CopyToDevice(place.device, place.host, size_bytes()));
+  }
+  return Launch(place, stream);
 }
 
 std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/update_work.h"
 
 namespace tensorkv {
@@ -76,6 +78,21 @@ class UpdateTable {
   // them. REQUIRES: fits_launches().
   std::vector<UpdateLaunch> LaunchesWith(const char* host,
                                          char* scratch = nullptr) const;
+
+  // Where the block was written, `host`, where it is for the device if it does
+  // not travel with its launches, and `scratch` as above.
+  struct Place {
+    const char* host = nullptr;
+    char* device = nullptr;
+    char* scratch = nullptr;
+    // How many launches were put on a stream.
+    int num_launches = 0;
+  };
+  // Puts the launches on `stream`, behind what copies the block. Errors: those
+  // of the stream.
+  absl::Status Launch(Place& place, Stream& stream) const;
+  // The same, and a copy of the block before, if it takes one.
+  absl::Status CopyAndLaunch(Place& place, Stream& stream) const;
 
  private:
   // What chunks are of: elements; rows, parts of columns and columns, where the

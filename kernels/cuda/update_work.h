@@ -93,8 +93,8 @@ struct WorkChunk {
   uint32_t index;
 };
 
-// What one launch does. All pointers are device memory; those to the table are
-// offsets in it where it travels with the launch.
+// What one launch does. All pointers are to what the device can reach; those to
+// the table are offsets in it where it travels with the launch.
 struct UpdateWork {
   const UpdateEntry* entries;
   const SourceArray* contributions;

@@ -328,7 +328,8 @@ Watchdog::Part Server::Watch(Backend* device) {
             device->health()
                 .Fail(absl::UnavailableError("its work does not end"))
                 .IgnoreError();
-          }};
+          },
+      .limit = options_.device_timeout};
 }
 
 void Server::StartWatchdog() {

@@ -28,6 +28,7 @@ struct FlagTexts {
   std::string budget;         // empty: the default
   std::string device_budget;  // likewise
   std::string device_memory = "0.95";
+  std::string device_timeout = "15s";
   std::string pinned_memory = "1GiB";
   std::string max_message_bytes = "64MiB";
   std::string max_unfinished_bytes;  // empty: the default
@@ -140,6 +141,9 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
          "--device", texts->device,
          "Where tensors are kept: cpu, cuda:N (a GPU), cuda:N,M,... (several), "
          "or auto (cuda:0 if it can be used, else cpu)")
+      ->capture_default_str();
+  app->add_option("--device_timeout", texts->device_timeout,
+                  "A GPU whose work does not end for so long counts as failed")
       ->capture_default_str();
   app->add_option("--drain_timeout", texts->drain_timeout,
                   "How long calls may take to end after SIGTERM")
@@ -376,6 +380,13 @@ absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
                    DurationOf("slow_call", texts.slow_call));
   if (flags->server.slow_call == absl::ZeroDuration()) {
     flags->server.slow_call = absl::InfiniteDuration();
+  }
+  ASSIGN_OR_RETURN(flags->server.device_timeout,
+                   DurationOf("device_timeout", texts.device_timeout));
+  if (flags->server.device_timeout < absl::Seconds(1)) {
+    return WrongValue(
+        "device_timeout",
+        absl::StrCat("expected at least 1s, got ", texts.device_timeout));
   }
   ASSIGN_OR_RETURN(flags->drain_timeout,
                    DurationOf("drain_timeout", texts.drain_timeout));

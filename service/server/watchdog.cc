@@ -51,7 +51,7 @@ void Watchdog::TellIfStuck(size_t i) {
   constexpr int kNumRounds = 2;
   Watched& watched = watched_[i];
   const bool is_stuck =
-      watched.is_probed && alarms_.Now() - watched.probed_at > options_.limit;
+      watched.is_probed && alarms_.Now() - watched.probed_at > LimitOf(i);
   if (!is_stuck || ++watched.num_stuck != kNumRounds) return;
   if (parts_[i].on_stuck) parts_[i].on_stuck();
 }
@@ -61,7 +61,7 @@ void Watchdog::Report() {
   for (size_t i = 0; i < parts_.size(); ++i) {
     TellIfStuck(i);
     Watched& watched = watched_[i];
-    const bool stands_still = now - watched.last_beat > options_.limit;
+    const bool stands_still = now - watched.last_beat > LimitOf(i);
     if (stands_still == watched.is_reported) continue;
     watched.is_reported = stands_still;
     if (options_.log == nullptr) continue;
@@ -82,10 +82,11 @@ std::vector<Watchdog::Age> Watchdog::ages() const {
 
 absl::Status Watchdog::status() const {
   std::vector<std::string> stalled;
-  for (const Age& each : ages()) {
-    if (each.age <= options_.limit) continue;
-    stalled.push_back(
-        absl::StrCat(each.part, " for ", absl::ToInt64Seconds(each.age), " s"));
+  const std::vector<Age> all = ages();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].age <= LimitOf(i)) continue;
+    stalled.push_back(absl::StrCat(all[i].part, " for ",
+                                   absl::ToInt64Seconds(all[i].age), " s"));
   }
   if (stalled.empty()) return absl::OkStatus();
   return absl::UnavailableError(

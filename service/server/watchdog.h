@@ -34,6 +34,8 @@ class Watchdog {
     // for two rounds of probes: a process that was stopped does not count. Must
     // not block.
     std::function<void()> on_stuck = nullptr;
+    // In place of that of all parts, if it is not 0.
+    absl::Duration limit = absl::ZeroDuration();
   };
 
   struct Options {
@@ -72,6 +74,10 @@ class Watchdog {
     int num_stuck = 0;
   };
 
+  absl::Duration LimitOf(size_t i) const {
+    const absl::Duration own = parts_[i].limit;
+    return own == absl::ZeroDuration() ? options_.limit : own;
+  }
   void Probe();
   void Beat(size_t i);
   void Report() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -103,11 +103,11 @@ absl::Status DeviceSet::CopyThrough(Buffer& room,
   return absl::OkStatus();
 }
 
-absl::Status DeviceSet::Upload(CopiesByDevice copies,
-                               std::vector<RefPtr<Buffer>> kept) const {
+absl::Status DeviceSet::Upload(Uploads uploads) const {
+  CopiesByDevice& copies = uploads.copies;
   // The callback owns them, and goes when it has been called.
   const auto last = std::make_shared<LastOfMany>(
-      1, [kept = std::move(kept)](const absl::Status&) {});
+      1, [kept = std::move(uploads.kept)](const absl::Status&) {});
   absl::Status started;
   for (size_t i = 0; i < copies.size() && started.ok(); ++i) {
     if (copies[i].empty()) continue;

@@ -25,6 +25,13 @@ using DeviceIndex = uint8_t;
 // What is to be copied, for each device.
 using CopiesByDevice = std::vector<std::vector<MemoryCopy>>;
 
+// Copies to devices that have not been started.
+struct Uploads {
+  CopiesByDevice copies;
+  // Where they come from, until all are over.
+  std::vector<RefPtr<Buffer>> kept;
+};
+
 // Bytes to copy from the memory of one device to that of another.
 struct CopyBetweenDevices {
   DeviceIndex from_device = 0;
@@ -85,11 +92,9 @@ class DeviceSet {
   absl::Status CopyBetween(absl::Span<const CopyBetweenDevices> copies,
                            Buffer& room) const;
 
-  // Starts copies to devices, which later plans see. `kept`, where they come
-  // from, is let go of when all are over. An error means that some could not be
-  // started: what is there is not known.
-  absl::Status Upload(CopiesByDevice copies,
-                      std::vector<RefPtr<Buffer>> kept) const;
+  // Starts copies to devices, which later plans see. An error means that some
+  // could not be started: what is there is not known.
+  absl::Status Upload(Uploads uploads) const;
 
   // Who has the devices do something and does not wait for it counts it here.
   // The store does not end before it.

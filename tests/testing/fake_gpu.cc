@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/op_types.h"
+#include "tensor/dtype.h"
 #include "tests/testing/host_update.h"
 
 namespace tensorkv::testing {
@@ -560,6 +561,16 @@ absl::Status FakeGpu::Translate(T*& address) const {
   return absl::OkStatus();
 }
 
+// What is assigned may go to the host.
+absl::Status FakeGpu::TranslateValue(RuleKind rule, UpdateEntry& entry) const {
+  if (rule == RuleKind::kAssign && entry.value != nullptr &&
+      !IsDeviceAddress(entry.value)) {
+    const size_t size = SizeOf(static_cast<DType>(entry.value_type));
+    return CheckPinned(entry.value, entry.num_elements * size);
+  }
+  return Translate(entry.value);
+}
+
 absl::Status FakeGpu::TranslateContributions(
     UpdateEntry& entry, const UpdateWork& work,
     std::vector<SourceArray>& out) const {
@@ -605,7 +616,7 @@ absl::Status FakeGpu::RunLaunch(UpdateLaunch launch,
   std::vector<UpdateEntry> table(entries.rbegin()->first + 1);
   std::vector<SourceArray> contributions;
   for (auto& [index, entry] : entries) {
-    RETURN_IF_ERROR(Translate(entry.value));
+    RETURN_IF_ERROR(TranslateValue(launch.rule, entry));
     RETURN_IF_ERROR(Translate(entry.current.data));
     RETURN_IF_ERROR(Translate(entry.master));
     for (void*& state : entry.states) RETURN_IF_ERROR(Translate(state));

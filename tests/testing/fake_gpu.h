@@ -151,6 +151,7 @@ class FakeGpu {
   // The same for all that `launch` refers to.
   absl::Status RunLaunch(UpdateLaunch launch,
                          absl::string_view table_beside) const;
+  absl::Status TranslateValue(RuleKind rule, UpdateEntry& entry) const;
   absl::Status TranslateContributions(UpdateEntry& entry,
                                       const UpdateWork& work,
                                       std::vector<SourceArray>& out) const;

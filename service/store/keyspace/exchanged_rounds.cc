@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
+#include "base/status_macros.h"
 #include "service/store/round_exchange.h"
 
 namespace tensorkv {
@@ -33,6 +35,71 @@ struct RoundsUnderWay {
   std::vector<FoldOfKey> jobs;
   const EndOfFold end;
 };
+
+// Memory for so many bytes, which the account counts.
+absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
+    const RefPtr<BudgetAccount>& account, uint64_t bytes,
+    absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(uint64_t bytes,
+                                                     RefPtr<MemoryAccount>)>
+        allocate) {
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, allocate(bytes, account));
+  room.HandOver();
+  return buffer;
+}
+
+// Has the tensors of rounds, which are on devices, be on the host, where the
+// exchange takes them, once the copies have been made.
+absl::StatusOr<CopiesByDevice> PlaceOnHost(const NamespaceState& state,
+                                           absl::Span<const FoldOfKey> jobs,
+                                           std::vector<RoundToSum>& rounds) {
+  const DeviceSet& devices = *state.environment.devices;
+  CopiesByDevice copies(devices.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    for (BroughtTensor& tensor : rounds[i].tensors) {
+      const uint64_t bytes = rounds[i].num_elements * SizeOf(tensor.dtype);
+      ASSIGN_OR_RETURN(
+          tensor.buffer,
+          AllocateCounted(
+              state.memory.host().contributions, bytes,
+              [&devices](uint64_t size, RefPtr<MemoryAccount> account) {
+                return devices.AllocateStaging(size, std::move(account));
+              }));
+      char* const on_host = tensor.buffer->mutable_data();
+      copies[jobs[i].key->device].push_back(
+          {std::exchange(tensor.data, on_host), on_host, bytes});
+    }
+  }
+  return copies;
+}
+
+// Starts copies of sums to the devices of their keys. One for which there is no
+// room becomes an error.
+absl::Status PlaceOnDevices(const NamespaceState& state,
+                            absl::Span<const FoldOfKey> jobs,
+                            std::vector<SummedRound>& summed) {
+  const DeviceSet& devices = *state.environment.devices;
+  Uploads uploads = {.copies = CopiesByDevice(devices.size())};
+  for (SummedRound& each : summed) {
+    if (!each.sum.ok() || !each.sum->buffer) continue;
+    const DeviceIndex device = jobs[each.place].key->device;
+    RefPtr<Buffer>& sum = each.sum->buffer;
+    const size_t bytes = sum->size_bytes();
+    absl::StatusOr<RefPtr<Buffer>> on_device = AllocateCounted(
+        state.memory.on(device).contributions, bytes,
+        [&](uint64_t size, RefPtr<MemoryAccount> account) {
+          return devices[device].Allocate(size, std::move(account));
+        });
+    if (!on_device.ok()) {
+      each.sum = on_device.status();
+      continue;
+    }
+    uploads.copies[device].push_back(
+        {sum->data(), (*on_device)->mutable_data(), bytes});
+    uploads.kept.push_back(std::exchange(sum, *std::move(on_device)));
+  }
+  return devices.Upload(std::move(uploads));
+}
 
 RoundToSum RoundOf(const FoldOfKey& job, Version version_floor) {
   RoundToSum round = {.key = std::string(job.key->name()),
@@ -77,6 +144,13 @@ Contribution ContributionOf(DType dtype, SumOfRound sum) {
 }
 
 void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
+  if (rounds.state->home->copies()) {
+    const absl::Status placed =
+        PlaceOnDevices(*rounds.state, rounds.jobs, summed);
+    for (SummedRound& each : summed) {
+      if (!placed.ok() && each.sum.ok()) each.sum = placed;
+    }
+  }
   // What is left of sums that came too late goes last.
   std::vector<std::optional<Contribution>> folded(summed.size());
   std::vector<absl::StatusOr<Contribution>> sums;
@@ -100,6 +174,29 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
   }
 }
 
+void FailRounds(RoundsUnderWay& rounds, const absl::Status& status) {
+  std::vector<SummedRound> failed;
+  for (size_t i = 0; i < rounds.jobs.size(); ++i) failed.push_back({i, status});
+  EndRounds(rounds, std::move(failed));
+}
+
+// Sums are given on threads that others need, and copying them takes long.
+void Exchange(std::shared_ptr<RoundsUnderWay> rounds,
+              std::vector<RoundToSum> to_sum) {
+  NamespaceState& state = *rounds->state;
+  state.environment.exchange->Sum(
+      state.name, state.memory.host().contributions, std::move(to_sum),
+      [rounds](std::vector<SummedRound> summed) {
+        if (!rounds->state->home->copies()) {
+          return EndRounds(*rounds, std::move(summed));
+        }
+        TaskPool::Task end = [rounds, summed = std::move(summed)]() mutable {
+          EndRounds(*rounds, std::move(summed));
+        };
+        if (!rounds->state->Submit(std::move(end))) std::move(end)();
+      });
+}
+
 }  // namespace
 
 void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
@@ -114,13 +211,20 @@ void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
   for (const FoldOfKey& job : jobs) {
     rounds.push_back(RoundOf(job, version_floor));
   }
-  const auto under_way =
+  auto under_way =
       std::make_shared<RoundsUnderWay>(state, std::move(jobs), std::move(end));
-  state.environment.exchange->Sum(state.name, state.memory.host().contributions,
-                                  std::move(rounds),
-                                  [under_way](std::vector<SummedRound> summed) {
-                                    EndRounds(*under_way, std::move(summed));
-                                  });
+  if (!state.home->copies()) {
+    return Exchange(std::move(under_way), std::move(rounds));
+  }
+  absl::StatusOr<CopiesByDevice> copies =
+      PlaceOnHost(state, under_way->jobs, rounds);
+  if (!copies.ok()) return FailRounds(*under_way, copies.status());
+  state.environment.devices->CopyToHost(
+      *std::move(copies), [under_way, rounds = std::move(rounds)](
+                              const absl::Status& status) mutable {
+        if (!status.ok()) return FailRounds(*under_way, status);
+        Exchange(std::move(under_way), std::move(rounds));
+      });
 }
 
 }  // namespace tensorkv

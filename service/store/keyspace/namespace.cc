@@ -62,11 +62,6 @@ absl::Status CheckMirrored(const NamespaceConfig& config,
     return absl::UnimplementedError(
         "mirrored: expected a server of a cluster, got one by itself");
   }
-  if (!environment.devices->is_host()) {
-    return absl::UnimplementedError(
-        "mirrored: expected a server that keeps tensors on its host, got one "
-        "with GPUs");
-  }
   return environment.exchange->CheckGroup(config.num_workers);
 }
 

@@ -230,7 +230,12 @@ absl::Status PushAdmission::Run() {
   RETURN_IF_ERROR(ReserveForTensors());
   for (int turn = 0; turn < kMaxMoves; ++turn) {
     if (state_.home->copies()) RETURN_IF_ERROR(CopyToDevices());
-    ASSIGN_OR_RETURN(const bool is_admitted, TryAdmit());
+    ASSIGN_OR_RETURN(bool is_admitted, TryAdmit());
+    if (!is_admitted && !copies_.has_started()) {
+      // An update of one of the keys has begun meanwhile.
+      RETURN_IF_ERROR(copies_.Start());
+      ASSIGN_OR_RETURN(is_admitted, TryAdmit());
+    }
     if (is_admitted) return absl::OkStatus();
   }
   return absl::UnavailableError(
@@ -256,6 +261,7 @@ absl::Status PushAdmission::ReserveForTensors() {
 absl::Status PushAdmission::CopyToDevices() {
   copies_.Clear();  // of the turn before
   tensor_bytes_ = {};
+  bool can_start_later = !CopiesHere(state_, request_);
   {
     MutexLock lock(&state_.mutex);
     const absl::StatusOr<EntriesByKey> entries = Check();
@@ -271,8 +277,10 @@ absl::Status PushAdmission::CopyToDevices() {
         {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
          .devices = entries->room_bytes}));
     copies_.Place(*entries);
+    can_start_later &= copies_.CanStartLater(*entries);
   }
-  return copies_.Make(request_, tensor_bytes_);
+  RETURN_IF_ERROR(copies_.Make(request_, tensor_bytes_));
+  return can_start_later ? absl::OkStatus() : copies_.Start();
 }
 
 uint64_t PushAdmission::ReplyBytes(const EntriesByKey& entries) const {
@@ -294,7 +302,8 @@ uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
 uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
   uint64_t freed_bytes = 0;
   for (const PushEntry& entry : request_.entries) {
-    if (!entry.skip) freed_bytes += entry.tensor.size_bytes();
+    if (entry.skip || PushCopies::MayStay(state_, entry.tensor)) continue;
+    freed_bytes += entry.tensor.size_bytes();
   }
   return bytes - std::min(bytes, freed_bytes);
 }
@@ -366,6 +375,7 @@ absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
 absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
   if (!copies_.AreAtTheirKeys(entries)) return false;
+  if (!copies_.has_started() && !copies_.CanStartLater(entries)) return false;
   ASSIGN_OR_RETURN(room_, state_.memory.Reserve(&MemoryAccounts::values,
                                                 entries.room_bytes));
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
@@ -375,6 +385,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   guard_.TakeEffect(entries, request_, state_.counts.guarded);
 
   AdmitKeys(entries);
+  transaction_.work().updates.AddUploads(copies_.TakeToStart());
   transaction_.work().updates.Hold(std::move(tensor_bytes_),
                                    std::move(overhead_), std::move(room_));
   NoteStep();

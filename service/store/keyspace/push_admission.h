@@ -65,7 +65,8 @@ class PushAdmission {
 
  private:
   absl::Status ReserveForTensors();
-  // Checks a push, then copies its tensors to the devices of their keys.
+  // Checks a push, then makes copies of its tensors on the devices of their
+  // keys, and starts them unless its updates can.
   absl::Status CopyToDevices();
   // The values of a PushPull as its caller wants them.
   uint64_t ReplyBytes(const EntriesByKey& entries) const;

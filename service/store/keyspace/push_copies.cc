@@ -1,5 +1,6 @@
 #include "service/store/keyspace/push_copies.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -45,18 +46,44 @@ class RunsOfTensors {
   const Tensor* last_to_ = nullptr;
 };
 
-// What the entries' tensors are in, without repetition in a row.
-std::vector<RefPtr<Buffer>> BuffersOf(absl::Span<const PushEntry> entries) {
-  std::vector<RefPtr<Buffer>> buffers;
-  for (const PushEntry& entry : entries) {
-    if (entry.skip) continue;
-    if (!buffers.empty() && buffers.back() == entry.tensor.buffer()) continue;
-    buffers.push_back(entry.tensor.buffer());
+// Reading so many bytes once takes no longer than moving them first.
+constexpr int64_t kMaxBytesReadThere = kSharingOnDevices.own_bytes;
+
+// Says which tensors of a push stay where they are. Not thread-safe.
+class StaysOnHost {
+ public:
+  explicit StaysOnHost(const NamespaceState& state) : state_(state) {}
+
+  bool operator()(DeviceIndex device, const Tensor& tensor) {
+    if (!PushCopies::MayStay(state_, tensor)) return false;
+    const Buffer& buffer = *tensor.buffer();
+    if (last_ != &buffer || last_device_ != device) {
+      last_ = &buffer;
+      last_device_ = device;
+      can_read_ = (*state_.environment.devices)[device].CanRead(
+          buffer.data(), buffer.size_bytes());
+    }
+    return can_read_;
   }
-  return buffers;
-}
+
+ private:
+  const NamespaceState& state_;
+  // What was asked last, and the answer.
+  const Buffer* last_ = nullptr;
+  DeviceIndex last_device_ = 0;
+  bool can_read_ = false;
+};
 
 }  // namespace
+
+// That of contributions that wait for others does not: where it is, there must
+// be room for what comes.
+bool PushCopies::MayStay(const NamespaceState& state, const Tensor& tensor) {
+  const int64_t bytes = tensor.size_bytes();
+  return state.home->copies() && state.mode->applies_at_once() && bytes > 0 &&
+         bytes <= kMaxBytesReadThere &&
+         IsCountedBy(*state.memory.host().contributions, tensor);
+}
 
 BytesByDevice PushCopies::BytesOf(const NamespaceState& state,
                                   const PushRequest& request,
@@ -65,10 +92,12 @@ BytesByDevice PushCopies::BytesOf(const NamespaceState& state,
   if (!state.home->copies()) return bytes;
   std::vector<StagingLayout> layouts(bytes.size(),
                                      StagingLayout(state.home->sharing()));
+  StaysOnHost stays(state);
   for (size_t i = 0; i < entries.keys.size(); ++i) {
     const PushEntry& entry = request.entries[i];
-    if (entry.skip) continue;
-    layouts[entries.keys[i].key->device].Add(entry.tensor.size_bytes());
+    const DeviceIndex device = entries.keys[i].key->device;
+    if (entry.skip || stays(device, entry.tensor)) continue;
+    layouts[device].Add(entry.tensor.size_bytes());
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = layouts[i].total_bytes();
@@ -87,14 +116,33 @@ absl::Status PushCopies::Make(const PushRequest& request,
                               DeviceReservations& room) {
   const std::vector<PushEntry>& entries = request.entries;
   RETURN_IF_ERROR(Allocate(entries, room));
-  const DeviceSet& devices = *state_.environment.devices;
-  std::vector<RunsOfTensors> runs(devices.size());
+  std::vector<RunsOfTensors> runs(state_.environment.devices->size());
+  std::vector<RefPtr<Buffer>>& kept = to_start_.kept;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (!entries[i].skip) runs[devices_[i]].Add(entries[i].tensor, copies_[i]);
+    if (!copies_[i].has_data()) continue;
+    const Tensor& tensor = entries[i].tensor;
+    runs[devices_[i]].Add(tensor, copies_[i]);
+    if (kept.empty() || kept.back() != tensor.buffer()) {
+      kept.push_back(tensor.buffer());
+    }
   }
-  CopiesByDevice copies;
-  for (RunsOfTensors& run : runs) copies.push_back(run.Take());
-  return devices.Upload(std::move(copies), BuffersOf(entries));
+  for (RunsOfTensors& run : runs) to_start_.copies.push_back(run.Take());
+  return absl::OkStatus();
+}
+
+// What waits for other updates must be there when those end. With several
+// devices an error of one would come when another has begun.
+bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
+  return state_.mode->applies_at_once() &&
+         state_.environment.devices->size() == 1 && entries.repeats.empty() &&
+         std::none_of(entries.keys.begin(), entries.keys.end(),
+                      [](const EntriesByKey::KeyOfEntry& entry) {
+                        return entry.key->is_updating;
+                      });
+}
+
+absl::Status PushCopies::Start() {
+  return state_.environment.devices->Upload(TakeToStart());
 }
 
 absl::Status PushCopies::Allocate(const std::vector<PushEntry>& entries,
@@ -102,8 +150,9 @@ absl::Status PushCopies::Allocate(const std::vector<PushEntry>& entries,
   const DeviceSet& devices = *state_.environment.devices;
   copies_.resize(entries.size());
   std::vector<std::vector<Tensor*>> tensors(devices.size());
+  StaysOnHost stays(state_);
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].skip) continue;
+    if (entries[i].skip || stays(devices_[i], entries[i].tensor)) continue;
     copies_[i] = entries[i].tensor;
     tensors[devices_[i]].push_back(&copies_[i]);
   }
@@ -127,8 +176,9 @@ bool PushCopies::AreAtTheirKeys(const EntriesByKey& entries) const {
 
 void PushCopies::Swap(PushRequest& request) {
   for (size_t i = 0; i < copies_.size(); ++i) {
-    PushEntry& entry = request.entries[i];
-    if (!entry.skip) std::swap(entry.tensor, copies_[i]);
+    if (copies_[i].has_data()) {
+      std::swap(request.entries[i].tensor, copies_[i]);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_COPIES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_COPIES_H_
 
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,8 +17,10 @@
 namespace tensorkv {
 
 // The copies of one push. There are none on the host, where tensors stay what
-// they are. Where there are, they are made without the mutex, so that a key may
-// have gone to another device meanwhile. Used by one thread.
+// they are, and none of small tensors that devices read where they are, if
+// nothing but an update is to come of them. Where there are, they are made
+// without the mutex, so that a key may have gone to another device meanwhile.
+// Used by one thread.
 class PushCopies {
  public:
   // `state` outlives the object.
@@ -29,18 +32,34 @@ class PushCopies {
                                const PushRequest& request,
                                const EntriesByKey& entries);
 
-  void Clear() { copies_.clear(); }
+  // Whether the tensor may stay where it is.
+  static bool MayStay(const NamespaceState& state, const Tensor& tensor);
+
+  void Clear() {
+    copies_.clear();
+    to_start_ = {};
+  }
 
   // Says that they go where the keys of the entries are now.
   // REQUIRES: the mutex is held.
   void Place(const EntriesByKey& entries);
 
-  // Allocates and starts the copies of the request's tensors; `room` has
-  // BytesOf. Nobody waits for the elements: what follows on the devices sees
-  // them, and copies that have been started come to their end unless their
-  // device fails. REQUIRES: they are placed; the mutex is not held.
-  // Errors: those of the devices, after which what is there is not known.
+  // Allocates the copies of the request's tensors; `room` has BytesOf.
+  // REQUIRES: they are placed; the mutex is not held.
+  // Errors: those of the devices.
   absl::Status Make(const PushRequest& request, DeviceReservations& room);
+
+  // Whether the copies can be started together with the updates.
+  // REQUIRES: the mutex is held.
+  bool CanStartLater(const EntriesByKey& entries) const;
+  bool has_started() const { return to_start_.copies.empty(); }
+  // Starts them. Nobody waits for the elements: what follows on the devices
+  // sees them, and copies that have been started come to their end unless their
+  // device fails. REQUIRES: they are made; the mutex is not held.
+  // Errors: those of the devices, after which what is there is not known.
+  absl::Status Start();
+  // Those that have not been started, for who starts them.
+  Uploads TakeToStart() { return std::exchange(to_start_, {}); }
 
   // Whether each copy is on the device of its key.
   // REQUIRES: the mutex is held.
@@ -56,10 +75,11 @@ class PushCopies {
                         DeviceReservations& room);
 
   const NamespaceState& state_;
-  // The device of each entry's key, and the copy of its tensor there. Empty if
-  // none is copied.
+  // The device of each entry's key, and the copy of its tensor there, without
+  // data if there is none. Empty if none is copied.
   std::vector<DeviceIndex> devices_;
   std::vector<Tensor> copies_;
+  Uploads to_start_;
 };
 
 }  // namespace tensorkv

@@ -213,7 +213,11 @@ void UpdatePass::Adopt(Item& item) {
 }
 
 void UpdatePass::Run() {
-  statuses_.assign(devices_.size(), Prepare());
+  absl::Status status;
+  if (!uploads_.copies.empty())
+    status = devices_.Upload(std::exchange(uploads_, {}));
+  if (status.ok()) status = Prepare();
+  statuses_.assign(devices_.size(), status);
   if (!statuses_[0].ok()) return plain_.Fail(statuses_[0]);
   if (!plain_.updates().empty()) {
     plain_.Run(devices_[0]);
@@ -255,8 +259,11 @@ void UpdatePass::Start(absl::AnyInvocable<void() &&> done) {
 
 // Without any steps it is for values that were adopted: they may be on their
 // way to the device.
-Plan UpdatePass::PlanOf(DeviceIndex device) const {
-  return {.zeros = batches_[device].zeros, .updates = batches_[device].updates};
+Plan UpdatePass::PlanOf(DeviceIndex device) {
+  Plan plan = {.zeros = batches_[device].zeros,
+               .updates = batches_[device].updates};
+  if (!uploads_.copies.empty()) plan.uploads = uploads_.copies[device];
+  return plan;
 }
 
 void UpdatePass::RunBatch(DeviceIndex device) {

@@ -104,6 +104,8 @@ class UpdatePass {
   void End(bool has_room = true);
   void Hold(DeviceReservations held, Reservation overhead,
             DeviceReservations room);
+  // Copies to the only device that go before its updates.
+  void AddUploads(Uploads uploads) { uploads_ = std::move(uploads); }
 
   // Computes the new values. StatusOf tells what became of each.
   void Run();
@@ -185,7 +187,7 @@ class UpdatePass {
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
   void AddCopy(const Item& item, Batch& batch) const;
-  Plan PlanOf(DeviceIndex device) const;
+  Plan PlanOf(DeviceIndex device);
   void RunBatch(DeviceIndex device);
   // These follow the batch of the device.
   void UpdateRowsOn(DeviceIndex device);
@@ -202,6 +204,7 @@ class UpdatePass {
   DeviceReservations held_;
   Reservation overhead_;
   DeviceReservations room_;
+  Uploads uploads_;
   PlainUpdates plain_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;

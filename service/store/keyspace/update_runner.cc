@@ -162,6 +162,7 @@ void UpdateRunner::PublishPass(std::unique_ptr<UpdatePass> pass) {
     transaction.Lock();
     more = EndPass(transaction, *ended);
     transaction.Unlock();
+    TellExchange(*ended);
   }
   RunNext(std::move(more));
 }

@@ -61,7 +61,7 @@ class GpuSuiteTest : public ::testing::Test {
                               .small_bytes = 256,
                               .staged_bytes = 3 << 20,
                               .staging_callers = {1, 2},
-                              .pushed_bytes = 4096,
+                              .pushed_bytes = 512 << 10,
                               .message_bytes = {4096, 2 << 20},
                               .messages_in_flight = {1, 2}};
   std::ostringstream progress_;

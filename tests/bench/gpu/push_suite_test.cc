@@ -24,8 +24,8 @@ TEST_F(PushSuiteTest, PartsOfAPushAreMeasured) {
 
   ExpectComplete(section);
   EXPECT_THAT(Comparisons(section),
-              ElementsAre("push/update/4KiB by MXNet, published",
-                          "push/copy/4KiB", "push/whole/4KiB"));
+              ElementsAre("push/update/512KiB by MXNet, published",
+                          "push/copy/512KiB", "push/whole/512KiB"));
 }
 
 TEST_F(PushSuiteTest, TheGoalIsMetBelowSixtyMicroseconds) {

@@ -39,7 +39,7 @@ TEST_F(VariantsSuiteTest, EveryFigureIsBesideThatOfServers) {
           "variant/other/update/adam/bf16_master/40000B by as servers have it",
           "variant/other/batch/adam/f32/100x256B by as servers have it",
           "variant/other/batch/adam/f32/5x256B by as servers have it",
-          "variant/other/push/whole/4KiB by as servers have it"));
+          "variant/other/push/whole/512KiB by as servers have it"));
 }
 
 }  // namespace

@@ -61,9 +61,62 @@ std::vector<UpdateCase> FewCases() {
   return cases;
 }
 
+// What calls bring: so many bytes are a transfer of their own.
+std::string PinnedBytes() {
+  std::vector<float> elements(20'000);
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = i;
+  return {reinterpret_cast<const char*>(elements.data()),
+          elements.size() * sizeof(float)};
+}
+
+// An upload and the update behind it, small copies that kernels make, and a
+// transfer, all from and to memory as calls have it. Ends with PinnedBytes.
+absl::StatusOr<std::string> RunPinned(Backend& backend) {
+  constexpr size_t kPiece = 800;
+  const std::string bytes = PinnedBytes();
+  ASSIGN_OR_RETURN(const UpdateRule rule,
+                   UpdateRule::Create({"accumulate", {}}));
+  ASSIGN_OR_RETURN(const RefPtr<Buffer> host,
+                   backend.AllocateStaging(bytes.size(), nullptr));
+  ASSIGN_OR_RETURN(const RefPtr<Buffer> uploaded,
+                   backend.Allocate(bytes.size(), nullptr));
+  ASSIGN_OR_RETURN(const RefPtr<Buffer> value,
+                   backend.Allocate(bytes.size(), nullptr));
+  const auto num_elements = static_cast<int64_t>(bytes.size() / sizeof(float));
+  const MutableTensorView view = {DType::kF32, num_elements,
+                                  value->mutable_data()};
+  const TensorView contribution = {DType::kF32, num_elements, uploaded->data()};
+  TensorUpdate update;
+  update.rule = &rule;
+  update.stored = {DType::kF32, num_elements, value->data()};
+  update.value = view;
+  update.contributions = {&contribution, 1};
+  std::memcpy(host->mutable_data(), bytes.data(), bytes.size());
+  RETURN_IF_ERROR(backend.Run(
+      {.uploads = {{host->data(), uploaded->mutable_data(), bytes.size()}},
+       .zeros = {&view, 1},
+       .updates = {&update, 1}}));
+  Plan down;
+  Plan up;
+  for (size_t i = 0; i < bytes.size(); i += kPiece) {
+    down.downloads.push_back(
+        {value->data() + i, host->mutable_data() + i, kPiece});
+    up.uploads.push_back(
+        {host->data() + i, uploaded->mutable_data() + i, kPiece});
+  }
+  RETURN_IF_ERROR(backend.Run(std::move(down)));
+  RETURN_IF_ERROR(backend.Run(std::move(up)));
+  std::memset(host->mutable_data(), 0, bytes.size());
+  RETURN_IF_ERROR(backend.Run(
+      {.downloads = {{uploaded->data(), host->mutable_data(), bytes.size()}}}));
+  return std::string(host->data(), bytes.size());
+}
+
 std::vector<std::string> Expected(const std::vector<UpdateCase>& cases) {
   CpuBackend cpu(1);
-  return *ResultBytes(cpu, cases);
+  std::vector<std::string> expected = *ResultBytes(cpu, cases);
+  expected.push_back(PinnedBytes());
+  return expected;
 }
 
 struct Batch {
@@ -100,6 +153,7 @@ struct Batch {
 absl::StatusOr<std::vector<std::string>> RunAll(
     FakeGpu& gpu, const std::vector<UpdateCase>& cases) {
   ASSIGN_OR_RETURN(auto backend, CudaBackend::Create(gpu.Open(), SmallSlots()));
+  ASSIGN_OR_RETURN(std::string pinned, RunPinned(*backend));
   ASSIGN_OR_RETURN(Batch batch, Batch::Create(*backend, cases));
   const absl::StatusOr<std::vector<std::string>> before = batch.Bytes(*backend);
   const absl::Status applied = backend->Apply(batch.views());
@@ -109,6 +163,7 @@ absl::StatusOr<std::vector<std::string>> RunAll(
     EXPECT_EQ(*after, *before);
   }
   RETURN_IF_ERROR(applied);
+  if (after.ok()) after->push_back(std::move(pinned));
   return after;
 }
 

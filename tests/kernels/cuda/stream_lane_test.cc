@@ -86,6 +86,23 @@ TEST_F(StreamLaneTest, OtherStreamsAreOrderedBehindWhatIsUnderWay) {
   lane_->WaitForCallbacks(lane_->num_started());
 }
 
+TEST_F(StreamLaneTest, WhatNobodyWaitsForIsOrderedBefore) {
+  const auto other = *StreamLane::Create(device_.get(), StreamUse::kToHost);
+  gpu_.Hold(StreamUse::kCompute);
+  EXPECT_OK(lane_->Put([](Stream&) { return absl::OkStatus(); }));
+  const Answer<absl::Status> behind;
+  EXPECT_OK(other->Run(
+      [&](Stream& stream) { return lane_->OrderBehind(stream); },
+      [behind](absl::Status status) { behind.Set(std::move(status)); }));
+  gpu_.WaitForQueued(StreamUse::kToHost, 2);
+  EXPECT_FALSE(behind.HasArrived());
+
+  gpu_.Release(StreamUse::kCompute);
+
+  EXPECT_OK(behind.Wait());
+  EXPECT_EQ(gpu_.num_waits(), 1);
+}
+
 // A call that fails is made up for by waiting.
 TEST_F(StreamLaneTest, OrderThatCannotBeGivenIsWaitedFor) {
   const auto other = *StreamLane::Create(device_.get(), StreamUse::kToHost);

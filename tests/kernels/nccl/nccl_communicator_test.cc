@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/nccl/nccl_status.h"
@@ -30,6 +32,13 @@ struct FakeNccl {
   std::vector<ncclResult_t> async = {ncclInProgress, ncclSuccess};
   size_t num_asked = 0;
   absl::Duration now;
+  // The call that is so many calls from now on fails, and does nothing.
+  int calls_left = -1;
+  ncclResult_t failure = ncclSystemError;
+  bool has_comm = false;
+  bool abort_has_failed = false;
+
+  bool Fails() { return calls_left >= 0 && calls_left-- == 0; }
 };
 FakeNccl* fake = nullptr;
 
@@ -38,6 +47,7 @@ const auto kComm = reinterpret_cast<ncclComm_t>(uintptr_t{64});
 NcclFunctions Functions() {
   NcclFunctions nccl;
   nccl.get_unique_id = [](ncclUniqueId* id) {
+    if (fake->Fails()) return fake->failure;
     id->internal[0] = 'i';
     return ncclSuccess;
   };
@@ -45,14 +55,19 @@ NcclFunctions Functions() {
                                   int rank, ncclConfig_t* config) {
     fake->calls.push_back(absl::StrCat("init ", rank, " of ", size,
                                        config->blocking == 0 ? "" : " blocks"));
+    if (fake->Fails()) return fake->failure;
     *comm = id.internal[0] == 'i' ? kComm : nullptr;
+    fake->has_comm = true;
     return fake->init;
   };
   nccl.comm_abort = [](ncclComm_t) {
     fake->calls.push_back("abort");
-    return ncclSuccess;
+    fake->has_comm = false;
+    fake->abort_has_failed = fake->Fails();
+    return fake->abort_has_failed ? fake->failure : ncclSuccess;
   };
   nccl.comm_get_async_error = [](ncclComm_t, ncclResult_t* result) {
+    if (fake->Fails()) return fake->failure;
     *result = fake->async[std::min(fake->num_asked, fake->async.size() - 1)];
     ++fake->num_asked;
     return ncclSuccess;
@@ -60,21 +75,21 @@ NcclFunctions Functions() {
   nccl.get_last_error = [](ncclComm_t) -> const char* { return "why"; };
   nccl.group_start = [] {
     fake->calls.push_back("start");
-    return ncclSuccess;
+    return fake->Fails() ? fake->failure : ncclSuccess;
   };
   nccl.group_end = [] {
     fake->calls.push_back("end");
-    return fake->group_end;
+    return fake->Fails() ? fake->failure : fake->group_end;
   };
   nccl.send = [](const void*, size_t count, ncclDataType_t, int peer,
                  ncclComm_t, cudaStream_t) {
     fake->calls.push_back(absl::StrCat("send ", count, " to ", peer));
-    return fake->send;
+    return fake->Fails() ? fake->failure : fake->send;
   };
   nccl.recv = [](void*, size_t count, ncclDataType_t, int peer, ncclComm_t,
                  cudaStream_t) {
     fake->calls.push_back(absl::StrCat("receive ", count, " from ", peer));
-    return ncclSuccess;
+    return fake->Fails() ? fake->failure : ncclSuccess;
   };
   return nccl;
 }
@@ -85,9 +100,10 @@ class NcclCommunicatorTest : public ::testing::Test {
 
   absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create() {
     nccl_.num_asked = 0;
-    return NcclCommunicator::Create(environment_,
-                                    *NcclCommunicator::NewId(Functions()),
-                                    /*rank=*/1, /*size=*/3, absl::Seconds(1));
+    ASSIGN_OR_RETURN(const std::string id,
+                     NcclCommunicator::NewId(Functions()));
+    return NcclCommunicator::Create(environment_, id, /*rank=*/1, /*size=*/3,
+                                    nccl_.now + absl::Seconds(1));
   }
   absl::Status Exchange(NcclCommunicator& communicator, int looks) {
     nccl_.calls.clear();
@@ -162,6 +178,38 @@ TEST_F(NcclCommunicatorTest, TransferThatHangsEndsByItsDeadline) {
 
   EXPECT_EQ(nccl_.calls.back(), "abort");
   EXPECT_EQ(nccl_.now, before + absl::Seconds(1));
+}
+
+// Of forming the group, of an exchange and of the end; with an error that means
+// another process, and with one that does not.
+TEST_F(NcclCommunicatorTest, FailureOfAnyCallEndsItAndLeavesNothingBehind) {
+  for (const auto& [failure, code] :
+       {std::pair(ncclSystemError, absl::StatusCode::kUnavailable),
+        std::pair(ncclInternalError, absl::StatusCode::kInternal)}) {
+    int num_calls = 0;
+    for (bool has_failed = true; has_failed; ++num_calls) {
+      SCOPED_TRACE(absl::StrCat(failure, " of call ", num_calls));
+      nccl_ = FakeNccl();
+      nccl_.failure = failure;
+      nccl_.calls_left = num_calls;
+      absl::Status status;
+      {
+        auto communicator = Create();
+        status = communicator.status();
+        if (status.ok()) status = Exchange(**communicator, /*looks=*/3);
+        if (communicator.ok()) {
+          EXPECT_EQ((*communicator)->is_broken(), !status.ok());
+        }
+      }
+
+      has_failed = nccl_.calls_left < 0;
+      EXPECT_FALSE(nccl_.has_comm);
+      // Nobody can do anything about an abort that fails.
+      const bool is_told = has_failed && !nccl_.abort_has_failed;
+      EXPECT_EQ(status.code(), is_told ? code : absl::StatusCode::kOk);
+    }
+    EXPECT_GE(num_calls, 10);
+  }
 }
 
 TEST_F(NcclCommunicatorTest, GroupThatCannotBeMadeIsEndedBeforeTheAbort) {

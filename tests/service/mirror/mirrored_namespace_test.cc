@@ -22,11 +22,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/contracts/caller.h"
 #include "tests/service/mirror/mirror_network.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/background.h"
+#include "tests/testing/fake_gpu.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -38,6 +40,7 @@ namespace {
 using testing::Background;
 using testing::BytesOf;
 using testing::Caller;
+using testing::FakeGpu;
 using testing::Fate;
 using testing::Full;
 using testing::HasReason;
@@ -134,6 +137,7 @@ class MirroredNamespaceTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kServers = 3;
   static constexpr uint32_t kWorkers = 4;
+  static constexpr uint64_t kGpuBytes = 256 << 20;
 
   void Start(MirrorTimes times = {.patience = absl::Seconds(30),
                                   .attempt = absl::Seconds(30)}) {
@@ -141,6 +145,10 @@ class MirroredNamespaceTest : public ::testing::Test {
     for (uint32_t i = 0; i < kServers; ++i) {
       LocalConnectionOptions options = {.num_threads = 1};
       options.store.exchange = network_->exchange(i);
+      if (i < gpus_.size()) {
+        options.backend = gpus_[i].get();
+        options.store.device_budget_bytes = {kGpuBytes};
+      }
       servers_.push_back(std::make_unique<LocalConnection>(options));
       Prepare(At(i), ConfigOf(kWorkers, /*mirrored=*/true));
     }
@@ -150,6 +158,13 @@ class MirroredNamespaceTest : public ::testing::Test {
       for (uint32_t i = 0; i < kServers; ++i) Join(i, rank);
     }
     Choose(kServers);
+  }
+  // Has the first servers keep their tensors on GPUs.
+  void OpenGpus(absl::Span<FakeGpu* const> gpus) {
+    for (FakeGpu* const gpu : gpus) {
+      gpus_.push_back(
+          *CudaBackend::Create(gpu->Open(), {.quota_bytes = 2 * kGpuBytes}));
+    }
   }
   ~MirroredNamespaceTest() override {
     if (network_ != nullptr) network_->Stop();
@@ -214,6 +229,7 @@ class MirroredNamespaceTest : public ::testing::Test {
   }
 
   std::unique_ptr<MirrorNetwork> network_;
+  std::vector<std::unique_ptr<CudaBackend>> gpus_;
   std::vector<std::unique_ptr<LocalConnection>> servers_;
   LocalConnection one_{{.num_threads = 1}};
   // By rank, at each server.
@@ -229,6 +245,27 @@ TEST_F(MirroredNamespaceTest, HasTheBitsOfOneServerWhateverTheArrival) {
 
   ExpectSame();
   EXPECT_EQ(At(1).Pull("adam")->version, 101u);
+}
+
+TEST_F(MirroredNamespaceTest, HasTheSameBitsOnGpus) {
+  FakeGpu gpu({.shuffle_seed = 1});
+  FakeGpu other({.ordinal = 1, .shuffle_seed = 2});
+  OpenGpus({&gpu, &other});
+  Start();
+
+  RunWorkers(Workers(), 1, 20);
+  RunWorkers(WorkersOfOne(), 1, 20);
+
+  ExpectSame();
+  for (const auto& server : servers_) {
+    const auto described =
+        server->Call(DescribeNamespaceRequest{.name_space = kSpace}, {});
+    ASSERT_OK(described);
+    EXPECT_EQ(described->memory.contributions, 0u);  // sums, too
+  }
+  network_->Stop();
+  servers_.clear();
+  gpus_.clear();
 }
 
 TEST_F(MirroredNamespaceTest, RoundThatAllSkipClosesWithoutAnUpdate) {

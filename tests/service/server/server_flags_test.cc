@@ -47,13 +47,13 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
 }
 
 TEST(ServerFlagsTest, EveryFlagIsRead) {
-  const ServerFlags flags =
-      Parsed({"--listen=0.0.0.0:1", "--insecure",
-              "--metrics_listen=", "--budget=8GiB", "--threads=3",
-              "--max_message_bytes=1MiB", "--max_entries=7", "--max_streams=9",
-              "--max_wait=90s", "--no-reflection", "--device=cuda:1,3",
-              "--drain_timeout=500ms", "--idle_memory=2m", "--log_level=debug",
-              "--device_budget=2GiB", "--max_unfinished_bytes=3GiB"});
+  const ServerFlags flags = Parsed(
+      {"--listen=0.0.0.0:1", "--insecure", "--metrics_listen=", "--budget=8GiB",
+       "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
+       "--max_streams=9", "--max_wait=90s", "--no-reflection",
+       "--device=cuda:1,3", "--drain_timeout=500ms", "--device_timeout=40s",
+       "--idle_memory=2m", "--log_level=debug", "--device_budget=2GiB",
+       "--max_unfinished_bytes=3GiB"});
 
   EXPECT_EQ(flags.server.device_budget_bytes, uint64_t{2} << 30);
   EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
@@ -67,6 +67,7 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
   EXPECT_EQ(flags.server.max_wait, absl::Seconds(90));
   EXPECT_FALSE(flags.server.reflection);
   EXPECT_EQ(flags.drain_timeout, absl::Milliseconds(500));
+  EXPECT_EQ(flags.server.device_timeout, absl::Seconds(40));
   EXPECT_EQ(flags.idle_memory, absl::Minutes(2));
   EXPECT_EQ(flags.log_level, "debug");
   EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCuda);
@@ -221,6 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--max_wait=soon", "--max_wait: expected a time"},
         WrongFlag{"--max_wait=-5s", "--max_wait: expected a time"},
         WrongFlag{"--max_wait=0", "--max_wait: expected a time above 0"},
+        WrongFlag{"--device_timeout=10ms",
+                  "--device_timeout: expected at least 1s"},
         WrongFlag{"--drain_timeout=inf", "--drain_timeout: expected a time"},
         WrongFlag{"--idle_memory=soon", "--idle_memory: expected a time"},
         WrongFlag{"--idle_memory=500ms", "--idle_memory: expected at least 1s"},

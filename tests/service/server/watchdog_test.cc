@@ -85,6 +85,27 @@ TEST_F(WatchdogTest, PartThatGoesOnIsWellAgain) {
   EXPECT_THAT(log_, ElementsAre("store stands still", "store goes on again"));
 }
 
+TEST(WatchdogPartTest, LimitOfItsOwnComesFirst) {
+  FakeAlarms alarms;
+  std::vector<Watchdog::Done> hanging;
+  int num_stuck = 0;
+  const Watchdog watchdog(
+      {{.name = "cuda:0",
+        .probe =
+            [&](Watchdog::Done done) { hanging.push_back(std::move(done)); },
+        .on_stuck = [&] { ++num_stuck; },
+        .limit = absl::Seconds(40)}},
+      {.limit = absl::Seconds(15)}, &alarms);
+
+  for (int i = 0; i < 40; ++i) alarms.Advance(absl::Seconds(1));
+  EXPECT_OK(watchdog.status());
+  EXPECT_EQ(num_stuck, 0);
+  for (int i = 0; i < 3; ++i) alarms.Advance(absl::Seconds(1));
+
+  EXPECT_TRUE(absl::IsUnavailable(watchdog.status()));
+  EXPECT_EQ(num_stuck, 1);
+}
+
 // A clock that goes on while its alarms do not ring.
 class DeafAlarms final : public Alarms {
  public:
