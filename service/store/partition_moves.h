@@ -35,8 +35,8 @@ class PartitionMoves {
   // had open in their namespace. Returns when no round of theirs is open or
   // owed, or all who took part have joined and are members no more; what was
   // admitted has an effect then, or updates ahead, or is made again by whoever
-  // joins next. Whoever is refused has changed nothing. After an error,
-  // Release. Errors: DeadlineExceeded: rounds are still open after `patience` ·
+  // joins next. Whoever is refused has changed nothing. After errors, Release.
+  // Errors: DeadlineExceeded: rounds are still open after `patience` ·
   // Unimplemented: a namespace is mirrored.
   virtual absl::Status Hold(const PartitionSet& partitions,
                             absl::Duration patience) = 0;
