@@ -161,15 +161,9 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
 absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
     std::unique_ptr<Client> client, const WorkerOptions& options,
     RetryEnvironment environment) {
-  absl::StatusOr<NamespaceStatus> described =
-      client->DescribeNamespace(client->name_space());
-  if (ReasonOf(described.status()) == Reason::kServerRestarted) {
-    // Nobody goes by what was read before, and whoever joins knows of it.
-    RETURN_IF_ERROR(
-        JoinAs(*client, options, /*namespace_uid=*/0, environment).status());
-    described = client->DescribeNamespace(client->name_space());
-  }
-  ASSIGN_OR_RETURN(const NamespaceStatus status, std::move(described));
+  // Nobody goes by what was read of another incarnation before.
+  ASSIGN_OR_RETURN(const NamespaceStatus status,
+                   client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(const JoinReply reply,
                    JoinAs(*client, options, status.uid, environment));
   return std::unique_ptr<WorkerClient>(new WorkerClient(

@@ -393,17 +393,18 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   constexpr bool kRemoves = std::is_same_v<Request, DeleteNamespaceRequest> ||
                             std::is_same_v<Request, UnsetRuleRequest> ||
                             std::is_same_v<Request, DeleteCheckpointRequest>;
+  const auto is_missing = [](const absl::Status& status) {
+    return kRemoves && absl::IsNotFound(status);
+  };
   absl::StatusOr<ReplyTo<Request>> reply =
       servers_.At(servers.front(), request, limit);
-  const bool is_missing = kRemoves && absl::IsNotFound(reply.status());
-  if (!reply.ok() && !is_missing) return reply;
+  if (!reply.ok() && !is_missing(reply.status())) return reply;
   auto others = servers_.AtEach(
       AfterFirst(servers), [&](const std::string&) { return request; }, limit);
   std::vector<absl::Status> errors;
   for (auto& other : others) {
-    if (other.ok() && !reply.ok()) reply = *other;
-    if (kRemoves && absl::IsNotFound(other.status())) continue;
-    errors.push_back(other.status());
+    if (!is_missing(other.status())) errors.push_back(other.status());
+    if (other.ok() && !reply.ok()) reply = *std::move(other);
   }
   RETURN_IF_ERROR(WorstOf(errors));
   return reply;
@@ -468,12 +469,8 @@ absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
                                                     const JoinRequest& request,
                                                     const CallLimit& limit) {
   JoinRequest part = request;
-  absl::StatusOr<uint64_t> uid =
-      UidAt(server, request.name_space, request.namespace_uid, limit);
-  // Whoever joins takes servers as they are now. Those whose uid is known tell
-  // whether the namespace is another one.
-  if (ReasonOf(uid.status()) == Reason::kServerRestarted) uid = 0;
-  ASSIGN_OR_RETURN(part.namespace_uid, std::move(uid));
+  ASSIGN_OR_RETURN(part.namespace_uid, UidAt(server, request.name_space,
+                                             request.namespace_uid, limit));
   part.replaces_epoch =
       namespaces_
           .ReplacedAt(server, request.name_space, request.worker_name,

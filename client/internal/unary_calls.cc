@@ -118,10 +118,11 @@ UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
 
 template <typename Request>
 UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
-  // Whoever asks what the server is takes any for an answer, and whoever joins
-  // a namespace by its uid any that has it.
+  // Whoever asks what the server is, or a namespace, takes any for an answer,
+  // and whoever joins a namespace by its uid any that has it.
   if constexpr (std::is_same_v<Request, DescribeServerRequest> ||
-                std::is_same_v<Request, DescribeClusterRequest>) {
+                std::is_same_v<Request, DescribeClusterRequest> ||
+                std::is_same_v<Request, DescribeNamespaceRequest>) {
     return Expects::kNothing;
   } else if constexpr (std::is_same_v<Request, JoinRequest>) {
     if (request.namespace_uid != 0) return Expects::kAnyIncarnation;

@@ -60,6 +60,9 @@ struct MirrorTimes {
   // Until a server that has not announced a round is asked whether it is there;
   // then for its answer.
   absl::Duration patience = absl::Seconds(5);
+  // Until an announcement some of whose rounds have ended is answered, while
+  // others still wait for servers that have not announced them.
+  absl::Duration part = absl::Milliseconds(20);
   // For each step of an attempt to make sums.
   absl::Duration attempt = absl::Seconds(10);
 

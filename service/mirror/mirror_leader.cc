@@ -50,6 +50,7 @@ MirrorLeader::MirrorLeader(MirrorGroupPtr group, MirrorTimes times,
 void MirrorLeader::Answer(Answered& answered) {
   for (const CallPtr& call : answered) {
     alarms_.Cancel(call->alarm);
+    if (call->part_alarm != 0) alarms_.Cancel(call->part_alarm);
     std::move(call->done)(std::move(call->response));
   }
 }
@@ -63,7 +64,11 @@ void MirrorLeader::Set(const Announced& announced, State state,
   outcome.set_state(state);
   outcome.set_attempt(attempt);
   if (!status.ok()) SetFailed(outcome, status);
-  if (--call.num_open == 0) answered.push_back(announced.call);
+  if (--call.num_open == 0) {
+    answered.push_back(announced.call);
+  } else if (call.part_alarm == 0) {
+    WatchPart(announced.call);
+  }
 }
 
 void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
@@ -434,21 +439,60 @@ void MirrorLeader::EndWait(const CallPtr& call, const Replies& pings) {
     MutexLock lock(&mutex_);
     const auto name_space = namespaces_.find(call->name_space);
     if (name_space == namespaces_.end()) return;
-    Keys& keys = name_space->second.keys;
-    for (auto next = keys.begin(); next != keys.end();) {
-      const auto found = next++;
-      Key& key = found->second;
-      Announced& own = key.announced[call->from];
-      if (own.call != call) continue;
-      absl::Status gone;
-      for (uint32_t i = 0; i < group_.size() && gone.ok(); ++i) {
-        if (key.announced[i].call == nullptr) gone = pings[i].status();
-      }
-      Set(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, answered, 0,
-          gone);
-      own = {};
-      EraseIfIdle(keys, found);
+    EndWaiting(name_space->second, call, pings, answered);
+  }
+  Answer(answered);
+}
+
+void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
+                              const Replies& pings, Answered& answered) {
+  Keys& keys = name_space.keys;
+  for (auto next = keys.begin(); next != keys.end();) {
+    const auto found = next++;
+    Key& key = found->second;
+    Announced& own = key.announced[call->from];
+    if (own.call != call) continue;
+    absl::Status gone;
+    for (uint32_t i = 0; i < group_.size() && gone.ok(); ++i) {
+      if (key.announced[i].call == nullptr) gone = pings[i].status();
     }
+    Set(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, answered, 0, gone);
+    own = {};
+    EraseIfIdle(keys, found);
+  }
+}
+
+void MirrorLeader::WatchPart(const CallPtr& call) {
+  call->part_alarm = alarms_.Schedule(
+      alarms_.Now() + times_.part,
+      [self = shared_from_this(), call] { self->OnPart(call); });
+}
+
+bool MirrorLeader::IsBeingSummed(const NameSpace& name_space,
+                                 const CallPtr& call) {
+  const auto is_of_call = [&](const std::vector<Announced>& announced) {
+    return announced[call->from].call == call;
+  };
+  if (name_space.attempt != nullptr) {
+    for (const auto& [name, announced] : name_space.attempt->rounds) {
+      if (is_of_call(announced)) return true;
+    }
+  }
+  return std::any_of(
+      name_space.keys.begin(), name_space.keys.end(), [&](const auto& key) {
+        return is_of_call(key.second.announced) && IsReady(key.second);
+      });
+}
+
+void MirrorLeader::OnPart(const CallPtr& call) {
+  Answered answered;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = namespaces_.find(call->name_space);
+    if (found == namespaces_.end() || call->num_open == 0) return;
+    if (IsBeingSummed(found->second, call)) return WatchPart(call);
+    const Replies nobody_is_asked(group_.size(), MirrorResponse());
+    EndWaiting(found->second, call, nobody_is_asked, answered);
   }
   Answer(answered);
 }

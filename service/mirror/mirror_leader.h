@@ -63,6 +63,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     size_t num_open = 0;
     MirrorCallback done;
     Alarms::Id alarm = 0;
+    // Since its first round has ended; 0: none has.
+    Alarms::Id part_alarm = 0;
   };
   using CallPtr = std::shared_ptr<Call>;
 
@@ -103,9 +105,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   using Answered = std::vector<CallPtr>;
 
   void Answer(Answered& answered);
-  static void Set(const Announced& announced, State state, Answered& answered,
-                  uint64_t attempt = 0,
-                  const absl::Status& status = absl::OkStatus());
+  void Set(const Announced& announced, State state, Answered& answered,
+           uint64_t attempt = 0, const absl::Status& status = absl::OkStatus())
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void Add(NameSpace& name_space, Announced announced, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -119,16 +121,18 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Looks whether all members have announced the key.
   void Look(NameSpace& name_space, const std::string& name, Key& key,
             Answered& answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void FailAnnounced(Key& key, const absl::Status& status,
-                            Answered& answered);
+  void FailAnnounced(Key& key, const absl::Status& status, Answered& answered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What was under way is announced again, or ends with `status` if that is
   // one.
-  static void PutBack(Key& key, std::vector<Announced>& announced,
-                      const absl::Status& status, Answered& answered);
+  void PutBack(Key& key, std::vector<Announced>& announced,
+               const absl::Status& status, Answered& answered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps nothing of a key of which there is nothing to know. Returns the next.
   static Keys::iterator EraseIfIdle(Keys& keys, Keys::iterator key);
-  static void FailAllAnnounced(NameSpace& name_space,
-                               const absl::Status& status, Answered& answered);
+  void FailAllAnnounced(NameSpace& name_space, const absl::Status& status,
+                        Answered& answered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // OK if the members are to sum the same round.
   absl::Status CheckAgree(const std::string& key,
                           const std::vector<Announced>& announced) const;
@@ -149,6 +153,17 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void OnPatience(const CallPtr& call);
   // Whom a call waits for, by whether they have answered a Ping.
   void EndWait(const CallPtr& call, const Replies& pings);
+  // Some rounds of a call have ended: answers it, so that the member goes on
+  // with these and asks again for the rest.
+  void OnPart(const CallPtr& call);
+  void WatchPart(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a sum of the call's rounds is being made, or is about to be.
+  static bool IsBeingSummed(const NameSpace& name_space, const CallPtr& call);
+  // The call's rounds that wait for members do so no more: what each reply says
+  // of its member is what becomes of them.
+  void EndWaiting(NameSpace& name_space, const CallPtr& call,
+                  const Replies& pings, Answered& answered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   using OnReplies = std::function<void(const Replies&)>;
   enum class WaitFor { kAll, kAllOrError };

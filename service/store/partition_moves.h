@@ -33,8 +33,9 @@ class PartitionMoves {
   // From now on, calls that would change keys of `partitions` are Unavailable
   // (KEY_MOVING), but for contributions to rounds of a step that any of them
   // had open in their namespace. Returns when no round of theirs is open or
-  // owed; what was admitted has an effect then, or updates ahead. Whoever is
-  // refused has changed nothing. After an error, Release.
+  // owed, or all who took part have joined and are members no more; what was
+  // admitted has an effect then, or updates ahead, or is made again by whoever
+  // joins next. Whoever is refused has changed nothing. After errors, Release.
   // Errors: DeadlineExceeded: rounds are still open after `patience` ·
   // Unimplemented: a namespace is mirrored.
   virtual absl::Status Hold(const PartitionSet& partitions,

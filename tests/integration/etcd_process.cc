@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/listening_sockets.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
@@ -30,22 +32,46 @@ std::string FreeAddress() {
 
 }  // namespace
 
-EtcdProcess::EtcdProcess()
+EtcdProcess::EtcdProcess(NotLaunched)
     : directory_(NewDirectory()),
       address_(FreeAddress()),
-      peer_address_(FreeAddress()) {
-  Start();
+      peer_address_(FreeAddress()) {}
+
+EtcdProcess::EtcdProcess() : EtcdProcess(NotLaunched()) { Start(); }
+
+std::vector<std::unique_ptr<EtcdProcess>> EtcdProcess::StartMembers(int num) {
+  std::vector<std::unique_ptr<EtcdProcess>> all;
+  std::vector<std::string> members;
+  for (int i = 0; i < num; ++i) {
+    all.push_back(absl::WrapUnique(new EtcdProcess(NotLaunched())));
+    members.push_back(all.back()->Member());
+  }
+  for (auto& each : all) {
+    each->members_ = absl::StrJoin(members, ",");
+    each->Launch();
+  }
+  for (auto& each : all) each->AwaitAnswer();
+  return all;
 }
 
-void EtcdProcess::Start() {
+std::string EtcdProcess::Member() const {
+  // The address is as good a name as any.
+  return absl::StrCat(address_, "=http://", peer_address_);
+}
+
+void EtcdProcess::Launch() {
   const std::string client = absl::StrCat("http://", address_);
   const std::string peer = absl::StrCat("http://", peer_address_);
   pid_ = Spawn(
-      {"/usr/bin/etcd", "--data-dir=" + directory_ + "/data",
-       "--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-       "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
-       "--initial-cluster=default=" + peer},
+      {"/usr/bin/etcd", "--name=" + address_,
+       "--data-dir=" + directory_ + "/data", "--listen-client-urls=" + client,
+       "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer,
+       "--initial-advertise-peer-urls=" + peer,
+       "--initial-cluster=" + members_},
       directory_ + "/log");
+}
+
+void EtcdProcess::AwaitAnswer() {
   const auto channel =
       grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
   EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +

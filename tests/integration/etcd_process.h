@@ -5,7 +5,9 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace tensorkv::testing {
 
@@ -13,13 +15,23 @@ namespace tensorkv::testing {
 // test's directory. Stopped with this object. Not thread-safe.
 class EtcdProcess {
  public:
+  // One that is a cluster by itself.
   EtcdProcess();
+  // So many members of one cluster. Returns when all answer.
+  static std::vector<std::unique_ptr<EtcdProcess>> StartMembers(int num);
   ~EtcdProcess() { Stop(); }
   EtcdProcess(const EtcdProcess&) = delete;
   EtcdProcess& operator=(const EtcdProcess&) = delete;
 
-  // With the data that it has had. Returns when it answers.
-  void Start();
+  // With the data that it has had. Returns when it answers, which takes most of
+  // the members of its cluster.
+  void Start() {
+    Launch();
+    AwaitAnswer();
+  }
+  // Start in two parts.
+  void Launch();
+  void AwaitAnswer();
   // Kills it. Does nothing if it is stopped.
   void Stop();
 
@@ -30,9 +42,16 @@ class EtcdProcess {
   const std::string& address() const { return address_; }
 
  private:
+  struct NotLaunched {};
+  explicit EtcdProcess(NotLaunched);
+
+  // As etcd is told of the members of its cluster.
+  std::string Member() const;
+
   const std::string directory_;
   const std::string address_;
   const std::string peer_address_;
+  std::string members_ = Member();
   pid_t pid_ = -1;
 };
 

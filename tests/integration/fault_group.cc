@@ -85,7 +85,7 @@ std::vector<std::string> FaultGroup::DrawArguments(uint32_t slot) {
   const bool must_die =
       deaths_.size() < static_cast<size_t>(options_.num_kills);
   std::uniform_int_distribution<size_t> point(0, std::size(kPoints) - 1);
-  std::uniform_int_distribution<int> life(1, 3);
+  std::uniform_int_distribution<int> life(1, options_.max_life);
   std::uniform_int_distribution<int> delay_us(0, 10'000);
   return {kBinary,
           options_.target,

@@ -47,6 +47,8 @@ struct FaultGroupOptions {
   Step num_steps = 0;
   // Deaths after which nobody has to die.
   int num_kills = 0;
+  // Who has to die does so in one of so many steps of a life.
+  int max_life = 3;
   uint64_t seed = 0;
 };
 

@@ -5,6 +5,7 @@
 #define TENSORKV_TESTS_INTEGRATION_FAULT_MODEL_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "contract/requests.h"
 #include "tensor/tensor.h"
@@ -28,16 +29,22 @@ inline Tensor ContributionOf(uint32_t rank, int key, Step step) {
                          static_cast<double>(AmountOf(rank, key, step)));
 }
 
-// The value after the rounds of steps 1 to `step`, each of which has summed one
-// contribution of each worker.
-inline int64_t SumAfter(uint32_t num_workers, int key, Step step) {
-  int64_t sum = 0;
-  for (Step s = 1; s <= step; ++s) {
+// The values after the rounds of no step, of step 1, up to `num_steps`, each of
+// which has summed one contribution of each worker.
+inline std::vector<int64_t> SumsUpTo(uint32_t num_workers, int key,
+                                     Step num_steps) {
+  std::vector<int64_t> sums = {0};
+  for (Step step = 1; step <= num_steps; ++step) {
+    sums.push_back(sums.back());
     for (uint32_t rank = 0; rank < num_workers; ++rank) {
-      sum += AmountOf(rank, key, s);
+      sums.back() += AmountOf(rank, key, step);
     }
   }
-  return sum;
+  return sums;
+}
+
+inline int64_t SumAfter(uint32_t num_workers, int key, Step step) {
+  return SumsUpTo(num_workers, key, step).back();
 }
 
 }  // namespace tensorkv::testing

@@ -84,14 +84,19 @@ void LinkProxy::CutConnections(double mean_bytes, uint64_t seed) {
   random_.seed(seed);
 }
 
+void LinkProxy::CutAll() {
+  MutexLock lock(&mutex_);
+  ++num_cuts_of_all_;
+}
+
 int LinkProxy::num_cuts() const {
   MutexLock lock(&mutex_);
   return num_cuts_;
 }
 
-bool LinkProxy::ends() const {
+bool LinkProxy::LivesOn(int num_cuts_of_all) const {
   MutexLock lock(&mutex_);
-  return ends_;
+  return !ends_ && num_cuts_of_all == num_cuts_of_all_;
 }
 
 int64_t LinkProxy::DrawLife() {
@@ -125,21 +130,26 @@ void LinkProxy::Forward(int client) {
   bool is_open = AwaitTurn();
   int port = 0;
   int64_t life_bytes = 0;
+  int num_cuts_of_all = 0;
   {
     MutexLock lock(&mutex_);
     port = port_;
     life_bytes = DrawLife();
+    num_cuts_of_all = num_cuts_of_all_;
   }
   const int server = ConnectToLoopback(port);
   is_open &= server >= 0;
-  if (is_open) life_bytes = MoveAll(client, server, life_bytes);
+  if (is_open) {
+    life_bytes = MoveAll(client, server, life_bytes, num_cuts_of_all);
+  }
   CutSocket(client);
   if (server >= 0) CutSocket(server);
   MutexLock lock(&mutex_);
   num_cuts_ += life_bytes == 0 ? 1 : 0;
 }
 
-int64_t LinkProxy::MoveAll(int client, int server, int64_t life_bytes) {
+int64_t LinkProxy::MoveAll(int client, int server, int64_t life_bytes,
+                           int num_cuts_of_all) {
   SendAtOnce(client);
   SendAtOnce(server);
   pollfd sockets[2] = {{.fd = client, .events = POLLIN},
@@ -153,7 +163,7 @@ int64_t LinkProxy::MoveAll(int client, int server, int64_t life_bytes) {
     if (is_open && sockets[1].revents != 0) {
       is_open = Move(server, client, life_bytes);
     }
-    is_open &= !ends();
+    is_open &= LivesOn(num_cuts_of_all);
   }
   return life_bytes;
 }

@@ -33,7 +33,10 @@ class LinkProxy {
   // Each connection from now on is cut after a random number of bytes,
   // `mean_bytes` on average, both ways at once: before, within and after
   // messages, whatever they mean.
+  // No more are from then on if it is 0.
   void CutConnections(double mean_bytes, uint64_t seed);
+  // Ends all connections that there are.
+  void CutAll();
   int num_cuts() const;
 
  private:
@@ -41,10 +44,12 @@ class LinkProxy {
   void Forward(int client);
   // Moves what passes between two sockets, until one ends or so many bytes
   // have passed. Returns how many were left then.
-  int64_t MoveAll(int client, int server, int64_t life_bytes);
+  int64_t MoveAll(int client, int server, int64_t life_bytes,
+                  int num_cuts_of_all);
   // Waits while the link is held; returns false at the end of the proxy.
   bool AwaitTurn();
-  bool ends() const;
+  // Whether a connection that has begun after so many CutAll is to go on.
+  bool LivesOn(int num_cuts_of_all) const;
   int64_t DrawLife() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   int listener_ = -1;
@@ -58,6 +63,7 @@ class LinkProxy {
   double mean_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   int num_cuts_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_cuts_of_all_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> forwarders_ ABSL_GUARDED_BY(mutex_);
   std::thread acceptor_;

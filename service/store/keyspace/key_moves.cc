@@ -26,6 +26,24 @@ void ForEachBusyKeyHeld(const NamespaceState& state, const KeyGate::View& gate,
   }
 }
 
+// Whether all who have contributed were members, and none is any more. Nobody
+// closes then what is open, nor makes again what is owed, before they have
+// joined: wherever the keys are by then, they hear to go back to that step.
+// REQUIRES: the mutex is held.
+bool IsDeserted(const NamespaceState& state) {
+  const WorkerGroup& workers = *state.workers;
+  if (workers.num_live() > 0) return false;
+  const uint32_t end = PushMode::GroupOf(state.config).max_workers;
+  int64_t num_contributors = 0;
+  for (uint32_t rank = 0; rank < end; ++rank) {
+    num_contributors += workers.step_of(rank) > 0 ? 1 : 0;
+  }
+  return num_contributors ==
+         std::ranges::count_if(
+             workers.List(state.Now()),
+             [](const WorkerStatus& member) { return member.step > 0; });
+}
+
 // Takes the key out of the table. Nobody waits for it: it was closed before, or
 // never asked for.
 void Drop(Transaction& transaction, StoredKey& key) {
@@ -65,6 +83,7 @@ bool Namespace::HoldKeysIfIdle() {
   if (view != nullptr) {
     ForEachBusyKeyHeld(*state_, *view,
                        [&](const StoredKey&) { is_idle = false; });
+    is_idle = is_idle || IsDeserted(*state_);
   }
   if (is_idle) gate.HoldNamespace(state_->name, 0);
   return is_idle;

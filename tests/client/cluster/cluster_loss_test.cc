@@ -157,6 +157,9 @@ TEST_F(ClusterLossTest, OthersHaveTheKeysAsTheLastCheckpointHasThem) {
   ASSERT_OK_AND_ASSIGN(const Value after, other->Pull(lost));
   EXPECT_EQ(ElementsOf(after.tensor)[0], 6);
   EXPECT_GT(after.version, before.version);
+
+  // As a worker it takes the servers as they are.
+  EXPECT_OK(WorkerClient::Join(std::move(client_), {.name = "late"}));
 }
 
 TEST_F(ClusterLossTest, LostServerThatComesBackOwnsNothing) {

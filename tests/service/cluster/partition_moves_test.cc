@@ -285,6 +285,41 @@ TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
   EXPECT_OK(push(*b_, 0, 2));
 }
 
+// Its workers go back to the step of that round when they come again.
+TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
+  CreateNamespace(Rounds(/*num_workers=*/2));
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  const auto join = [](MovingServer& server, uint32_t rank) {
+    JoinRequest request = {.name_space = kNamespace};
+    request.worker_name = absl::StrCat("worker", rank);
+    request.lease = absl::Seconds(1);
+    request.rank = rank;
+    return server.store().Join(request, {}).value();
+  };
+  const auto push = [](MovingServer& server, const Worker& worker, Step step) {
+    PushRequest request = PushStep(worker.rank, step);
+    request.worker = worker;
+    request.call_id.reset();
+    return server.Push(request).status();
+  };
+  const Worker first = join(*a_, 0).worker;
+  const Worker second = join(*a_, 1).worker;
+  ASSERT_OK(push(*a_, first, 1));
+  ASSERT_OK(push(*a_, second, 1));
+  ASSERT_OK(push(*a_, first, 2));
+
+  // Within the patience for rounds their leases end.
+  ASSERT_OK(Move());
+
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    const JoinReply joined = join(*b_, rank);
+    EXPECT_LE(joined.next_step, 2u);
+    ASSERT_OK(push(*b_, joined.worker, 2));
+  }
+  EXPECT_EQ(b_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
+            4);
+}
+
 // It has the group from before, and the others have gone on since.
 TEST_F(PartitionMovesTest, StepsGoOnWhereKeysComeBack) {
   CreateNamespace(Rounds(/*num_workers=*/1));

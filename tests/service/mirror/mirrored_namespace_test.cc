@@ -435,6 +435,28 @@ TEST_F(MirroredNamespaceTest, GoesOnWithTheServersThatAreLeft) {
   ExpectSame(kServers - 1);
 }
 
+// What a worker has pushed with other keys does not wait for those.
+TEST_F(MirroredNamespaceTest, RoundEndsBeforeOthersThatWereAnnouncedWithIt) {
+  // Nobody lives to see the patience of the leader end.
+  Start({.patience = absl::Hours(1), .attempt = absl::Seconds(30)});
+  std::vector<PushEntry> both(2);
+  both[0] = {.key = "small", .tensor = Full({7}, 1)};
+  both[1] = {.key = "i32", .tensor = Full({30}, 1, DType::kI32)};
+  for (uint32_t rank = 0; rank + 1 < kWorkers; ++rank) {
+    ASSERT_OK(Worker(rank).PushMany(both, 1));
+  }
+  ASSERT_OK(Worker(kWorkers - 1).Push("small", both[0].tensor, 1));
+
+  EXPECT_THAT(
+      Worker(1).Pull("small"),
+      testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
+
+  ASSERT_OK(Worker(kWorkers - 1).Push("i32", both[1].tensor, 1));
+  EXPECT_THAT(
+      Worker(1).Pull("i32"),
+      testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
+}
+
 // Whatever is lost, no contribution counts twice and none is left out.
 TEST_F(MirroredNamespaceTest, HasTheBitsOfOneServerWhateverIsLost) {
   Start(
