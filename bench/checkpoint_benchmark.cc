@@ -28,6 +28,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "base/alarms.h"
 #include "base/answer.h"
@@ -211,15 +212,20 @@ int Restore(const std::string& directory) {
   return 0;
 }
 
+// One word for a shell.
+std::string Quoted(const std::string& word) {
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
 double SecondsToRestore(const std::string& directory) {
-  const std::string command =
-      absl::StrCat(std::filesystem::read_symlink("/proc/self/exe").string(),
-                   " ", kRestore, " ", directory);
+  const std::string command = absl::StrCat(
+      Quoted(std::filesystem::read_symlink("/proc/self/exe").string()), " ",
+      kRestore, " ", Quoted(directory));
   FILE* const restore = popen(command.c_str(), "r");
   double seconds = 0;
   Check(restore != nullptr && std::fscanf(restore, "%lf", &seconds) == 1,
         "cannot restore");
-  pclose(restore);
+  Check(pclose(restore) == 0, "restoring ended with an error");
   return seconds;
 }
 

@@ -1,7 +1,7 @@
 // tensorkv-server: serves a TensorKV store until SIGTERM or SIGINT.
 //
-// Exit status: 0 after a shutdown, 1 if the server cannot start or its last
-// checkpoint cannot be written, 2 for wrong flags.
+// Exit status: 0 after a shutdown, 1 if the server cannot start now or its last
+// checkpoint cannot be written, 2 for wrong flags and damaged checkpoints.
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -117,11 +117,11 @@ void LogStart(const Server& server, const ServerOptions& options) {
   }
 }
 
-// What was asked for cannot be had here (2), or not now (1).
+// What was asked for cannot be had here, or is damaged (2), or not now (1).
 int ReportFailure(const absl::Status& status) {
   std::fprintf(stderr, "tensorkv-server: %s\n",
                std::string(status.message()).c_str());
-  return absl::IsFailedPrecondition(status) ? 2 : 1;
+  return absl::IsFailedPrecondition(status) || absl::IsDataLoss(status) ? 2 : 1;
 }
 
 // Where the process has no such manager, nothing happens.
@@ -143,7 +143,8 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   SteadyAlarms alarms;
   const MemoryReleaser releaser(flags.idle_memory, &AllocatorMemory(), &alarms);
-  // What is restored stays.
+  // What is restored stays. Where there is no checkpoint yet, next to nothing
+  // is allocated meanwhile.
   std::optional<GrowthInHugePages> growth;
   if (!flags.server.checkpoint_dir.empty()) growth.emplace();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);

@@ -76,8 +76,8 @@ class Checkpoints final : public CheckpointAdmin {
  public:
   // `store` outlives this. Removes what is left of checkpoints that were not
   // finished.
-  // Errors: FailedPrecondition (another server uses the directory) · those of
-  // the file system.
+  // Errors: Unavailable (another server uses the directory) · those of the file
+  // system.
   static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(
       CheckpointsOptions options, Snapshots* store);
   ~Checkpoints() override;

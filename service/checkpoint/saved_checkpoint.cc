@@ -56,9 +56,9 @@ v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
   return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
 }
 
-// Reads the keys of a namespace, some at a time: a thread of its own makes
-// them, others read their tensors, and who has them does the rest, all at once.
-// Used by one thread.
+// Reads the keys of a namespace, some at a time. While the caller deals with
+// one batch, a thread makes the keys of a later one, and others read the
+// tensors of those that are made. Used by one thread.
 class KeyReader {
  public:
   // Both outlive it.

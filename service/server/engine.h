@@ -40,6 +40,8 @@ class Engine {
 
   // For the calls of clients.
   TensorStore& store() { return metered_store_; }
+  // For those of the server itself, which are not counted.
+  TensorStore& own_store() { return store_; }
   NamespaceAdmin& namespaces() { return store_; }
   Membership& membership() { return store_; }
   Staging& staging() { return store_; }

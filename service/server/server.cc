@@ -488,7 +488,7 @@ std::vector<Reading> Server::OtherReadings() {
 }
 
 StatusSources Server::StatusSourcesOf() {
-  return {.store = &engine_.store(),
+  return {.store = &engine_.own_store(),
           .namespaces = &engine_.namespaces(),
           .summaries = &engine_.summaries(),
           .server = [this] { return Describe(); },

@@ -63,8 +63,9 @@ class Server {
  public:
   // Listens and serves.
   // Errors: InvalidArgument (see CheckServerOptions) · FailedPrecondition (no
-  // such device) · Unavailable (cannot listen there, with the system's reason)
-  // · DataLoss and others (the last checkpoint cannot be restored).
+  // such device) · Unavailable (cannot listen there, with the system's reason,
+  // or another server has the checkpoints) · DataLoss and others (the last
+  // checkpoint cannot be restored).
   static absl::StatusOr<std::unique_ptr<Server>> Create(
       const ServerOptions& options);
   // The same on a device that is open already.

@@ -143,7 +143,8 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
          "or auto (cuda:0 if it can be used, else cpu)")
       ->capture_default_str();
   app->add_option("--device_timeout", texts->device_timeout,
-                  "A GPU whose work does not end for so long counts as failed")
+                  "A GPU whose work does not end for so long stands still, and "
+                  "counts as failed")
       ->capture_default_str();
   app->add_option("--drain_timeout", texts->drain_timeout,
                   "How long calls may take to end after SIGTERM")

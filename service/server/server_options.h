@@ -60,7 +60,8 @@ struct ServerOptions {
   // What the server has of the memory of each GPU, and may lock of the host's.
   GpuMemoryOptions gpu_memory;
 
-  // A GPU whose work does not end for so long counts as failed.
+  // A GPU whose work does not end for so long stands still, for /healthz too,
+  // and counts as failed.
   absl::Duration device_timeout = absl::Seconds(15);
 
   // Threads that one batch of updates may use; 0 is one per CPU.

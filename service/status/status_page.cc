@@ -1,5 +1,7 @@
 #include "service/status/status_page.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -105,14 +107,30 @@ absl::StatusOr<Json> ServerJson(const StatusSources& sources,
   return json;
 }
 
-Json LookedAtJson(const Query& query, UpdateNorms& norms) {
+// What updates of the namespace find free.
+uint64_t FreeBytes(const NamespaceStatus& name_space,
+                   const ServerStatus& server) {
+  const auto free = [](uint64_t budget, uint64_t used) {
+    return budget - std::min(used, budget);
+  };
+  const MemoryUse& use = name_space.memory;
+  return std::min(
+      free(server.budget_bytes, server.used_bytes),
+      free(name_space.config.budget_bytes,
+           use.values + use.state + use.contributions + use.metadata));
+}
+
+Json LookedAtJson(const StatusSources& sources, const Query& query,
+                  const NamespaceStatus& name_space, UpdateNorms& norms) {
   if (!query.key) return Json();
-  const std::optional<UpdateNorm> norm =
-      norms.Look(*query.name_space, *query.key);
-  if (!norm) return {{"key", *query.key}};
-  return {{"key", *query.key},
-          {"version", std::to_string(norm->version)},
-          {"update_norm", norm->norm}};
+  const UpdateNorms::Looked looked = norms.Look(
+      *query.name_space, *query.key, FreeBytes(name_space, sources.server()));
+  Json json = {{"key", *query.key}, {"why_not", looked.why_not}};
+  if (looked.norm) {
+    json["version"] = std::to_string(looked.norm->version);
+    json["update_norm"] = looked.norm->norm;
+  }
+  return json;
 }
 
 absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
@@ -134,7 +152,7 @@ absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
                {"workers", JsonOf(status.workers)},
                {"rounds", JsonOf(rounds)},
                {"awaited", AwaitedJson(rounds, status.workers)},
-               {"looked_at", LookedAtJson(query, norms)},
+               {"looked_at", LookedAtJson(sources, query, status, norms)},
                {"keys", Json::array()},
                {"next", reply.next_page_token}};
   for (const KeyStatus& key : reply.keys) json["keys"].push_back(JsonOf(key));

@@ -15,7 +15,8 @@
 
 namespace tensorkv {
 
-// What the page is about. All outlive it and are thread-safe.
+// What the page is about. All outlive it and are thread-safe. The store counts
+// no calls of clients.
 struct StatusSources {
   TensorStore* store = nullptr;
   NamespaceAdmin* namespaces = nullptr;
@@ -41,11 +42,12 @@ struct StatusSources {
 //   /status.json?namespace=N   a namespace with its workers, open rounds and
 //                  whom these wait for, and a page of its keys in order of
 //                  their names: those with `prefix`, after `after`;
-//                  with `key=K` also how large an update of that key was
+//                  with `key=K` also how large an update of that key was, for
+//                  which the server holds values as UpdateNorms says
 //
-// All only read, and none takes much more than 1 MiB: where there is another
-// page of the list, `next` is what to give as `after`; of workers the slowest
-// are there, of open rounds the first.
+// None changes anything, or answers with much more than 1 MiB: where there is
+// another page of the list, `next` is what to give as `after`; of workers the
+// slowest are there, of open rounds the first.
 std::map<std::string, HttpPage, std::less<>> StatusPages(StatusSources sources);
 
 }  // namespace tensorkv

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tensor/elements.h"
 
@@ -30,9 +31,31 @@ PullRequest RequestFor(const std::string& name_space, const std::string& key,
                        Version min_version) {
   PullRequest request;
   request.name_space = name_space;
-  request.max_reply_bytes = UpdateNorms::kMaxBytes;
   request.entries.push_back({.key = key, .min_version = min_version});
   return request;
+}
+
+// The key may have been made anew since its size was asked.
+CallContext ContextFor(uint64_t max_bytes) {
+  return {.timeout = UpdateNorms::kPatience, .max_reply_bytes = max_bytes};
+}
+
+bool HasNorm(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16 ||
+         dtype == DType::kF32 || dtype == DType::kF64;
+}
+
+// Empty if updates of such a key can be looked at.
+std::string WhyNever(const KeyStatus& key) {
+  if (!HasNorm(key.dtype)) {
+    return absl::StrCat("its elements are ", NameOf(key.dtype),
+                        ", not f16, bf16, f32 or f64");
+  }
+  if (key.value_bytes > UpdateNorms::kMaxBytes) {
+    return absl::StrCat("it has more than ", UpdateNorms::kMaxBytes >> 20,
+                        " MiB");
+  }
+  return "";
 }
 
 }  // namespace
@@ -55,40 +78,64 @@ std::optional<double> NormOfChange(const Tensor& before, const Tensor& after) {
   }
 }
 
-UpdateNorms::LookedAt& UpdateNorms::Find(const std::string& name_space,
-                                         const std::string& key) {
-  const auto found =
-      std::find_if(looks_.begin(), looks_.end(), [&](const LookedAt& each) {
+UpdateNorms::Place* UpdateNorms::Find(const std::string& name_space,
+                                      const std::string& key) {
+  Place place = {.name_space = name_space, .key = key};
+  auto found =
+      std::find_if(places_.begin(), places_.end(), [&](const Place& each) {
         return each.name_space == name_space && each.key == key;
       });
-  LookedAt look = {.name_space = name_space, .key = key};
-  if (found != looks_.end()) {
-    look = std::move(*found);
-    looks_.erase(found);
-  } else if (looks_.size() == kMaxKeys) {
-    looks_.pop_front();
+  if (found != places_.end()) {
+    place = std::move(*found);
+  } else if (places_.size() == kMaxKeys) {
+    found = std::find_if(places_.begin(), places_.end(),
+                         [](const Place& each) { return !each.is_under_way; });
+    if (found == places_.end()) return nullptr;
   }
-  looks_.push_back(std::move(look));
-  return looks_.back();
+  if (found != places_.end()) places_.erase(found);
+  places_.push_back(std::move(place));
+  return &places_.back();
 }
 
-std::optional<UpdateNorm> UpdateNorms::Look(const std::string& name_space,
-                                            const std::string& key) {
-  std::optional<UpdateNorm> norm;
+std::string UpdateNorms::WhyNoRoom(uint64_t bytes, uint64_t free_bytes) const {
+  uint64_t looked_at = bytes;
+  for (const Place& each : places_) {
+    if (each.is_under_way) looked_at += each.bytes;
+  }
+  if (looked_at > kMaxBytes) return "others are looked at just now";
+  if (looked_at > free_bytes / 2) {
+    return "the budget leaves no room for a copy of it";
+  }
+  return "";
+}
+
+UpdateNorms::Looked UpdateNorms::Look(const std::string& name_space,
+                                      const std::string& key,
+                                      uint64_t free_bytes) {
+  const absl::StatusOr<StatReply> stat =
+      store_.Stat({.name_space = name_space, .keys = {key}}, {});
+  if (!stat.ok()) return {.why_not = std::string(stat.status().message())};
+  const KeyStatus& status = stat->keys[0];
+  Looked looked = {.why_not = WhyNever(status)};
+  if (!looked.why_not.empty()) return looked;
   {
     MutexLock lock(&mutex_);
-    LookedAt& look = Find(name_space, key);
-    if (look.is_under_way) return look.norm;
-    look.is_under_way = true;
-    norm = look.norm;
+    Place* const place = Find(name_space, key);
+    if (place == nullptr) return {.why_not = "others are looked at just now"};
+    looked.norm = place->norm;
+    if (place->is_under_way) return looked;
+    looked.why_not = WhyNoRoom(status.value_bytes, free_bytes);
+    if (!looked.why_not.empty()) return looked;
+    place->is_under_way = true;
+    place->bytes = status.value_bytes;
   }
-  PullBefore(name_space, key);
-  return norm;
+  PullBefore(name_space, key, status.value_bytes);
+  return looked;
 }
 
 void UpdateNorms::PullBefore(const std::string& name_space,
-                             const std::string& key) {
-  store_.Pull(RequestFor(name_space, key, 0), {.timeout = kPatience},
+                             const std::string& key, uint64_t bytes) {
+  store_.Pull(RequestFor(name_space, key, 0), ContextFor(bytes),
               [weak = weak_from_this(), name_space,
                key](absl::StatusOr<PullReply> reply) {
                 const std::shared_ptr<UpdateNorms> norms = weak.lock();
@@ -102,7 +149,8 @@ void UpdateNorms::PullBefore(const std::string& name_space,
 void UpdateNorms::PullAfter(const std::string& name_space,
                             const std::string& key, Value before) {
   store_.Pull(
-      RequestFor(name_space, key, before.version + 1), {.timeout = kPatience},
+      RequestFor(name_space, key, before.version + 1),
+      ContextFor(before.tensor.size_bytes()),
       [weak = weak_from_this(), name_space, key,
        before](absl::StatusOr<PullReply> reply) {
         const std::shared_ptr<UpdateNorms> norms = weak.lock();
@@ -130,7 +178,7 @@ void UpdateNorms::Compare(const std::string& name_space, const std::string& key,
 void UpdateNorms::End(const std::string& name_space, const std::string& key,
                       std::optional<UpdateNorm> norm) {
   MutexLock lock(&mutex_);
-  for (LookedAt& each : looks_) {
+  for (Place& each : places_) {
     if (each.name_space != name_space || each.key != key) continue;
     each.is_under_way = false;
     if (norm) each.norm = norm;

@@ -424,9 +424,10 @@ function showKeys(reply) {
 function normText(looked) {
   if (looked === null) return 'Choose a key to see how large its updates are.';
   if (looked.version === undefined) {
-    return `${looked.key}: no update of f16, bf16, f32 or f64 was seen yet`;
+    return looked.why_not ? `${looked.key}: no norm, as ${looked.why_not}` :
+                            `${looked.key}: no update was seen yet`;
   }
-  // JSON has no other numbers.
+  // Infinity, and what is no number, come as null: JSON has neither.
   const norm = looked.update_norm === null ?
       'is not finite' : `was ${looked.update_norm.toPrecision(6)}`;
   return `${looked.key}: the norm of the update to version ${looked.version} ${norm}`;
@@ -479,6 +480,7 @@ async function showAll() {
   } catch (error) {
     if (!error.isGone) throw error;
     view.chosen = null;  // it was deleted
+    view.key = null;
   }
 }
 

@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/answer.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "nlohmann/json.hpp"
@@ -19,6 +22,8 @@
 
 namespace tensorkv {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(NormOfChangeTest, IsThatOfTheDifferenceInF64) {
   Tensor before = *Tensor::Filled(DType::kF32, {1000}, 0);
@@ -57,9 +62,12 @@ TEST(NormOfChangeTest, IsNoneOfOtherDTypesAndOfWhatCannotBeCompared) {
 
 class UpdateNormsTest : public ::testing::Test {
  protected:
-  UpdateNormsTest() {
+  UpdateNormsTest() { Init("k", {4}); }
+
+  void Init(const std::string& key, Shape shape) {
     InitRequest request;
-    request.entries.push_back({"k", *Tensor::Filled(DType::kF32, {4}, 1)});
+    request.entries.push_back(
+        {key, *Tensor::Filled(DType::kF32, std::move(shape), 1)});
     const Answer<absl::StatusOr<InitReply>> answer;
     store_.Init(std::move(request), {},
                 [answer](absl::StatusOr<InitReply> reply) {
@@ -67,12 +75,11 @@ class UpdateNormsTest : public ::testing::Test {
                 });
     EXPECT_OK(answer.Wait());
   }
-
   // The value of all elements after it.
-  Version Push(float value) {
+  Version Push(float value, const std::string& key = "k") {
     PushRequest request;
     request.entries.push_back(
-        {"k", false, *Tensor::Filled(DType::kF32, {4}, value)});
+        {key, false, *Tensor::Filled(DType::kF32, {4}, value)});
     const Answer<absl::StatusOr<PushReply>> answer;
     store_.Push(std::move(request), {},
                 [answer](absl::StatusOr<PushReply> reply) {
@@ -80,62 +87,146 @@ class UpdateNormsTest : public ::testing::Test {
                 });
     return answer.Wait()->results.at(0).version;
   }
-  // As soon as it is known.
-  UpdateNorm Await() {
-    while (true) {
-      const std::optional<UpdateNorm> norm = norms_->Look("default", "k");
-      if (norm) return *norm;
+  UpdateNorms::Looked Look(const std::string& key,
+                           uint64_t free_bytes = kBudgetBytes) {
+    return norms_->Look("default", key, free_bytes);
+  }
+  uint64_t NumWaiting() {
+    return store_.DescribeNamespace("default", {})->calls_waiting;
+  }
+  // Asks until the answer is some value.
+  template <typename Ask>
+  static auto Await(Ask ask) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    auto answer = ask();
+    for (; !answer && absl::Now() < deadline; answer = ask()) {
       std::this_thread::yield();
     }
+    EXPECT_TRUE(answer) << "nothing has come for a minute";
+    return answer.value_or(typename decltype(answer)::value_type());
+  }
+  UpdateNorm AwaitNorm(const std::string& key = "k") {
+    return Await([&] { return Look(key).norm; });
   }
 
+  static constexpr uint64_t kBudgetBytes = 256 << 20;
   CpuBackend backend_{1};
-  SteadyAlarms alarms_;
-  MemoryTensorStore store_{{.budget_bytes = 64 << 20}, &backend_, &alarms_};
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{{.budget_bytes = kBudgetBytes}, &backend_, &alarms_};
   const std::shared_ptr<UpdateNorms> norms_ = UpdateNorms::Create(&store_);
 };
 
 TEST_F(UpdateNormsTest, NormIsThatOfTheNextUpdate) {
-  EXPECT_EQ(norms_->Look("default", "k"), std::nullopt);
+  EXPECT_EQ(Look("k").norm, std::nullopt);
 
   const Version version = Push(3);
   Push(100);
 
-  const UpdateNorm norm = Await();
+  const UpdateNorm norm = AwaitNorm();
   EXPECT_EQ(norm.version, version);
   EXPECT_EQ(norm.norm, 4);
 }
 
 TEST_F(UpdateNormsTest, ManyLooksAndOtherKeysLeaveItAsItIs) {
-  norms_->Look("default", "k");
+  Look("k");
   for (int i = 0; i < 100; ++i) {
-    norms_->Look("default", absl::StrCat("none-", i % 3));
-    norms_->Look("none", "k");
+    Look(absl::StrCat("none-", i % 3));
+    norms_->Look("none", "k", kBudgetBytes);
   }
 
   Push(2);
 
-  EXPECT_EQ(Await().norm, 2);
+  EXPECT_EQ(AwaitNorm().norm, 2);
+}
+
+TEST_F(UpdateNormsTest, NoMoreAreUnderWayThanThereArePlaces) {
+  const size_t num_keys = UpdateNorms::kMaxKeys + 4;
+  const auto name_of = [](size_t i) { return absl::StrCat("k", i); };
+  for (size_t i = 0; i < num_keys; ++i) Init(name_of(i), {4});
+
+  for (int turn = 0; turn < 3; ++turn) {
+    for (size_t i = 0; i < num_keys; ++i) {
+      EXPECT_EQ(Look(name_of(i)).why_not.empty(), i < UpdateNorms::kMaxKeys)
+          << i;
+    }
+    EXPECT_EQ(NumWaiting(), UpdateNorms::kMaxKeys);
+  }
+
+  // Those that were first keep their places; one that is free may be taken.
+  for (size_t i = 0; i < UpdateNorms::kMaxKeys; ++i) Push(3, name_of(i));
+  for (size_t i = 0; i < UpdateNorms::kMaxKeys; ++i) {
+    EXPECT_EQ(AwaitNorm(name_of(i)).norm, 4) << i;
+  }
+  Push(4, name_of(0));
+  EXPECT_TRUE(Await([&]() -> std::optional<bool> {
+    if (!Look(name_of(num_keys - 1)).why_not.empty()) return std::nullopt;
+    return true;
+  }));
+  EXPECT_EQ(NumWaiting(), UpdateNorms::kMaxKeys);
+}
+
+TEST_F(UpdateNormsTest, ValuesThatAreHeldAreBounded) {
+  const int64_t third = UpdateNorms::kMaxBytes / 3 / sizeof(float);
+  for (const std::string key : {"a", "b", "c", "d"}) Init(key, {third});
+
+  EXPECT_EQ(Look("a").why_not, "");
+  EXPECT_EQ(Look("b").why_not, "");
+  EXPECT_EQ(Look("c").why_not, "");
+  EXPECT_NE(Look("d").why_not, "");
+
+  EXPECT_EQ(NumWaiting(), 3);
+}
+
+TEST_F(UpdateNormsTest, NoLookTakesRoomThatUpdatesMayNeed) {
+  const std::string key = "other";
+  Init(key, {4});
+  const uint64_t bytes = 4 * sizeof(float);
+
+  EXPECT_NE(Look(key, 2 * bytes - 1).why_not, "");
+  EXPECT_EQ(NumWaiting(), 0);
+  EXPECT_EQ(Look(key, 2 * bytes).why_not, "");
+  // With the room that the other may take.
+  EXPECT_NE(Look("k", 4 * bytes - 1).why_not, "");
+  EXPECT_EQ(Look("k", 4 * bytes).why_not, "");
+  EXPECT_EQ(NumWaiting(), 2);
+}
+
+TEST_F(UpdateNormsTest, SaysWhyThereIsNoLook) {
+  Init("large", {UpdateNorms::kMaxBytes / 4 + 1});
+  InitRequest request;
+  request.entries.push_back({"whole", *Tensor::Filled(DType::kI32, {4}, 1)});
+  store_.Init(std::move(request), {}, [](absl::StatusOr<InitReply>) {});
+
+  EXPECT_THAT(Look("none").why_not, HasSubstr("does not exist"));
+  EXPECT_THAT(Look("large").why_not, HasSubstr("64 MiB"));
+  EXPECT_THAT(Look("whole").why_not, HasSubstr("i32"));
+  EXPECT_EQ(NumWaiting(), 0);
 }
 
 TEST_F(UpdateNormsTest, PageHasItOfTheKeyThatIsAskedFor) {
   const auto pages = StatusPages(
-      {.store = &store_, .namespaces = &store_, .summaries = &store_});
+      {.store = &store_,
+       .namespaces = &store_,
+       .summaries = &store_,
+       .server = [] { return ServerStatus{.budget_bytes = kBudgetBytes}; }});
   const auto read = [&](const std::string& query) {
     return nlohmann::json::parse(*pages.at("/status.json").text(query));
   };
   EXPECT_TRUE(read("namespace=default")["looked_at"].is_null());
   EXPECT_FALSE(
       read("namespace=default&key=k")["looked_at"].contains("version"));
+  EXPECT_NE(read("namespace=default&key=none")["looked_at"]["why_not"], "");
 
   const Version version = Push(3);
 
-  nlohmann::json looked;
-  do {
-    looked = read("namespace=default&key=k")["looked_at"];
-  } while (!looked.contains("version"));
+  const auto looked = Await([&]() -> std::optional<nlohmann::json> {
+    nlohmann::json each = read("namespace=default&key=k")["looked_at"];
+    if (!each.contains("version")) return std::nullopt;
+    return each;
+  });
   EXPECT_EQ(looked["version"], absl::StrCat(version));
   EXPECT_EQ(looked["update_norm"], 4);
+  EXPECT_EQ(looked["why_not"], "");
 }
 
 }  // namespace

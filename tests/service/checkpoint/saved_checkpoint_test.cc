@@ -1,0 +1,114 @@
+#include "service/checkpoint/saved_checkpoint.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::CheckpointsTest;
+using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::StatusIs;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// More than three batches of small keys.
+constexpr int kNumKeys = 3 * 4097;
+
+std::string NameOf(int i) { return absl::StrCat("k", i); }
+
+// Takes the keys that come, all but the batch of that place.
+class Recorder final : public Restoration {
+ public:
+  explicit Recorder(size_t refused = SIZE_MAX) : refused_(refused) {}
+
+  absl::Status Begin(const NamespaceSnapshot&) override {
+    return absl::OkStatus();
+  }
+  absl::Status Add(std::vector<KeySnapshot> keys) override {
+    if (batches.size() == refused_) return absl::AbortedError("refused");
+    batches.push_back(std::move(keys));
+    return absl::OkStatus();
+  }
+  absl::Status Commit() override { return absl::OkStatus(); }
+
+  std::vector<std::vector<KeySnapshot>> batches;
+
+ private:
+  const size_t refused_;
+};
+
+// A checkpoint of keys of which each has a value of its own.
+class ManyKeysTest : public CheckpointsTest {
+ protected:
+  ManyKeysTest() {
+    InitRequest request;
+    for (int i = 0; i < kNumKeys; ++i) {
+      request.entries.push_back({NameOf(i), Filled(DType::kI32, i, {1})});
+    }
+    EXPECT_OK(Restart().Init(std::move(request)));
+    EXPECT_OK(saved_->checkpoints().SaveCheckpoint({"many"}, {}));
+  }
+
+  SavedCheckpoint Open() const {
+    return *SavedCheckpoint::Open(absl::StrCat(directory_, "/many"));
+  }
+};
+
+TEST_F(ManyKeysTest, EachComesOnceWithItsValue) {
+  Recorder to;
+  ASSERT_OK(Open().RestoreTo(to));
+
+  ASSERT_GT(to.batches.size(), 3);
+  std::vector<int> times(kNumKeys);
+  for (const std::vector<KeySnapshot>& batch : to.batches) {
+    for (const KeySnapshot& key : batch) {
+      const int i = key.value.elements<int32_t>()[0];
+      ASSERT_EQ(key.key, NameOf(i));
+      ++times[i];
+    }
+  }
+  EXPECT_THAT(times, Each(1));
+}
+
+TEST_F(ManyKeysTest, NothingComesAfterABatchThatIsRefused) {
+  for (size_t refused = 0; refused < 4; ++refused) {
+    Recorder to(refused);
+    EXPECT_THAT(Open().RestoreTo(to), StatusIs(absl::StatusCode::kAborted));
+    EXPECT_THAT(to.batches, SizeIs(refused));
+  }
+}
+
+TEST_F(ManyKeysTest, DamageOfTheLastBatchIsNamedAfterTheOthers) {
+  const v1::NamespaceManifest manifest = *Open().ManifestOf("default");
+  const v1::SavedKey& last = manifest.keys(kNumKeys - 1);
+  const std::string path = absl::StrCat(directory_, "/many/",
+                                        manifest.files(last.tensors(0).file()));
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto offset = static_cast<int64_t>(last.tensors(0).offset());
+  file.seekg(offset);
+  const int byte = file.get();
+  file.seekp(offset);
+  file.put(static_cast<char>(byte ^ 1));
+  file.close();
+
+  Recorder to;
+  EXPECT_THAT(Open().RestoreTo(to),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(last.key())));
+  EXPECT_THAT(to.batches, SizeIs(3));
+}
+
+}  // namespace
+}  // namespace tensorkv
