@@ -59,8 +59,7 @@ namespace tensorkv {
 // one, and what to do about those that failed at some servers.
 //
 // A server that was restarted without the state that this client has seen
-// refuses every call of it with FailedPrecondition, which says so: connect anew
-// to begin anew.
+// refuses its calls with FailedPrecondition: connect anew to begin anew.
 class Client : public ServerVerbs {
  public:
   // Connects in the background: a server that is down shows at the first call.
@@ -86,13 +85,12 @@ class Client : public ServerVerbs {
   // received into memory of the caller, one destination per key, and is copied
   // once: client->Into({weights}).Pull("w"). The tensors of the reply are that
   // memory. Where a push brings its tensors from it, they are copied once more.
-  // A call that fails may have written any of it; nobody writes it after a call
-  // has returned, however that ended. It must not be read or written by others
-  // during a call. `destinations` outlives the calls. Errors of these calls:
-  // also InvalidArgument where number, dtype, shape or bytes of the
-  // destinations are others; then nothing is written. Of a PushPull that is
-  // found before it is made, but for what a key of floats is stored as: where
-  // that is another float dtype than the destination's, the push has been made.
+  // Others must not read or write it during a call; one that fails may have
+  // written any of it, and nobody writes it after a call has returned.
+  // `destinations` outlives the calls. Errors: also InvalidArgument where
+  // number, dtype, shape or bytes of the destinations are others; nothing is
+  // written then. A PushPull is not made either, but where the key is stored as
+  // another float dtype than the destination's.
   Client Into(absl::Span<const Destination> destinations) const;
 
   // OnExisting says what to do about keys that exist.
@@ -101,10 +99,9 @@ class Client : public ServerVerbs {
   absl::Status Init(std::vector<InitEntry> entries,
                     OnExisting on_existing = OnExisting::kFail);
 
-  // Contributes tensors, encoded as the options ask for. In a sync namespace
-  // the contribution joins the round of the step. What was encoded for a step
-  // is what goes out again when one of the next pushes brings the same elements
-  // for that step.
+  // Contributes tensors, encoded as the options ask for; in a sync namespace,
+  // to the round of the step. What was encoded for a step goes out again when
+  // one of the next pushes brings the same elements for that step.
   absl::StatusOr<PushResult> Push(absl::string_view key, Tensor contribution,
                                   const PushOptions& options = {});
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
@@ -178,8 +175,7 @@ class Client : public ServerVerbs {
                                  Version min_version = 0);
   absl::StatusOr<PullReply> PullRows(PullRowsRequest request);
 
-  // Init with KEEP, then Pull: the first writer's values win, and every caller
-  // gets them.
+  // Init with KEEP, then Pull: every caller gets the first writer's values.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
 
   // How many keys were removed. Where the namespace is full the call is made
@@ -221,10 +217,9 @@ class Client : public ServerVerbs {
   std::optional<Worker> worker() const;
 
   // The step of the last push that succeeded, counted for a client with a
-  // rank; 0 before the first. A push that failed leaves it, so that the same
-  // step can be pushed again; a PushPull whose wait failed may stand, and then
-  // that is AlreadyExists. A worker that comes back sets the step that it
-  // had reached.
+  // rank; 0 before the first. A push that failed leaves it, for another try; a
+  // PushPull whose wait failed may stand, and then that is AlreadyExists. A
+  // worker that comes back sets the step that it had reached.
   Step step() const;
   void set_step(Step step);
 
@@ -233,8 +228,8 @@ class Client : public ServerVerbs {
   struct Shared;
 
   Client(const std::shared_ptr<Shared>& shared, CallOptions call_options);
-  // `casts`, if given, gets what is left to be cast as it is sent. Errors:
-  // those of Compressor::Compress.
+  // `casts`, if given, gets what is left to be cast as it is sent.
+  // Errors: those of Compressor::Compress.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options,
                                        std::vector<DType>* casts);

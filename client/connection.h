@@ -32,9 +32,9 @@ struct CallOptions {
   absl::Span<const Destination> destinations;
   // What the elements of a push are cast to as they are sent, one for each
   // entry, kUnknown for those that stay as they are; empty: all do. Outlives
-  // the call. Only for a connection that CastsAsItSends.
+  // the call. Only for Attempt of a connection that CastsAsItSends.
   // Errors: InvalidArgument, naming the key, for elements that are not finite;
-  // the call is not made then.
+  // the call has no effect then.
   absl::Span<const DType> casts;
 };
 
@@ -62,8 +62,9 @@ class Connection {
   virtual absl::Status Attempt(const AnyCall& call,
                                const CallOptions& options) = 0;
 
-  // Whether Attempt takes casts. What it casts part by part is sent while the
-  // rest is yet to be cast.
+  // Whether Attempt takes casts, and sends parts while the rest is yet to be
+  // cast. One over gRPC does; for a cluster, a worker that has joined, and
+  // calls that are started, pushes are cast whole before they are made.
   virtual bool CastsAsItSends() const { return false; }
 
   // Told once how a call has ended, on any thread.

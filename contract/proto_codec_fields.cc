@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/types/span.h"
 
@@ -83,20 +82,12 @@ void EncodeDuration(absl::Duration duration,
   proto->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
 }
 
-absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
-  absl::Status prefixed(status.code(), absl::StrCat(prefix, status.message()));
-  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
-    prefixed.SetPayload(type, absl::Cord(std::string(payload)));
-  });
-  return prefixed;
-}
-
-std::string EntryPrefix(int index, absl::string_view key) {
+std::string EntryName(int index, absl::string_view key) {
   // Statuses travel in HTTP/2 headers, which are small.
   constexpr size_t kMostShown = 128;
   return absl::StrCat("entry ", index, " (\"",
                       absl::CHexEscape(key.substr(0, kMostShown)),
-                      key.size() > kMostShown ? "...\"): " : "\"): ");
+                      key.size() > kMostShown ? "...\")" : "\")");
 }
 
 }  // namespace tensorkv

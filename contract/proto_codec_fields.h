@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/error_from.h"
 #include "base/ref_counted.h"
 #include "contract/encoding.h"
 #include "contract/requests.h"
@@ -113,11 +114,8 @@ absl::StatusOr<absl::Duration> DecodeDuration(
 // Durations over 10,000 years become that; parts of nanoseconds are cut off.
 void EncodeDuration(absl::Duration duration, google::protobuf::Duration* proto);
 
-// `status` with `prefix` before its message.
-absl::Status Prefixed(absl::string_view prefix, const absl::Status& status);
-
-// `entry 3 ("fc1.w"): `, counted from 0; long keys are cut.
-std::string EntryPrefix(int index, absl::string_view key);
+// `entry 3 ("fc1.w")`, counted from 0; long keys are cut.
+std::string EntryName(int index, absl::string_view key);
 
 // Decodes every message of a list; errors name the entry.
 template <
@@ -130,11 +128,11 @@ absl::StatusOr<std::vector<Value>> DecodeAll(Protos& protos, Decode decode) {
   for (int i = 0; i < protos.size(); ++i) {
     absl::StatusOr<Value> value = decode(protos[i]);
     if (!value.ok()) {
-      std::string prefix = absl::StrCat("entry ", i, ": ");
+      std::string name = absl::StrCat("entry ", i);
       if constexpr (requires { protos[i].key(); }) {
-        prefix = EntryPrefix(i, protos[i].key());
+        name = EntryName(i, protos[i].key());
       }
-      return Prefixed(prefix, value.status());
+      return ErrorFrom(name, value.status());
     }
     values.push_back(*std::move(value));
   }

@@ -15,7 +15,7 @@ template <typename Proto>
 absl::StatusOr<RefPtr<const RowIds>> DecodeRows(Proto& proto) {
   if (!proto.has_rows()) return absl::InvalidArgumentError("rows: missing");
   absl::StatusOr<Tensor> ids = DecodeWithData(*proto.mutable_rows());
-  if (!ids.ok()) return Prefixed("rows: ", ids.status());
+  if (!ids.ok()) return ErrorFrom("rows", ids.status());
   return RowIds::Create(*std::move(ids));
 }
 

@@ -71,6 +71,8 @@ class PartCursor {
   // REQUIRES: `range` lies within their sum, which fits into int64_t.
   PartCursor(std::vector<uint64_t> sizes, ByteRange range);
 
+  // The entry of the next part. REQUIRES: not complete.
+  size_t entry() const { return entry_; }
   // The next part, of at most `max_bytes`; nullopt after the last. Never
   // empty, never spans entries.
   // REQUIRES: max_bytes > 0.

@@ -4,8 +4,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "base/error_from.h"
 #include "base/status_macros.h"
-#include "client/internal/error_from.h"
 #include "client/internal/steady_now.h"
 #include "contract/reason.h"
 

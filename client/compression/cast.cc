@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_from.h"
 #include "base/status_macros.h"
 #include "client/compression/element_runs.h"
 #include "client/compression/encoder_loops.h"
@@ -38,7 +39,7 @@ absl::Status NotFiniteError() {
 }
 
 absl::Status OfKey(absl::string_view key, const absl::Status& status) {
-  return {status.code(), absl::StrCat("key \"", key, "\": ", status.message())};
+  return ErrorFrom(absl::StrCat("key \"", key, "\""), status);
 }
 
 }  // namespace tensorkv

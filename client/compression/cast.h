@@ -30,7 +30,7 @@ absl::StatusOr<Tensor> Cast(const Tensor& tensor, DType dtype,
 // That elements are not finite.
 absl::Status NotFiniteError();
 
-// The status, which says first what key it is of.
+// The error, which says first what key it is of.
 absl::Status OfKey(absl::string_view key, const absl::Status& status);
 
 }  // namespace tensorkv

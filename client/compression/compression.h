@@ -66,7 +66,8 @@ struct Compression {
   uint32_t block_size = 128;
 
   // Error feedback: what an encoded push leaves out of a key is added to the
-  // next push of it.
+  // next push of it. Who wants what Parse makes of "f16" and "bf16" turns it
+  // off.
   bool feedback = true;
   // Nesterov's momentum before encoding: m = momentum m + g, and g + momentum m
   // is what is encoded. For rules without momentum of their own.

@@ -136,9 +136,11 @@ absl::Status BulkCalls::UploadParts(const Request& request,
                                     const UploadPlan& plan, PartEncoder encode,
                                     const CallDeadline& deadline,
                                     Receiver receive) {
-  const uint64_t part_bytes = plan.casts.empty()
-                                  ? part_bytes_
-                                  : std::min(part_bytes_, kMaxCastPartBytes);
+  const auto limit = [&](size_t entry) {
+    return CastOf(plan.casts, entry) == DType::kUnknown
+               ? part_bytes_
+               : std::min(part_bytes_, kMaxCastPartBytes);
+  };
   const std::vector<uint64_t> sizes = TensorSizes(request.entries);
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   StripeGroup call(channels_, threads_, PathOf(plan.method),
@@ -150,7 +152,7 @@ absl::Status BulkCalls::UploadParts(const Request& request,
                             const Stripe& stripe) -> absl::Status {
     ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
     RETURN_IF_ERROR(SendParts(stream, manifests[stripe.index],
-                              PartCursor(sizes, range), part_bytes, encode));
+                              PartCursor(sizes, range), limit, encode));
     return receive(stream, stripe);
   };
   return Run(call, exchange);

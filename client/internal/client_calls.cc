@@ -4,9 +4,9 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "base/error_from.h"
 #include "base/status_macros.h"
 #include "client/internal/delivery.h"
-#include "client/internal/error_from.h"
 
 namespace tensorkv {
 namespace {

@@ -132,8 +132,10 @@ void GrpcConnection::Start(const AnyCall& call, const CallOptions& options,
   if (absl::Status status = deadline.CheckTimeLeft(); !status.ok()) {
     return std::move(done)(std::move(status));
   }
+  CallOptions uncast = options;
+  uncast.casts = {};
   call.Visit([&](const auto& request, auto& reply) {
-    StartCall(request, reply, deadline, options, threads, std::move(done));
+    StartCall(request, reply, deadline, uncast, threads, std::move(done));
   });
 }
 

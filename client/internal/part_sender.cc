@@ -1,7 +1,5 @@
 #include "client/internal/part_sender.h"
 
-#include <optional>
-
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/grpc_bytes.h"
@@ -18,15 +16,15 @@ absl::Status EndedEarly(uint64_t bytes_left) {
 }  // namespace
 
 absl::Status SendParts(StripeStream& stream, const grpc::ByteBuffer& manifest,
-                       PartCursor cursor, uint64_t part_bytes,
-                       PartEncoder encode) {
+                       PartCursor cursor, PartLimit limit, PartEncoder encode) {
   if (!stream.Write(manifest, cursor.is_complete())) {
     return EndedEarly(cursor.bytes_left());
   }
-  while (const std::optional<PartRange> part = cursor.Next(part_bytes)) {
-    ASSIGN_OR_RETURN(const EncodedMessage message, encode(*part));
+  while (!cursor.is_complete()) {
+    const PartRange part = *cursor.Next(limit(cursor.entry()));
+    ASSIGN_OR_RETURN(const EncodedMessage message, encode(part));
     if (!stream.Write(ToByteBuffer(message), cursor.is_complete())) {
-      return EndedEarly(cursor.bytes_left() + part->size_bytes);
+      return EndedEarly(cursor.bytes_left() + part.size_bytes);
     }
   }
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_PART_SENDER_H_
 #define TENSORKV_CLIENT_INTERNAL_PART_SENDER_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
@@ -15,18 +16,18 @@
 
 namespace tensorkv {
 
+// The most bytes that a part of that entry has.
+using PartLimit = absl::FunctionRef<uint64_t(size_t entry)>;
 // Makes the message of a part.
 using PartEncoder =
     absl::FunctionRef<absl::StatusOr<EncodedMessage>(const PartRange& part)>;
 
-// Writes `manifest`, then the parts that `cursor` gives, each of at most
-// `part_bytes`; the last message says that it is. A part is encoded just before
-// it is written. Returns when all have been handed over, not when they have
-// arrived.
+// Writes `manifest`, then the parts that `cursor` gives, each within `limit`;
+// the last message says that it is. A part is encoded just before it is
+// written. Returns when all have been handed over, not when they have arrived.
 // Errors: Internal if the stream ended before · those of `encode`.
 absl::Status SendParts(StripeStream& stream, const grpc::ByteBuffer& manifest,
-                       PartCursor cursor, uint64_t part_bytes,
-                       PartEncoder encode);
+                       PartCursor cursor, PartLimit limit, PartEncoder encode);
 
 }  // namespace tensorkv
 

@@ -13,6 +13,10 @@
 namespace tensorkv {
 namespace encoder_loops_test {
 
+constexpr NarrowFormat kFloatFormats[] = {
+    NarrowFormat::kF16, NarrowFormat::kBF16, NarrowFormat::kF8E4M3FN,
+    NarrowFormat::kF8E5M2};
+
 // What the codes mean is tested by the encoders' model; here one instruction
 // set is compared with another.
 
@@ -136,9 +140,7 @@ TEST(EncoderLoopsTest, EveryInstructionSetGivesTheSameBits) {
               OtherResults(*PortableEncoderLoops(), count))
         << best.instruction_set << ", " << count;
   }
-  for (const NarrowFormat format :
-       {NarrowFormat::kF16, NarrowFormat::kBF16, NarrowFormat::kF8E4M3FN,
-        NarrowFormat::kF8E5M2}) {
+  for (const NarrowFormat format : kFloatFormats) {
     EXPECT_EQ(Widened(best, format), Widened(*PortableEncoderLoops(), format))
         << static_cast<int>(format);
   }
@@ -180,10 +182,13 @@ TEST(EncoderLoopsTest, WhatIsNotFiniteIsFoundAtEveryPlace) {
                                                   sum.data(), kCount));
         std::vector<float> other = sum;
         EXPECT_FALSE(loops->add(in.data(), other.data(), kCount));
-        uint16_t out[kCount];
-        EXPECT_EQ(loops->cast[static_cast<int>(NarrowFormat::kBF16)](
-                      in.data(), kCount, out),
-                  std::isfinite(odd));
+        for (const NarrowFormat format : kFloatFormats) {
+          uint16_t out[kCount];
+          EXPECT_EQ(
+              loops->cast[static_cast<int>(format)](in.data(), kCount, out),
+              std::isfinite(odd))
+              << static_cast<int>(format);
+        }
         EXPECT_FALSE(loops->add_with_momentum(in.data(), 0.5f, mean.data(),
                                               sum.data(), kCount));
       }

@@ -1,11 +1,13 @@
 #include "client/internal/grpc_connection.h"
 
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "gmock/gmock.h"
@@ -29,6 +31,7 @@ using ::tensorkv::testing::IsFilledWith;
 using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::StartingConnection;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::Vector;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -107,6 +110,40 @@ TEST_F(GrpcConnectionTest, PushPullCarriesThePush) {
 
   EXPECT_EQ(service_.push_pull_request.push().worker().rank(), 3);
   EXPECT_EQ(service_.push_pull_request.push().step(), 9);
+}
+
+// Casts are of calls that are waited for, and in a message as in a stream.
+TEST_F(GrpcConnectionTest, PushIsCastUnlessItIsStarted) {
+  const std::vector<DType> casts = {DType::kUnknown, DType::kF16};
+  CallOptions options;
+  options.casts = casts;
+  const Tensor half = Vector({0.5, -1});
+  PushRequest push;
+  push.entries = {{.key = "a", .tensor = half}, {.key = "w", .tensor = half}};
+
+  ASSERT_OK(connection_->Call(push, options));
+  const v1::Tensor plain = service_.push_request.entries(0).tensor();
+  const v1::Tensor cast = service_.push_request.entries(1).tensor();
+  EXPECT_EQ(plain.dtype(), v1::DTYPE_F32);
+  EXPECT_EQ(cast.dtype(), v1::DTYPE_F16);
+  EXPECT_EQ(cast.data(), absl::string_view("\x00\x38\x00\xbc", 4));
+
+  StartingConnection started(std::move(connection_));
+  ASSERT_OK(started.Call(push, options));
+  EXPECT_EQ(service_.push_request.entries(1).tensor().data(), plain.data());
+}
+
+TEST_F(GrpcConnectionTest, MessageWithWhatIsNotFiniteIsNotSent) {
+  const std::vector<DType> casts = {DType::kF16};
+  CallOptions options;
+  options.casts = casts;
+  PushRequest push;
+  push.entries = {{.key = "w", .tensor = Vector({NAN})}};
+
+  EXPECT_THAT(connection_->Call(push, options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("key \"w\": compression: expected finite")));
+  EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
 TEST_F(GrpcConnectionTest, PulledTensorsOutliveTheConnection) {

@@ -47,11 +47,12 @@ class PartSenderTest : public ::testing::Test {
     chunk.mutable_manifest();
     std::vector<uint64_t> sizes;
     for (const Tensor& tensor : tensors) sizes.push_back(tensor.size_bytes());
-    return SendParts(stream_, *Serialize(chunk, 1 << 20),
-                     PartCursor(sizes, range), kPartBytes,
-                     [&](const PartRange& part) {
-                       return EncodePart(part, tensors[part.entry]);
-                     });
+    return SendParts(
+        stream_, *Serialize(chunk, 1 << 20), PartCursor(sizes, range),
+        [](size_t) { return kPartBytes; },
+        [&](const PartRange& part) {
+          return EncodePart(part, tensors[part.entry]);
+        });
   }
   // Waits until the server has read everything.
   std::vector<FakeStreamService::Stream> Received() {

@@ -1,7 +1,7 @@
 // Errors that say where they come from.
 
-#ifndef TENSORKV_CLIENT_INTERNAL_ERROR_FROM_H_
-#define TENSORKV_CLIENT_INTERNAL_ERROR_FROM_H_
+#ifndef TENSORKV_BASE_ERROR_FROM_H_
+#define TENSORKV_BASE_ERROR_FROM_H_
 
 #include <string>
 
@@ -28,4 +28,4 @@ inline absl::Status ErrorFrom(absl::string_view source,
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CLIENT_INTERNAL_ERROR_FROM_H_
+#endif  // TENSORKV_BASE_ERROR_FROM_H_
