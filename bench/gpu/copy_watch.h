@@ -8,7 +8,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "base/answer.h"
 #include "base/mutex.h"
 #include "bench/harness/clocks.h"
 #include "kernels/backend.h"
@@ -16,8 +15,8 @@
 namespace tensorkv::bench::gpu {
 
 // A Backend that passes everything on, and remembers when the last upload began
-// and ended. What a plan does behind its uploads is a plan of its own, so that
-// their end is seen. Thread-safe.
+// and ended. What a plan does behind its uploads is a plan of its own, which
+// begins when their end has been seen. Thread-safe.
 class CopyWatch final : public Backend {
  public:
   // As SteadyTime tells.
@@ -50,14 +49,13 @@ class CopyWatch final : public Backend {
     }
     tensorkv::Plan uploads = {.uploads = std::exchange(plan.uploads, {})};
     if (plan.empty()) return Upload(std::move(uploads), std::move(done));
-    const Answer<absl::Status> uploaded;
-    const absl::Status started = Upload(
-        std::move(uploads),
-        [uploaded](absl::Status status) { uploaded.Set(std::move(status)); });
-    if (started.ok()) return inner_.Submit(std::move(plan), std::move(done));
-    uploaded.Wait().IgnoreError();  // `started` says more
-    std::move(done)(started);
-    return started;
+    return Upload(std::move(uploads), [this, plan = std::move(plan),
+                                       done = std::move(done)](
+                                          absl::Status status) mutable {
+      if (!status.ok()) return std::move(done)(std::move(status));
+      // The callback is told.
+      inner_.Submit(std::move(plan), std::move(done)).IgnoreError();
+    });
   }
   absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
       size_t size_bytes, RefPtr<MemoryAccount> account) override {

@@ -73,9 +73,11 @@ absl::Status CudaBackend::Submit(Plan plan, PlanCallback done) {
     return absl::OkStatus();
   }
   if (!plan.uploads.empty() && !(plan.zeros.empty() && plan.updates.empty())) {
-    const absl::StatusOr<bool> started = copies_->StartToDevice(plan.uploads);
+    StreamLane::Mark mark;
+    const absl::StatusOr<bool> started =
+        copies_->StartToDevice(plan.uploads, mark);
     if (!started.ok() || *started) {
-      return StartBehindUploads(std::move(plan), started.status(),
+      return StartBehindUploads(std::move(plan), started.status(), mark,
                                 std::move(done));
     }
   }
@@ -92,13 +94,20 @@ absl::Status CudaBackend::Submit(Plan plan, PlanCallback done) {
 
 // What follows is over after the uploads, unless it fails.
 absl::Status CudaBackend::StartBehindUploads(Plan plan, absl::Status started,
+                                             const StreamLane::Mark& uploads,
                                              PlanCallback done) {
+  StreamLane& lane = copies_->to_device();
+  PlanCallback over = [&lane, uploads, done = std::move(done)](
+                          const absl::Status& status) mutable {
+    lane.EndPut(uploads);
+    std::move(done)(status);
+  };
   PlanCallback end =
-      [this, done = std::move(done)](const absl::Status& status) mutable {
-        if (status.ok()) return std::move(done)(status);
-        copies_->to_device().WhenDone(
-            [status, done = std::move(done)](const absl::Status&) mutable {
-              std::move(done)(status);
+      [&lane, over = std::move(over)](const absl::Status& status) mutable {
+        if (status.ok()) return std::move(over)(status);
+        lane.WhenDone(
+            [status, over = std::move(over)](const absl::Status&) mutable {
+              std::move(over)(status);
             });
       };
   if (!started.ok()) {

@@ -77,6 +77,7 @@ class CudaBackend final : public Backend {
   struct Rest;
   // The uploads are the device's alone, and have been started, or not.
   absl::Status StartBehindUploads(Plan plan, absl::Status started,
+                                  const StreamLane::Mark& uploads,
                                   PlanCallback done);
   void StartRest(Plan plan, PlanCallback done);
   void StartZeros(std::shared_ptr<Rest> rest);

@@ -139,13 +139,13 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
 }
 
 absl::StatusOr<bool> StagedCopies::StartToDevice(
-    absl::Span<const MemoryCopy> copies) {
+    absl::Span<const MemoryCopy> copies, StreamLane::Mark& mark) {
   std::vector<MemoryCopy> staged(copies.begin(), copies.end());
   const std::vector<MemoryCopy> direct =
       TakeDirect(staged, Direction::kToDevice);
   if (!staged.empty()) return false;
   RETURN_IF_ERROR(to_device_->Put(
-      [&](Stream& stream) { return CopyDirect(direct, stream); }));
+      [&](Stream& stream) { return CopyDirect(direct, stream); }, mark));
   return true;
 }
 

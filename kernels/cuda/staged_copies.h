@@ -62,8 +62,10 @@ class StagedCopies {
   void ToHost(std::vector<MemoryCopy> copies, PlanCallback done);
 
   // Starts copies to the device, all or none, of which nobody tells when they
-  // are over, if they are the device's alone. Errors: as above.
-  absl::StatusOr<bool> StartToDevice(absl::Span<const MemoryCopy> copies);
+  // are over, if they are the device's alone. Who hears of that ends the lane's
+  // `mark`, unless they are not. Errors: as above.
+  absl::StatusOr<bool> StartToDevice(absl::Span<const MemoryCopy> copies,
+                                     StreamLane::Mark& mark);
 
   StreamLane& to_device() { return *to_device_; }
   StreamLane& to_host() { return *to_host_; }

@@ -1,5 +1,7 @@
 #include "kernels/cuda/stream_lane.h"
 
+#include <algorithm>
+
 #include "base/status_macros.h"
 
 namespace tensorkv {
@@ -38,7 +40,7 @@ absl::Status StreamLane::Run(
   const absl::Status started = start(*stream_);
   absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
   last_ = event.ok() ? event->get() : nullptr;
-  has_unawaited_ = false;
+  num_put_awaited_ = num_put_;
   ++num_started_;
   waiter_.Submit([this, started, event = std::move(event), range,
                   done = std::move(done)]() mutable {
@@ -49,14 +51,20 @@ absl::Status StreamLane::Run(
 
 // Its event is there for others, who record it further behind.
 absl::Status StreamLane::Put(
-    absl::FunctionRef<absl::Status(Stream& stream)> start) {
+    absl::FunctionRef<absl::Status(Stream& stream)> start, Mark& mark) {
   MutexLock lock(&mutex_);
+  mark = {.place = ++num_put_, .range = device_.BeginRange(RangeOf(use_))};
   const absl::Status started = start(*stream_);
   absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
   last_ = event.ok() ? event->get() : nullptr;
-  has_unawaited_ = true;
   if (event.ok()) events_.push_back(*std::move(event));
   return started;
+}
+
+void StreamLane::EndPut(const Mark& mark) {
+  device_.EndRange(mark.range);
+  MutexLock lock(&mutex_);
+  num_put_awaited_ = std::max(num_put_awaited_, mark.place);
 }
 
 void StreamLane::WhenDone(DoneCallback done) {
@@ -77,7 +85,9 @@ void StreamLane::End(absl::Status started,
 
 absl::Status StreamLane::OrderBehind(Stream& stream) {
   MutexLock lock(&mutex_);
-  if (num_ended_ == num_started_ && !has_unawaited_) return absl::OkStatus();
+  if (num_ended_ == num_started_ && num_put_ == num_put_awaited_) {
+    return absl::OkStatus();
+  }
   if (last_ != nullptr && stream.WaitFor(*last_).ok()) return absl::OkStatus();
   return stream_->Synchronize();
 }

@@ -39,9 +39,17 @@ class StreamLane {
   absl::Status Run(absl::FunctionRef<absl::Status(Stream& stream)> start,
                    DoneCallback done);
 
+  // What Put has put there.
+  struct Mark {
+    uint64_t place = 0;
+    uint64_t range = 0;
+  };
+
   // The same without anybody who waits: what is ordered behind it tells that it
-  // is over.
-  absl::Status Put(absl::FunctionRef<absl::Status(Stream& stream)> start);
+  // is over, and who hears of that calls EndPut, whatever Put has returned.
+  absl::Status Put(absl::FunctionRef<absl::Status(Stream& stream)> start,
+                   Mark& mark);
+  void EndPut(const Mark& mark);
 
   // The same for what is on the stream by now.
   void WhenDone(DoneCallback done);
@@ -80,8 +88,10 @@ class StreamLane {
   // Behind all work of the stream; null if that is not known. Kept here or by a
   // task; recorded again it is further behind.
   const Event* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // Whether something was put there since the last call of Run.
-  bool has_unawaited_ ABSL_GUARDED_BY(mutex_) = false;
+  // How many calls of Put there were, and of how many it is known, or told by a
+  // call of Run, that they are over.
+  uint64_t num_put_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t num_put_awaited_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_started_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
 

@@ -344,6 +344,24 @@ absl::Status ReadMessageBounds(const FlagTexts& texts, ServerOptions* server) {
   return absl::OkStatus();
 }
 
+absl::Status ReadBudgets(const FlagTexts& texts, ServerOptions* server) {
+  if (!texts.budget.empty()) {
+    ASSIGN_OR_RETURN(server->budget_bytes, BytesOf("budget", texts.budget));
+  }
+  if (!texts.device_budget.empty()) {
+    ASSIGN_OR_RETURN(server->device_budget_bytes,
+                     BytesOf("device_budget", texts.device_budget));
+    if (server->device.kind == DeviceChoice::Kind::kCpu) {
+      return WrongValue("device_budget",
+                        "expected a GPU to have it, such as --device=cuda:0");
+    }
+  }
+  RETURN_IF_ERROR(ReadDeviceMemory(texts.device_memory, &server->gpu_memory));
+  ASSIGN_OR_RETURN(server->gpu_memory.max_pinned_bytes,
+                   BytesOf("pinned_memory", texts.pinned_memory));
+  return absl::OkStatus();
+}
+
 absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
                        ServerFlags* flags) {
   RETURN_IF_ERROR(InterpretCluster(cluster, texts, &flags->server));
@@ -353,22 +371,7 @@ absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
   flags->server.status_page =
       texts.status_page == "on" ||
       (texts.status_page == "auto" && IsForEverybody(flags->server));
-  if (!texts.budget.empty()) {
-    ASSIGN_OR_RETURN(flags->server.budget_bytes,
-                     BytesOf("budget", texts.budget));
-  }
-  if (!texts.device_budget.empty()) {
-    ASSIGN_OR_RETURN(flags->server.device_budget_bytes,
-                     BytesOf("device_budget", texts.device_budget));
-    if (flags->server.device.kind == DeviceChoice::Kind::kCpu) {
-      return WrongValue("device_budget",
-                        "expected a GPU to have it, such as --device=cuda:0");
-    }
-  }
-  RETURN_IF_ERROR(
-      ReadDeviceMemory(texts.device_memory, &flags->server.gpu_memory));
-  ASSIGN_OR_RETURN(flags->server.gpu_memory.max_pinned_bytes,
-                   BytesOf("pinned_memory", texts.pinned_memory));
+  RETURN_IF_ERROR(ReadBudgets(texts, &flags->server));
   RETURN_IF_ERROR(ReadMessageBounds(texts, &flags->server));
   ASSIGN_OR_RETURN(flags->server.max_wait,
                    DurationOf("max_wait", texts.max_wait));

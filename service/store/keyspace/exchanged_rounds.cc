@@ -73,13 +73,15 @@ absl::StatusOr<CopiesByDevice> PlaceOnHost(const NamespaceState& state,
   return copies;
 }
 
-// Starts copies of sums to the devices of their keys. One for which there is no
-// room becomes an error.
+// Copies sums to the devices of their keys, and waits: what they take of the
+// host is free before anybody hears of the end. One for which there is no room
+// becomes an error.
 absl::Status PlaceOnDevices(const NamespaceState& state,
                             absl::Span<const FoldOfKey> jobs,
                             std::vector<SummedRound>& summed) {
   const DeviceSet& devices = *state.environment.devices;
-  Uploads uploads = {.copies = CopiesByDevice(devices.size())};
+  CopiesByDevice copies(devices.size());
+  std::vector<RefPtr<Buffer>> on_host;
   for (SummedRound& each : summed) {
     if (!each.sum.ok() || !each.sum->buffer) continue;
     const DeviceIndex device = jobs[each.place].key->device;
@@ -94,11 +96,11 @@ absl::Status PlaceOnDevices(const NamespaceState& state,
       each.sum = on_device.status();
       continue;
     }
-    uploads.copies[device].push_back(
+    copies[device].push_back(
         {sum->data(), (*on_device)->mutable_data(), bytes});
-    uploads.kept.push_back(std::exchange(sum, *std::move(on_device)));
+    on_host.push_back(std::exchange(sum, *std::move(on_device)));
   }
-  return devices.Upload(std::move(uploads));
+  return devices.CopyToDevices(copies);
 }
 
 RoundToSum RoundOf(const FoldOfKey& job, Version version_floor) {
@@ -174,13 +176,25 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
   }
 }
 
-void FailRounds(RoundsUnderWay& rounds, const absl::Status& status) {
-  std::vector<SummedRound> failed;
-  for (size_t i = 0; i < rounds.jobs.size(); ++i) failed.push_back({i, status});
-  EndRounds(rounds, std::move(failed));
+// Ends them on the pool: callers have threads that others need, and copying
+// sums, or the updates that follow, may wait for the devices.
+void EndOnPool(const std::shared_ptr<RoundsUnderWay>& rounds,
+               std::vector<SummedRound> summed) {
+  TaskPool::Task end = [rounds, summed = std::move(summed)]() mutable {
+    EndRounds(*rounds, std::move(summed));
+  };
+  if (!rounds->state->Submit(std::move(end))) std::move(end)();
 }
 
-// Sums are given on threads that others need, and copying them takes long.
+void FailRounds(const std::shared_ptr<RoundsUnderWay>& rounds,
+                const absl::Status& status) {
+  std::vector<SummedRound> failed;
+  for (size_t i = 0; i < rounds->jobs.size(); ++i) {
+    failed.push_back({i, status});
+  }
+  EndOnPool(rounds, std::move(failed));
+}
+
 void Exchange(std::shared_ptr<RoundsUnderWay> rounds,
               std::vector<RoundToSum> to_sum) {
   NamespaceState& state = *rounds->state;
@@ -190,10 +204,7 @@ void Exchange(std::shared_ptr<RoundsUnderWay> rounds,
         if (!rounds->state->home->copies()) {
           return EndRounds(*rounds, std::move(summed));
         }
-        TaskPool::Task end = [rounds, summed = std::move(summed)]() mutable {
-          EndRounds(*rounds, std::move(summed));
-        };
-        if (!rounds->state->Submit(std::move(end))) std::move(end)();
+        EndOnPool(rounds, std::move(summed));
       });
 }
 
@@ -218,11 +229,11 @@ void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
   }
   absl::StatusOr<CopiesByDevice> copies =
       PlaceOnHost(state, under_way->jobs, rounds);
-  if (!copies.ok()) return FailRounds(*under_way, copies.status());
+  if (!copies.ok()) return FailRounds(under_way, copies.status());
   state.environment.devices->CopyToHost(
       *std::move(copies), [under_way, rounds = std::move(rounds)](
                               const absl::Status& status) mutable {
-        if (!status.ok()) return FailRounds(*under_way, status);
+        if (!status.ok()) return FailRounds(under_way, status);
         Exchange(std::move(under_way), std::move(rounds));
       });
 }

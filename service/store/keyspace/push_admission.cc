@@ -232,7 +232,8 @@ absl::Status PushAdmission::Run() {
     if (state_.home->copies()) RETURN_IF_ERROR(CopyToDevices());
     ASSIGN_OR_RETURN(bool is_admitted, TryAdmit());
     if (!is_admitted && !copies_.has_started()) {
-      // An update of one of the keys has begun meanwhile.
+      // Meanwhile an update of one of the keys has begun, or another key has
+      // taken the place of one.
       RETURN_IF_ERROR(copies_.Start());
       ASSIGN_OR_RETURN(is_admitted, TryAdmit());
     }
@@ -296,15 +297,14 @@ uint64_t PushAdmission::ReplyBytes(const EntriesByKey& entries) const {
 uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
   if (names_ == nullptr) return 0;
   return BytesBeyondTensors(
+      entries,
       SumOfBytes(ReplyBytes(entries), entries.keys.size() * kBufferAlignment));
 }
 
-uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
-  uint64_t freed_bytes = 0;
-  for (const PushEntry& entry : request_.entries) {
-    if (entry.skip || PushCopies::MayStay(state_, entry.tensor)) continue;
-    freed_bytes += entry.tensor.size_bytes();
-  }
+uint64_t PushAdmission::BytesBeyondTensors(const EntriesByKey& entries,
+                                           uint64_t bytes) const {
+  const uint64_t freed_bytes =
+      PushCopies::BytesFreedOnHost(state_, request_, entries);
   return bytes - std::min(bytes, freed_bytes);
 }
 
@@ -348,7 +348,7 @@ absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
     cast_bytes[key.device] += key.num_elements() * SizeOf(dtype);
   }
   if (!state_.home->copies()) {
-    cast_bytes[0] = BytesBeyondTensors(cast_bytes[0]);
+    cast_bytes[0] = BytesBeyondTensors(entries, cast_bytes[0]);
     return state_.memory.CheckRoom({.devices = cast_bytes});
   }
   const BytesByDevice freed = PushCopies::BytesOf(state_, request_, entries);

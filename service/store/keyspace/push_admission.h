@@ -74,7 +74,8 @@ class PushAdmission {
   uint64_t BytesForReply(const EntriesByKey& entries) const;
   // What of so many bytes the call's tensors, which are free again when the
   // push has taken effect, do not make room for: a reply must not fail then.
-  uint64_t BytesBeyondTensors(uint64_t bytes) const;
+  uint64_t BytesBeyondTensors(const EntriesByKey& entries,
+                              uint64_t bytes) const;
   // Checks a push and makes it take effect. False, and nothing has happened, if
   // a copy is not where its key is any more.
   absl::StatusOr<bool> TryAdmit();

@@ -55,7 +55,7 @@ class StaysOnHost {
   explicit StaysOnHost(const NamespaceState& state) : state_(state) {}
 
   bool operator()(DeviceIndex device, const Tensor& tensor) {
-    if (!PushCopies::MayStay(state_, tensor)) return false;
+    if (!MayStay(tensor)) return false;
     const Buffer& buffer = *tensor.buffer();
     if (last_ != &buffer || last_device_ != device) {
       last_ = &buffer;
@@ -67,6 +67,15 @@ class StaysOnHost {
   }
 
  private:
+  // A contribution that waits for others does not stay: where it is, there must
+  // be room for what comes.
+  bool MayStay(const Tensor& tensor) const {
+    const int64_t bytes = tensor.size_bytes();
+    return state_.home->copies() && state_.mode->applies_at_once() &&
+           bytes > 0 && bytes <= kMaxBytesReadThere &&
+           IsCountedBy(*state_.memory.host().contributions, tensor);
+  }
+
   const NamespaceState& state_;
   // What was asked last, and the answer.
   const Buffer* last_ = nullptr;
@@ -76,13 +85,19 @@ class StaysOnHost {
 
 }  // namespace
 
-// That of contributions that wait for others does not: where it is, there must
-// be room for what comes.
-bool PushCopies::MayStay(const NamespaceState& state, const Tensor& tensor) {
-  const int64_t bytes = tensor.size_bytes();
-  return state.home->copies() && state.mode->applies_at_once() && bytes > 0 &&
-         bytes <= kMaxBytesReadThere &&
-         IsCountedBy(*state.memory.host().contributions, tensor);
+uint64_t PushCopies::BytesFreedOnHost(const NamespaceState& state,
+                                      const PushRequest& request,
+                                      const EntriesByKey& entries) {
+  uint64_t bytes = 0;
+  StaysOnHost stays(state);
+  for (size_t i = 0; i < entries.keys.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
+    if (entry.skip || stays(entries.keys[i].key->device, entry.tensor)) {
+      continue;
+    }
+    bytes += entry.tensor.size_bytes();
+  }
+  return bytes;
 }
 
 BytesByDevice PushCopies::BytesOf(const NamespaceState& state,

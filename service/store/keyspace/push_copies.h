@@ -32,8 +32,11 @@ class PushCopies {
                                const PushRequest& request,
                                const EntriesByKey& entries);
 
-  // Whether the tensor may stay where it is.
-  static bool MayStay(const NamespaceState& state, const Tensor& tensor);
+  // What the tensors take that are no longer needed where they have come once
+  // the push has taken effect. REQUIRES: the mutex is held.
+  static uint64_t BytesFreedOnHost(const NamespaceState& state,
+                                   const PushRequest& request,
+                                   const EntriesByKey& entries);
 
   void Clear() {
     copies_.clear();
