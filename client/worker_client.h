@@ -71,9 +71,8 @@ class LeaseRenewal;
 // its call ends; there a push whose reply is lost for longer than
 // ClientOptions::timeout is an error, since it may be applied.
 //
-// A worker of a group that goes on without its lost members may find, when it
-// was taken for one, that rounds have closed without it: what it pushes to them
-// is dropped, and step() is ahead.
+// A worker that its group has gone on without may find rounds closed: what it
+// pushes to them is dropped, and step() is ahead.
 class WorkerClient {
  public:
   // Errors: those of Client::Connect, Client::Join and DescribeNamespace.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
@@ -50,6 +49,7 @@ void OpenContributions::BeginWith(Step first) {
 void OpenContributions::GoBackTo(Step next) {
   MutexLock lock(&mutex_);
   kept_.clear();
+  held_.clear();
   last_repeated_ = std::max(last_repeated_, highest_known_);
   last_forgotten_ = last_number_;
   first_step_ = next;
@@ -76,15 +76,19 @@ bool OpenContributions::IsForgotten(const Contribution& contribution) const {
 void OpenContributions::SetHeld(const Contribution& contribution) {
   MutexLock lock(&mutex_);
   if (Forgets(contribution)) return;
-  const auto found = kept_.find({contribution.step, contribution.number});
-  if (found != kept_.end()) found->second.held_since = ++last_held_;
   highest_step_ = std::max(highest_step_, contribution.step);
-  RemoveBelowOpenRounds(contribution);
+  const Id id = {contribution.step, contribution.number};
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) return;
+  found->second.held_since = ++last_held_;
+  const Entries entries = found->second.entries;
+  for (const PushEntry& entry : *entries) held_[entry.key].insert(id);
+  RemoveBelowOpenRounds(*entries);
 }
 
 void OpenContributions::Remove(const Contribution& contribution) {
   MutexLock lock(&mutex_);
-  kept_.erase({contribution.step, contribution.number});
+  RemoveAll({contribution.step, contribution.number});
 }
 
 void OpenContributions::RemoveKey(const Contribution& contribution,
@@ -100,7 +104,7 @@ void OpenContributions::RemoveUpTo(const Contribution& contribution) {
   MutexLock lock(&mutex_);
   if (Forgets(contribution)) return;
   highest_step_ = std::max(highest_step_, contribution.step);
-  kept_.erase({contribution.step, contribution.number});
+  RemoveAll({contribution.step, contribution.number});
   RemoveUpTo(contribution.step, *contribution.entries);
 }
 
@@ -115,30 +119,22 @@ void OpenContributions::RemoveUpTo(Step step,
   }
 }
 
-void OpenContributions::RemoveBelowOpenRounds(const Contribution& latest) {
-  // Mostly nothing is so old, and namespaces without rounds have no limit.
-  if (max_open_rounds_ == 0 || kept_.empty() ||
-      kept_.begin()->first.first + max_open_rounds_ > latest.step) {
-    return;
-  }
-  // Of each key how many of its latest steps are held, and the first of those.
-  absl::flat_hash_map<absl::string_view, std::pair<uint32_t, Step>> seen;
-  for (const PushEntry& entry : *latest.entries) seen.try_emplace(entry.key);
-  auto kept = kept_.upper_bound({latest.step, latest.number});
-  while (kept != kept_.begin()) {
-    const Step step = (--kept)->first.first;
-    if (kept->second.held_since == 0) continue;
-    Keys closed;
-    for (const PushEntry& entry : *kept->second.entries) {
-      const auto found = seen.find(entry.key);
-      if (found == seen.end()) continue;
-      auto& [num_steps, last] = found->second;
-      if (num_steps == 0 || last != step) ++num_steps;
-      last = step;
-      if (num_steps > max_open_rounds_) closed.insert(found->first);
+void OpenContributions::RemoveBelowOpenRounds(
+    const std::vector<PushEntry>& entries) {
+  // Namespaces without rounds have no limit.
+  if (max_open_rounds_ == 0) return;
+  std::map<Id, Keys> closed;
+  for (const PushEntry& entry : entries) {
+    const std::set<Id>& held = held_[entry.key];
+    // The first of the latest steps, which may be open.
+    auto open = held.end();
+    for (uint32_t n = 0; n < max_open_rounds_ && open != held.begin(); ++n) {
+      open = held.lower_bound({std::prev(open)->first, 0});
     }
-    if (!closed.empty()) kept = RemoveKeys(kept, closed);
+    for (auto it = held.begin(); it != open; ++it)
+      closed[*it].insert(entry.key);
   }
+  for (const auto& [id, keys] : closed) RemoveKeys(kept_.find(id), keys);
 }
 
 uint64_t OpenContributions::HeldNow() const {
@@ -149,20 +145,44 @@ uint64_t OpenContributions::HeldNow() const {
 void OpenContributions::RemoveHeld(const std::vector<std::string>& keys,
                                    uint64_t held) {
   MutexLock lock(&mutex_);
-  if (kept_.empty()) return;
   const Keys read(keys.begin(), keys.end());
-  for (auto kept = kept_.begin(); kept != kept_.end();) {
-    const uint64_t since = kept->second.held_since;
-    kept =
-        since != 0 && since <= held ? RemoveKeys(kept, read) : std::next(kept);
+  std::set<Id> ids;
+  for (const absl::string_view key : read) {
+    const auto found = held_.find(key);
+    if (found != held_.end()) {
+      ids.insert(found->second.begin(), found->second.end());
+    }
   }
+  for (const Id& id : ids) {
+    const auto kept = kept_.find(id);
+    if (kept->second.held_since <= held) RemoveKeys(kept, read);
+  }
+}
+
+void OpenContributions::RemoveAll(Id id) {
+  const auto kept = kept_.find(id);
+  if (kept == kept_.end()) return;
+  for (const PushEntry& entry : *kept->second.entries)
+    LetGo(kept->first, entry.key);
+  kept_.erase(kept);
+}
+
+void OpenContributions::LetGo(Id id, absl::string_view key) {
+  const auto held = held_.find(key);
+  if (held == held_.end()) return;
+  held->second.erase(id);
+  if (held->second.empty()) held_.erase(held);
 }
 
 OpenContributions::KeptByStep::iterator OpenContributions::RemoveKeys(
     KeptByStep::iterator kept, const Keys& keys) {
   std::vector<PushEntry> others;
   for (const PushEntry& entry : *kept->second.entries) {
-    if (!keys.contains(entry.key)) others.push_back(entry);
+    if (!keys.contains(entry.key)) {
+      others.push_back(entry);
+    } else {
+      LetGo(kept->first, entry.key);
+    }
   }
   if (others.empty()) return kept_.erase(kept);
   kept->second.entries =

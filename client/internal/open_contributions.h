@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -106,21 +108,28 @@ class OpenContributions {
     Entries entries;
     uint64_t held_since = 0;  // 0: not held
   };
-  using KeptByStep = std::map<std::pair<Step, uint64_t>, Kept>;
+  using Id = std::pair<Step, uint64_t>;
+  using KeptByStep = std::map<Id, Kept>;
 
+  void RemoveAll(Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes it out of held_.
+  void LetGo(Id id, absl::string_view key)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes the entries of these keys.
   KeptByStep::iterator RemoveKeys(KeptByStep::iterator kept, const Keys& keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveUpTo(Step step, const std::vector<PushEntry>& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes what is for rounds that cannot be open any more, since the server
-  // holds `latest`.
-  void RemoveBelowOpenRounds(const Contribution& latest)
+  // Removes what is for rounds of these keys that cannot be open any more.
+  void RemoveBelowOpenRounds(const std::vector<PushEntry>& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint32_t max_open_rounds_;
   mutable Mutex mutex_;
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
+  // Of each key those of kept_ that the server holds, so that calls look at
+  // their keys alone.
+  absl::flat_hash_map<std::string, std::set<Id>> held_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_held_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;

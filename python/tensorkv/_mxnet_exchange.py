@@ -11,7 +11,7 @@ import operator
 import queue
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Union
 
 import mxnet
 import numpy as np
@@ -89,7 +89,9 @@ def _may_be_lent(gradients: List[NDArray], outs: List[NDArray]) -> bool:
     """Whether this is one array, whose elements are in the order of NumPy.
 
     Libraries that compute with arrays put weights into layouts of their own,
-    and whatever has more than two dimensions. Weights have a gradient.
+    and whatever has more than two dimensions. Weights mostly have a gradient.
+    For the others, such as detached ones, this waits until nothing is done with
+    the array.
     """
     array = outs[0]
     return (
@@ -99,6 +101,7 @@ def _may_be_lent(gradients: List[NDArray], outs: List[NDArray]) -> bool:
         and len(array.shape) <= 2
         and np.dtype(array.dtype).kind == "f"
         and array.grad is None
+        and _is_in_numpys_order(array)
     )
 
 
@@ -179,7 +182,8 @@ class Exchange:
     the same call. Since that waits for other workers, which may come to their
     keys in another order, another only pushes meanwhile, and leaves it to the
     third to pull. What fails leaves `out` as it was, or where there are
-    several, all as the first of them was; _Lent says what it leaves in place.
+    several, all as the first of them was; or where that is what was pushed,
+    perhaps with a part of the new value.
 
     For one thread.
     """
@@ -197,6 +201,8 @@ class Exchange:
         # their order.
         self._buffers: Dict[Any, _Buffers] = {}
         self._orders: Dict[Any, NDArray] = {}
+        # Keys whose array was put into another layout after it was lent.
+        self._copied: Set[Any] = set()
         self._numbers = itertools.count()
         self._engine = EngineJobs()
         # Those that the engine has, by their numbers.
@@ -272,13 +278,15 @@ class Exchange:
         self, key: Any, gradients: List[NDArray], outs: List[NDArray]
     ) -> _Buffers:
         buffers = self._buffers.get(key)
+        may_lend = key not in self._copied
         if buffers is not None and buffers.are_of(gradients, outs):
-            return buffers
+            if may_lend or type(buffers) is _Copied:
+                return buffers
         for array in (*gradients, *outs):
             check_is_dense(array)
         if key not in self._orders:
             self._orders[key] = mxnet.nd.empty(1, mxnet.cpu())
-        if _may_be_lent(gradients, outs):
+        if may_lend and _may_be_lent(gradients, outs):
             buffers = _Lent(outs[0], self._orders[key])
         else:
             if type(buffers) is not _Copied or not buffers.fit(
@@ -300,7 +308,18 @@ class Exchange:
     def _ready(self, is_last: bool = False) -> Iterator[List[_Job]]:
         """The jobs that are ready, whenever there are some."""
         for numbers in iter(lambda: self._engine.take(is_last), []):
-            yield from _distinct([self._jobs.pop(n) for n in numbers])
+            jobs = [self._jobs.pop(n) for n in numbers]
+            yield from _distinct(list(filter(self._has_memory, jobs)))
+
+    def _has_memory(self, job: _Job) -> bool:
+        """Whether the job can be done; ends it alone if not."""
+        try:
+            job.buffers.memory
+        except Exception as error:
+            self._copied.add(job.key)
+            self._end([job], error)
+            return False
+        return True
 
     def _waiting(self) -> Iterator[List[_Job]]:
         """The jobs that were pushed, whenever there are some."""
@@ -417,16 +436,32 @@ def _held_memory(array: NDArray) -> np.ndarray:
     Where elements are in another order than NumPy's, MXNDArrayGetData would
     wait for the engine. Errors: UnimplementedError then.
     """
+    pointer = _default_address(array)
+    if pointer is None:
+        raise UnimplementedError(
+            f"an array of shape {array.shape} was put into a layout of a "
+            "library that computes with it: later calls copy it"
+        )
+    return _elements_at(pointer, array)
+
+
+def _is_in_numpys_order(array: NDArray) -> bool:
+    # What reads the array may have it put into another layout, which is then
+    # written.
+    check_call(_LIB.MXNDArrayWaitToWrite(array.handle))
+    check_call(_LIB.MXNDArrayWaitToRead(array.handle))
+    return _default_address(array) is not None
+
+
+def _default_address(array: NDArray) -> Optional[int]:
+    """Where the elements are, if they are in NumPy's order."""
     tensor = ctypes.c_void_p()
     if _LIB.MXNDArrayToDLPack(array.handle, ctypes.byref(tensor)) != 0:
-        raise UnimplementedError(
-            f"an array of shape {array.shape} in a layout of a library that "
-            "computes with it: exchange a copy"
-        )
+        return None
     # The first member of DLPack's struct is the address of the elements.
     pointer = ctypes.c_void_p.from_address(tensor.value or 0).value
     check_call(_LIB.MXNDArrayCallDLPackDeleter(tensor))
-    return _elements_at(pointer, array)
+    return pointer
 
 
 def _elements_at(pointer: Optional[int], array: NDArray) -> np.ndarray:
@@ -452,7 +487,8 @@ def _distinct(jobs: List[_Job]) -> Iterator[List[_Job]]:
             yield list(taken.values())
             taken = {}
         taken[job.key] = job
-    yield list(taken.values())
+    if taken:
+        yield list(taken.values())
 
 
 def _on_host(array: NDArray) -> NDArray:

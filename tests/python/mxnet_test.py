@@ -138,7 +138,12 @@ class MXNetTest(StoreTest):
         net.hybridize()
         inputs = mx.nd.ones((8, 3, 12, 12))
         net(inputs)
-        weights = [each.data() for each in net.collect_params().values()]
+        parameters = net.collect_params().values()
+        weights = [each.data() for each in parameters]
+        weights += [each.data().detach() for each in parameters]
+        for each in parameters:
+            each.grad_req = "null"
+        weights += [each.data() for each in parameters]
         before = [each.asnumpy() for each in weights]
         plugin = self.open_plugin()
         plugin.init(list(range(len(weights))), weights)
