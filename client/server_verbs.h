@@ -26,6 +26,7 @@ class ServerVerbs {
   absl::Status CreateNamespace(absl::string_view name,
                                const NamespaceConfig& config,
                                OnExisting on_existing = OnExisting::kFail);
+  // Describes it as it is now, also at a server that was restarted.
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
   absl::Status DeleteNamespace(absl::string_view name);

@@ -11,9 +11,9 @@
 namespace tensorkv {
 
 // Takes the server's incarnation from the first reply that names it, and makes
-// every call after that expect it: a server that was restarted without its
-// state refuses such a call, so that the client never computes on an empty
-// store. Thread-safe.
+// calls after that expect it, but for those that take any: a server that was
+// restarted without its state refuses such a call, so that the client never
+// computes on an empty store. Thread-safe.
 class KnownServer {
  public:
   // Before a call begins.

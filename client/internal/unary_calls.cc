@@ -121,9 +121,10 @@ UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
   // Whoever asks what the server is, or a namespace, takes any for an answer,
   // and whoever joins a namespace by its uid any that has it.
   if constexpr (std::is_same_v<Request, DescribeServerRequest> ||
-                std::is_same_v<Request, DescribeClusterRequest> ||
-                std::is_same_v<Request, DescribeNamespaceRequest>) {
+                std::is_same_v<Request, DescribeClusterRequest>) {
     return Expects::kNothing;
+  } else if constexpr (std::is_same_v<Request, DescribeNamespaceRequest>) {
+    return Expects::kNothingYet;
   } else if constexpr (std::is_same_v<Request, JoinRequest>) {
     if (request.namespace_uid != 0) return Expects::kAnyIncarnation;
   }
@@ -155,7 +156,9 @@ absl::Status UnaryCalls::OutcomeOf(const grpc::Status& status, Expects expects,
                                    const CallDeadline& deadline,
                                    const grpc::ClientContext& context) {
   RETURN_IF_ERROR(deadline.StatusOf(status));
-  if (expects == Expects::kTheKnownOne) server_.LearnFrom(context);
+  if (expects == Expects::kTheKnownOne || expects == Expects::kNothingYet) {
+    server_.LearnFrom(context);
+  }
   if (expects == Expects::kAnyIncarnation) server_.LearnAnewFrom(context);
   return absl::OkStatus();
 }

@@ -59,8 +59,10 @@ class UnaryCalls {
   static bool IsTellingAnEnd();
 
  private:
-  // What a call expects of the server.
-  enum class Expects { kNothing, kAnyIncarnation, kTheKnownOne };
+  // What a call expects of the server: all but kTheKnownOne take whatever
+  // incarnation answers. It becomes the known one: never · if none is known
+  // yet · in any case · if none is known yet.
+  enum class Expects { kNothing, kNothingYet, kAnyIncarnation, kTheKnownOne };
   template <typename Request>
   static Expects ExpectationOf(const Request& request);
 

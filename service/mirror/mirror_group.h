@@ -62,7 +62,9 @@ struct MirrorTimes {
   absl::Duration patience = absl::Seconds(5);
   // Until an announcement some of whose rounds have ended is answered, while
   // others still wait for servers that have not announced them.
-  absl::Duration part = absl::Milliseconds(20);
+  // This for each 4 KiB of it, and no longer than the patience: those rounds
+  // are all announced again.
+  absl::Duration partial_answer = absl::Milliseconds(20);
   // For each step of an attempt to make sums.
   absl::Duration attempt = absl::Seconds(10);
 

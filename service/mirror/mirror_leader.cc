@@ -18,6 +18,10 @@ constexpr size_t kMaxRounds = 4096;
 constexpr int64_t kMaxElements = 16 << 20;
 constexpr size_t kMaxAnnouncedBytes = 4 << 20;
 
+// Of an announcement, for each unit of the time after which it is answered in
+// part: rounds that trickle have few bytes announced again per second.
+constexpr double kPartialAnswerBytes = 4096;
+
 absl::Status NameSpaceHasGone() {
   return absl::AbortedError("the namespace has gone, or was replaced");
 }
@@ -39,18 +43,31 @@ absl::Status FirstOf(
 }  // namespace
 
 MirrorLeader::MirrorLeader(MirrorGroupPtr group, MirrorTimes times,
-                           Alarms* alarms)
+                           Alarms* alarms, Executor* executor)
     : group_ptr_(std::move(group)),
       times_(times),
       alarms_(*alarms),
+      executor_(*executor),
       // None of a former life of this server is taken for one of this.
       last_attempt_(
           absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62)) {}
 
-void MirrorLeader::Answer(Answered& answered) {
-  for (const CallPtr& call : answered) {
-    alarms_.Cancel(call->alarm);
-    if (call->part_alarm != 0) alarms_.Cancel(call->part_alarm);
+void MirrorLeader::Answer(const Answered& answered) {
+  Answered ended;
+  {
+    MutexLock lock(&mutex_);
+    for (const CallPtr& call : answered) {
+      if (call->num_open > 0) {
+        if (call->partial_alarm == 0) WatchPartial(call);
+        continue;
+      }
+      if (std::exchange(call->is_answered, true)) continue;
+      if (call->patience_alarm != 0) alarms_.Cancel(call->patience_alarm);
+      if (call->partial_alarm != 0) alarms_.Cancel(call->partial_alarm);
+      ended.push_back(call);
+    }
+  }
+  for (const CallPtr& call : ended) {
     std::move(call->done)(std::move(call->response));
   }
 }
@@ -64,11 +81,9 @@ void MirrorLeader::Set(const Announced& announced, State state,
   outcome.set_state(state);
   outcome.set_attempt(attempt);
   if (!status.ok()) SetFailed(outcome, status);
-  if (--call.num_open == 0) {
-    answered.push_back(announced.call);
-  } else if (call.part_alarm == 0) {
-    WatchPart(announced.call);
-  }
+  --call.num_open;
+  const bool was_partial = std::exchange(call.is_partial, true);
+  if (call.num_open == 0 || !was_partial) answered.push_back(announced.call);
 }
 
 void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
@@ -78,6 +93,10 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
   call->name_space = announce.name_space();
   call->num_open = announce.rounds_size();
   call->done = std::move(done);
+  const double units =
+      static_cast<double>(announce.ByteSizeLong()) / kPartialAnswerBytes;
+  call->partial_delay =
+      std::min(times_.partial_answer * std::max(units, 1.0), times_.patience);
   for (int i = 0; i < announce.rounds_size(); ++i)
     call->response.add_outcomes();
   Answered answered;
@@ -94,11 +113,7 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
         Set(announced, Outcome::FAILED, answered, 0, stopped_);
       }
     }
-    if (call->num_open > 0) {
-      call->alarm = alarms_.Schedule(
-          alarms_.Now() + times_.patience,
-          [self = shared_from_this(), call] { self->OnPatience(call); });
-    }
+    if (call->num_open > 0) WatchPatience(call);
     next = TakeNext(call->name_space);
   }
   Answer(answered);
@@ -346,6 +361,8 @@ void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
         status.ok() && place.call != nullptr ? AnnouncedAgain() : status;
     if (end.ok()) {
       place = std::move(announced[i]);
+      // Its alarm may have run while the round was under way.
+      if (place.call->patience_alarm == 0) WatchPatience(place.call);
     } else {
       Set(announced[i], Outcome::FAILED, answered, 0, end);
     }
@@ -412,10 +429,17 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
   if (next != nullptr) Start(next);
 }
 
+void MirrorLeader::WatchPatience(const CallPtr& call) {
+  call->patience_alarm = alarms_.Schedule(
+      alarms_.Now() + times_.patience,
+      [self = shared_from_this(), call] { self->OnPatience(call); });
+}
+
 void MirrorLeader::OnPatience(const CallPtr& call) {
   std::vector<bool> is_missing(group_.size());
   {
     MutexLock lock(&mutex_);
+    call->patience_alarm = 0;
     const auto name_space = namespaces_.find(call->name_space);
     if (name_space == namespaces_.end()) return;
     for (const auto& [name, key] : name_space->second.keys) {
@@ -462,10 +486,19 @@ void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
   }
 }
 
-void MirrorLeader::WatchPart(const CallPtr& call) {
-  call->part_alarm = alarms_.Schedule(
-      alarms_.Now() + times_.part,
-      [self = shared_from_this(), call] { self->OnPart(call); });
+void MirrorLeader::WatchPartial(const CallPtr& call) {
+  call->partial_alarm = alarms_.Schedule(
+      alarms_.Now() + call->partial_delay,
+      [self = shared_from_this(), call] { self->OnPartialDelay(call); });
+}
+
+// The own member applies sums where it is answered, and alarms must not wait.
+void MirrorLeader::OnPartialDelay(const CallPtr& call) {
+  MutexLock lock(&mutex_);
+  // Else nothing waits, and the executor may go.
+  if (!stopped_.ok() || call->num_open == 0) return;
+  executor_.Submit(
+      [self = shared_from_this(), call] { self->AnswerPartially(call); });
 }
 
 bool MirrorLeader::IsBeingSummed(const NameSpace& name_space,
@@ -484,13 +517,13 @@ bool MirrorLeader::IsBeingSummed(const NameSpace& name_space,
       });
 }
 
-void MirrorLeader::OnPart(const CallPtr& call) {
+void MirrorLeader::AnswerPartially(const CallPtr& call) {
   Answered answered;
   {
     MutexLock lock(&mutex_);
     const auto found = namespaces_.find(call->name_space);
     if (found == namespaces_.end() || call->num_open == 0) return;
-    if (IsBeingSummed(found->second, call)) return WatchPart(call);
+    if (IsBeingSummed(found->second, call)) return WatchPartial(call);
     const Replies nobody_is_asked(group_.size(), MirrorResponse());
     EndWaiting(found->second, call, nobody_is_asked, answered);
   }

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/alarms.h"
+#include "base/executor.h"
 #include "base/mutex.h"
 #include "service/mirror/mirror_group.h"
 
@@ -32,8 +33,10 @@ namespace tensorkv {
 // round again. Thread-safe.
 class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
  public:
-  // `alarms` outlive all calls.
-  MirrorLeader(MirrorGroupPtr group, MirrorTimes times, Alarms* alarms);
+  // `alarms` outlive all calls; `executor` those before Stop, and its own
+  // tasks.
+  MirrorLeader(MirrorGroupPtr group, MirrorTimes times, Alarms* alarms,
+               Executor* executor);
 
   void Announce(const MirrorRequest& request, MirrorCallback done);
 
@@ -62,9 +65,12 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     MirrorResponse response;
     size_t num_open = 0;
     MirrorCallback done;
-    Alarms::Id alarm = 0;
-    // Since its first round has ended; 0: none has.
-    Alarms::Id part_alarm = 0;
+    Alarms::Id patience_alarm = 0;  // 0: none is scheduled
+    // Some rounds have ended: what is known is answered after the delay.
+    bool is_partial = false;
+    absl::Duration partial_delay;
+    Alarms::Id partial_alarm = 0;  // 0: none was scheduled
+    bool is_answered = false;
   };
   using CallPtr = std::shared_ptr<Call>;
 
@@ -101,10 +107,11 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     std::deque<std::string> ready;
     AttemptPtr attempt;
   };
-  // Calls to be answered without the mutex.
+  // Calls of which rounds have ended. Those of which all have are to be
+  // answered without the mutex, the others later.
   using Answered = std::vector<CallPtr>;
 
-  void Answer(Answered& answered);
+  void Answer(const Answered& answered) ABSL_LOCKS_EXCLUDED(mutex_);
   void Set(const Announced& announced, State state, Answered& answered,
            uint64_t attempt = 0, const absl::Status& status = absl::OkStatus())
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -150,17 +157,19 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void GoOnWithout(const AttemptPtr& attempt,
                    const std::map<int, absl::Status>& gone);
 
+  void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPatience(const CallPtr& call);
   // Whom a call waits for, by whether they have answered a Ping.
   void EndWait(const CallPtr& call, const Replies& pings);
   // Some rounds of a call have ended: answers it, so that the member goes on
   // with these and asks again for the rest.
-  void OnPart(const CallPtr& call);
-  void WatchPart(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnswerPartially(const CallPtr& call);
+  void WatchPartial(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnPartialDelay(const CallPtr& call);
   // Whether a sum of the call's rounds is being made, or is about to be.
   static bool IsBeingSummed(const NameSpace& name_space, const CallPtr& call);
-  // The call's rounds that wait for members do so no more: what each reply says
-  // of its member is what becomes of them.
+  // The call's rounds that wait for members do so no more: they are FAILED if
+  // such a member did not answer, else WAITING.
   void EndWaiting(NameSpace& name_space, const CallPtr& call,
                   const Replies& pings, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -176,6 +185,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   const MirrorGroup& group_ = *group_ptr_;
   const MirrorTimes times_;
   Alarms& alarms_;
+  Executor& executor_;
   mutable Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attempt_ ABSL_GUARDED_BY(mutex_);

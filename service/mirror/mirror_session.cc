@@ -10,8 +10,8 @@ namespace tensorkv {
 MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
     : group_(std::make_shared<MirrorGroup>(std::move(group))),
       slices_(std::make_shared<DeliveredSlices>(group_, environment.alarms)),
-      leader_(std::make_shared<MirrorLeader>(group_, environment.times,
-                                             environment.alarms)),
+      leader_(std::make_shared<MirrorLeader>(
+          group_, environment.times, environment.alarms, environment.executor)),
       member_(std::make_shared<MirrorMember>(
           MirrorMember::Environment{.group = group_,
                                     .times = environment.times,

@@ -9,7 +9,7 @@
 // 6 faults of all kinds by default; others with --test_arg=--faults=500, other
 // draws with --test_arg=--seed=2, of fewer kinds with
 // --test_arg=--kinds=kill,member,etcd,hold,slow,cut,part,resize,lose, and more
-// of them in a group with --test_arg=--steps=10000.
+// of them in a group with --test_arg=--steps=10000 (500 to 16000).
 
 #include <algorithm>
 #include <array>
@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -58,6 +59,8 @@ constexpr size_t kNumMembers = kNumServers;
 constexpr uint32_t kNumWorkers = 3;
 // Of a group's steps there are so many for each death of a worker.
 constexpr Step kStepsPerDeath = 500;
+// So that the sums of f64 are exact.
+constexpr Step kMaxSteps = 16'000;
 // What a server has lost, workers that have left do not bring back: servers die
 // while the group has so many steps to make.
 constexpr Step kStepsAfterFaults = 500;
@@ -87,31 +90,41 @@ enum class Fault {
   kResize,
   kLose
 };
-constexpr const char* kKinds[] = {"kill", "member", "etcd",   "hold", "slow",
-                                  "cut",  "part",   "resize", "lose"};
-constexpr const char* kFaultNames[] = {
-    "servers killed",     "members of etcd killed",
-    "all of etcd killed", "links held",
-    "links slow",         "links cut",
-    "parted from etcd",   "resizes",
-    "servers lost"};
-constexpr size_t kNumKinds = std::size(kKinds);
+struct Kind {
+  Fault fault;
+  absl::string_view name;
+  absl::string_view plural;
+};
+constexpr Kind kKinds[] = {
+    {Fault::kKillServer, "kill", "servers killed"},
+    {Fault::kKillMember, "member", "members of etcd killed"},
+    {Fault::kKillEtcd, "etcd", "all of etcd killed"},
+    {Fault::kHoldLink, "hold", "links held"},
+    {Fault::kSlowLink, "slow", "links slow"},
+    {Fault::kCutLink, "cut", "links cut"},
+    {Fault::kPartFromEtcd, "part", "parted from etcd"},
+    {Fault::kResize, "resize", "resizes"},
+    {Fault::kLose, "lose", "servers lost"},
+};
 
 // Those that may be drawn.
-std::vector<Fault> faults = {
-    Fault::kKillServer,   Fault::kKillMember, Fault::kKillEtcd,
-    Fault::kHoldLink,     Fault::kSlowLink,   Fault::kCutLink,
-    Fault::kPartFromEtcd, Fault::kResize,     Fault::kLose};
+std::vector<Kind> kinds(std::begin(kKinds), std::end(kKinds));
 
 // False if there is no such kind.
-bool SetKinds(absl::string_view kinds) {
-  faults.clear();
-  for (const absl::string_view kind : absl::StrSplit(kinds, ',')) {
-    const auto found = std::ranges::find(kKinds, kind);
+bool SetKinds(absl::string_view names) {
+  kinds.clear();
+  for (const absl::string_view name : absl::StrSplit(names, ',')) {
+    const auto found = std::ranges::find(kKinds, name, &Kind::name);
     if (found == std::end(kKinds)) return false;
-    faults.push_back(static_cast<Fault>(found - std::begin(kKinds)));
+    kinds.push_back(*found);
   }
   return true;
+}
+
+// False if groups cannot be of so many.
+bool SetSteps(absl::string_view steps) {
+  return absl::SimpleAtoi(steps, &num_steps) && num_steps >= kStepsPerDeath &&
+         num_steps <= kMaxSteps;
 }
 
 class FaultyCluster {
@@ -147,12 +160,12 @@ class FaultyCluster {
   // Something fails that `random` draws, and is mended again.
   Outage Disturb(std::mt19937_64& random) {
     Outage outage = {.begin = SteadyNow()};
-    const Fault fault = faults[random() % faults.size()];
-    ++num_faults_[static_cast<int>(fault)];
+    const Kind& kind = kinds[random() % kinds.size()];
+    ++num_faults_[kind.fault];
     const size_t server = random() % kNumServers;
-    std::cout << absl::Now() << ": " << kKinds[static_cast<int>(fault)] << " "
-              << Name(server) << std::endl;
-    switch (fault) {
+    std::cout << absl::Now() << ": " << kind.name << " " << Name(server)
+              << std::endl;
+    switch (kind.fault) {
       case Fault::kKillServer:
         Kill(server);
         Restart(server);
@@ -176,8 +189,11 @@ class FaultyCluster {
         Restart(server);
         Resize({.add = {Name(server)}});
         break;
-      default:
-        DisturbLinks(fault, server, random);
+      case Fault::kHoldLink:
+      case Fault::kSlowLink:
+      case Fault::kCutLink:
+      case Fault::kPartFromEtcd:
+        DisturbLinks(kind.fault, server, random);
     }
     outage.end = SteadyNow();
     return outage;
@@ -185,8 +201,10 @@ class FaultyCluster {
 
   std::string Counts() const {
     std::string text;
-    for (size_t i = 0; i < kNumKinds; ++i) {
-      absl::StrAppend(&text, num_faults_[i], " ", kFaultNames[i], ", ");
+    for (const Kind& kind : kKinds) {
+      const auto found = num_faults_.find(kind.fault);
+      absl::StrAppend(&text, found == num_faults_.end() ? 0 : found->second,
+                      " ", kind.plural, ", ");
     }
     return text;
   }
@@ -222,10 +240,17 @@ class FaultyCluster {
         link.CutConnections(0, 0);
         link.CutAll();
         break;
-      default:
+      case Fault::kPartFromEtcd:
         for (LinkProxy& each : etcd_links_[server]) each.Hold();
         absl::SleepFor(pause);
         for (LinkProxy& each : etcd_links_[server]) each.Release();
+        break;
+      case Fault::kKillServer:
+      case Fault::kKillMember:
+      case Fault::kKillEtcd:
+      case Fault::kResize:
+      case Fault::kLose:
+        FAIL() << "expected a fault of links";
     }
   }
 
@@ -295,7 +320,7 @@ class FaultyCluster {
   // Between each server and all others.
   std::array<LinkProxy, kNumServers> links_;
   std::vector<std::unique_ptr<ServerProcess>> servers_;
-  std::array<int, kNumKinds> num_faults_ = {};
+  std::map<Fault, int> num_faults_;
   int num_resized_ = 0;
 };
 
@@ -450,7 +475,9 @@ TEST_F(ClusterFaultTest, GroupsSurviveWhateverFails) {
   for (int i = 0; num < num_faults && !HasFailure(); ++i) {
     const std::string name = absl::StrCat("group", i);
     ASSERT_NO_FATAL_FAILURE(CreateGroup(name));
-    num += RunGroup(name, num_faults - num);
+    const int num_more = RunGroup(name, num_faults - num);
+    ASSERT_GT(num_more, 0) << "no fault in " << name;
+    num += num_more;
     ASSERT_OK(ClientOf(name)->DeleteNamespace(name));
   }
   std::cout << cluster_.Counts() << num_deaths_ << " workers killed, " << num
@@ -470,7 +497,7 @@ int main(int argc, char** argv) {
       continue;
     }
     if (absl::ConsumePrefix(&argument, "--steps=") &&
-        absl::SimpleAtoi(argument, &tensorkv::testing::num_steps)) {
+        tensorkv::testing::SetSteps(argument)) {
       continue;
     }
     int* const number = absl::ConsumePrefix(&argument, "--faults=")

@@ -4,11 +4,15 @@
 #include <string>
 
 #include "client/internal/grpc_channel.h"
+#include "contract/grpc_status.h"
+#include "contract/incarnation_metadata.h"
 #include "contract/proto_codec.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/patterned_tensor.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -17,6 +21,7 @@ namespace unary_calls_test {
 
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::FakeService;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::Patterned;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
@@ -161,6 +166,52 @@ TEST_F(UnaryCallsTest, ServersErrorsComeAsTheyAre) {
               StatusIs(absl::StatusCode::kNotFound, "key"));
   EXPECT_THAT(calls_->Call(PullRequest{}, deadline_),
               StatusIs(absl::StatusCode::kNotFound, "key"));
+}
+
+// Names its incarnation, and refuses calls that expect another one.
+class IncarnateService final : public FakeService {
+ public:
+  grpc::Status DescribeNamespace(grpc::ServerContext* context,
+                                 const v1::DescribeNamespaceRequest*,
+                                 v1::DescribeNamespaceResponse*) override {
+    return Check(context);
+  }
+  grpc::Status Pull(grpc::ServerContext* context, const v1::PullRequest*,
+                    v1::PullResponse*) override {
+    return Check(context);
+  }
+
+  uint64_t incarnation = 0xab;
+
+ private:
+  grpc::Status Check(grpc::ServerContext* context) const {
+    const std::string own = FormatIncarnation(incarnation);
+    const auto& metadata = context->client_metadata();
+    const auto expected = metadata.find(kIncarnationMetadata);
+    if (expected != metadata.end() && expected->second != own) {
+      return ToGrpcStatus(WithReason(absl::FailedPreconditionError("another"),
+                                     Reason::kServerRestarted));
+    }
+    context->AddInitialMetadata(kIncarnationMetadata, own);
+    return grpc::Status::OK;
+  }
+};
+
+TEST_F(UnaryCallsTest, DescribeTakesAnyIncarnationAndLearnsTheFirst) {
+  IncarnateService service;
+  calls_.emplace(OpenChannel(service.Start(), kMaxMessageBytes), &server_,
+                 kMaxMessageBytes, MakeRefCounted<BufferPool>(1 << 20));
+  ASSERT_OK(calls_->Call(DescribeNamespaceRequest(), deadline_));
+  EXPECT_EQ(server_.incarnation(), 0xab);
+
+  service.incarnation = 0xcd;
+  EXPECT_OK(calls_->Call(DescribeNamespaceRequest(), deadline_));
+
+  EXPECT_EQ(server_.incarnation(), 0xab);
+  EXPECT_THAT(calls_->Call(PullRequest(), deadline_).status(),
+              HasReason(Reason::kServerRestarted));
+  calls_.reset();
+  service.Stop();
 }
 
 }  // namespace unary_calls_test

@@ -383,7 +383,9 @@ TEST(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
   auto group = std::make_shared<MirrorGroup>(
       MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
   const MirrorTimes times;
-  const auto leader = std::make_shared<MirrorLeader>(group, times, &alarms);
+  Executor executor;
+  const auto leader =
+      std::make_shared<MirrorLeader>(group, times, &alarms, &executor);
   MirrorRequest request = group->NewRequest();
   request.mutable_announce()->set_name_space(kMemberSpace);
   mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
@@ -408,6 +410,72 @@ TEST(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
   EXPECT_EQ(leader->num_keys(), 0u);
   EXPECT_THAT(states, ::testing::ElementsAre(mirror::v1::Outcome::WAITING,
                                              mirror::v1::Outcome::FAILED));
+}
+
+// Servers whose sums end when the test says so.
+class SummingPeer final : public MirrorPeer {
+ public:
+  void Call(MirrorRequest request, absl::Duration,
+            MirrorCallback done) override {
+    if (!request.has_run()) return std::move(done)(MirrorResponse());
+    runs_.push_back(std::move(done));
+  }
+  void EndRuns() {
+    for (MirrorCallback& done : std::exchange(runs_, {})) {
+      std::move(done)(MirrorResponse());
+    }
+  }
+
+ private:
+  std::vector<MirrorCallback> runs_;
+};
+
+// Of three rounds one has ended, another is being summed, and one is missing.
+TEST(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
+  FakeAlarms alarms;
+  Executor executor;
+  const auto peer = std::make_shared<SummingPeer>();
+  auto group = std::make_shared<MirrorGroup>(
+      MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
+  const MirrorTimes times;
+  const auto leader =
+      std::make_shared<MirrorLeader>(group, times, &alarms, &executor);
+  const auto announce = [&](uint32_t from, const std::string& keys,
+                            MirrorCallback done) {
+    MirrorRequest request = group->NewRequest();
+    request.set_from(from);
+    request.mutable_announce()->set_name_space(kMemberSpace);
+    for (const char key : keys) {
+      mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
+      round.set_key(std::string(1, key));
+      round.set_version(3);
+    }
+    leader->Announce(request, std::move(done));
+  };
+  const auto pass_delay = [&] {
+    alarms.Advance(times.partial_answer);
+    Answer<bool> is_idle;
+    executor.Submit([&] { is_idle.Set(true); });
+    is_idle.Wait();
+  };
+  std::vector<mirror::v1::Outcome::State> states;
+  announce(0, "abc", [&](absl::StatusOr<MirrorResponse> response) {
+    for (const auto& each : response->outcomes()) {
+      states.push_back(each.state());
+    }
+  });
+
+  announce(1, "a", [](const auto&) {});
+  announce(1, "b", [](const auto&) {});
+  peer->EndRuns();
+  pass_delay();
+  EXPECT_THAT(states, ::testing::IsEmpty());
+  peer->EndRuns();
+  pass_delay();
+
+  EXPECT_THAT(states, ::testing::ElementsAre(mirror::v1::Outcome::SUMMED,
+                                             mirror::v1::Outcome::SUMMED,
+                                             mirror::v1::Outcome::WAITING));
 }
 
 // Of many keys, whose names are as long as names may be.

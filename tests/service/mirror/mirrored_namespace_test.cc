@@ -447,13 +447,14 @@ TEST_F(MirroredNamespaceTest, RoundEndsBeforeOthersThatWereAnnouncedWithIt) {
   }
   ASSERT_OK(Worker(kWorkers - 1).Push("small", both[0].tensor, 1));
 
+  const Caller worker = Worker(1).Within(absl::Minutes(1));
   EXPECT_THAT(
-      Worker(1).Pull("small"),
+      worker.Pull("small"),
       testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
 
   ASSERT_OK(Worker(kWorkers - 1).Push("i32", both[1].tensor, 1));
   EXPECT_THAT(
-      Worker(1).Pull("i32"),
+      worker.Pull("i32"),
       testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
 }
 
