@@ -59,8 +59,7 @@ namespace tensorkv {
 // one, and what to do about those that failed at some servers.
 //
 // A server that was restarted without the state that this client has seen
-// refuses its calls but DescribeNamespace with FailedPrecondition: connect anew
-// to begin anew.
+// refuses calls but DescribeNamespace with FailedPrecondition: connect anew.
 class Client : public ServerVerbs {
  public:
   // Connects in the background: a server that is down shows at the first call.
