@@ -109,7 +109,7 @@ void UpdateLarge(benchmark::State& state, const RuleSpec& spec, DType dtype,
   state.counters["GB/s"] = speed / 1e9;
   state.counters["memcpy_GB/s"] = copy_speed / 1e9;
   state.counters["of_memcpy"] = speed / copy_speed;
-  // The same of all that its passes move.
+  // How fast it moves all the bytes that its passes read and write.
   state.counters["passes_of_memcpy"] =
       speed / copy_speed * (1 + bytes_read_for_sums / bytes_moved);
 }

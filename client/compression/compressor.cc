@@ -309,21 +309,10 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
   std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
   if (options_.rules.empty()) return entries;
-  const bool leaves_casts =
-      casts != nullptr && absl::c_all_of(entries, [&](const PushEntry& entry) {
-        const Compression* const compression = Find(entry);
-        return compression == nullptr || IsCastAlone(*compression, entry);
-      });
+  if (casts != nullptr && LeaveCasts(entries, *casts)) return entries;
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;
-    if (leaves_casts) {
-      casts->resize(entries.size(), DType::kUnknown);
-      (*casts)[&entry - entries.data()] = compression->dtype;
-      Observe(*compression, entry.tensor.size_bytes(),
-              entry.tensor.num_elements() * SizeOf(compression->dtype));
-      continue;
-    }
     if (IsEncodedAlone(*compression, entry)) {
       jobs.push_back({&entry, compression});
       continue;
@@ -344,6 +333,25 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Observe(*job.compression, bytes_before, entry.tensor.size_bytes());
   }
   return entries;
+}
+
+bool Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
+                            std::vector<DType>& casts) const {
+  const bool may_wait = absl::c_all_of(entries, [&](const PushEntry& entry) {
+    const Compression* const compression = Find(entry);
+    return compression == nullptr || IsCastAlone(*compression, entry);
+  });
+  if (!may_wait) return false;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Compression* const compression = Find(entries[i]);
+    if (compression == nullptr) continue;
+    casts.resize(entries.size(), DType::kUnknown);
+    casts[i] = compression->dtype;
+    const Tensor& tensor = entries[i].tensor;
+    Observe(*compression, tensor.size_bytes(),
+            tensor.num_elements() * SizeOf(compression->dtype));
+  }
+  return true;
 }
 
 void Compressor::Observe(const Compression& compression, int64_t bytes_before,

@@ -15,12 +15,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "base/ref_counted.h"
 #include "client/compression/compression.h"
 #include "client/compression/encoders.h"
 #include "contract/requests.h"
 #include "tensor/buffer_pool.h"
+#include "tensor/dtype.h"
 
 namespace tensorkv {
 
@@ -80,6 +82,9 @@ class Compressor {
   struct Job;
 
   absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job);
+  // Leaves all entries to be cast as they are sent, if all may be.
+  bool LeaveCasts(absl::Span<const PushEntry> entries,
+                  std::vector<DType>& casts) const;
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
   // Null for an entry that stays as it is.

@@ -62,7 +62,7 @@ bool AllRunsOf(const Tensor& tensor, size_t first, size_t size, Visitor visit) {
   return is_true;
 }
 
-// The same of all elements.
+// Whether `visit` returns true for every run of the tensor.
 template <typename Visitor>
 bool AllRuns(const Tensor& tensor, Visitor visit) {
   return AllRunsOf(tensor, 0, static_cast<size_t>(tensor.num_elements()),

@@ -127,8 +127,8 @@ class OpenContributions {
   const uint32_t max_open_rounds_;
   mutable Mutex mutex_;
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
-  // Of each key those of kept_ that the server holds, so that calls look at
-  // their keys alone.
+  // By key: which of kept_ have it and are held by the server. Calls look at
+  // their own keys alone by this.
   absl::flat_hash_map<std::string, std::set<Id>> held_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_held_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -45,8 +45,9 @@ class StreamLane {
     uint64_t range = 0;
   };
 
-  // The same without anybody who waits: what is ordered behind it tells that it
-  // is over, and who hears of that calls EndPut, whatever Put has returned.
+  // Puts on the stream what `start` does, as Run does, but no thread waits for
+  // it: what is ordered behind it tells that it is over, and who hears of that
+  // calls EndPut, whatever Put has returned.
   absl::Status Put(absl::FunctionRef<absl::Status(Stream& stream)> start,
                    Mark& mark);
   void EndPut(const Mark& mark);

@@ -91,7 +91,8 @@ class UpdateTable {
   // Puts the launches on `stream`, behind what copies the block. Errors: those
   // of the stream.
   absl::Status Launch(Place& place, Stream& stream) const;
-  // The same, and a copy of the block before, if it takes one.
+  // Copies the block to the device, unless it travels with the launches, and
+  // puts these behind it. Errors: as those of Launch.
   absl::Status CopyAndLaunch(Place& place, Stream& stream) const;
 
  private:

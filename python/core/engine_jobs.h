@@ -45,7 +45,7 @@ class EngineJobs {
   static void Begin(void* context, void* on_complete, void* operation);
   static void Delete(void* operation);
 
-  // The argument of one such run, for a job of so many bytes.
+  // The argument of one such run, for a job of so many bytes with the key.
   uintptr_t NewOperation(Number job, Key key, uint64_t bytes) const;
 
   // Waits for jobs that are ready, as above; none once this is closed.

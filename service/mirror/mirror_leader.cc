@@ -18,8 +18,9 @@ constexpr size_t kMaxRounds = 4096;
 constexpr int64_t kMaxElements = 16 << 20;
 constexpr size_t kMaxAnnouncedBytes = 4 << 20;
 
-// Of an announcement, for each unit of the time after which it is answered in
-// part: rounds that trickle have few bytes announced again per second.
+// An announcement is answered in part after MirrorTimes::partial_answer for
+// each so many of its bytes: where rounds trickle, few bytes per second are
+// announced again.
 constexpr double kPartialAnswerBytes = 4096;
 
 absl::Status NameSpaceHasGone() {

@@ -78,8 +78,8 @@ class UpdateNorms : public std::enable_shared_from_this<UpdateNorms> {
 
   explicit UpdateNorms(TensorStore* store) : store_(*store) {}
 
-  // The key's, or a new one in place of that which was looked at least lately;
-  // null if all are under way.
+  // The key's, or a new one in place of the one that was looked at longest
+  // ago; null if all are under way.
   Place* Find(const std::string& name_space, const std::string& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why there is no look at a value of so many bytes now; empty if there is.

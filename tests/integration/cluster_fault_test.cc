@@ -175,9 +175,7 @@ class FaultyCluster {
         members_[server]->Start();
         break;
       case Fault::kKillEtcd:
-        for (auto& member : members_) member->Stop();
-        for (auto& member : members_) member->Launch();
-        for (auto& member : members_) member->AwaitAnswer();
+        KillEtcd();
         break;
       case Fault::kResize:
         Resize({.remove = {Name(server)}});
@@ -218,40 +216,40 @@ class FaultyCluster {
     return port;
   }
 
-  // For less than a lease, or more.
+  // Links fail for less than a lease, or more.
   void DisturbLinks(Fault fault, size_t server, std::mt19937_64& random) {
-    const absl::Duration pause = absl::Milliseconds(100 + random() % 3000);
+    const absl::Duration duration = absl::Milliseconds(100 + random() % 3000);
+    FailLinks(fault, server, random());
+    absl::SleepFor(duration);  // nothing tells that a fault has lasted enough
+    MendLinks(fault, server);
+  }
+  void FailLinks(Fault fault, size_t server, uint64_t seed) {
     LinkProxy& link = links_[server];
-    switch (fault) {
-      case Fault::kHoldLink:
-        link.Hold();
-        absl::SleepFor(pause);
-        link.Release();
-        break;
-      case Fault::kSlowLink:
-        link.SetDelay(absl::Milliseconds(20));
-        absl::SleepFor(pause);
-        link.SetDelay(absl::ZeroDuration());
-        break;
-      case Fault::kCutLink:
-        link.CutConnections(/*mean_bytes=*/20'000, random());
-        link.CutAll();
-        absl::SleepFor(pause);
-        link.CutConnections(0, 0);
-        link.CutAll();
-        break;
-      case Fault::kPartFromEtcd:
-        for (LinkProxy& each : etcd_links_[server]) each.Hold();
-        absl::SleepFor(pause);
-        for (LinkProxy& each : etcd_links_[server]) each.Release();
-        break;
-      case Fault::kKillServer:
-      case Fault::kKillMember:
-      case Fault::kKillEtcd:
-      case Fault::kResize:
-      case Fault::kLose:
-        FAIL() << "expected a fault of links";
+    if (fault == Fault::kHoldLink) {
+      link.Hold();
+    } else if (fault == Fault::kSlowLink) {
+      link.SetDelay(absl::Milliseconds(20));
+    } else if (fault == Fault::kCutLink) {
+      link.CutConnections(/*mean_bytes=*/20'000, seed);
+      link.CutAll();
+    } else {
+      for (LinkProxy& each : etcd_links_[server]) each.Hold();
     }
+  }
+  void MendLinks(Fault fault, size_t server) {
+    LinkProxy& link = links_[server];
+    link.Release();
+    link.SetDelay(absl::ZeroDuration());
+    if (fault == Fault::kCutLink) {
+      link.CutConnections(0, 0);
+      link.CutAll();
+    }
+    for (LinkProxy& each : etcd_links_[server]) each.Release();
+  }
+  void KillEtcd() {
+    for (auto& member : members_) member->Stop();
+    for (auto& member : members_) member->Launch();
+    for (auto& member : members_) member->AwaitAnswer();
   }
 
   std::unique_ptr<ServerProcess> Start(size_t i) {

@@ -32,8 +32,7 @@ class LinkProxy {
   void SetDelay(absl::Duration delay);
   // Each connection from now on is cut after a random number of bytes,
   // `mean_bytes` on average, both ways at once: before, within and after
-  // messages, whatever they mean.
-  // No more are from then on if it is 0.
+  // messages, whatever they mean. 0 ends that.
   void CutConnections(double mean_bytes, uint64_t seed);
   // Ends all connections that there are.
   void CutAll();

@@ -2,6 +2,7 @@
 // about themselves over HTTP.
 
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -294,6 +295,29 @@ TEST(ServerProcessTest, CheckpointsInUseAreExitCodeOneUntilTheyAreNot) {
   holder.Signal(SIGKILL);
   EXPECT_EQ(holder.Wait(), -1);
   EXPECT_NE(ServerProcess(flags).AwaitAddress(), "");
+}
+
+// Trying again would read all of it again, to no avail.
+TEST(ServerProcessTest, DamagedCheckpointIsExitCodeTwo) {
+  const std::string directory = ::testing::TempDir() + "/damaged_checkpoint";
+  const std::vector<std::string> flags = {
+      "--listen=127.0.0.1:0",
+      "--metrics_listen=", "--checkpoint_dir=" + directory};
+  ServerProcess first(flags);
+  ASSERT_NE(first.AwaitAddress(), "");
+  first.Signal(SIGTERM);
+  ASSERT_EQ(first.Wait(), 0);
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(directory)) {
+    if (file.is_regular_file()) {
+      std::filesystem::resize_file(file.path(), file.file_size() / 2);
+    }
+  }
+
+  ServerProcess server(flags);
+
+  EXPECT_THAT(server.ReadAll(), HasSubstr("CHECKPOINT: its bytes do not"));
+  EXPECT_EQ(server.Wait(), 2);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // becomes of rounds when servers do not reach each other.
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -13,24 +12,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/alarms.h"
-#include "base/answer.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/local/local_connection.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "service/store/memory_tensor_store.h"
 #include "tests/contracts/caller.h"
 #include "tests/service/mirror/mirror_network.h"
-#include "tests/service/store/init_now.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/reason_matchers.h"
-#include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -491,126 +484,6 @@ TEST_F(MirroredNamespaceTest, ServersWithOtherVersionsDoNotSum) {
               AllOf(HasReason(Reason::kRoundFailed),
                     StatusIs(absl::StatusCode::kAborted,
                              HasSubstr("expected the same key"))));
-}
-
-// The other servers have made their updates of a sum, so one that could not
-// makes its own of the same, and not of what its workers push again.
-TEST(MirroredStoreTest, UpdateThatFailedIsMadeOfTheSameSum) {
-  MirrorNetwork network(1);
-  testing::ScriptedBackend backend;
-  SteadyAlarms alarms;
-  MemoryTensorStoreOptions options;
-  options.exchange = network.exchange(0);
-  MemoryTensorStore store(options, &backend, &alarms);
-  CreateNamespaceRequest create = {.name_space = kSpace};
-  create.config = ConfigOf(1, /*mirrored=*/true);
-  create.config.rule.name = "accumulate";
-  ASSERT_OK(store.CreateNamespace(create));
-  InitRequest init = {.name_space = kSpace};
-  init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
-  ASSERT_OK(testing::InitNow(store, std::move(init)));
-  const auto push_and_pull = [&](double element,
-                                 Step step) -> absl::StatusOr<Value> {
-    PushRequest push = {.name_space = kSpace};
-    push.worker = Worker{.rank = 0};
-    push.step = step;
-    push.entries.push_back({.key = "w", .tensor = Full({4}, element)});
-    const Answer<absl::StatusOr<PullReply>> answer;
-    store.PushPull(std::move(push), CallContext(),
-                   [answer](absl::StatusOr<PullReply> reply) {
-                     answer.Set(std::move(reply));
-                   });
-    ASSIGN_OR_RETURN(PullReply reply, answer.Wait());
-    return reply.values[0];
-  };
-  const auto is_filled_with = [](double element) {
-    return testing::IsOkAndHolds(
-        testing::HasTensor(testing::IsFilledWith(element)));
-  };
-  backend.FailApply(absl::ResourceExhaustedError("no room"));
-  EXPECT_THAT(push_and_pull(10, 1).status(), HasReason(Reason::kRoundFailed));
-
-  backend.FailApply(absl::OkStatus());
-
-  EXPECT_THAT(push_and_pull(100, 1), is_filled_with(11));
-  EXPECT_THAT(push_and_pull(100, 2), is_filled_with(111));
-}
-
-// Workers may be a step ahead: its round is not told to the others before the
-// one that has failed is made up for.
-TEST(MirroredStoreTest, UpdateThatFailedIsMadeBeforeTheNextSum) {
-  MirrorNetwork network(2);
-  testing::ScriptedBackend backends[2];
-  SteadyAlarms alarms;
-  std::vector<std::unique_ptr<MemoryTensorStore>> stores;
-  for (uint32_t i = 0; i < 2; ++i) {
-    MemoryTensorStoreOptions options;
-    options.exchange = network.exchange(i);
-    stores.push_back(
-        std::make_unique<MemoryTensorStore>(options, &backends[i], &alarms));
-    CreateNamespaceRequest create = {.name_space = kSpace};
-    create.config = ConfigOf(2, /*mirrored=*/true);
-    create.config.rule.name = "accumulate";
-    ASSERT_OK(stores[i]->CreateNamespace(create));
-    InitRequest init = {.name_space = kSpace};
-    init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
-    ASSERT_OK(testing::InitNow(*stores[i], std::move(init)));
-  }
-  // The value after the step.
-  const auto push = [&](uint32_t rank, double element, Step step) {
-    PushRequest push = {.name_space = kSpace};
-    push.worker = Worker{.rank = rank};
-    push.step = step;
-    push.entries.push_back({.key = "w", .tensor = Full({4}, element)});
-    const Answer<absl::StatusOr<PullReply>> answer;
-    stores[rank]->PushPull(std::move(push), CallContext(),
-                           [answer](absl::StatusOr<PullReply> reply) {
-                             answer.Set(std::move(reply));
-                           });
-    return answer;
-  };
-  const auto has = [](double element) {
-    return testing::IsOkAndHolds(::testing::Field(
-        &PullReply::values, ::testing::ElementsAre(testing::HasTensor(
-                                testing::IsFilledWith(element)))));
-  };
-  backends[0].FailApply(absl::ResourceExhaustedError("no room"));
-  const auto first_0 = push(0, 10, 1);
-  const auto second_0 = push(0, 100, 2);
-  const auto first_1 = push(1, 20, 1);
-  const auto second_1 = push(1, 200, 2);
-  EXPECT_THAT(first_0.Wait().status(), HasReason(Reason::kRoundFailed));
-  EXPECT_THAT(second_0.Wait().status(), HasReason(Reason::kRoundFailed));
-
-  backends[0].FailApply(absl::OkStatus());
-
-  EXPECT_THAT(push(0, 1000, 1).Wait(), has(31));
-  EXPECT_THAT(push(0, 300, 2).Wait(), has(531));
-  ASSERT_OK(first_1.Wait());
-  EXPECT_THAT(second_1.Wait(), has(531));
-}
-
-// Keys stay, whatever becomes of their partitions.
-TEST(MirroredStoreTest, KeysNeitherMoveNorGoWithTheirPartitions) {
-  MirrorNetwork network(1);
-  CpuBackend backend(1);
-  SteadyAlarms alarms;
-  MemoryTensorStoreOptions options;
-  options.exchange = network.exchange(0);
-  MemoryTensorStore store(options, &backend, &alarms);
-  CreateNamespaceRequest create = {.name_space = kSpace};
-  create.config = ConfigOf(1, /*mirrored=*/true);
-  ASSERT_OK(store.CreateNamespace(create));
-  InitRequest init = {.name_space = kSpace};
-  init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
-  ASSERT_OK(testing::InitNow(store, std::move(init)));
-  const PartitionSet all = {.num_partitions = 1, .partitions = {0}};
-
-  EXPECT_THAT(store.Hold(all, absl::ZeroDuration()),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"n\"")));
-  store.Discard(all);
-
-  EXPECT_OK(store.Stat({.name_space = kSpace, .keys = {"w"}}));
 }
 
 }  // namespace
