@@ -129,9 +129,13 @@ TEST_F(StreamLaneTest, NothingIsOrderedBehindWhatIsKnownToBeOver) {
 // A call that fails is made up for by waiting.
 TEST_F(StreamLaneTest, OrderThatCannotBeGivenIsWaitedFor) {
   const auto other = *StreamLane::Create(device_.get(), StreamUse::kToHost);
-  Mutex held;
-  held.lock();
-  lane_->WhenDone([&held](absl::Status) { MutexLock lock(&held); });
+  Notification called;
+  Notification may_return;
+  lane_->WhenDone([&](absl::Status) {
+    called.Notify();
+    may_return.WaitForNotification();
+  });
+  called.WaitForNotification();  // so the next call is the order
   gpu_.FailCall(0, absl::InternalError("injected"));
 
   EXPECT_OK(
@@ -139,7 +143,8 @@ TEST_F(StreamLaneTest, OrderThatCannotBeGivenIsWaitedFor) {
                  [](absl::Status) {}));
 
   EXPECT_TRUE(gpu_.has_injected());
-  held.unlock();
+  may_return.Notify();
+  lane_->WaitForCallbacks(lane_->num_started());
 }
 
 TEST_F(StreamLaneTest, StreamThatCannotBeWaitedForFailsTheDevice) {
