@@ -234,6 +234,12 @@ Step WorkerClient::step() {
 absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
     Step step, std::vector<PushEntry> entries,
     const SharedCanceller& canceller) {
+  // Without one the server would not know the contribution again, and nobody
+  // here when its round has closed.
+  if (is_repeatable_ && step == 0) {
+    return absl::InvalidArgumentError(
+        "push: expected a step of at least 1, got 0");
+  }
   const Canceller::Use use(canceller);
   if (!use.may_begin()) return Cancelled();
   // Where pushes are not known again, each is a new one, of whatever step.

@@ -45,6 +45,11 @@ struct EngineJobs::State {
     // A next one begins once the one before has ended.
     bool are_awaited() const { return num_to_begin > 0 && num_begun == 0; }
   };
+  // Keys that were taken together the last time.
+  struct Group {
+    size_t num_keys = 0;
+    size_t num_ready = 0;
+  };
 
   explicit State(absl::Duration wait) : longest_wait(wait) {}
 
@@ -52,8 +57,34 @@ struct EngineJobs::State {
   bool IsEnough() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (is_closed) return true;
     if (ready.empty()) return false;
-    return num_awaited == 0 || ready_bytes >= kManyBytes ||
+    return (num_awaited == 0 && num_missing == 0) ||
+           ready_bytes >= kManyBytes ||
            SteadyNow() >= ready_since + longest_wait;
+  }
+  void AddReady(Number job, Key key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (ready.empty()) ready_since = SteadyNow();
+    ready.push_back(job);
+    const auto found = groups.find(key);
+    if (found == groups.end()) return;
+    Group& group = *found->second;
+    if (group.num_ready++ == 0) num_missing += group.num_keys;
+    --num_missing;
+  }
+  // Those that are ready, whose keys are a group from now on.
+  std::vector<Number> TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const auto group = std::make_shared<Group>();
+    group->num_keys = ready.size();
+    for (const Number job : ready) {
+      std::shared_ptr<Group>& of_key = groups[begun.at(job).key];
+      if (of_key != nullptr) {
+        --of_key->num_keys;
+        of_key->num_ready = 0;
+      }
+      of_key = group;
+    }
+    num_missing = 0;
+    ready_bytes = 0;
+    return std::exchange(ready, {});
   }
   void Count(Key key, int to_begin, int begun)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -94,6 +125,10 @@ struct EngineJobs::State {
   absl::flat_hash_map<Key, Operations> operations ABSL_GUARDED_BY(mutex);
   // The keys whose operations are awaited.
   int num_awaited ABSL_GUARDED_BY(mutex) = 0;
+  absl::flat_hash_map<Key, std::shared_ptr<Group>> groups
+      ABSL_GUARDED_BY(mutex);
+  // The keys that are not ready, of groups that have ready ones.
+  size_t num_missing ABSL_GUARDED_BY(mutex) = 0;
   // Jobs that have begun and not ended.
   absl::flat_hash_map<Number, Begun> begun ABSL_GUARDED_BY(mutex);
   // Calls of Take that wait, but for those that are last.
@@ -121,8 +156,7 @@ void EngineJobs::Begin(void*, void* on_complete, void* operation) {
   state.Count(key, /*to_begin=*/-1, /*begun=*/1);
   state.begun.emplace(
       job, State::Begun{*static_cast<const OnComplete*>(on_complete), key});
-  if (state.ready.empty()) state.ready_since = SteadyNow();
-  state.ready.push_back(job);
+  state.AddReady(job, key);
   state.ready_bytes += bytes;
   // The first is told, since it is to look at the time.
   if (state.ready.size() == 1 || state.IsEnough()) state.NextTaker().Signal();
@@ -157,8 +191,7 @@ std::vector<EngineJobs::Number> EngineJobs::Take(bool is_last) {
     }
   }
   if (!is_last) --state.num_takers;
-  state.ready_bytes = 0;
-  return std::exchange(state.ready, {});
+  return state.TakeReady();
 }
 
 void EngineJobs::End(const std::vector<Number>& jobs) {
