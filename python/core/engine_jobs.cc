@@ -97,27 +97,19 @@ struct EngineJobs::State {
       operations.erase(key);
     }
   }
-  bool IsTakenByOthers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return !is_closed && num_takers > 0;
-  }
-  CondVar& NextTaker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return num_takers > 0 ? changed : changed_for_last;
-  }
-  // Until that is told, or what is ready has waited for long enough.
-  void Wait(CondVar& until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  // Until something has changed, or what is ready has waited for long enough.
+  void Wait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (ready.empty()) {
-      until.Wait(&mutex);
+      changed.Wait(&mutex);
     } else {
-      until.WaitWithTimeout(&mutex, ready_since + longest_wait - SteadyNow());
+      changed.WaitWithTimeout(&mutex, ready_since + longest_wait - SteadyNow());
     }
   }
 
   const absl::Duration longest_wait;
   Mutex mutex;
-  // The first is told to calls of Take that wait, the second to those of them
-  // that are last.
+  // This is told to calls of Take.
   CondVar changed;
-  CondVar changed_for_last;
   std::vector<Number> ready ABSL_GUARDED_BY(mutex);
   // These are the bytes of all that is ready, and when the first of it was.
   uint64_t ready_bytes ABSL_GUARDED_BY(mutex) = 0;
@@ -131,8 +123,6 @@ struct EngineJobs::State {
   size_t num_missing ABSL_GUARDED_BY(mutex) = 0;
   // Jobs that have begun and not ended.
   absl::flat_hash_map<Number, Begun> begun ABSL_GUARDED_BY(mutex);
-  // Calls of Take that wait, but for those that are last.
-  int num_takers ABSL_GUARDED_BY(mutex) = 0;
   bool is_closed ABSL_GUARDED_BY(mutex) = false;
 };
 
@@ -159,7 +149,7 @@ void EngineJobs::Begin(void*, void* on_complete, void* operation) {
   state.AddReady(job, key);
   state.ready_bytes += bytes;
   // The first is told, since it is to look at the time.
-  if (state.ready.size() == 1 || state.IsEnough()) state.NextTaker().Signal();
+  if (state.ready.size() == 1 || state.IsEnough()) state.changed.Signal();
 }
 
 void EngineJobs::Delete(void* operation) {
@@ -169,7 +159,7 @@ void EngineJobs::Delete(void* operation) {
   State& state = *ended->state;
   MutexLock lock(&state.mutex);
   state.Count(ended->key, /*to_begin=*/-1, /*begun=*/0);
-  if (state.IsEnough()) state.NextTaker().Signal();
+  if (state.IsEnough()) state.changed.Signal();
 }
 
 uintptr_t EngineJobs::NewOperation(Number job, Key key, uint64_t bytes) const {
@@ -178,19 +168,11 @@ uintptr_t EngineJobs::NewOperation(Number job, Key key, uint64_t bytes) const {
   return reinterpret_cast<uintptr_t>(new Operation{state_, job, key, bytes});
 }
 
-std::vector<EngineJobs::Number> EngineJobs::Take(bool is_last) {
+std::vector<EngineJobs::Number> EngineJobs::Take() {
   const py::gil_scoped_release release;
   State& state = *state_;
   MutexLock lock(&state.mutex);
-  if (!is_last) ++state.num_takers;
-  while (!state.IsEnough() || (is_last && state.IsTakenByOthers())) {
-    if (is_last && state.IsTakenByOthers()) {
-      state.changed_for_last.Wait(&state.mutex);
-    } else {
-      state.Wait(is_last ? state.changed_for_last : state.changed);
-    }
-  }
-  if (!is_last) --state.num_takers;
+  while (!state.IsEnough()) state.Wait();
   return state.TakeReady();
 }
 
@@ -214,7 +196,6 @@ void EngineJobs::Close() {
   MutexLock lock(&state_->mutex);
   state_->is_closed = true;
   state_->changed.SignalAll();
-  state_->changed_for_last.SignalAll();
 }
 
 void EngineJobs::Register(py::module_& module) {
@@ -226,7 +207,7 @@ void EngineJobs::Register(py::module_& module) {
            "longest_wait"_a = absl::ToDoubleSeconds(kLongestWait))
       .def("new_operation", &EngineJobs::NewOperation, "job"_a, "key"_a,
            "bytes"_a)
-      .def("take", &EngineJobs::Take, "is_last"_a)
+      .def("take", &EngineJobs::Take)
       .def("end", &EngineJobs::End, "jobs"_a)
       .def("close", &EngineJobs::Close);
   jobs.attr("begin") = AddressOf(&EngineJobs::Begin);

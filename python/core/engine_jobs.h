@@ -50,8 +50,7 @@ class EngineJobs {
   uintptr_t NewOperation(Number job, Key key, uint64_t bytes) const;
 
   // Waits for jobs that are ready, as above; none once this is closed.
-  // `is_last` leaves them to others, as long as any of those waits here.
-  std::vector<Number> Take(bool is_last);
+  std::vector<Number> Take();
   // Tells the engine that jobs which were taken have ended.
   void End(const std::vector<Number>& jobs);
   void Close();

@@ -11,7 +11,7 @@ import operator
 import queue
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 import mxnet
 import numpy as np
@@ -72,7 +72,7 @@ class _Lent:
         self.read, self.written = _handles([]), _handles([array, order])
         self.order = order
         self.bytes = _size_bytes(array)
-        self._address: Optional[int] = -1
+        self._address: Optional[int] = -1  # No array is there.
         # The gradients and `out` of a job that has begun.
         self.memory: tuple = ()
 
@@ -173,13 +173,13 @@ class Exchange:
     are there, and ends when the engine is told so; no thread of the engine
     waits meanwhile. Neither runs any Python, which would wait for the thread
     that trains. Calls are made by three threads, since more would take the
-    processor from what computes. One takes all keys that are ready at once,
-    small ones with those that are about to be, and gets what becomes of them by
-    the same call. Since that waits for other workers, which may come to their
-    keys in another order, another only pushes meanwhile, and leaves it to the
-    third to pull. What fails leaves `out` as it was, or where there are
-    several, all as the first of them was; or where that is what was pushed,
-    perhaps with a part of the new value.
+    processor from what computes. Two take all keys that are ready at once,
+    small ones with those that are about to be. One of them at a time gets what
+    becomes of its keys by the same call. Since that waits for other workers,
+    which may come to their keys in another order, the other only pushes
+    meanwhile, and leaves it to the third to pull. What fails leaves `out` as it
+    was, or where there are several, all as the first of them was; or where that
+    is what was pushed, perhaps with a part of the new value.
 
     For one thread.
     """
@@ -190,6 +190,8 @@ class Exchange:
         self._error: Any = None  # guarded by _error_lock
         self._error_lock = threading.Lock()
         self._telling = threading.Lock()
+        # Held by the thread whose call waits for other workers.
+        self._awaiting = threading.Lock()
         # The hyperparameters that the store has.
         self.known: Dict[str, float] = {}
         # Of each key what the latest job was made for, which is mostly what the
@@ -204,7 +206,7 @@ class Exchange:
         self._pushed: queue.SimpleQueue = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=work, daemon=True)
-            for work in (self._push_pull, self._push, self._pull)
+            for work in (self._exchange, self._exchange, self._pull)
         ]
         for thread in self._threads:
             thread.start()
@@ -297,9 +299,9 @@ class Exchange:
                 f"tensorkv: an exchange has failed: {error!r}", file=sys.stderr
             )
 
-    def _ready(self, is_last: bool = False) -> Iterator[List[_Job]]:
+    def _ready(self) -> Iterator[List[_Job]]:
         """The jobs that are ready, whenever there are some."""
-        for numbers in iter(lambda: self._engine.take(is_last), []):
+        for numbers in iter(self._engine.take, []):
             jobs = [self._jobs.pop(n) for n in numbers]
             jobs = list(filter(self._begin, jobs))
             if jobs:
@@ -325,29 +327,36 @@ class Exchange:
                 jobs += more
             yield jobs
 
-    def _push_pull(self) -> None:
+    def _exchange(self) -> None:
         for jobs in self._ready():
-            try:
-                self._tell(jobs)
-                gradients, outs = _memory_of_all(jobs)
-                keys = [job.key for job in jobs]
-                self._store.pushpull(keys, gradients, out=outs)
-            except Exception as error:
-                self._end(jobs, error)
+            if self._awaiting.acquire(blocking=False):
+                self._push_pull(jobs)
             else:
-                self._end(jobs)
-
-    def _push(self) -> None:
-        for jobs in self._ready(is_last=True):
-            try:
-                self._tell(jobs)
-                gradients, _ = _memory_of_all(jobs)
-                self._store.push([job.key for job in jobs], gradients)
-            except Exception as error:
-                self._end(jobs, error)
-            else:
-                self._pushed.put(jobs)
+                self._push(jobs)
         self._pushed.put([])  # There will be no more.
+
+    def _push_pull(self, jobs: List[_Job]) -> None:
+        error = None
+        try:
+            self._tell(jobs)
+            gradients, outs = _memory_of_all(jobs)
+            keys = [job.key for job in jobs]
+            self._store.pushpull(keys, gradients, out=outs)
+        except Exception as raised:
+            error = raised
+        finally:
+            self._awaiting.release()
+        self._end(jobs, error)
+
+    def _push(self, jobs: List[_Job]) -> None:
+        try:
+            self._tell(jobs)
+            gradients, _ = _memory_of_all(jobs)
+            self._store.push([job.key for job in jobs], gradients)
+        except Exception as error:
+            self._end(jobs, error)
+        else:
+            self._pushed.put(jobs)
 
     def _pull(self) -> None:
         for jobs in self._waiting():
