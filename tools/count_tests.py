@@ -5,8 +5,9 @@ DIRECTORY has for each CONFIG the events of its run, CONFIG.json, as Bazel's
 where that was not 0. A file format.failure says that the sources are not
 formatted.
 
-Prints what failed, a line per configuration, and last the totals as "N passed,
-N failed, N skipped". Ends with status 1 if anything failed.
+Prints what failed with the last lines of its log, a line per configuration, and
+last the totals as "N passed, N failed, N skipped". Ends with status 1 if
+anything failed.
 """
 
 import json
@@ -14,6 +15,8 @@ import pathlib
 import sys
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
+
+LOG_LINES = 12
 
 
 class Count:
@@ -61,27 +64,35 @@ def count_cases(xml_path):
     return count
 
 
-def report_path(result):
-    """Where a test result's test.xml is, or None."""
+def output_path(result, name):
+    """Where a test result's test.xml or test.log is, or None."""
     for output in result.get("testActionOutput", []):
-        if output["name"] == "test.xml":
+        if output["name"] == name:
             uri = urllib.parse.urlparse(output["uri"])
             path = pathlib.Path(urllib.parse.unquote(uri.path))
             return path if path.exists() else None
     return None
 
 
+def end_of_log(result):
+    """The last lines of a test's log: of a test that hung, where it hung."""
+    path = output_path(result, "test.log")
+    lines = path.read_text(errors="replace").splitlines() if path else []
+    return "".join("\n    " + line for line in lines[-LOG_LINES:])
+
+
 def count_target(result):
     """Counts one finished test target."""
-    path = report_path(result)
+    path = output_path(result, "test.xml")
     try:
         count = count_cases(path) if path else Count()
     except ElementTree.ParseError:
         count = Count()
     status = result.get("status", "NO_STATUS")
     # A leak, a crash or a timeout shows in the target's status only.
-    if status != "PASSED" and not count.failures:
-        count.failures.append(status)
+    if status != "PASSED":
+        count.failures = count.failures or [status]
+        count.failures[-1] += end_of_log(result)
     return count
 
 
