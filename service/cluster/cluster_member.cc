@@ -41,6 +41,7 @@ void ClusterMember::Run() {
   do {
     turn = Turn();
     Report(turn);
+    TellIfDisowned();
   } while (!is_replaced_ && !Sleep(PauseAfter(turn)));
   is_in_touch_ = false;
   // Else the others see only at its end that the server is gone.
@@ -69,6 +70,14 @@ void ClusterMember::Report(const absl::Status& turn) {
                           : absl::StrCat("cluster: out of touch, what is known "
                                          "stays: ",
                                          turn.message()));
+}
+
+// No later than a turn that etcd does not answer takes.
+void ClusterMember::TellIfDisowned() {
+  const absl::Status readiness = known_.readiness();
+  const bool is_disowned = is_placed_ && !readiness.ok();
+  if (std::exchange(is_disowned_, is_disowned) || !is_disowned) return;
+  listener_.disowned(readiness);
 }
 
 absl::Status ClusterMember::Turn() {

@@ -43,6 +43,9 @@ class ClusterMember {
     std::function<void()> placed;
     // Once, when another server has the name.
     std::function<void()> replaced;
+    // Whenever the server has begun to own nothing, since it was out of touch
+    // for too long (KnownPlacement::OwnUntil), with what callers are answered.
+    std::function<void(const absl::Status& status)> disowned;
     std::function<void(const std::string& line)> log;
   };
 
@@ -70,6 +73,7 @@ class ClusterMember {
   // How long until the next turn.
   absl::Duration PauseAfter(const absl::Status& turn) const;
   void Report(const absl::Status& turn);
+  void TellIfDisowned();
 
   absl::Status Turn();
   absl::Status HoldLease();
@@ -97,6 +101,7 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
+  bool is_disowned_ = false;
   // Whether the turn that the log has told of last was OK.
   std::optional<bool> reported_;
 

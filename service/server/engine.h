@@ -83,6 +83,10 @@ class Engine {
 
   // Ends all waiting calls with Unavailable. For shutdown.
   void CancelWaits() { store_.CancelWaits(); }
+  // Ends the calls that wait now.
+  void InterruptWaits(const absl::Status& status) {
+    store_.InterruptWaits(status);
+  }
 
   // Runs no alarm from then on: whoever set one may go. For shutdown.
   void StopAlarms() { alarms_.Stop(); }

@@ -374,6 +374,11 @@ void Server::JoinCluster() {
                              LogEvent("cluster: serving");
                            },
                        .replaced = [this] { StopServing(); },
+                       // Other servers may answer them.
+                       .disowned =
+                           [this](const absl::Status& status) {
+                             engine_.InterruptWaits(status);
+                           },
                        .log = LogEvent}});
   is_in_cluster_ = true;
 }

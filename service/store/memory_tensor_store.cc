@@ -517,4 +517,8 @@ void MemoryTensorStore::EndWaits(const absl::Status& status) {
   for (const NamespacePtr& each : All()) each->EndWaits(status);
 }
 
+void MemoryTensorStore::InterruptWaits(const absl::Status& status) {
+  for (const NamespacePtr& each : All()) each->InterruptWaits(status);
+}
+
 }  // namespace tensorkv

@@ -160,6 +160,8 @@ class MemoryTensorStore final : public TensorStore,
   void CancelWaits();
   // Ends them with `status`: a device has failed.
   void EndWaits(const absl::Status& status);
+  // Ends those that wait now; later ones may wait.
+  void InterruptWaits(const absl::Status& status);
 
   const ServerBudgets& budgets() const { return budgets_; }
   // What is used of the host's memory.

@@ -1,13 +1,20 @@
 #include "service/store/keyspace/exchanged_rounds.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "kernels/backend.h"
+#include "kernels/update_rule.h"
 #include "service/store/round_exchange.h"
 
 namespace tensorkv {
@@ -48,24 +55,76 @@ absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
   return buffer;
 }
 
+absl::StatusOr<RefPtr<Buffer>> AllocateOnDevice(const NamespaceState& state,
+                                                DeviceIndex device,
+                                                uint64_t bytes) {
+  return AllocateCounted(state.memory.on(device).contributions, bytes,
+                         [&](uint64_t size, RefPtr<MemoryAccount> account) {
+                           return (*state.environment.devices)[device].Allocate(
+                               size, std::move(account));
+                         });
+}
+
+// Decodes the tensors that came encoded, where their keys are: servers exchange
+// elements of the accumulate type in their place, whose sum has the same bits.
+absl::Status Decode(const NamespaceState& state,
+                    absl::Span<const FoldOfKey> jobs,
+                    std::vector<RoundToSum>& rounds) {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  const DeviceSet& devices = *state.environment.devices;
+  // The updates refer to these.
+  std::deque<TensorView> encoded;
+  std::deque<const Packing*> packings;
+  std::vector<std::vector<TensorUpdate>> updates(devices.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const DeviceIndex device = jobs[i].key->device;
+    const int64_t num_elements = rounds[i].num_elements;
+    for (size_t j = 0; j < rounds[i].tensors.size(); ++j) {
+      const Slot& slot = jobs[i].fold.slots[j];
+      if (!slot.encoding) continue;
+      MutableTensorView plain = {AccumulateType(rounds[i].dtype), num_elements};
+      ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                       AllocateOnDevice(state, device, plain.size_bytes()));
+      plain.data = buffer->mutable_data();
+      encoded.push_back({slot.dtype, num_elements, slot.data});
+      packings.push_back(slot.packing());
+      updates[device].push_back({.rule = kAssign,
+                                 .contributions = {&encoded.back(), 1},
+                                 .packings = {&packings.back(), 1},
+                                 .value = plain});
+      BroughtTensor& tensor = rounds[i].tensors[j];
+      tensor.dtype = plain.dtype;
+      tensor.data = buffer->data();
+      tensor.buffer = std::move(buffer);
+    }
+  }
+  for (size_t device = 0; device < updates.size(); ++device) {
+    if (updates[device].empty()) continue;
+    RETURN_IF_ERROR(devices[device].Apply(updates[device]));
+  }
+  return absl::OkStatus();
+}
+
 // Has the tensors of rounds, which are on devices, be on the host, where the
-// exchange takes them, once the copies have been made.
-absl::StatusOr<CopiesByDevice> PlaceOnHost(const NamespaceState& state,
-                                           absl::Span<const FoldOfKey> jobs,
-                                           std::vector<RoundToSum>& rounds) {
+// exchange takes them, once the copies have been made; until then `on_devices`
+// keeps what is copied.
+absl::StatusOr<CopiesByDevice> PlaceOnHost(
+    const NamespaceState& state, absl::Span<const FoldOfKey> jobs,
+    std::vector<RoundToSum>& rounds, std::vector<RefPtr<Buffer>>& on_devices) {
   const DeviceSet& devices = *state.environment.devices;
   CopiesByDevice copies(devices.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
     for (BroughtTensor& tensor : rounds[i].tensors) {
       const uint64_t bytes = rounds[i].num_elements * SizeOf(tensor.dtype);
       ASSIGN_OR_RETURN(
-          tensor.buffer,
+          RefPtr<Buffer> buffer,
           AllocateCounted(
               state.memory.host().contributions, bytes,
               [&devices](uint64_t size, RefPtr<MemoryAccount> account) {
                 return devices.AllocateStaging(size, std::move(account));
               }));
-      char* const on_host = tensor.buffer->mutable_data();
+      char* const on_host = buffer->mutable_data();
+      on_devices.push_back(std::exchange(tensor.buffer, std::move(buffer)));
       copies[jobs[i].key->device].push_back(
           {std::exchange(tensor.data, on_host), on_host, bytes});
     }
@@ -87,11 +146,8 @@ absl::Status PlaceOnDevices(const NamespaceState& state,
     const DeviceIndex device = jobs[each.place].key->device;
     RefPtr<Buffer>& sum = each.sum->buffer;
     const size_t bytes = sum->size_bytes();
-    absl::StatusOr<RefPtr<Buffer>> on_device = AllocateCounted(
-        state.memory.on(device).contributions, bytes,
-        [&](uint64_t size, RefPtr<MemoryAccount> account) {
-          return devices[device].Allocate(size, std::move(account));
-        });
+    absl::StatusOr<RefPtr<Buffer>> on_device =
+        AllocateOnDevice(state, device, bytes);
     if (!on_device.ok()) {
       each.sum = on_device.status();
       continue;
@@ -224,15 +280,20 @@ void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
   }
   auto under_way =
       std::make_shared<RoundsUnderWay>(state, std::move(jobs), std::move(end));
+  const absl::Status decoded = Decode(state, under_way->jobs, rounds);
+  if (!decoded.ok()) return FailRounds(under_way, decoded);
   if (!state.home->copies()) {
     return Exchange(std::move(under_way), std::move(rounds));
   }
+  std::vector<RefPtr<Buffer>> on_devices;
   absl::StatusOr<CopiesByDevice> copies =
-      PlaceOnHost(state, under_way->jobs, rounds);
+      PlaceOnHost(state, under_way->jobs, rounds, on_devices);
   if (!copies.ok()) return FailRounds(under_way, copies.status());
   state.environment.devices->CopyToHost(
-      *std::move(copies), [under_way, rounds = std::move(rounds)](
-                              const absl::Status& status) mutable {
+      *std::move(copies),
+      [under_way, rounds = std::move(rounds),
+       on_devices = std::move(on_devices)](const absl::Status& status) mutable {
+        on_devices.clear();
         if (!status.ok()) return FailRounds(under_way, status);
         Exchange(std::move(under_way), std::move(rounds));
       });

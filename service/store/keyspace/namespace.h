@@ -156,7 +156,10 @@ class Namespace {
   // Ends all waiting calls with `status`; calls that would wait later end with
   // it too.
   void EndWaits(const absl::Status& status);
-  // So do calls that would change it: the store has it no more.
+  // Ends those that wait now; later ones may wait.
+  void InterruptWaits(const absl::Status& status);
+  // As EndWaits, and so end calls that would change the namespace: the store
+  // has it no more.
   void End(const absl::Status& status);
 
  private:

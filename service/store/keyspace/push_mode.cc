@@ -327,13 +327,12 @@ class SyncMode final : public PushMode {
     }
     for (const PushEntry& entry : request.entries) {
       if (entry.skip) continue;
-      const bool is_plain = !entry.encoding && !entry.rows &&
-                            (entry.weight == 0 || entry.weight == 1);
-      if (is_plain) continue;
+      const bool has_weight = entry.weight != 0 && entry.weight != 1;
+      if (!entry.rows && !has_weight) continue;
       return absl::UnimplementedError(
           absl::StrCat("key ", Quoted(entry.key),
-                       ": expected a whole, plain tensor in a mirrored "
-                       "namespace, got rows, an encoding or a weight"));
+                       ": expected a whole tensor without a weight in a "
+                       "mirrored namespace, got rows or a weight"));
     }
     return absl::OkStatus();
   }

@@ -143,13 +143,18 @@ absl::Status CheckIsWanted(const NamespaceState& state,
   return state.end_of_waits;
 }
 
+void Namespace::InterruptWaits(const absl::Status& status) {
+  Transaction transaction(*state_);
+  FailCalls(
+      transaction, [](const WaitingCall&) { return true; }, status);
+}
+
 void Namespace::EndWaits(const absl::Status& status) {
   {
-    Transaction transaction(*state_);
+    MutexLock lock(&state_->mutex);
     state_->end_of_waits = status;
-    FailCalls(
-        transaction, [](const WaitingCall&) { return true; }, status);
   }
+  InterruptWaits(status);
   state_->calls->EndWaits(status);
 }
 

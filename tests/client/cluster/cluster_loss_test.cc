@@ -31,6 +31,7 @@ using testing::Background;
 using testing::ElementsOf;
 using testing::EtcdProcess;
 using testing::HasReason;
+using ::testing::HasSubstr;
 using testing::TestDeviceChoice;
 using testing::Vector;
 
@@ -224,6 +225,25 @@ TEST_F(ClusterLossTest, ServerThatStaysAwayIsLostByItself) {
   for (int i = 0; i < kNumKeys; ++i) {
     EXPECT_EQ(ElementsOf(other->Pull(Key(i))->tensor)[0], 1);
   }
+}
+
+// Others may have taken what it has, and do if they can.
+TEST_F(ClusterLossTest, WaitsEndAtWhoeverIsOutOfTouchForTooLong) {
+  lost_after_ = absl::Seconds(4);
+  StartAll();
+  CreateKeys({});
+  const auto direct = Client::Connect({.target = servers_.at("s1")->address(),
+                                       .name_space = "train",
+                                       .timeout = absl::Seconds(15)})
+                          .value();
+  const std::string key = KeyOf("s1");
+  Background waits([&] { return direct->Pull(key, 100).status(); });
+
+  etcd_.Stop();
+
+  const absl::Status status = waits.Result();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("no placement"));
 }
 
 // The home of the namespace is lost, with its ranks, epochs and some keys.

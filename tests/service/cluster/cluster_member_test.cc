@@ -33,6 +33,7 @@ class Part {
                 &known_,
                 {.placed = [this] { placed_.Notify(); },
                  .replaced = [this] { replaced_.Notify(); },
+                 .disowned = [](const absl::Status&) {},
                  .log = [this](auto& line) { lines_.push_back(line); }}) {}
 
   Notification placed_;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
+#include "client/compression/compressor.h"
 #include "client/local/local_connection.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
@@ -80,6 +83,18 @@ Tensor GradientOf(const TestKey& key, uint32_t rank, Step step) {
   return Vector(elements, key.dtype);
 }
 
+// The same as the worker pushes it: of some ranks and steps encoded.
+PushEntry PushOf(const TestKey& key, uint32_t rank, Step step) {
+  constexpr const char* kEncodings[] = {"2bit:0.5", "topk:0.1", "i8:64"};
+  PushEntry plain = {.key = key.name, .tensor = GradientOf(key, rank, step)};
+  const size_t chosen = (rank + step) % (std::size(kEncodings) + 1);
+  if (!IsFloat(key.dtype) || chosen == std::size(kEncodings)) return plain;
+  Compressor compressor(
+      {.rules = {{"", *Compression::Parse(kEncodings[chosen])}},
+       .min_bytes = 0});
+  return compressor.Compress(step, {std::move(plain)}).value()[0];
+}
+
 void Prepare(const Caller& store, const NamespaceConfig& config) {
   ASSERT_OK(store.Create(config));
   for (const TestKey& key : kKeys) {
@@ -99,9 +114,7 @@ absl::Status TryStep(const Caller& worker, uint32_t rank, Step step,
   std::vector<PullEntry> pulled;
   for (const TestKey* key : keys) {
     pulled.push_back({.key = key->name});
-    PushEntry& entry = entries.emplace_back();
-    entry.key = key->name;
-    entry.tensor = GradientOf(*key, rank, step);
+    entries.push_back(PushOf(*key, rank, step));
     if (random() % 2 == 0 && key != keys.back()) continue;
     RETURN_IF_ERROR(worker.PushMany(std::exchange(entries, {}), step).status());
   }
