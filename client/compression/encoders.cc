@@ -240,9 +240,13 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
       return EncodeDithering(compression, seed, shape, elements, payloads);
     case Kind::kNone:
       return absl::InternalError("no compression to encode by");
-    default:
+    case Kind::kTwoBit:
+    case Kind::kOneBit:
+    case Kind::kBlocks:
+    case Kind::kCast:
       return EncodeInOneRun(compression, shape, elements, payloads);
   }
+  return absl::InternalError("unknown compression");
 }
 
 bool EncodesInRuns(const Compression& compression, size_t num_elements) {

@@ -1,4 +1,4 @@
-// A mutex that nobody has to wait for.
+// A mutex for which one can stop waiting.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CANCELLABLE_MUTEX_H_
 #define TENSORKV_CLIENT_INTERNAL_CANCELLABLE_MUTEX_H_
@@ -12,8 +12,8 @@
 
 namespace tensorkv {
 
-// Locked for as long as calls take, whose callers may give up. Not recursive.
-// Thread-safe.
+// Held while calls are made, by callers who may be cancelled meanwhile. Not
+// recursive. Thread-safe.
 class ABSL_LOCKABLE CancellableMutex {
  public:
   // Returns false, without the lock, where somebody cancels before it is free.

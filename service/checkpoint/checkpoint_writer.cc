@@ -228,7 +228,8 @@ absl::Status CheckpointWriter::End() {
   file->set_bytes(bytes.size());
   file->set_digest(DigestOf(bytes));
   manifest_.Clear();
-  // The disk works on the tensors until here.
+  // The manifest is written before tensors are synced, so that the disk is busy
+  // meanwhile.
   ASSIGN_OR_RETURN(OutputFile output,
                    OutputFile::Create(absl::StrCat(directory_, "/", name)));
   RETURN_IF_ERROR(output.Append({bytes}));

@@ -72,7 +72,8 @@ void ClusterMember::Report(const absl::Status& turn) {
                                          turn.message()));
 }
 
-// No later than a turn that etcd does not answer takes.
+// Runs after each turn: calls that wait are told after the turn during which
+// the server has begun to own nothing, however long etcd lets that take.
 void ClusterMember::TellIfDisowned() {
   const absl::Status readiness = known_.readiness();
   const bool is_disowned = is_placed_ && !readiness.ok();

@@ -32,7 +32,8 @@ namespace tensorkv {
 //    as make the first one. If etcd loses it, who knows it puts it back.
 // 3. Of two servers with one name the one that started last has its keys; the
 //    other owns nothing from when it reads so.
-// 4. While etcd is away, what is known stays known.
+// 4. While etcd is away, what is known stays known, until
+//    KnownPlacement::OwnUntil ends it.
 // 5. A malformed registration counts as none; the placement has to be right.
 //
 // Thread-safe.
@@ -45,6 +46,7 @@ class ClusterMember {
     std::function<void()> replaced;
     // Whenever the server has begun to own nothing, since it was out of touch
     // for too long (KnownPlacement::OwnUntil), with what callers are answered.
+    // Called by the member's thread.
     std::function<void(const absl::Status& status)> disowned;
     std::function<void(const std::string& line)> log;
   };

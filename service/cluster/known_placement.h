@@ -46,7 +46,7 @@ class KnownPlacement {
   bool is_in_cluster() const {
     return is_in_cluster_.load(std::memory_order_acquire);
   }
-  // OK, or Unavailable: no placement is known yet.
+  // OK, or Unavailable: no placement is known yet, or OwnUntil has passed.
   absl::Status readiness() const;
   // How many partitions are this server's.
   uint64_t num_own_partitions() const;

@@ -44,8 +44,8 @@ inline constexpr Requirement kRequirements[] = {
     {Method::kDescribeNamespace, Right::kRead},
     {Method::kListNamespaces, Right::kRead, Scope::kSomewhere},
     {Method::kDeleteNamespace, Right::kAdmin},
-// They say how the namespace works.
-// clang-format off
+    // These change the namespace for all who use it.
+    // clang-format off
 #define TENSORKV_ROW(name, ...) {Method::k##name, Right::kAdmin},
     TENSORKV_NAMESPACE_METHODS(TENSORKV_ROW)
 #undef TENSORKV_ROW

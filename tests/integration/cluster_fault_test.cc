@@ -457,7 +457,7 @@ class ClusterFaultTest : public ::testing::Test {
   }
 
   absl::Duration BoundOf(const Standstill& still) const {
-    return kLease + kSlack * probe_.SlownessBetween(still.begin, still.end);
+    return kLease + kSlack * probe_.SlowdownBetween(still.begin, still.end);
   }
 
   // Writes down what failed and what was under way, in times since it began.
@@ -516,7 +516,7 @@ TEST_F(ClusterFaultTest, GroupsSurviveWhateverFails) {
   std::cout << cluster_.Counts() << num_deaths_ << " workers killed, " << num
             << " in all; with all mended, no call waited longer than "
             << longest_.length() << " for a step to be made, where work took "
-            << probe_.SlownessBetween(longest_.begin, longest_.end)
+            << probe_.SlowdownBetween(longest_.begin, longest_.end)
             << " times as long as alone\n";
 }
 

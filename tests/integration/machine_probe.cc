@@ -33,7 +33,7 @@ MachineProbe::~MachineProbe() {
   thread_.join();
 }
 
-double MachineProbe::SlownessBetween(absl::Duration begin,
+double MachineProbe::SlowdownBetween(absl::Duration begin,
                                      absl::Duration end) const {
   absl::Duration wall;
   absl::Duration cpu;

@@ -19,9 +19,10 @@ class MachineProbe {
   MachineProbe();
   ~MachineProbe();
 
-  // How many times longer than alone work took on average between two moments
-  // of SteadyNow(); at least 1.
-  double SlownessBetween(absl::Duration begin, absl::Duration end) const;
+  // The slowdown: how many times longer than alone work took on average between
+  // two moments of SteadyNow(). Counts whole bursts of computing that overlap
+  // the time; 1 where there are none. It sees the cores alone, no disk or memory.
+  double SlowdownBetween(absl::Duration begin, absl::Duration end) const;
 
  private:
   // Work that took `cpu` of a core, and was under way from `begin` to `end`.

@@ -43,7 +43,8 @@ Lane MakeLane(int lane, const std::vector<Tensor>& tensors) {
   return result;
 }
 
-// As of other peers, the ends of all that came: the first and the last value.
+// Looks at the ends of the first value and of the last: other peers look at the
+// ends of all that came.
 absl::Status Check(const absl::StatusOr<PullReply>& reply, const Lane& lane) {
   RETURN_IF_ERROR(reply.status());
   RETURN_IF_ERROR(CheckEnds(BytesOf(lane.entries.front().tensor),

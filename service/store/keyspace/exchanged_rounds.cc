@@ -65,8 +65,8 @@ absl::StatusOr<RefPtr<Buffer>> AllocateOnDevice(const NamespaceState& state,
                          });
 }
 
-// Decodes the tensors that came encoded, where their keys are: servers exchange
-// elements of the accumulate type in their place, whose sum has the same bits.
+// Decodes contributions that came encoded, on the device of their key, into the
+// accumulate type, which gives the sum the same bits.
 absl::Status Decode(const NamespaceState& state,
                     absl::Span<const FoldOfKey> jobs,
                     std::vector<RoundToSum>& rounds) {

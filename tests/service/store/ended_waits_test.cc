@@ -107,6 +107,19 @@ TEST_F(EndedWaitsTest, AnsweredWaitLeavesNoAlarm) {
   EXPECT_EQ(alarms_.num_pending(), 0u);
 }
 
+TEST_F(EndedWaitsTest, InterruptWaitsEndsWaitsAndLetsLaterOnesWait) {
+  ASSERT_OK(Init("w", 1));
+  Inbox<PullReply> first, later;
+  store_.Pull(PullOf("w", 2), {}, first.Callback());
+
+  store_.InterruptWaits(absl::UnavailableError("gone"));
+  store_.Pull(PullOf("w", 2), {}, later.Callback());
+
+  EXPECT_THAT(*first.answer, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_TRUE(later.is_empty());
+  store_.CancelWaits();
+}
+
 TEST_F(EndedWaitsTest, CancelledWaitEndsAtOnce) {
   ASSERT_OK(Init("w", 1));
   const auto cancellation = std::make_shared<Cancellation>();
