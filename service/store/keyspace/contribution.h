@@ -67,6 +67,9 @@ struct Contribution {
   // Pay for the tensors, and for what keeping them costs.
   Reservation held;
   Reservation overhead;
+  // Where servers exchange tensors: pays for what those that came encoded are
+  // decoded to, once the round closes.
+  Reservation decoded;
 };
 
 // What one contribution costs besides its tensors' bytes, at most.

@@ -131,9 +131,9 @@ void AddRoom(const PushMode& mode, const PushRequest& request,
   }
 }
 
-// What the entry decodes to; nothing if it is not encoded. REQUIRES: it fits
+// What the entry stands for; nothing if it is not encoded. REQUIRES: it fits
 // its key, so that it takes no more than a value.
-uint64_t DecodedBytes(const PushEntry& entry) {
+uint64_t ExpandedBytes(const PushEntry& entry) {
   if (entry.skip || !entry.encoding) return 0;
   return entry.shape().num_elements() * SizeOf(entry.dtype());
 }
@@ -187,6 +187,20 @@ absl::Status CheckWeights(const PushMode& mode, const PushRequest& request,
   return absl::OkStatus();
 }
 
+// What is there already is not decoded again.
+void AddDecodedBytes(const NamespaceState& state, const PushRequest& request,
+                     EntriesByKey& entries) {
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    const EntriesByKey::KeyOfEntry& first = entries.keys[i];
+    if (!first.is_first || first.is_repeat) continue;
+    uint64_t& bytes = entries.decoded_bytes[first.key->device];
+    entries.ForEach(i, [&](uint32_t position) {
+      bytes = SumOfBytes(
+          bytes, DecodedBytes(state, *first.key, request.entries[position]));
+    });
+  }
+}
+
 // Sets StoredKey::position_in_call of the keys; the caller resets them.
 absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
                         EntriesByKey& entries) {
@@ -208,7 +222,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     if (!sums) RETURN_IF_ERROR(CheckIsOnlyTensor(entry, last == 0));
     if (last > 0) {
       entries.keys[last - 1].next = i;
-      repeated_bytes = SumOfBytes(repeated_bytes, DecodedBytes(entry));
+      repeated_bytes = SumOfBytes(repeated_bytes, ExpandedBytes(entry));
       continue;
     }
     entries.keys[i].is_first = true;
@@ -221,13 +235,21 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
 
 }  // namespace
 
+uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
+                      const PushEntry& entry) {
+  if (!state.config.mirrored || entry.skip || !entry.encoding) return 0;
+  return key.num_elements() * SizeOf(AccumulateType(key.dtype()));
+}
+
 absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
                                         const PushRequest& request) {
-  EntriesByKey entries = {.room_bytes = state.memory.NoBytes()};
+  EntriesByKey entries = {.room_bytes = state.memory.NoBytes(),
+                          .decoded_bytes = state.memory.NoBytes()};
   RETURN_IF_ERROR(FindKeys(state, request, entries));
   const absl::Status status = AddEntries(*state.mode, request, entries);
   for (const auto& entry : entries.keys) entry.key->position_in_call = 0;
   RETURN_IF_ERROR(status);
+  if (state.config.mirrored) AddDecodedBytes(state, request, entries);
   return entries;
 }
 

@@ -42,11 +42,19 @@ struct EntriesByKey {
   std::vector<std::pair<uint32_t, PushResult>> repeats;
   // Room for new values, where their keys are.
   BytesByDevice room_bytes;
+  // DecodedBytes of all, where their keys are.
+  BytesByDevice decoded_bytes;
   // All present values, once for each entry.
   uint64_t value_bytes = 0;
   // What it takes to remember who has contributed.
   uint64_t note_bytes = 0;
 };
+
+// What the entry takes, besides what it is pushed as, once its round closes:
+// servers of a mirrored namespace exchange plain tensors in the accumulate
+// type. 0 elsewhere, and of an entry that is plain.
+uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
+                      const PushEntry& entry);
 
 // Finds and checks the keys of a push. REQUIRES: the mutex is held.
 // Errors: those of Push that depend on keys.

@@ -66,9 +66,9 @@ absl::StatusOr<RefPtr<Buffer>> AllocateOnDevice(const NamespaceState& state,
 }
 
 // Decodes contributions that came encoded, on the device of their key, into the
-// accumulate type, which gives the sum the same bits.
-absl::Status Decode(const NamespaceState& state,
-                    absl::Span<const FoldOfKey> jobs,
+// accumulate type, which gives the sum the same bits. The room for that was
+// reserved when they were admitted.
+absl::Status Decode(const NamespaceState& state, absl::Span<FoldOfKey> jobs,
                     std::vector<RoundToSum>& rounds) {
   static const UpdateRule* const kAssign = new UpdateRule();
   const DeviceSet& devices = *state.environment.devices;
@@ -83,8 +83,11 @@ absl::Status Decode(const NamespaceState& state,
       const Slot& slot = jobs[i].fold.slots[j];
       if (!slot.encoding) continue;
       MutableTensorView plain = {AccumulateType(rounds[i].dtype), num_elements};
-      ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                       AllocateOnDevice(state, device, plain.size_bytes()));
+      Reservation room = jobs[i].fold.decoded.Split(plain.size_bytes());
+      ASSIGN_OR_RETURN(
+          RefPtr<Buffer> buffer,
+          devices[device].Allocate(plain.size_bytes(), room.account()));
+      room.HandOver();
       plain.data = buffer->mutable_data();
       encoded.push_back({slot.dtype, num_elements, slot.data});
       packings.push_back(slot.packing());
@@ -242,10 +245,13 @@ void EndOnPool(const std::shared_ptr<RoundsUnderWay>& rounds,
   if (!rounds->state->Submit(std::move(end))) std::move(end)();
 }
 
+// REQUIRES: only `rounds` has what was brought to them: nothing is counted any
+// more once the end is heard.
 void FailRounds(const std::shared_ptr<RoundsUnderWay>& rounds,
                 const absl::Status& status) {
   std::vector<SummedRound> failed;
   for (size_t i = 0; i < rounds->jobs.size(); ++i) {
+    rounds->jobs[i].fold.decoded.Clear();
     failed.push_back({i, status});
   }
   EndOnPool(rounds, std::move(failed));
@@ -280,21 +286,32 @@ void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
   }
   auto under_way =
       std::make_shared<RoundsUnderWay>(state, std::move(jobs), std::move(end));
-  const absl::Status decoded = Decode(state, under_way->jobs, rounds);
-  if (!decoded.ok()) return FailRounds(under_way, decoded);
+  const absl::Status decoded =
+      Decode(state, absl::MakeSpan(under_way->jobs), rounds);
+  if (!decoded.ok()) {
+    rounds.clear();
+    return FailRounds(under_way, decoded);
+  }
   if (!state.home->copies()) {
     return Exchange(std::move(under_way), std::move(rounds));
   }
   std::vector<RefPtr<Buffer>> on_devices;
   absl::StatusOr<CopiesByDevice> copies =
       PlaceOnHost(state, under_way->jobs, rounds, on_devices);
-  if (!copies.ok()) return FailRounds(under_way, copies.status());
+  if (!copies.ok()) {
+    rounds.clear();
+    on_devices.clear();
+    return FailRounds(under_way, copies.status());
+  }
   state.environment.devices->CopyToHost(
       *std::move(copies),
       [under_way, rounds = std::move(rounds),
        on_devices = std::move(on_devices)](const absl::Status& status) mutable {
         on_devices.clear();
-        if (!status.ok()) return FailRounds(under_way, status);
+        if (!status.ok()) {
+          rounds.clear();
+          return FailRounds(under_way, status);
+        }
         Exchange(std::move(under_way), std::move(rounds));
       });
 }

@@ -213,7 +213,9 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
       bytes.host += entries->note_bytes;
       bytes.devices = PushCopies::BytesOf(state, request, *entries);
       for (size_t i = 0; i < bytes.devices.size(); ++i) {
-        bytes.devices[i] += entries->room_bytes[i];
+        bytes.devices[i] = SumOfBytes(
+            bytes.devices[i],
+            SumOfBytes(entries->room_bytes[i], entries->decoded_bytes[i]));
       }
       return bytes;
     }
@@ -274,9 +276,13 @@ absl::Status PushAdmission::CopyToDevices() {
         tensor_bytes_,
         state_.memory.Reserve(&MemoryAccounts::contributions,
                               PushCopies::BytesOf(state_, request_, *entries)));
+    BytesByDevice bytes = entries->room_bytes;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = SumOfBytes(bytes[i], entries->decoded_bytes[i]);
+    }
     RETURN_IF_ERROR(state_.memory.CheckRoom(
         {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
-         .devices = entries->room_bytes}));
+         .devices = std::move(bytes)}));
     copies_.Place(*entries);
     can_start_later &= copies_.CanStartLater(*entries);
   }
@@ -378,6 +384,11 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   if (!copies_.has_started() && !copies_.CanStartLater(entries)) return false;
   ASSIGN_OR_RETURN(room_, state_.memory.Reserve(&MemoryAccounts::values,
                                                 entries.room_bytes));
+  if (state_.config.mirrored) {
+    ASSIGN_OR_RETURN(decoded_bytes_,
+                     state_.memory.Reserve(&MemoryAccounts::contributions,
+                                           entries.decoded_bytes));
+  }
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
   copies_.Swap(request_);
@@ -488,10 +499,12 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   Contribution contribution;
   uint64_t tensor_bytes = 0;
   uint64_t overhead_bytes = 0;
+  uint64_t decoded_bytes = 0;
   entries.ForEach(first, [&](uint32_t i) {
     call_->reply.results[i] = state_.mode->ResultOf(key, request_);
     PushEntry& entry = request_.entries[i];
     overhead_bytes += OverheadOf(entry);
+    decoded_bytes += DecodedBytes(state_, key, entry);
     if (entry.skip) return;
     // The buffers of copies are counted.
     if (!state_.home->copies()) {
@@ -501,6 +514,9 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   });
   contribution.held = tensor_bytes_.Split(key.device, tensor_bytes);
   contribution.overhead = overhead_.Split(overhead_bytes);
+  if (decoded_bytes > 0) {
+    contribution.decoded = decoded_bytes_.Split(key.device, decoded_bytes);
+  }
   Reservation room = room_.Split(
       key.device, entries.keys[first].brings_room ? key.value_bytes() : 0);
   return state_.mode->Add(key, request_, std::move(contribution),

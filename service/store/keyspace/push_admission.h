@@ -116,9 +116,11 @@ class PushAdmission {
   std::vector<PullEntry>* const names_;
   const RefPtr<PushCall> call_;
   GuardedPush guard_;
-  // They count the tensors where their keys are, what each contribution costs
-  // besides, new values, and the memory of who has contributed.
+  // They count the tensors where their keys are, what these are decoded to
+  // there, what each contribution costs besides, new values, and the memory of
+  // who has contributed.
   DeviceReservations tensor_bytes_;
+  DeviceReservations decoded_bytes_;
   Reservation overhead_;
   DeviceReservations room_;
   Reservation notes_;

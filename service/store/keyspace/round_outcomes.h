@@ -43,9 +43,11 @@ struct Fold {
   Slots slots;
   // What to multiply the sum with.
   double scale = 1;
-  // Several servers make the sum; then the rank of each slot.
+  // Several servers make the sum; then the rank of each slot, and the room to
+  // decode those that are encoded.
   bool is_exchange = false;
   std::vector<uint32_t> ranks;
+  Reservation decoded;
 };
 
 }  // namespace tensorkv

@@ -379,8 +379,9 @@ std::optional<Fold> Rounds::BeginExchange() {
   }
   Fold fold = StartFold(step, round, UINT32_MAX);
   fold.is_exchange = true;
-  for (const auto& [rank, contribution] : round.by_rank) {
+  for (auto& [rank, contribution] : round.by_rank) {
     fold.ranks.insert(fold.ranks.end(), contribution.slots.size(), rank);
+    fold.decoded.Merge(std::move(contribution.decoded));
   }
   return fold;
 }

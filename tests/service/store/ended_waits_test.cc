@@ -1,7 +1,5 @@
 // Calls that wait, and what ends them.
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,6 +15,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/thread_cpu_time.h"
 
 namespace tensorkv {
 namespace {
@@ -26,6 +25,7 @@ using ::tensorkv::testing::First;
 using ::tensorkv::testing::Inbox;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::ThreadCpuTime;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -262,13 +262,6 @@ TEST_F(EndedWaitsTest, PullThatWaitsForAVersionPinsNoOtherKey) {
   store_.CancelWaits();
 }
 
-// The time that this thread has computed: other load does not count.
-double ThreadSeconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * time.tv_nsec;
-}
-
 TEST_F(EndedWaitsTest, WakesDoNotTakeLongerForPullsOfManyKeys) {
   MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
   InitRequest init;
@@ -281,13 +274,13 @@ TEST_F(EndedWaitsTest, WakesDoNotTakeLongerForPullsOfManyKeys) {
   }
   ASSERT_OK(InitNow(store, std::move(init)));
   const auto push_many = [&] {
-    const double start = ThreadSeconds();
+    const absl::Duration start = ThreadCpuTime();
     for (int i = 0; i < 100; ++i) {
       store.Push(PushOf("w", 1), {}, [](auto reply) { ASSERT_OK(reply); });
     }
-    return ThreadSeconds() - start;
+    return ThreadCpuTime() - start;
   };
-  const double alone = push_many();
+  const absl::Duration alone = push_many();
   for (int i = 0; i < 10; ++i) store.Pull(pull, {}, [](auto) {});
 
   // Looking at all entries would make it some 1000 times as long.
