@@ -228,6 +228,8 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
   if (MayAskAgain(batch, response.status())) return;
   std::vector<SummedRound> ended;
   std::vector<uint64_t> dropped;
+  // Nobody needs them, and they go before the ends are heard.
+  std::vector<std::vector<BroughtTensor>> brought;
   {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < places.size(); ++i) {
@@ -237,6 +239,7 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
           EndOf(*batch, place, response, static_cast<int>(i));
       if (!end) continue;
       batch->has_ended[place] = true;
+      brought.push_back(std::move(batch->rounds[place].tensors));
       const auto waiting =
           waiting_.find({batch->name_space, batch->rounds[place].key});
       if (waiting != waiting_.end() && waiting->second.batch == batch) {
@@ -250,6 +253,7 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
     num_untold_ += ended.size();
   }
   Drop(dropped);
+  brought.clear();
   if (!ended.empty()) Report(*batch, std::move(ended));
   Announce(batch);
 }
@@ -473,18 +477,20 @@ std::vector<MirrorMember::Waiting> MirrorMember::Take(
     Waiting& waiting = taken.emplace_back(std::move(round->second));
     waiting.attempt = Leave(waiting);
     waiting.batch->has_ended[waiting.place] = true;
+    waiting.brought = std::move(waiting.batch->rounds[waiting.place].tensors);
   }
   waiting_.erase(first, last);
   num_untold_ += taken.size();
   return taken;
 }
 
-void MirrorMember::End(const std::vector<Waiting>& rounds,
+void MirrorMember::End(std::vector<Waiting>& rounds,
                        const absl::Status& status) {
   std::vector<uint64_t> attempts;
   for (const Waiting& each : rounds) attempts.push_back(each.attempt);
   Drop(attempts);
-  for (const Waiting& each : rounds) {
+  for (Waiting& each : rounds) {
+    each.brought.clear();
     std::vector<SummedRound> ended;
     ended.push_back({each.place, status});
     Report(*each.batch, std::move(ended));

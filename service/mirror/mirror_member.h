@@ -97,6 +97,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     BatchPtr batch;
     size_t place = 0;
     uint64_t attempt = 0;  // the one that is under way; 0: none
+    // Once it was taken out: what the round had, until its end is told.
+    std::vector<BroughtTensor> brought;
 
     const RoundToSum& round() const { return batch->rounds[place]; }
   };
@@ -154,7 +156,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // Tells the end of rounds that wait no more.
   void Report(const Batch& batch, std::vector<SummedRound> ended);
   // Ends what was taken out, and the attempts that only it has waited for.
-  void End(const std::vector<Waiting>& rounds, const absl::Status& status);
+  void End(std::vector<Waiting>& rounds, const absl::Status& status);
   // Gives up the attempts, so that they have no effect any more.
   void Drop(const std::vector<uint64_t>& attempts);
 

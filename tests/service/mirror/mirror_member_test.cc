@@ -58,6 +58,12 @@ class SilentPeer final : public MirrorPeer {
   void Call(MirrorRequest, absl::Duration, MirrorCallback done) override {
     kept_.push_back(std::move(done));
   }
+  // Answers the first, nevertheless.
+  void Answer(MirrorResponse response) {
+    MirrorCallback done = std::move(kept_.front());
+    kept_.erase(kept_.begin());
+    std::move(done)(std::move(response));
+  }
   // They keep the member, which keeps this.
   void Forget() { kept_.clear(); }
 
@@ -251,6 +257,32 @@ TEST_F(MirrorMemberTest, LaterRoundOfAKeyEndsTheOneThatWaits) {
               ::testing::ElementsAre(StatusIs(absl::StatusCode::kAborted)));
   EXPECT_THAT(Deliver(), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_OK(member_->Begin(BeginOf(2)));
+}
+
+TEST_F(MirrorMemberTest, TensorsOfARoundAreGoneOnceItsEndIsTold) {
+  const RefPtr<BudgetAccount> account = NewAccount();
+  std::vector<RoundToSum> rounds = {RoundOf(1, own_),
+                                    RoundOf(1, own_, 0, "other")};
+  for (RoundToSum& round : rounds) {
+    BroughtTensor& tensor = round.tensors[0];
+    ASSERT_OK(account->Reserve(16));
+    tensor.buffer = *HostBuffer::Allocate(16, account);
+    tensor.data = tensor.buffer->data();
+  }
+  std::vector<uint64_t> used;
+  member_->Sum(kMemberSpace, account, std::move(rounds),
+               [&used, &account](const std::vector<SummedRound>&) {
+                 used.push_back(account->used_bytes());
+               });
+  EXPECT_EQ(account->used_bytes(), 32u);
+
+  MirrorResponse response;
+  SetFailed(*response.add_outcomes(), absl::UnavailableError("lost"));
+  response.add_outcomes()->set_state(mirror::v1::Outcome::WAITING);
+  peer_->Answer(std::move(response));
+  member_->Remove(kMemberSpace, "other", 3);
+
+  EXPECT_THAT(used, ::testing::ElementsAre(16u, 0u));
 }
 
 TEST(MirrorExchangeTest, SumHasTheHighestVersionFloorOfAllServers) {
