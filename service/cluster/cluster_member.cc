@@ -44,9 +44,12 @@ void ClusterMember::Run() {
     TellIfDisowned();
   } while (!is_replaced_ && !Sleep(PauseAfter(turn)));
   is_in_touch_ = false;
-  // Else the others see only at its end that the server is gone.
-  if (lease_ == 0 || !turn.ok()) return;
-  records_.etcd().RevokeLease(lease_).IgnoreError();  // it ends by itself, too
+  // It ends by itself, too, but the others see only then that the server is
+  // gone.
+  if (lease_ != 0 && turn.ok()) {
+    records_.etcd().RevokeLease(lease_).IgnoreError();
+  }
+  while (is_replaced_ && !Sleep(kLongestWait)) TellIfDisowned();
 }
 
 bool ClusterMember::Sleep(absl::Duration pause) {
@@ -73,12 +76,15 @@ void ClusterMember::Report(const absl::Status& turn) {
 }
 
 // Runs after each turn: calls that wait are told after the turn during which
-// the server has begun to own nothing, however long etcd lets that take.
+// the server has begun to own nothing, however long etcd lets that take, and
+// those that have come to wait since after the next.
 void ClusterMember::TellIfDisowned() {
-  const absl::Status readiness = known_.readiness();
-  const bool is_disowned = is_placed_ && !readiness.ok();
-  if (std::exchange(is_disowned_, is_disowned) || !is_disowned) return;
-  listener_.disowned(readiness);
+  if (!is_placed_) return;
+  const absl::Status status =
+      is_replaced_ ? absl::UnavailableError(absl::StrCat(
+                         "another server has the name ", options_.server_name))
+                   : known_.readiness();
+  if (!status.ok()) listener_.disowned(status);
 }
 
 absl::Status ClusterMember::Turn() {
@@ -123,7 +129,7 @@ absl::Status ClusterMember::Register() {
 
 ClusterPlacement ClusterMember::PlacementToCreate(
     const std::vector<ClusterServer>& servers) const {
-  ClusterPlacement known = known_.Describe().placement;
+  ClusterPlacement known = known_.last_placement();
   if (!known.owners.empty() || servers.size() < options_.size) return known;
   return MakePlacement(
       {.cluster = options_.cluster, .split_bytes = options_.split_bytes},
@@ -146,7 +152,7 @@ absl::Status ClusterMember::Publish(ClusterReading reading) {
   if (own_lease == 0) is_registered_ = false;
   if (!reading.placement.owners.empty()) {
     const ClusterPlacement placement = std::move(reading.placement);
-    const ClusterPlacement before = known_.Describe().placement;
+    const ClusterPlacement before = known_.last_placement();
     RETURN_IF_ERROR(
         known_.Set(placement, is_replaced_ ? "" : options_.server_name));
     LogLiveness(before, placement);

@@ -44,9 +44,11 @@ class ClusterMember {
     std::function<void()> placed;
     // Once, when another server has the name.
     std::function<void()> replaced;
-    // Whenever the server has begun to own nothing, since it was out of touch
-    // for too long (KnownPlacement::OwnUntil), with what callers are answered.
-    // Called by the member's thread.
+    // After each turn while the server, which has owned keys, owns nothing,
+    // since it was out of touch for too long (KnownPlacement::OwnUntil); and
+    // again and again once another server has its name. Calls may begin to wait
+    // between two turns. `status` is what they are to be answered. Called by
+    // the member's thread.
     std::function<void(const absl::Status& status)> disowned;
     std::function<void(const std::string& line)> log;
   };
@@ -103,7 +105,6 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
-  bool is_disowned_ = false;
   // Whether the turn that the log has told of last was OK.
   std::optional<bool> reported_;
 

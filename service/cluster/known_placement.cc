@@ -186,6 +186,11 @@ uint64_t KnownPlacement::num_own_partitions() const {
   return known == nullptr ? 0 : known->num_own_partitions();
 }
 
+ClusterPlacement KnownPlacement::last_placement() const {
+  MutexLock lock(&mutex_);
+  return view_ == nullptr ? ClusterPlacement() : view_->placement();
+}
+
 DescribeClusterReply KnownPlacement::Describe() const {
   const auto known = view();
   if (known == nullptr) return {};

@@ -50,6 +50,9 @@ class KnownPlacement {
   absl::Status readiness() const;
   // How many partitions are this server's.
   uint64_t num_own_partitions() const;
+  // The newest, whether OwnUntil has passed or not; without owners if there is
+  // none.
+  ClusterPlacement last_placement() const;
   // What DescribeCluster answers.
   DescribeClusterReply Describe() const;
 

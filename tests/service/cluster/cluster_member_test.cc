@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/cluster/cluster_records.h"
 #include "service/cluster/known_placement.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/testing/status_matchers.h"
@@ -17,11 +19,14 @@ namespace cluster_member_test {
 using ::testing::Contains;
 using testing::EtcdProcess;
 using ::testing::HasSubstr;
+using testing::StatusIs;
 
 // A server's part, without the server.
 class Part {
  public:
-  Part(const EtcdProcess& etcd, const std::string& name)
+  Part(const EtcdProcess& etcd, const std::string& name,
+       absl::Duration lease = absl::Seconds(30),
+       absl::Duration lost_after = absl::ZeroDuration())
       : known_(name),
         member_({.etcd = {etcd.address()},
                  .cluster = "c",
@@ -29,20 +34,49 @@ class Part {
                  .address = name + ":1",
                  .size = 2,
                  .num_partitions = 16,
-                 .lease = absl::Seconds(30)},
+                 .lease = lease,
+                 .lost_after = lost_after},
                 &known_,
                 {.placed = [this] { placed_.Notify(); },
                  .replaced = [this] { replaced_.Notify(); },
-                 .disowned = [](const absl::Status&) {},
+                 .disowned = [this](auto& status) { Disown(status); },
                  .log = [this](auto& line) { lines_.push_back(line); }}) {}
+
+  // What calls are to be answered once the listener has heard so often of it;
+  // OK after a minute without.
+  absl::Status AwaitDisowned(int num_times) {
+    MutexLock lock(&mutex_);
+    while (num_disowned_ < num_times) {
+      if (changed_.WaitWithTimeout(&mutex_, absl::Minutes(1))) return {};
+    }
+    return disowned_;
+  }
 
   Notification placed_;
   Notification replaced_;
   // To be read once the member has stopped.
   std::vector<std::string> lines_;
   KnownPlacement known_;
+
+ private:
+  void Disown(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    ++num_disowned_;
+    disowned_ = status;
+    changed_.SignalAll();
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  int num_disowned_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status disowned_ ABSL_GUARDED_BY(mutex_);
+
+ public:
   ClusterMember member_;
 };
+
+// The shortest that etcd gives.
+constexpr absl::Duration kLease = absl::Seconds(2);
 
 TEST(ClusterMemberTest, TwoMakeOnePlacement) {
   const EtcdProcess etcd;
@@ -69,7 +103,7 @@ TEST(ClusterMemberTest, OneOfTwoHasNoPlacement) {
   alone.member_.Stop();
 
   EXPECT_THAT(alone.known_.readiness(),
-              testing::StatusIs(absl::StatusCode::kUnavailable));
+              StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST(ClusterMemberTest, BadRegistrationIsPassedOver) {
@@ -102,6 +136,60 @@ TEST(ClusterMemberTest, StoppedMemberIsNotLiveForWhoComesNext) {
   c.placed_.WaitForNotification();
   EXPECT_FALSE(c.known_.Describe().placement.servers[0].is_live);
   EXPECT_TRUE(c.known_.Describe().placement.servers[1].is_live);
+}
+
+// Calls may begin to wait at any time.
+TEST(ClusterMemberTest, ServerThatIsOutOfTouchEndsWaitsAgainAndAgain) {
+  EtcdProcess etcd;
+  Part a(etcd, "a", kLease, kLease);
+  Part b(etcd, "b", kLease, kLease);
+  a.placed_.WaitForNotification();
+
+  etcd.Stop();
+
+  EXPECT_THAT(a.AwaitDisowned(4),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("no placement of the cluster")));
+}
+
+TEST(ClusterMemberTest, ServerWhoseNameAnotherHasEndsWaitsAgainAndAgain) {
+  const EtcdProcess etcd;
+  Part a(etcd, "a", kLease);
+  Part b(etcd, "b", kLease);
+  a.placed_.WaitForNotification();
+
+  Part other(etcd, "a", kLease);
+
+  EXPECT_THAT(a.AwaitDisowned(3),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("another server has the name a")));
+}
+
+// What they make anew, the others would pass over as older.
+TEST(ClusterMemberTest, PlacementThatEtcdHasLostComesBackWithItsVersion) {
+  EtcdProcess etcd;
+  Part a(etcd, "a", kLease, kLease);
+  Part b(etcd, "b", kLease, kLease);
+  a.placed_.WaitForNotification();
+  b.placed_.WaitForNotification();
+  ClusterPlacement later = a.known_.last_placement();
+  later.version = 5;
+  ASSERT_OK(a.known_.Set(later, "a"));
+  ASSERT_OK(b.known_.Set(later, "b"));
+  etcd.Stop();
+  EXPECT_FALSE(a.AwaitDisowned(1).ok());
+  EXPECT_FALSE(b.AwaitDisowned(1).ok());
+
+  etcd.LoseData();
+  etcd.Start();
+
+  ClusterRecords records({.etcd = {etcd.address()}, .cluster = "c"},
+                         [](const std::string&) {});
+  absl::StatusOr<ClusterReading> reading;
+  do {
+    reading = records.Read();
+  } while (!reading.ok() || reading->placement.owners.empty());
+  EXPECT_EQ(reading->placement.version, 5u);
 }
 
 }  // namespace cluster_member_test
