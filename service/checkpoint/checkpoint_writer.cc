@@ -18,6 +18,9 @@ namespace {
 // than collecting: one thread alone does not keep a fast disk busy.
 constexpr size_t kMaxWritingBatches = 2;
 constexpr uint64_t kBatchBytes = 64 << 20;
+// Has room for two batches of keys of up to 32 MiB. Of keys above 96 MiB, each
+// of which is a batch, one is written at a time.
+constexpr uint64_t kMaxWritingBytes = 3 * kBatchBytes;
 // So many files may be on their way to the disk while the next are written: it
 // never waits for bytes, and there are descriptors for them.
 constexpr size_t kMaxUnsynced = 8;
@@ -119,8 +122,12 @@ void CheckpointWriter::AddTensor(const KeySnapshot& key,
 absl::Status CheckpointWriter::Flush() {
   if (batch_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(Join(kMaxWritingBatches - 1));
+  uint64_t bytes = batch_bytes_;
+  for (const WritingBatch& each : writing_) bytes += each.bytes;
+  if (bytes > kMaxWritingBytes) RETURN_IF_ERROR(Join(/*num_left=*/0));
   NameShards();
   WritingBatch& writing = writing_.emplace_back();
+  writing.bytes = batch_bytes_;
   writing.shards = std::exchange(batch_, {});
   batch_bytes_ = 0;
   batch_keys_ = 0;

@@ -67,6 +67,7 @@ class CheckpointWriter final : public SnapshotSink {
   // A batch on its way to its files; the threads fill in its shards.
   struct WritingBatch {
     Shards shards;
+    uint64_t bytes = 0;  // of the tensors
     std::vector<std::thread> threads;
   };
 
