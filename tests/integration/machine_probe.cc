@@ -1,8 +1,7 @@
 #include "tests/integration/machine_probe.h"
 
-#include <ctime>
-
 #include "client/internal/steady_now.h"
+#include "tests/testing/thread_cpu_time.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -12,13 +11,6 @@ namespace {
 constexpr absl::Duration kBurst = absl::Milliseconds(20);
 // A tenth of a core is the probe's.
 constexpr absl::Duration kPause = absl::Milliseconds(200);
-
-// What this thread has had of a core.
-absl::Duration OwnCpuTime() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return absl::DurationFromTimespec(time);
-}
 
 }  // namespace
 
@@ -51,8 +43,8 @@ double MachineProbe::SlowdownBetween(absl::Duration begin,
 void MachineProbe::Run() {
   do {
     Burst burst = {.begin = SteadyNow()};
-    const absl::Duration start = OwnCpuTime();
-    while (burst.cpu < kBurst) burst.cpu = OwnCpuTime() - start;
+    const absl::Duration start = ThreadCpuTime();
+    while (burst.cpu < kBurst) burst.cpu = ThreadCpuTime() - start;
     burst.end = SteadyNow();
     MutexLock lock(&mutex_);
     bursts_.push_back(burst);

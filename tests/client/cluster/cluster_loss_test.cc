@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
+#include "client/internal/grpc_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
@@ -232,12 +233,17 @@ TEST_F(ClusterLossTest, WaitsEndAtWhoeverIsOutOfTouchForTooLong) {
   lost_after_ = absl::Seconds(4);
   StartAll();
   CreateKeys({});
-  const auto direct = Client::Connect({.target = servers_.at("s1")->address(),
-                                       .name_space = "train",
-                                       .timeout = absl::Seconds(15)})
-                          .value();
-  const std::string key = KeyOf("s1");
-  Background waits([&] { return direct->Pull(key, 100).status(); });
+  // Without retries.
+  const auto direct =
+      GrpcConnection::Create({.target = servers_.at("s1")->address()}).value();
+  PullRequest pull = {.name_space = "train"};
+  pull.entries.push_back({.key = KeyOf("s1"), .min_version = 100});
+  Background waits([&] {
+    return direct->Call(pull, {.timeout = absl::Minutes(1)}).status();
+  });
+  const DescribeNamespaceRequest describe = {.name_space = "train"};
+  while (direct->Call(describe).value().calls_waiting == 0) {
+  }
 
   etcd_.Stop();
 
