@@ -114,7 +114,7 @@ TEST_F(GrpcConnectionTest, PushPullCarriesThePush) {
 
 // Casts are of calls that are waited for, and in a message as in a stream.
 TEST_F(GrpcConnectionTest, PushIsCastUnlessItIsStarted) {
-  const std::vector<DType> casts = {DType::kUnknown, DType::kF16};
+  const std::vector<SendCast> casts = {{}, {DType::kF16}};
   CallOptions options;
   options.casts = casts;
   const Tensor half = Vector({0.5, -1});
@@ -134,7 +134,7 @@ TEST_F(GrpcConnectionTest, PushIsCastUnlessItIsStarted) {
 }
 
 TEST_F(GrpcConnectionTest, MessageWithWhatIsNotFiniteIsNotSent) {
-  const std::vector<DType> casts = {DType::kF16};
+  const std::vector<SendCast> casts = {{DType::kF16}};
   CallOptions options;
   options.casts = casts;
   PushRequest push;
