@@ -50,15 +50,18 @@ uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
 }
 
 // What an entry costs besides its tensor.
-uint64_t OverheadOf(const PushEntry& entry) {
+uint64_t OverheadOf(const NamespaceMemory& memory, const PushEntry& entry) {
   if (!entry.rows) return kContributionOverheadBytes;
-  return kContributionOverheadBytes + entry.rows->tensor().size_bytes() +
+  return kContributionOverheadBytes +
+         UncountedBytes(memory, entry.rows->tensor()) +
          entry.rows->size() * kBytesPerRowId;
 }
 
-uint64_t OverheadOf(const PushRequest& request) {
+uint64_t OverheadOf(const NamespaceMemory& memory, const PushRequest& request) {
   uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) bytes += OverheadOf(entry);
+  for (const PushEntry& entry : request.entries) {
+    bytes += OverheadOf(memory, entry);
+  }
   return bytes;
 }
 
@@ -203,7 +206,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
 
 absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                                         const PushRequest& request) {
-  BytesNeeded bytes = {.host = OverheadOf(request) +
+  BytesNeeded bytes = {.host = OverheadOf(state.memory, request) +
                                UncountedBytes(state.memory, request)};
   MutexLock lock(&state.mutex);
   absl::Status status = state.CheckAndRenew(request.worker);
@@ -253,8 +256,9 @@ absl::Status PushAdmission::ReserveForTensors() {
   } else {
     tensor_bytes_.Merge(0, std::move(arrived));
   }
-  ASSIGN_OR_RETURN(overhead_, Reservation::Create(state_.memory.metadata(),
-                                                  OverheadOf(request_)));
+  ASSIGN_OR_RETURN(overhead_,
+                   Reservation::Create(state_.memory.metadata(),
+                                       OverheadOf(state_.memory, request_)));
   return absl::OkStatus();
 }
 
@@ -491,7 +495,7 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   entries.ForEach(first, [&](uint32_t i) {
     call_->reply.results[i] = state_.mode->ResultOf(key, request_);
     PushEntry& entry = request_.entries[i];
-    overhead_bytes += OverheadOf(entry);
+    overhead_bytes += OverheadOf(state_.memory, entry);
     if (entry.skip) return;
     // The buffers of copies are counted.
     if (!state_.home->copies()) {
