@@ -70,6 +70,20 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   return of_part;
 }
 
+// Whether no part of a call is made again. If it gives up, what was refused
+// counts among the outcomes.
+template <typename Progress>
+bool HasEnded(Progress& progress, bool gives_up) {
+  const absl::Status worst = WorstOf(progress.outcomes);
+  // A step that is closed for some keys may be open for those that moved.
+  const bool has_failed = !worst.ok() && ReasonOf(worst) != Reason::kStepClosed;
+  if (has_failed || progress.refusals.empty()) return true;
+  if (gives_up) {
+    absl::c_move(progress.refusals, std::back_inserter(progress.outcomes));
+  }
+  return gives_up;
+}
+
 }  // namespace
 
 absl::Status ClusterConnection::Attempt(const AnyCall& call,
@@ -108,15 +122,7 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
     MakeParts(call, *placement, attempt, limit, progress);
-    const absl::Status worst = WorstOf(progress.outcomes);
-    // A step that is closed for some keys may be open for those that moved.
-    const bool has_failed =
-        !worst.ok() && ReasonOf(worst) != Reason::kStepClosed;
-    const bool gives_up = !has_failed && fruitless == kMostAttempts;
-    if (gives_up) {
-      absl::c_move(progress.refusals, std::back_inserter(progress.outcomes));
-    }
-    if (progress.refusals.empty() || has_failed || gives_up) {
+    if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
       RETURN_IF_ERROR(ErrorOf(request, progress.outcomes));
       return std::move(progress.reply);
     }
