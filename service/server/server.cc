@@ -494,6 +494,7 @@ std::vector<Reading> Server::OtherReadings() {
 
 StatusSources Server::StatusSourcesOf() {
   return {.store = &engine_.own_store(),
+          .budget = engine_.budgets().host(),
           .namespaces = &engine_.namespaces(),
           .summaries = &engine_.summaries(),
           .server = [this] { return Describe(); },

@@ -377,11 +377,10 @@ absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
 }
 
 absl::StatusOr<bool> PushAdmission::Admit() {
-  ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
+  ASSIGN_OR_RETURN(EntriesByKey entries, Check());
   if (!copies_.AreAtTheirKeys(entries)) return false;
   if (!copies_.has_started() && !copies_.CanStartLater(entries)) return false;
-  ASSIGN_OR_RETURN(room_, state_.memory.Reserve(&MemoryAccounts::values,
-                                                entries.room_bytes));
+  RETURN_IF_ERROR(ReserveRoom(entries));
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
   copies_.Swap(request_);
@@ -400,6 +399,19 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   }
   if (call_->num_pending == 0) transaction_.Send(call_);
   return true;
+}
+
+// Before room is refused, readers that can do without their values have given
+// them back, so that less may be enough: rows are written in place again.
+absl::Status PushAdmission::ReserveRoom(EntriesByKey& entries) {
+  absl::StatusOr<DeviceReservations> room =
+      state_.memory.Reserve(&MemoryAccounts::values, entries.room_bytes);
+  if (!room.ok()) {
+    ASSIGN_OR_RETURN(entries, Check());
+    room = state_.memory.Reserve(&MemoryAccounts::values, entries.room_bytes);
+  }
+  ASSIGN_OR_RETURN(room_, std::move(room));
+  return absl::OkStatus();
 }
 
 void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
