@@ -73,9 +73,49 @@ struct Client::Shared {
                                         payloads.pool());
   }
 
+  // A push without its entries.
+  PushRequest NewPush(const PushOptions& options) {
+    PushRequest request = {
+        .name_space = name_space,
+        .worker = options.worker ? options.worker : CurrentWorker(),
+        .step = options.step,
+        .reply_dtype = options.reply_dtype};
+    if (request.step == 0 && request.worker) request.step = step + 1;
+    return request;
+  }
+
+  bool Encodes(const PushOptions& options) {
+    return !options.is_encoded && !CurrentCompressor()->options().rules.empty();
+  }
+
+  // Moves the entries into a call and back.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallLent(std::vector<PushEntry>& entries,
+                                            const PushOptions& options,
+                                            const CallOptions& of_call) {
+    Request request = {NewPush(options)};
+    request.entries.swap(entries);
+    absl::StatusOr<ReplyTo<Request>> reply = calls.Call(request, of_call);
+    request.entries.swap(entries);
+    if (reply.ok()) step = request.step;
+    return reply;
+  }
+
   std::shared_ptr<Compressor> CurrentCompressor() {
     MutexLock lock(&mutex);
     return compressor;
+  }
+
+  std::optional<Worker> CurrentWorker() {
+    MutexLock lock(&mutex);
+    return worker;
+  }
+
+  // Errors: FailedPrecondition for a client that is no worker.
+  absl::StatusOr<Worker> CheckedWorker() {
+    if (const std::optional<Worker> present = CurrentWorker()) return *present;
+    return absl::FailedPreconditionError(
+        "expected a client that has joined, got one that is no worker");
   }
 
   void SetWorker(const std::optional<Worker>& new_worker) {
@@ -215,6 +255,10 @@ absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
 }
 
 absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
+  return PullLent(request);
+}
+
+absl::StatusOr<PullReply> Client::PullLent(PullRequest& request) {
   request.name_space = shared_->name_space;
   request.worker = worker();
   return calls_->Call(request, call_options_);
@@ -262,6 +306,18 @@ absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
   ASSIGN_OR_RETURN(PullReply reply, calls_->Call(request, of_call));
   shared_->step = request.step;
   return reply;
+}
+
+absl::StatusOr<PushReply> Client::PushLent(std::vector<PushEntry>& entries,
+                                           const PushOptions& options) {
+  if (shared_->Encodes(options)) return Push(entries, options);
+  return shared_->CallLent<PushRequest>(entries, options, call_options_);
+}
+
+absl::StatusOr<PullReply> Client::PushPullLent(std::vector<PushEntry>& entries,
+                                               const PushOptions& options) {
+  if (shared_->Encodes(options)) return PushPull(entries, options);
+  return shared_->CallLent<PushPullRequest>(entries, options, call_options_);
 }
 
 absl::StatusOr<PushResult> Client::PushRows(absl::string_view key,
@@ -353,41 +409,34 @@ absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
   return std::move(reply.keys);
 }
 
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> Client::Call(Request request) {
+  request.name_space = shared_->name_space;
+  return calls_->Call(request, call_options_);
+}
+#define TENSORKV_INSTANTIATE(name, ...) \
+  template absl::StatusOr<name##Reply> Client::Call(name##Request request);
+TENSORKV_NAMESPACE_METHODS(TENSORKV_INSTANTIATE)
+#undef TENSORKV_INSTANTIATE
+
 absl::Status Client::SetRule(const RuleSpec& rule,
                              absl::string_view key_pattern) {
-  SetRuleRequest request = {.name_space = shared_->name_space,
-                            .key_pattern = std::string(key_pattern),
-                            .rule = rule};
-  return calls_->Call(request, call_options_).status();
+  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
+                             .rule = rule})
+      .status();
 }
 
 absl::Status Client::SetMultipliers(const Multipliers& multipliers,
                                     absl::string_view key_pattern) {
-  SetRuleRequest request = {.name_space = shared_->name_space,
-                            .key_pattern = std::string(key_pattern),
-                            .multipliers = multipliers};
-  return calls_->Call(request, call_options_).status();
-}
-
-absl::Status Client::UnsetRule(absl::string_view key_pattern) {
-  UnsetRuleRequest request = {.name_space = shared_->name_space,
-                              .key_pattern = std::string(key_pattern)};
-  return calls_->Call(request, call_options_).status();
-}
-
-absl::Status Client::UnsetMultipliers(absl::string_view key_pattern) {
-  UnsetRuleRequest request = {.name_space = shared_->name_space,
-                              .key_pattern = std::string(key_pattern),
-                              .multipliers = true};
-  return calls_->Call(request, call_options_).status();
+  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
+                             .multipliers = multipliers})
+      .status();
 }
 
 absl::StatusOr<RuleSpec> Client::SetHyperparameters(
     const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
-  SetHyperparametersRequest request = {.name_space = shared_->name_space,
-                                       .key_pattern = std::string(key_pattern),
-                                       .hyperparameters = hyperparameters};
-  return calls_->Call(request, call_options_);
+  return Call(SetHyperparametersRequest{.key_pattern = std::string(key_pattern),
+                                        .hyperparameters = hyperparameters});
 }
 
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
@@ -405,14 +454,14 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
 }
 
 absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
-  ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
+  ASSIGN_OR_RETURN(const Worker worker, shared_->CheckedWorker());
   KeepAliveRequest request = {.name_space = shared_->name_space,
                               .worker = worker};
   return calls_->Call(request, {.timeout = timeout});
 }
 
 absl::Status Client::Leave(absl::Duration timeout) {
-  ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
+  ASSIGN_OR_RETURN(const Worker worker, shared_->CheckedWorker());
   LeaveRequest request = {.name_space = shared_->name_space, .worker = worker};
   const absl::Status status =
       calls_->Call(request, {.timeout = timeout}).status();
@@ -424,7 +473,7 @@ absl::Status Client::Leave(absl::Duration timeout) {
 }
 
 absl::Status Client::Barrier(absl::string_view barrier) {
-  ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
+  ASSIGN_OR_RETURN(const Worker worker, shared_->CheckedWorker());
   BarrierRequest request = {.name_space = shared_->name_space,
                             .worker = worker,
                             .barrier = std::string(barrier)};
@@ -432,25 +481,13 @@ absl::Status Client::Barrier(absl::string_view barrier) {
 }
 
 std::optional<Worker> Client::worker() const {
-  MutexLock lock(&shared_->mutex);
-  return shared_->worker;
-}
-
-absl::StatusOr<Worker> Client::CheckedWorker() const {
-  const std::optional<Worker> present = worker();
-  if (present) return *present;
-  return absl::FailedPreconditionError(
-      "expected a client that has joined, got one that is no worker");
+  return shared_->CurrentWorker();
 }
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options,
                                              std::vector<DType>* casts) {
-  PushRequest request = {.name_space = shared_->name_space,
-                         .worker = options.worker ? options.worker : worker(),
-                         .step = options.step,
-                         .reply_dtype = options.reply_dtype};
-  if (request.step == 0 && request.worker) request.step = shared_->step + 1;
+  PushRequest request = shared_->NewPush(options);
   if (!options.is_encoded) {
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries), casts));
   }
@@ -477,10 +514,7 @@ void Client::StartPush(
           std::move(done)(std::move(reply));
         });
   };
-  const bool may_encode =
-      !options.is_encoded &&
-      !shared_->CurrentCompressor()->options().rules.empty();
-  if (!may_encode) return start(std::move(entries));
+  if (!shared_->Encodes(options)) return start(std::move(entries));
   threads.Run(
       [start = std::move(start), entries = std::move(entries)]() mutable {
         start(std::move(entries));

@@ -49,14 +49,12 @@ namespace tensorkv {
 // (Buffer::IsUnique), since the last bytes may still be on their way.
 //
 // Calls are numbered, so that one that is repeated is applied once, and
-// repeated while the server is Unavailable (RetryingConnection lists which),
-// until the timeout. One that fails with Unavailable or DeadlineExceeded even
-// so may or may not have been applied.
+// repeated while the server is Unavailable, until the timeout. One that fails
+// so even then, or with DeadlineExceeded, may or may not have been applied.
 //
 // With a target "cluster:..." all this is about several servers as one store.
-// What a verb says of a call, that it is all or nothing and sees one moment, it
-// says of the keys of each server then; docs/cluster.md has the verbs one by
-// one, and what to do about those that failed at some servers.
+// What a verb says of a call it says of the keys of each server then:
+// docs/cluster.md.
 //
 // A server that was restarted without the state that this client has seen
 // refuses calls but DescribeNamespace with FailedPrecondition: connect anew.
@@ -68,29 +66,26 @@ class Client : public ServerVerbs {
       const ClientOptions& options);
 
   // A client over any connection, such as one to a store in this process
-  // (client/local/local_connection.h), used as it is: without retries and
-  // metrics. Of `options`, target only names the other side in errors; where
-  // it is empty they come without prefix.
+  // (client/local/), used as it is: without retries and metrics. Of `options`,
+  // target only names the other side in errors, unless it is empty.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
 
   // This client, but its calls have another timeout, or end when somebody
   // cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else is
   // shared: connections, membership, steps, what pushes have left out.
-  // KeepAlive and Leave have the timeout that they are given, and nobody ends
-  // them early: a worker stays a member until it leaves.
+  // KeepAlive and Leave have their own timeout, and nobody ends them early.
   Client WithTimeout(absl::Duration timeout) const;
   Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
 
-  // This client, but what its calls read (Pull, PushPull, PullRows, ...) is
-  // received into memory of the caller, one destination per key, and is copied
-  // once: client->Into({weights}).Pull("w"). The tensors of the reply are that
-  // memory. Where a push brings its tensors from it, they are copied once more.
-  // Others must not read or write it during a call; one that fails may have
-  // written any of it, and nobody writes it after a call has returned.
-  // `destinations` outlives the calls. Errors: also InvalidArgument where
-  // number, dtype, shape or bytes of the destinations are others; nothing is
-  // written then. A PushPull is not made either, but where the key is stored as
-  // another float dtype than the destination's.
+  // This client, but what its calls read is copied once, into memory of the
+  // caller, one destination per key: client->Into({weights}).Pull("w"). The
+  // tensors of the reply are that memory. Where a push brings its tensors from
+  // it, they are copied once more. Others must not read or write it during a
+  // call; one that fails may have written any of it, and nobody writes it after
+  // a call has returned. `destinations` outlives the calls. Errors: also
+  // InvalidArgument where number, dtype, shape or bytes of the destinations are
+  // others; nothing is written then. A PushPull is not made either, but where
+  // the key is stored as another float dtype than the destination's.
   Client Into(absl::Span<const Destination> destinations) const;
 
   // OnExisting says what to do about keys that exist.
@@ -113,8 +108,7 @@ class Client : public ServerVerbs {
   // the step that were encoded before. Errors: those of Compressor::Compress.
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries);
-  // From now on pushes are encoded so, in place of ClientOptions::compression.
-  // What pushes have left out of keys so far is forgotten.
+  // Encodes pushes so from now on. What they have left out so far is forgotten.
   void SetCompression(const CompressionOptions& compression);
   // The server has gone back: what pushes have left out is of no use any more.
   void ForgetWhatWasLeftOut();
@@ -129,9 +123,8 @@ class Client : public ServerVerbs {
   absl::StatusOr<PullReply> PullAsNobody(absl::Span<const std::string> keys,
                                          DType dtype = DType::kUnknown);
 
-  // A state that the key's rule keeps, by its name: one of KeyStatus::states,
-  // or "update_count". The version is that of the key. Several at one moment:
-  // entries of Pull, or of Init.
+  // A state that the key's rule keeps: one of KeyStatus::states, or
+  // "update_count". Several at one moment: entries of Pull, or of Init.
   absl::StatusOr<Value> PullState(absl::string_view key,
                                   absl::string_view state);
   absl::Status InitState(absl::string_view key, absl::string_view state,
@@ -143,11 +136,19 @@ class Client : public ServerVerbs {
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
 
-  // Push, Pull and PushPull for who waits for nothing: `done` gets what the
-  // verb returns, on any thread, perhaps before this returns. It should not
-  // block, since others may wait for its thread. What has to block meanwhile
-  // runs on `threads`, which outlive the call; this client need not. Pipeline
-  // adds an order among calls, and bounds of what is under way.
+  // These verbs for who makes the same call again and again: the list is lent
+  // to the call, during which nobody else uses it, and is not copied unless it
+  // is to be encoded.
+  absl::StatusOr<PushReply> PushLent(std::vector<PushEntry>& entries,
+                                     const PushOptions& options = {});
+  absl::StatusOr<PullReply> PullLent(PullRequest& request);
+  absl::StatusOr<PullReply> PushPullLent(std::vector<PushEntry>& entries,
+                                         const PushOptions& options = {});
+
+  // And for who waits for nothing: `done` gets what the verb returns, on any
+  // thread, perhaps before this returns, and should not block. What has to
+  // block meanwhile runs on `threads`, which outlive the call; this client need
+  // not. Pipeline adds an order among calls, and bounds of what is under way.
   template <typename Reply>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
@@ -159,8 +160,8 @@ class Client : public ServerVerbs {
 
   // Contributes rows: each entry has ids (RowIds::Create), and as many rows in
   // its tensor. As Push, but only casts and blocks are encoded, without what
-  // they have left out (Compressor says why); a step may have both. Rows that
-  // do not fit a message go in several calls.
+  // they have left out (Compressor says why). What does not fit a message goes
+  // in several calls.
   absl::StatusOr<PushResult> PushRows(absl::string_view key,
                                       RefPtr<const RowIds> rows,
                                       Tensor contribution,
@@ -168,8 +169,7 @@ class Client : public ServerVerbs {
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
 
-  // Reads rows, in the order of their ids and as they are stored. The request's
-  // namespace and worker are filled in.
+  // Reads rows, in the order of their ids and as they are stored.
   absl::StatusOr<Value> PullRows(absl::string_view key,
                                  RefPtr<const RowIds> rows,
                                  Version min_version = 0);
@@ -178,8 +178,8 @@ class Client : public ServerVerbs {
   // Init with KEEP, then Pull: every caller gets the first writer's values.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
 
-  // How many keys were removed. Where the namespace is full the call is made
-  // without a call_id: a connection that breaks is the caller's to look into.
+  // How many keys were removed. A full namespace is called without a call_id:
+  // a connection that breaks is the caller's to look into.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false);
   // One page; the request's namespace is filled in.
@@ -189,23 +189,25 @@ class Client : public ServerVerbs {
 
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
-  // The keys of the pattern fall to the rule that governs them next.
-  absl::Status UnsetRule(absl::string_view key_pattern);
   absl::Status SetMultipliers(const Multipliers& multipliers,
                               absl::string_view key_pattern);
-  absl::Status UnsetMultipliers(absl::string_view key_pattern);
   // The rule as it now is.
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");
 
+  // Any of TENSORKV_NAMESPACE_METHODS: also what has no method of its own here,
+  // such as UnsetRule. The request's namespace is filled in.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(Request request);
+
   // Membership of the namespace; WorkerClient looks after it. Join makes this
-  // client the worker of that name: from then on its calls are signed so, and
-  // its steps go on from where the worker is. A client that is the worker
-  // already follows its own epoch. With a uid, any incarnation of the server
-  // will do that has the namespace of that uid, such as one that was started
-  // from a checkpoint: later calls are for that incarnation. Leave makes it
-  // nobody again, unless it fails and may be made again.
+  // client the worker of that name: its calls are signed so, and its steps go
+  // on from where the worker is. A client that is the worker already follows
+  // its own epoch. With a uid, any incarnation of the server will do that has
+  // the namespace of that uid, such as one that was started from a checkpoint:
+  // later calls are for that incarnation. Leave makes it nobody again, unless
+  // it fails and may be made again.
   absl::StatusOr<JoinReply> Join(absl::string_view worker_name,
                                  absl::Duration lease,
                                  uint64_t namespace_uid = 0);
@@ -216,10 +218,9 @@ class Client : public ServerVerbs {
   const std::string& name_space() const;
   std::optional<Worker> worker() const;
 
-  // The step of the last push that succeeded, counted for a client with a
-  // rank; 0 before the first. A push that failed leaves it, for another try; a
-  // PushPull whose wait failed may stand, and then that is AlreadyExists. A
-  // worker that comes back sets the step that it had reached.
+  // The step of the last push that succeeded, counted for a client with a rank.
+  // A push that failed leaves it; a PushPull whose wait failed may stand, and
+  // then that is AlreadyExists. A worker that is back sets what it had reached.
   Step step() const;
   void set_step(Step step);
 
@@ -236,8 +237,6 @@ class Client : public ServerVerbs {
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries,
                                                 std::vector<DType>* casts);
-  // Errors: FailedPrecondition for a client that is no worker.
-  absl::StatusOr<Worker> CheckedWorker() const;
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);

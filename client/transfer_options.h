@@ -35,8 +35,7 @@ struct TransferOptions {
 
   // Memory of pulled tensors that nobody uses any more, kept for those pulled
   // next: fresh memory costs several times as much as copying into it. A
-  // worker's copies of what it pushes have a pool of their own, which has the
-  // defaults of this and of the time below, whatever these options are.
+  // worker's copies of what it pushes have as much of their own.
   uint64_t max_idle_bytes = uint64_t{1} << 30;
 
   // Such memory, and that of what was sent, goes back to the system when it has

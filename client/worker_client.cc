@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
@@ -155,24 +156,27 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
     const ClientOptions& client_options, const WorkerOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
                    Client::Connect(client_options));
-  return Join(std::move(client), options);
+  return Join(std::move(client), options, SystemRetryEnvironment(),
+              client_options.transfer);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
     std::unique_ptr<Client> client, const WorkerOptions& options,
-    RetryEnvironment environment) {
+    RetryEnvironment environment, const TransferOptions& transfer) {
   // Nobody goes by what was read of another incarnation before.
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(const JoinReply reply,
                    JoinAs(*client, options, status.uid, environment));
-  return std::unique_ptr<WorkerClient>(new WorkerClient(
-      std::move(client), options, std::move(environment), status, reply));
+  return std::unique_ptr<WorkerClient>(
+      new WorkerClient(std::move(client), options, std::move(environment),
+                       transfer, status, reply));
 }
 
 WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                            const WorkerOptions& options,
                            RetryEnvironment environment,
+                           const TransferOptions& transfer,
                            const NamespaceStatus& name_space,
                            const JoinReply& joined)
     : options_(options),
@@ -182,7 +186,7 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                      name_space.config.mode == Mode::kBounded),
       has_rounds_(name_space.config.mode == Mode::kSync),
       namespace_uid_(name_space.uid),
-      copies_(TransferOptions().max_idle_bytes, TransferOptions().max_idle_time,
+      copies_(transfer.max_idle_bytes, transfer.max_idle_time,
               environment_.run_after),
       open_(name_space.config.max_open_rounds),
       joined_{joined.worker, joined.server_incarnation},
@@ -201,6 +205,11 @@ WorkerClient::~WorkerClient() {
 // Nobody, once client() has left on its own.
 Worker WorkerClient::self() const {
   return client_->worker().value_or(Worker());
+}
+
+WorkerClient::Joined WorkerClient::joined() const {
+  MutexLock lock(&joined_mutex_);
+  return joined_;
 }
 
 absl::Status WorkerClient::Rejoin() {
@@ -234,6 +243,12 @@ Step WorkerClient::step() {
 absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
     Step step, std::vector<PushEntry> entries,
     const SharedCanceller& canceller) {
+  // Without one the server would not know the contribution again, and nobody
+  // here when its round has closed.
+  if (is_repeatable_ && step == 0) {
+    return absl::InvalidArgumentError(
+        "push: expected a step of at least 1, got 0");
+  }
   const Canceller::Use use(canceller);
   if (!use.may_begin()) return Cancelled();
   // Where pushes are not known again, each is a new one, of whatever step.
@@ -462,7 +477,8 @@ bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
 absl::Status WorkerClient::Recover(const absl::Status& cause,
                                    const Attempt& attempt,
                                    const Contribution* own) {
-  MutexLock lock(&recovery_);
+  if (!recovery_.LockUnlessCancelled(attempt.canceller)) return Cancelled();
+  const absl::Cleanup unlock = [this] { recovery_.unlock(); };
   // What is open was for a state that is gone.
   if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
   // All that there is was pushed again since the attempt began.

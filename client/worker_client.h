@@ -24,9 +24,11 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/client.h"
+#include "client/internal/cancellable_mutex.h"
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
 #include "client/internal/trimmed_pool.h"
+#include "client/transfer_options.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {
@@ -79,9 +81,11 @@ class WorkerClient {
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
   // Makes `client`, which is no worker yet, the worker. It has no canceller.
+  // Idle memory of copies is kept as `transfer` says.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options,
-      RetryEnvironment environment = SystemRetryEnvironment());
+      RetryEnvironment environment = SystemRetryEnvironment(),
+      const TransferOptions& transfer = {});
 
   // Leaves, if it can do so within a few seconds.
   ~WorkerClient();
@@ -152,24 +156,20 @@ class WorkerClient {
   };
 
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
-               RetryEnvironment environment, const NamespaceStatus& name_space,
-               const JoinReply& joined);
+               RetryEnvironment environment, const TransferOptions& transfer,
+               const NamespaceStatus& name_space, const JoinReply& joined);
 
   Worker self() const;
-  Joined joined() const {
-    MutexLock lock(&joined_mutex_);
-    return joined_;
-  }
+  Joined joined() const;
   absl::Status JoinAgain(const SharedCanceller& canceller)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
-  // Encodes the entries and keeps them, or copies: however often they are
-  // pushed again, their bytes are the same.
+  // Keeps the entries encoded, or copies: they are the same whenever pushed.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
                                     const SharedCanceller& canceller);
 
+  // The first attempt at a verb, and a next one.
   Attempt Begin(SharedCanceller canceller) const;
-  // The next attempt at the same verb.
   Attempt Anew(const Attempt& attempt) const;
   // `read()` makes one attempt to read these keys.
   template <typename Reader>
@@ -178,10 +178,9 @@ class WorkerClient {
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        DType dtype, Attempt attempt,
                                        Client reader);
-  // Returns when the rounds of these keys have closed that have contributions
-  // which are kept. A Pull would wait for later steps, too, which servers that
-  // have not gone back have of this worker, and which the group comes to only
-  // after this one.
+  // Waits for the rounds of these keys that have contributions which are kept.
+  // A Pull would wait for later ones, too, which servers that have not gone
+  // back have of this worker, and which the group comes to only after these.
   absl::Status AwaitRepeated(const std::vector<std::string>& keys,
                              Client waiter);
   // One attempt for the rounds of one contribution.
@@ -190,7 +189,6 @@ class WorkerClient {
                           Client& waiter);
   // Whether the worker makes steps again of which servers may have later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
-  // The client that reads so.
   Client ReadingClient(const ReadOptions& options) const;
   // One attempt as `worker`, as tensors or rows, whichever they are.
   absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
@@ -219,7 +217,6 @@ class WorkerClient {
   absl::Status PushWhatMayBeMissing(Client& client, const Contribution* own);
   absl::Status PushAgain(Client& client, const Contribution& contribution);
   absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
-  // What a push was answered.
   void TakeIn(const PushReply& reply, const Contribution& contribution);
 
   const WorkerOptions options_;
@@ -238,7 +235,7 @@ class WorkerClient {
   Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
 
   // Held by the one recovery at a time, while it makes its calls.
-  Mutex recovery_;
+  CancellableMutex recovery_;
   std::atomic<uint64_t> recoveries_begun_ = 0;
   uint64_t last_that_succeeded_ ABSL_GUARDED_BY(recovery_) = 0;
 

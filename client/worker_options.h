@@ -50,11 +50,9 @@ struct WorkerOptions {
 
 // Ends a worker's verb with Cancelled, once somebody has cancelled; null stands
 // for a verb that nobody ends. One that joins again ends after its call that is
-// under way, and one that waits for another verb to recover ends after that,
-// which may take that one's step_timeout. What the verb has pushed is
-// forgotten, although the server may have it. It counts once if it is pushed
-// again under the same step, but in MODE_ASYNC, where no server remembers what
-// it has, it may count twice.
+// under way. What the verb has pushed is forgotten, although the server may
+// have it. It counts once if it is pushed again under the same step, but in
+// MODE_ASYNC, where no server remembers what it has, it may count twice.
 using SharedCanceller = std::shared_ptr<Canceller>;
 
 // How a worker's verb reads; see Client::Into.

@@ -146,14 +146,14 @@ void Write(const PullEntry& entry, Out& out) {
 }
 
 template <typename Out>
-void Write(const PullRequest& request, uint64_t max_reply_bytes, Out& out) {
+void WriteAllButEntries(const PullRequest& request, uint64_t max_reply_bytes,
+                        Out& out) {
   out.Bytes(wire::kPullNamespace, request.name_space);
   out.Fixed64(wire::kPullNamespaceUid, request.namespace_uid);
   WriteField(wire::kPullWorker, request.worker, out);
   out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
   out.Number(wire::kPullMaxReplyBytes, max_reply_bytes);
   out.Number(wire::kPullDType, static_cast<uint64_t>(request.dtype));
-  WriteField(wire::kPullEntries, request.entries, out);
 }
 
 template <typename Out>
@@ -181,7 +181,7 @@ EncodedMessage Encode(const T& value) {
   return wire::Encode([&value](auto& out) { Write(value, out); });
 }
 
-// --- Many small tensors -----------------------------------------------------
+// --- Many small entries -----------------------------------------------------
 
 // One piece of memory that is written from its beginning on.
 class OnePiece {
@@ -207,6 +207,14 @@ class OnePiece {
   std::unique_ptr<char[]> bytes_;
 };
 
+char* Append(const EncodedMessage& message, char* next) {
+  for (const EncodedMessage::Piece& piece : message.pieces()) {
+    std::memcpy(next, piece.data, piece.size_bytes);
+    next += piece.size_bytes;
+  }
+  return next;
+}
+
 // A number that is left out at its default.
 char* WriteNumber(wire::Tag tag, uint64_t number, char* next) {
   if (number == 0) return next;
@@ -221,15 +229,22 @@ char* WriteBeforeTensor(const Value& value, char* next) {
   return WriteNumber(wire::kValueVersion, value.version, next);
 }
 
+// A key, which is left out if it is empty.
+size_t BytesOfKey(const std::string& key) {
+  return key.empty() ? 0 : 1 + wire::NumberSize(key.size()) + key.size();
+}
+char* WriteKey(wire::Tag tag, const std::string& key, char* next) {
+  if (key.empty()) return next;
+  next = wire::WriteRunHeader(tag, key.size(), next);
+  std::memcpy(next, key.data(), key.size());
+  return next + key.size();
+}
+
 size_t BytesBeforeTensor(const PushEntry& entry) {
-  const size_t size = entry.key.size();
-  return size == 0 ? 0 : 1 + wire::NumberSize(size) + size;
+  return BytesOfKey(entry.key);
 }
 char* WriteBeforeTensor(const PushEntry& entry, char* next) {
-  if (entry.key.empty()) return next;
-  next = wire::WriteRunHeader(wire::kPushEntryKey, entry.key.size(), next);
-  std::memcpy(next, entry.key.data(), entry.key.size());
-  return next + entry.key.size();
+  return WriteKey(wire::kPushEntryKey, entry.key, next);
 }
 
 bool HasOnlyTensor(const Value&) { return true; }
@@ -314,11 +329,29 @@ EncodedMessage EncodeAnyPush(const PushRequest& request,
   if constexpr (kIsPushPull) {
     next = wire::WriteRunHeader(wire::kPushPullPush, bytes, next);
   }
-  for (const EncodedMessage::Piece& each : others.pieces()) {
-    std::memcpy(next, each.data, each.size_bytes);
-    next += each.size_bytes;
+  return std::move(piece).Finish(entries.Write(Append(others, next)));
+}
+
+// What entries take that name a key alone, as those of most pulls do; nothing
+// if one of them says more.
+std::optional<size_t> MeasureNames(const std::vector<PullEntry>& entries) {
+  size_t bytes = 0;
+  for (const PullEntry& entry : entries) {
+    if (entry.min_version != 0 || !entry.state.empty()) return std::nullopt;
+    const size_t fields = BytesOfKey(entry.key);
+    bytes += 1 + wire::NumberSize(fields) + fields;
   }
-  return std::move(piece).Finish(entries.Write(next));
+  return bytes;
+}
+
+// REQUIRES: they were measured.
+char* WriteNames(const std::vector<PullEntry>& entries, char* next) {
+  for (const PullEntry& entry : entries) {
+    next =
+        wire::WriteRunHeader(wire::kPullEntries, BytesOfKey(entry.key), next);
+    next = WriteKey(wire::kPullEntryKey, entry.key, next);
+  }
+  return next;
 }
 
 }  // namespace
@@ -357,9 +390,20 @@ EncodedMessage EncodePushReply(const PushReply& reply) {
 
 EncodedMessage EncodePull(const PullRequest& request,
                           uint64_t max_reply_bytes) {
-  return wire::Encode([&request, max_reply_bytes](auto& out) {
-    Write(request, max_reply_bytes, out);
-  });
+  const auto write_others = [&request, max_reply_bytes](auto& out) {
+    WriteAllButEntries(request, max_reply_bytes, out);
+  };
+  const std::optional<size_t> names_bytes = MeasureNames(request.entries);
+  if (!names_bytes) {
+    return wire::Encode([&](auto& out) {
+      write_others(out);
+      WriteField(wire::kPullEntries, request.entries, out);
+    });
+  }
+  const EncodedMessage others = wire::Encode(write_others);
+  OnePiece piece(others.size_bytes() + *names_bytes);
+  char* const names = Append(others, piece.begin());
+  return std::move(piece).Finish(WriteNames(request.entries, names));
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) {

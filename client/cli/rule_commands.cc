@@ -48,8 +48,10 @@ absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
 }
 
 absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {
-  return flags.multipliers ? invocation.client.UnsetMultipliers(flags.pattern)
-                           : invocation.client.UnsetRule(flags.pattern);
+  return invocation.client
+      .Call(UnsetRuleRequest{.key_pattern = flags.pattern,
+                             .multipliers = flags.multipliers})
+      .status();
 }
 
 void PrintRules(const std::vector<RuleBinding>& rules, Invocation& invocation) {

@@ -54,61 +54,89 @@ absl::Status SetKind(absl::string_view name, bool has_number,
       name);
 }
 
-// Sets the number behind the colon.
+constexpr double kMaxNumber = 1e30;
+constexpr double kMaxBlock = 1 << 30;
+
+bool IsWhole(double number) {
+  return number >= 1 && number <= kMaxBlock &&
+         number == static_cast<int>(number);
+}
+
+// What may stand behind the colon of a kind.
+struct NumberOfKind {
+  Kind kind;
+  absl::string_view expected;
+  bool (*is_right)(double number);
+  void (*set)(double number, Compression& compression);
+};
+
+void SetThreshold(double number, Compression& compression) {
+  compression.threshold = static_cast<float>(number);
+}
+
+bool IsFraction(double number) { return number > 0 && number <= 1; }
+void SetFraction(double number, Compression& compression) {
+  compression.fraction = number;
+}
+
+constexpr NumberOfKind kNumbers[] = {
+    {Kind::kTwoBit, "a positive threshold",
+     [](double number) {
+       return static_cast<float>(number) > 0 && number < kMaxNumber;
+     },
+     SetThreshold},
+    {Kind::kOneBit, "a threshold",
+     [](double number) { return number > -kMaxNumber && number < kMaxNumber; },
+     SetThreshold},
+    {Kind::kTopK, "a fraction above 0 and at most 1", IsFraction, SetFraction},
+    {Kind::kRandomK, "a fraction above 0 and at most 1", IsFraction,
+     SetFraction},
+    {Kind::kDithering, "2, 4 or 8 bits",
+     [](double number) { return number == 2 || number == 4 || number == 8; },
+     [](double number, Compression& compression) {
+       compression.bits = static_cast<uint32_t>(number);
+     }},
+    {Kind::kBlocks, "a number of elements", IsWhole,
+     [](double number, Compression& compression) {
+       compression.block_size = static_cast<uint32_t>(number);
+     }}};
+
 absl::Status SetNumber(absl::string_view text, Compression& compression) {
-  double number = 0;
-  const bool is_number = absl::SimpleAtod(text, &number);
-  const auto check = [&](bool is_good, absl::string_view expected) {
-    return is_number && is_good ? absl::OkStatus() : Unexpected(expected, text);
-  };
-  constexpr double kMaxNumber = 1e30;
-  constexpr double kMaxBlock = 1 << 30;
-  const bool is_whole =
-      number >= 1 && number <= kMaxBlock && number == static_cast<int>(number);
-  switch (compression.kind) {
-    case Kind::kTwoBit:
-      compression.threshold = static_cast<float>(number);
-      return check(compression.threshold > 0 && number < kMaxNumber,
-                   "a positive threshold");
-    case Kind::kOneBit:
-      compression.threshold = static_cast<float>(number);
-      return check(number > -kMaxNumber && number < kMaxNumber, "a threshold");
-    case Kind::kTopK:
-    case Kind::kRandomK:
-      compression.fraction = number;
-      return check(number > 0 && number <= 1,
-                   "a fraction above 0 and at most 1");
-    case Kind::kDithering:
-      compression.bits = is_whole ? static_cast<uint32_t>(number) : 0;
-      return check(number == 2 || number == 4 || number == 8, "2, 4 or 8 bits");
-    case Kind::kBlocks:
-      compression.block_size = is_whole ? static_cast<uint32_t>(number) : 0;
-      return check(is_whole, "a number of elements");
-    default:
-      return Unexpected("no number", text);
+  for (const NumberOfKind& each : kNumbers) {
+    if (each.kind != compression.kind) continue;
+    double number = 0;
+    if (!absl::SimpleAtod(text, &number) || !each.is_right(number)) {
+      return Unexpected(each.expected, text);
+    }
+    each.set(number, compression);
+    return absl::OkStatus();
   }
+  return Unexpected("no number", text);
+}
+
+bool SetMomentum(absl::string_view text, Compression& compression) {
+  return absl::ConsumePrefix(&text, "momentum=") &&
+         absl::SimpleAtof(text, &compression.momentum) &&
+         compression.momentum >= 0 && compression.momentum < 1;
 }
 
 absl::Status SetOption(absl::string_view text, Compression& compression) {
+  constexpr struct {
+    absl::string_view name;
+    bool Compression::*flag;
+    bool value;
+    bool is_of_dithering;
+  } kFlags[] = {{"feedback", &Compression::feedback, true, false},
+                {"no-feedback", &Compression::feedback, false, false},
+                {"natural", &Compression::natural, true, true},
+                {"l2", &Compression::l2, true, true}};
   const bool is_dithering = compression.kind == Kind::kDithering;
-  if (text == "feedback" || text == "no-feedback") {
-    compression.feedback = text == "feedback";
+  for (const auto& each : kFlags) {
+    if (each.name != text || (each.is_of_dithering && !is_dithering)) continue;
+    compression.*each.flag = each.value;
     return absl::OkStatus();
   }
-  if (text == "natural" && is_dithering) {
-    compression.natural = true;
-    return absl::OkStatus();
-  }
-  if (text == "l2" && is_dithering) {
-    compression.l2 = true;
-    return absl::OkStatus();
-  }
-  absl::string_view number = text;
-  if (absl::ConsumePrefix(&number, "momentum=") &&
-      absl::SimpleAtof(number, &compression.momentum) &&
-      compression.momentum >= 0 && compression.momentum < 1) {
-    return absl::OkStatus();
-  }
+  if (SetMomentum(text, compression)) return absl::OkStatus();
   return Unexpected(absl::StrCat(is_dithering ? "natural, l2, " : "",
                                  "feedback, no-feedback or momentum from 0 to "
                                  "below 1"),

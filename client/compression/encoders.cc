@@ -238,15 +238,11 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                            payloads);
     case Kind::kDithering:
       return EncodeDithering(compression, seed, shape, elements, payloads);
-    case Kind::kTwoBit:
-    case Kind::kOneBit:
-    case Kind::kBlocks:
-    case Kind::kCast:
-      return EncodeInOneRun(compression, shape, elements, payloads);
     case Kind::kNone:
-      break;
+      return absl::InternalError("no compression to encode by");
+    default:
+      return EncodeInOneRun(compression, shape, elements, payloads);
   }
-  return absl::InternalError("no compression to encode by");
 }
 
 bool EncodesInRuns(const Compression& compression, size_t num_elements) {

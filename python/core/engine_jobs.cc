@@ -45,6 +45,11 @@ struct EngineJobs::State {
     // A next one begins once the one before has ended.
     bool are_awaited() const { return num_to_begin > 0 && num_begun == 0; }
   };
+  // Keys that were taken together the last time.
+  struct Group {
+    size_t num_keys = 0;
+    size_t num_ready = 0;
+  };
 
   explicit State(absl::Duration wait) : longest_wait(wait) {}
 
@@ -52,8 +57,34 @@ struct EngineJobs::State {
   bool IsEnough() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (is_closed) return true;
     if (ready.empty()) return false;
-    return num_awaited == 0 || ready_bytes >= kManyBytes ||
+    return (num_awaited == 0 && num_missing == 0) ||
+           ready_bytes >= kManyBytes ||
            SteadyNow() >= ready_since + longest_wait;
+  }
+  void AddReady(Number job, Key key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (ready.empty()) ready_since = SteadyNow();
+    ready.push_back(job);
+    const auto found = groups.find(key);
+    if (found == groups.end()) return;
+    Group& group = *found->second;
+    if (group.num_ready++ == 0) num_missing += group.num_keys;
+    --num_missing;
+  }
+  // Those that are ready, whose keys are a group from now on.
+  std::vector<Number> TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const auto group = std::make_shared<Group>();
+    group->num_keys = ready.size();
+    for (const Number job : ready) {
+      std::shared_ptr<Group>& of_key = groups[begun.at(job).key];
+      if (of_key != nullptr) {
+        --of_key->num_keys;
+        of_key->num_ready = 0;
+      }
+      of_key = group;
+    }
+    num_missing = 0;
+    ready_bytes = 0;
+    return std::exchange(ready, {});
   }
   void Count(Key key, int to_begin, int begun)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -66,27 +97,19 @@ struct EngineJobs::State {
       operations.erase(key);
     }
   }
-  bool IsTakenByOthers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return !is_closed && num_takers > 0;
-  }
-  CondVar& NextTaker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return num_takers > 0 ? changed : changed_for_last;
-  }
-  // Until that is told, or what is ready has waited for long enough.
-  void Wait(CondVar& until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  // Until something has changed, or what is ready has waited for long enough.
+  void Wait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (ready.empty()) {
-      until.Wait(&mutex);
+      changed.Wait(&mutex);
     } else {
-      until.WaitWithTimeout(&mutex, ready_since + longest_wait - SteadyNow());
+      changed.WaitWithTimeout(&mutex, ready_since + longest_wait - SteadyNow());
     }
   }
 
   const absl::Duration longest_wait;
   Mutex mutex;
-  // The first is told to calls of Take that wait, the second to those of them
-  // that are last.
+  // This is told to calls of Take.
   CondVar changed;
-  CondVar changed_for_last;
   std::vector<Number> ready ABSL_GUARDED_BY(mutex);
   // These are the bytes of all that is ready, and when the first of it was.
   uint64_t ready_bytes ABSL_GUARDED_BY(mutex) = 0;
@@ -94,10 +117,12 @@ struct EngineJobs::State {
   absl::flat_hash_map<Key, Operations> operations ABSL_GUARDED_BY(mutex);
   // The keys whose operations are awaited.
   int num_awaited ABSL_GUARDED_BY(mutex) = 0;
+  absl::flat_hash_map<Key, std::shared_ptr<Group>> groups
+      ABSL_GUARDED_BY(mutex);
+  // The keys that are not ready, of groups that have ready ones.
+  size_t num_missing ABSL_GUARDED_BY(mutex) = 0;
   // Jobs that have begun and not ended.
   absl::flat_hash_map<Number, Begun> begun ABSL_GUARDED_BY(mutex);
-  // Calls of Take that wait, but for those that are last.
-  int num_takers ABSL_GUARDED_BY(mutex) = 0;
   bool is_closed ABSL_GUARDED_BY(mutex) = false;
 };
 
@@ -121,11 +146,10 @@ void EngineJobs::Begin(void*, void* on_complete, void* operation) {
   state.Count(key, /*to_begin=*/-1, /*begun=*/1);
   state.begun.emplace(
       job, State::Begun{*static_cast<const OnComplete*>(on_complete), key});
-  if (state.ready.empty()) state.ready_since = SteadyNow();
-  state.ready.push_back(job);
+  state.AddReady(job, key);
   state.ready_bytes += bytes;
   // The first is told, since it is to look at the time.
-  if (state.ready.size() == 1 || state.IsEnough()) state.NextTaker().Signal();
+  if (state.ready.size() == 1 || state.IsEnough()) state.changed.Signal();
 }
 
 void EngineJobs::Delete(void* operation) {
@@ -135,7 +159,7 @@ void EngineJobs::Delete(void* operation) {
   State& state = *ended->state;
   MutexLock lock(&state.mutex);
   state.Count(ended->key, /*to_begin=*/-1, /*begun=*/0);
-  if (state.IsEnough()) state.NextTaker().Signal();
+  if (state.IsEnough()) state.changed.Signal();
 }
 
 uintptr_t EngineJobs::NewOperation(Number job, Key key, uint64_t bytes) const {
@@ -144,21 +168,12 @@ uintptr_t EngineJobs::NewOperation(Number job, Key key, uint64_t bytes) const {
   return reinterpret_cast<uintptr_t>(new Operation{state_, job, key, bytes});
 }
 
-std::vector<EngineJobs::Number> EngineJobs::Take(bool is_last) {
+std::vector<EngineJobs::Number> EngineJobs::Take() {
   const py::gil_scoped_release release;
   State& state = *state_;
   MutexLock lock(&state.mutex);
-  if (!is_last) ++state.num_takers;
-  while (!state.IsEnough() || (is_last && state.IsTakenByOthers())) {
-    if (is_last && state.IsTakenByOthers()) {
-      state.changed_for_last.Wait(&state.mutex);
-    } else {
-      state.Wait(is_last ? state.changed_for_last : state.changed);
-    }
-  }
-  if (!is_last) --state.num_takers;
-  state.ready_bytes = 0;
-  return std::exchange(state.ready, {});
+  while (!state.IsEnough()) state.Wait();
+  return state.TakeReady();
 }
 
 void EngineJobs::End(const std::vector<Number>& jobs) {
@@ -181,7 +196,6 @@ void EngineJobs::Close() {
   MutexLock lock(&state_->mutex);
   state_->is_closed = true;
   state_->changed.SignalAll();
-  state_->changed_for_last.SignalAll();
 }
 
 void EngineJobs::Register(py::module_& module) {
@@ -193,7 +207,7 @@ void EngineJobs::Register(py::module_& module) {
            "longest_wait"_a = absl::ToDoubleSeconds(kLongestWait))
       .def("new_operation", &EngineJobs::NewOperation, "job"_a, "key"_a,
            "bytes"_a)
-      .def("take", &EngineJobs::Take, "is_last"_a)
+      .def("take", &EngineJobs::Take)
       .def("end", &EngineJobs::End, "jobs"_a)
       .def("close", &EngineJobs::Close);
   jobs.attr("begin") = AddressOf(&EngineJobs::Begin);

@@ -19,10 +19,11 @@ namespace tensorkv::python {
 // engine is told so. Neither is Python, nor waits for the GIL, which others
 // hold for milliseconds. Thread-safe.
 //
-// Jobs of a key begin one after the other. Small ones go together: while those
-// of other keys are yet to begin, the ones that are ready wait for them until
-// they have kManyBytes, but no longer than kLongestWait, since those others may
-// need what comes of these.
+// Jobs of a key begin one after the other. Small ones go together: the ones
+// that are ready wait for those of other keys that are yet to begin, and for
+// those of keys that they were taken with the last time, until they have
+// kManyBytes, but no longer than kLongestWait, since those others may need what
+// comes of these, or may not come.
 class EngineJobs {
  public:
   using Number = uint64_t;
@@ -49,8 +50,7 @@ class EngineJobs {
   uintptr_t NewOperation(Number job, Key key, uint64_t bytes) const;
 
   // Waits for jobs that are ready, as above; none once this is closed.
-  // `is_last` leaves them to others, as long as any of those waits here.
-  std::vector<Number> Take(bool is_last);
+  std::vector<Number> Take();
   // Tells the engine that jobs which were taken have ended.
   void End(const std::vector<Number>& jobs);
   void Close();

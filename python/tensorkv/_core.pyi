@@ -27,12 +27,11 @@ class EngineJobs:
 
     def __init__(self, longest_wait: float = 0.001) -> None: ...
     def new_operation(self, job: int, key: int, bytes: int) -> int: ...
-    def take(self, is_last: bool) -> List[int]:
+    def take(self) -> List[int]:
         """Waits for jobs that are ready; none once this is closed.
 
-        Small ones wait for those of other keys that have an operation, a
-        millisecond long.
-        `is_last` leaves them to others, as long as any of those waits here.
+        Small ones wait for those of other keys that have an operation or were
+        taken with theirs the last time, a millisecond long.
         """
 
     def end(self, jobs: List[int]) -> None: ...

@@ -11,7 +11,7 @@ import operator
 import queue
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 import mxnet
 import numpy as np
@@ -72,44 +72,41 @@ class _Lent:
         self.read, self.written = _handles([]), _handles([array, order])
         self.order = order
         self.bytes = _size_bytes(array)
+        self._address: Optional[int] = -1  # No array is there.
+        # The gradients and `out` of a job that has begun.
+        self.memory: tuple = ()
 
     def are_of(self, gradients: List[NDArray], outs: List[NDArray]) -> bool:
         return len(gradients) == len(outs) == 1 and (
             gradients[0] is outs[0] is self._array
         )
 
-    @property
-    def memory(self) -> tuple:
-        """The gradient and `out`, for a job that has begun."""
-        memory = _held_memory(self._array)
-        return [memory], memory
+    def begin(self) -> None:
+        """Looks where the elements are, for a job that has begun."""
+        address = _address_in_numpys_order(self._array)
+        if address != self._address:
+            elements = _elements_at(address, self._array)
+            self.memory = [elements], elements
+            self._address = address
 
 
 def _may_be_lent(gradients: List[NDArray], outs: List[NDArray]) -> bool:
-    """Whether this is one array, whose elements are in the order of NumPy.
-
-    Libraries that compute with arrays put weights into layouts of their own,
-    and whatever has more than two dimensions. Weights mostly have a gradient.
-    For the others, such as detached ones, this waits until nothing is done with
-    the array.
-    """
+    """Whether this is one array, which can be exchanged where it is."""
     array = outs[0]
     return (
         len(gradients) == len(outs) == 1
         and gradients[0] is array
         and is_on_host(array)
-        and len(array.shape) <= 2
         and np.dtype(array.dtype).kind == "f"
-        and array.grad is None
-        and _is_in_numpys_order(array)
+        and _reorder() is not None
     )
 
 
 class _Copied:
     """Arrays of a key in host memory, for all its jobs.
 
-    They are copies, since arrays may be on other devices, and in layouts of the
-    libraries that compute with them.
+    They are copies, of arrays that may be on other devices, in layouts of the
+    libraries that compute with them, or several.
     """
 
     def __init__(
@@ -122,7 +119,8 @@ class _Copied:
         self.order = order
         self._kinds = _kinds_of([*gradients, out])
         self.bytes = _size_bytes(out)
-        self._memory: Optional[tuple] = None
+        # The gradients and `out` of a job that has begun.
+        self.memory: tuple = ()
         self._arrays: List[NDArray] = []
         # Whether `out` is to be what the gradient was, where a call fails.
         self.goes_back = False
@@ -147,13 +145,11 @@ class _Copied:
             self.copies_in.append(_Copy(outs[0], self.out))
         self.copies_out = [_Copy(self.out, out) for out in outs]
 
-    @property
-    def memory(self) -> tuple:
-        """The gradients and `out`, for a job that has begun."""
-        if self._memory is None:
+    def begin(self) -> None:
+        """Looks where the elements are, for a job that has begun."""
+        if not self.memory:
             gradients = [memory_of(gradient) for gradient in self.gradients]
-            self._memory = gradients, memory_of(self.out)
-        return self._memory
+            self.memory = gradients, memory_of(self.out)
 
 
 _Buffers = Union[_Lent, _Copied]
@@ -177,13 +173,13 @@ class Exchange:
     are there, and ends when the engine is told so; no thread of the engine
     waits meanwhile. Neither runs any Python, which would wait for the thread
     that trains. Calls are made by three threads, since more would take the
-    processor from what computes. One takes all keys that are ready at once,
-    small ones with those that are about to be, and gets what becomes of them by
-    the same call. Since that waits for other workers, which may come to their
-    keys in another order, another only pushes meanwhile, and leaves it to the
-    third to pull. What fails leaves `out` as it was, or where there are
-    several, all as the first of them was; or where that is what was pushed,
-    perhaps with a part of the new value.
+    processor from what computes. Two take all keys that are ready at once,
+    small ones with those that are about to be. One of them at a time gets what
+    becomes of its keys by the same call. Since that waits for other workers,
+    which may come to their keys in another order, the other only pushes
+    meanwhile, and leaves it to the third to pull. What fails leaves `out` as it
+    was, or where there are several, all as the first of them was; or where that
+    is what was pushed, perhaps with a part of the new value.
 
     For one thread.
     """
@@ -194,6 +190,8 @@ class Exchange:
         self._error: Any = None  # guarded by _error_lock
         self._error_lock = threading.Lock()
         self._telling = threading.Lock()
+        # Held by the thread whose call waits for other workers.
+        self._awaiting = threading.Lock()
         # The hyperparameters that the store has.
         self.known: Dict[str, float] = {}
         # Of each key what the latest job was made for, which is mostly what the
@@ -201,8 +199,6 @@ class Exchange:
         # their order.
         self._buffers: Dict[Any, _Buffers] = {}
         self._orders: Dict[Any, NDArray] = {}
-        # Keys whose array was put into another layout after it was lent.
-        self._copied: Set[Any] = set()
         self._numbers = itertools.count()
         self._engine = EngineJobs()
         # Those that the engine has, by their numbers.
@@ -210,7 +206,7 @@ class Exchange:
         self._pushed: queue.SimpleQueue = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=work, daemon=True)
-            for work in (self._push_pull, self._push, self._pull)
+            for work in (self._exchange, self._exchange, self._pull)
         ]
         for thread in self._threads:
             thread.start()
@@ -278,15 +274,13 @@ class Exchange:
         self, key: Any, gradients: List[NDArray], outs: List[NDArray]
     ) -> _Buffers:
         buffers = self._buffers.get(key)
-        may_lend = key not in self._copied
         if buffers is not None and buffers.are_of(gradients, outs):
-            if may_lend or type(buffers) is _Copied:
-                return buffers
+            return buffers
         for array in (*gradients, *outs):
             check_is_dense(array)
         if key not in self._orders:
             self._orders[key] = mxnet.nd.empty(1, mxnet.cpu())
-        if may_lend and _may_be_lent(gradients, outs):
+        if _may_be_lent(gradients, outs):
             buffers = _Lent(outs[0], self._orders[key])
         else:
             if type(buffers) is not _Copied or not buffers.fit(
@@ -305,18 +299,19 @@ class Exchange:
                 f"tensorkv: an exchange has failed: {error!r}", file=sys.stderr
             )
 
-    def _ready(self, is_last: bool = False) -> Iterator[List[_Job]]:
+    def _ready(self) -> Iterator[List[_Job]]:
         """The jobs that are ready, whenever there are some."""
-        for numbers in iter(lambda: self._engine.take(is_last), []):
+        for numbers in iter(self._engine.take, []):
             jobs = [self._jobs.pop(n) for n in numbers]
-            yield from _distinct(list(filter(self._has_memory, jobs)))
+            jobs = list(filter(self._begin, jobs))
+            if jobs:
+                yield jobs
 
-    def _has_memory(self, job: _Job) -> bool:
+    def _begin(self, job: _Job) -> bool:
         """Whether the job can be done; ends it alone if not."""
         try:
-            job.buffers.memory
+            job.buffers.begin()
         except Exception as error:
-            self._copied.add(job.key)
             self._end([job], error)
             return False
         return True
@@ -330,31 +325,38 @@ class Exchange:
                     self._pushed.put(more)
                     break
                 jobs += more
-            yield from _distinct(jobs)
+            yield jobs
 
-    def _push_pull(self) -> None:
+    def _exchange(self) -> None:
         for jobs in self._ready():
-            try:
-                self._tell(jobs)
-                gradients, outs = _memory_of_all(jobs)
-                keys = [job.key for job in jobs]
-                self._store.pushpull(keys, gradients, out=outs)
-            except Exception as error:
-                self._end(jobs, error)
+            if self._awaiting.acquire(blocking=False):
+                self._push_pull(jobs)
             else:
-                self._end(jobs)
-
-    def _push(self) -> None:
-        for jobs in self._ready(is_last=True):
-            try:
-                self._tell(jobs)
-                gradients, _ = _memory_of_all(jobs)
-                self._store.push([job.key for job in jobs], gradients)
-            except Exception as error:
-                self._end(jobs, error)
-            else:
-                self._pushed.put(jobs)
+                self._push(jobs)
         self._pushed.put([])  # There will be no more.
+
+    def _push_pull(self, jobs: List[_Job]) -> None:
+        error = None
+        try:
+            self._tell(jobs)
+            gradients, outs = _memory_of_all(jobs)
+            keys = [job.key for job in jobs]
+            self._store.pushpull(keys, gradients, out=outs)
+        except Exception as raised:
+            error = raised
+        finally:
+            self._awaiting.release()
+        self._end(jobs, error)
+
+    def _push(self, jobs: List[_Job]) -> None:
+        try:
+            self._tell(jobs)
+            gradients, _ = _memory_of_all(jobs)
+            self._store.push([job.key for job in jobs], gradients)
+        except Exception as error:
+            self._end(jobs, error)
+        else:
+            self._pushed.put(jobs)
 
     def _pull(self) -> None:
         for jobs in self._waiting():
@@ -430,34 +432,41 @@ def memory_of(array: NDArray) -> np.ndarray:
     return _elements_at(pointer.value, array)
 
 
-def _held_memory(array: NDArray) -> np.ndarray:
-    """The same of an array that the engine holds for the caller.
+def _address_in_numpys_order(array: NDArray) -> Optional[int]:
+    """Where the elements of an array are that the engine holds for the caller.
 
-    Where elements are in another order than NumPy's, MXNDArrayGetData would
-    wait for the engine. Errors: UnimplementedError then.
+    Puts them into NumPy's order first, as MXNet itself would: what computes
+    with arrays puts some into layouts of its own.
     """
-    pointer = _default_address(array)
-    if pointer is None:
-        raise UnimplementedError(
-            f"an array of shape {array.shape} was put into a layout of a "
-            "library that computes with it: later calls copy it"
-        )
-    return _elements_at(pointer, array)
+    _reorder()(_chunk_of(array))
+    return _address_of(array)
 
 
-def _is_in_numpys_order(array: NDArray) -> bool:
-    # What reads the array may have it put into another layout, which is then
-    # written.
-    check_call(_LIB.MXNDArrayWaitToWrite(array.handle))
-    check_call(_LIB.MXNDArrayWaitToRead(array.handle))
-    return _default_address(array) is not None
+@functools.lru_cache(maxsize=None)
+def _reorder() -> Any:
+    """Puts a chunk into NumPy's order, without the engine; None if unknown.
 
-
-def _default_address(array: NDArray) -> Optional[int]:
-    """Where the elements are, if they are in NumPy's order."""
-    tensor = ctypes.c_void_p()
-    if _LIB.MXNDArrayToDLPack(array.handle, ctypes.byref(tensor)) != 0:
+    Functions of MXNet's C API that do would wait for the engine.
+    """
+    name = "_ZN5mxnet7NDArray5Chunk15Reorder2DefaultEv"
+    array = mxnet.nd.zeros(3)
+    array.wait_to_read()
+    # A chunk begins with the address of its memory and its size.
+    begin = (ctypes.c_size_t * 2).from_address(_chunk_of(array))
+    if list(begin) != [_address_of(array), 12] or not hasattr(_LIB, name):
         return None
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)((name, _LIB))
+
+
+def _chunk_of(array: NDArray) -> Optional[int]:
+    """What holds the elements: an NDArray of C++ begins with its address."""
+    return ctypes.c_void_p.from_address(array.handle.value).value
+
+
+def _address_of(array: NDArray) -> Optional[int]:
+    """Where the elements are. Errors: MXNetError if in no order of NumPy's."""
+    tensor = ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayToDLPack(array.handle, ctypes.byref(tensor)))
     # The first member of DLPack's struct is the address of the elements.
     pointer = ctypes.c_void_p.from_address(tensor.value or 0).value
     check_call(_LIB.MXNDArrayCallDLPackDeleter(tensor))
@@ -477,18 +486,6 @@ def _size_bytes(array: NDArray) -> int:
 def _memory_of_all(jobs: List[_Job]) -> tuple:
     """The gradients and the `out` of each job."""
     return tuple(zip(*(job.buffers.memory for job in jobs)))
-
-
-def _distinct(jobs: List[_Job]) -> Iterator[List[_Job]]:
-    """The jobs in their order, each key once at a time."""
-    taken: Dict[Any, _Job] = {}
-    for job in jobs:
-        if job.key in taken:
-            yield list(taken.values())
-            taken = {}
-        taken[job.key] = job
-    if taken:
-        yield list(taken.values())
 
 
 def _on_host(array: NDArray) -> NDArray:

@@ -14,13 +14,16 @@
 namespace tensorkv {
 namespace {
 
-// Two batches are in memory at once.
-constexpr uint64_t kBatchBytes = 128 << 20;
+// One more is collected meanwhile. Copying into the system's cache takes longer
+// than collecting: one thread alone does not keep a fast disk busy.
+constexpr size_t kMaxWritingBatches = 2;
+constexpr uint64_t kBatchBytes = 64 << 20;
 // So many files may be on their way to the disk while the next are written: it
 // never waits for bytes, and there are descriptors for them.
 constexpr size_t kMaxUnsynced = 8;
-// Headers stay far below what readers take.
-constexpr size_t kKeysPerBatch = 16384;
+// Headers stay far below what readers take, and the disk does not wait long for
+// the first of many small tensors.
+constexpr size_t kKeysPerBatch = 8192;
 
 constexpr size_t kMaxStateNameInFile = 48;
 
@@ -57,7 +60,9 @@ CheckpointWriter::CheckpointWriter(std::string directory,
       on_pause_(std::move(on_pause)) {}
 
 CheckpointWriter::~CheckpointWriter() {
-  for (std::thread& thread : threads_) thread.join();
+  for (WritingBatch& batch : writing_) {
+    for (std::thread& thread : batch.threads) thread.join();
+  }
 }
 
 absl::Status CheckpointWriter::Begin(NamespaceSnapshot name_space) {
@@ -112,14 +117,15 @@ void CheckpointWriter::AddTensor(const KeySnapshot& key,
 }
 
 absl::Status CheckpointWriter::Flush() {
-  RETURN_IF_ERROR(Join());
   if (batch_.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(Join(kMaxWritingBatches - 1));
   NameShards();
-  writing_ = std::exchange(batch_, {});
+  WritingBatch& writing = writing_.emplace_back();
+  writing.shards = std::exchange(batch_, {});
   batch_bytes_ = 0;
   batch_keys_ = 0;
-  for (auto& [state, shard] : writing_) {
-    threads_.emplace_back(
+  for (auto& [state, shard] : writing.shards) {
+    writing.threads.emplace_back(
         [this, &shard = shard] { shard.file = Write(shard); });
   }
   return Sync(kMaxUnsynced);
@@ -162,16 +168,19 @@ absl::StatusOr<OutputFile> CheckpointWriter::Write(Shard& shard) const {
   return file;
 }
 
-absl::Status CheckpointWriter::Join() {
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+absl::Status CheckpointWriter::Join(size_t num_left) {
   v1::CheckpointStatus& status = *checkpoint_.mutable_status();
-  for (auto& [state, shard] : writing_) {
-    RETURN_IF_ERROR(shard.file.status());
-    status.set_written_bytes(status.written_bytes() + shard.stamp->bytes());
-    unsynced_.push_back(*std::move(shard.file));
+  while (writing_.size() > num_left) {
+    WritingBatch& oldest = writing_.front();
+    for (std::thread& thread : oldest.threads) thread.join();
+    oldest.threads.clear();
+    for (auto& [state, shard] : oldest.shards) {
+      RETURN_IF_ERROR(shard.file.status());
+      status.set_written_bytes(status.written_bytes() + shard.stamp->bytes());
+      unsynced_.push_back(*std::move(shard.file));
+    }
+    writing_.pop_front();
   }
-  writing_.clear();
   return absl::OkStatus();
 }
 
@@ -205,8 +214,7 @@ void CheckpointWriter::EndTakingOver() {
 
 absl::Status CheckpointWriter::End() {
   RETURN_IF_ERROR(Flush());
-  RETURN_IF_ERROR(Join());
-  RETURN_IF_ERROR(Sync(/*num_left=*/0));
+  RETURN_IF_ERROR(Join(/*num_left=*/0));
   EndTakingOver();
   ASSIGN_OR_RETURN(const std::string bytes, Serialized(manifest_));
   v1::CheckpointStatus& status = *checkpoint_.mutable_status();
@@ -220,7 +228,12 @@ absl::Status CheckpointWriter::End() {
   file->set_bytes(bytes.size());
   file->set_digest(DigestOf(bytes));
   manifest_.Clear();
-  return WriteFile(absl::StrCat(directory_, "/", name), {bytes});
+  // The disk works on the tensors until here.
+  ASSIGN_OR_RETURN(OutputFile output,
+                   OutputFile::Create(absl::StrCat(directory_, "/", name)));
+  RETURN_IF_ERROR(output.Append({bytes}));
+  unsynced_.push_back(std::move(output));
+  return Sync(/*num_left=*/0);
 }
 
 absl::StatusOr<CheckpointStatus> CheckpointWriter::Finish(

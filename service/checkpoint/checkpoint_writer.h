@@ -26,8 +26,8 @@
 
 namespace tensorkv {
 
-// Collects the tensors of a snapshot in batches, and writes a batch, a thread
-// for each of its files, while the next one is collected. Used by one thread.
+// Collects the tensors of a snapshot in batches, and writes batches, a thread
+// for each of their files, while the next one is collected. Used by one thread.
 //
 // manifest.proto describes the files. What is written is a checkpoint once
 // Finish has succeeded and the directory has been synced.
@@ -64,16 +64,22 @@ class CheckpointWriter final : public SnapshotSink {
   };
   // By state; the values have none.
   using Shards = std::map<std::string, Shard>;
+  // A batch on its way to its files; the threads fill in its shards.
+  struct WritingBatch {
+    Shards shards;
+    std::vector<std::thread> threads;
+  };
 
   void AddTensor(const KeySnapshot& key, const std::string& state,
                  Tensor tensor, v1::SavedKey* saved);
-  // Waits for the batch that is being written, and has this one written.
+  // Has the batch written, once there is a place among those that are.
   absl::Status Flush();
   // Gives the shards of the batch their names and places in the manifest.
   void NameShards();
   absl::StatusOr<OutputFile> Write(Shard& shard) const;
-  // Waits for what is being written.
-  absl::Status Join();
+  // Waits for the oldest batches, until no more than `num_left` are being
+  // written.
+  absl::Status Join(size_t num_left);
   // Syncs the oldest files, until no more than `num_left` are to be synced.
   absl::Status Sync(size_t num_left);
   // Counts the files that are taken over, and has the keys in the order in
@@ -93,9 +99,7 @@ class CheckpointWriter final : public SnapshotSink {
   Shards batch_;
   uint64_t batch_bytes_ = 0;
   size_t batch_keys_ = 0;
-  // What is being written.
-  Shards writing_;
-  std::vector<std::thread> threads_;
+  std::deque<WritingBatch> writing_;
   // What is written; the disk may still work on it.
   std::deque<OutputFile> unsynced_;
 };

@@ -44,10 +44,12 @@ inline constexpr Requirement kRequirements[] = {
     {Method::kDescribeNamespace, Right::kRead},
     {Method::kListNamespaces, Right::kRead, Scope::kSomewhere},
     {Method::kDeleteNamespace, Right::kAdmin},
-    {Method::kRebalanceNamespace, Right::kAdmin},
-    {Method::kSetRule, Right::kAdmin},
-    {Method::kUnsetRule, Right::kAdmin},
-    {Method::kSetHyperparameters, Right::kAdmin},
+// They say how the namespace works.
+// clang-format off
+#define TENSORKV_ROW(name, ...) {Method::k##name, Right::kAdmin},
+    TENSORKV_NAMESPACE_METHODS(TENSORKV_ROW)
+#undef TENSORKV_ROW
+    // clang-format on
     {Method::kJoin, Right::kPush},
     {Method::kKeepAlive, Right::kPush},
     {Method::kLeave, Right::kPush},

@@ -27,6 +27,7 @@ using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A lease that no test lives to see renewed.
 constexpr absl::Duration kLongLease = absl::Hours(1);
@@ -254,6 +255,15 @@ TEST_F(WorkerClientTest, EveryVerbOfAStepEndsWhenItIsCancelled) {
   EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
 }
 
+TEST_F(WorkerClientTest, PushWithoutAStepIsRefused) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+
+  EXPECT_THAT(worker->Push(0, EntriesOf({"w"})),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+
+  EXPECT_THAT(script_.verbs, IsEmpty());
+}
+
 TEST_F(WorkerClientTest, RecoveryEndsWhenItsCallIsCancelled) {
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({RoundFailed(), RoundFailed(), RoundFailed()});
@@ -266,6 +276,25 @@ TEST_F(WorkerClientTest, RecoveryEndsWhenItsCallIsCancelled) {
               StatusIs(absl::StatusCode::kCancelled));
 
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push"));
+}
+
+TEST_F(WorkerClientTest, WaitForAnotherRecoveryEndsWhenItsCallIsCancelled) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({RoundFailed(), RoundFailed()});
+  const auto canceller = std::make_shared<Canceller>();
+  script_.during_call = [&] {
+    // While the recovery pushes again, a call fails and is cancelled.
+    if (script_.verbs.size() == 2) {
+      EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
+                  StatusIs(absl::StatusCode::kCancelled));
+    } else if (script_.verbs.size() == 3) {
+      canceller->Cancel();
+    }
+  };
+
+  EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull", "Pull"));
 }
 
 TEST_F(WorkerClientTest, RecoveryThatIsCancelledForgetsNoOtherPush) {
@@ -324,6 +353,27 @@ TEST_F(WorkerClientTest, CopiesAreKeptOfWhatItsOwnerWritesAgain) {
   EXPECT_THAT(again[0].tensor.elements<float>(), ElementsAre(1, 1));
   EXPECT_THAT(again[1].tensor.elements<float>(), Each(1));
   EXPECT_EQ(again[2].tensor.num_elements(), 0);
+}
+
+TEST_F(WorkerClientTest, MemoryOfCopiesIsKeptAsTransferOptionsSay) {
+  RetryEnvironment environment = environment_;
+  std::vector<absl::Duration> alarms;
+  environment.run_after = [&](absl::Duration delay, const auto&, auto&&) {
+    alarms.push_back(delay);
+  };
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<WorkerClient> worker,
+      WorkerClient::Join(
+          std::make_unique<Client>(
+              std::make_unique<ScriptedConnection>(script_), client_options_),
+          {.name = "w1", .lease = kLongLease, .keeps_copies = true},
+          environment, {.max_idle_time = absl::Seconds(3)}));
+
+  ASSERT_OK(worker->PushPull(7, {{.key = "w", .tensor = Full({20'000}, 1)}}));
+  // Until then the script has the copy.
+  ASSERT_OK(worker->PushPull(8, "w", Full({2}, 1)));
+
+  EXPECT_THAT(alarms, ElementsAre(absl::Seconds(3)));
 }
 
 TEST_F(WorkerClientTest, RowsOfAFailedRoundArePushedAgainAsRows) {

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import weakref
 
 import numpy as np
 import tensorkv
@@ -174,11 +175,15 @@ class AioTest(StoreTest):
     def test_what_is_pushed_and_pulled_is_let_go(self):
         self.client.init("w", full(0))
         array, out = full(1), full(0)
-        before = sys.getrefcount(array), sys.getrefcount(out)
+        are_gone = threading.Event(), threading.Event()
+        weakref.finalize(array, are_gone[0].set)
+        weakref.finalize(out, are_gone[1].set)
 
         asyncio.run(self.client.aio.push_pull("w", array, out=out))
 
-        self.assertEqual((sys.getrefcount(array), sys.getrefcount(out)), before)
+        del array, out
+        # The connection's threads may need them for a moment longer.
+        self.assertTrue(all(is_gone.wait(60) for is_gone in are_gone))
 
     def test_errors_are_those_of_the_verbs(self):
         async def run():

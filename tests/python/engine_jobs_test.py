@@ -58,7 +58,7 @@ class EngineJobsTest(unittest.TestCase):
 
     def test_a_job_ends_once_it_is_said_to(self):
         self.engine.run(self.engine.add(1))
-        self.assertEqual(self.jobs.take(False), [1])
+        self.assertEqual(self.jobs.take(), [1])
         self.assertEqual(self.engine.ends, {})
         self.jobs.end([1])
         self.assertEqual(self.engine.ends, {1: 1})
@@ -68,15 +68,15 @@ class EngineJobsTest(unittest.TestCase):
     def test_jobs_that_are_ready_are_taken_together(self):
         for operation in [self.engine.add(number) for number in (1, 2, 3)]:
             self.engine.run(operation)
-        self.assertEqual(self.jobs.take(True), [1, 2, 3])
+        self.assertEqual(self.jobs.take(), [1, 2, 3])
 
     def test_ready_jobs_do_not_wait_for_long(self):
         # The engine may need what comes of one job to begin the other.
         first, second = self.engine.add(1), self.engine.add(2)
         self.engine.run(first)
-        self.assertEqual(self.jobs.take(False), [1])
+        self.assertEqual(self.jobs.take(), [1])
         self.engine.run(second)
-        self.assertEqual(self.jobs.take(False), [2])
+        self.assertEqual(self.jobs.take(), [2])
 
     def test_ready_jobs_wait_for_those_that_are_about_to_be(self):
         jobs, taken = self.jobs_that_wait_for_long()
@@ -103,6 +103,30 @@ class EngineJobsTest(unittest.TestCase):
             jobs.end(taken)
         self.assertEqual(taken, [1, 2, 11, 12])
 
+    def test_ready_jobs_wait_for_keys_that_they_went_with_the_last_time(self):
+        jobs, taken = self.jobs_that_wait_for_long()
+        engine = Engine(jobs)
+        for added in [engine.add(number, key=number) for number in (1, 2)]:
+            engine.run(added)
+        jobs.end(jobs.take())
+        engine.run(engine.add(3, key=1))
+        taker = self.start_taking(jobs, taken)
+        # The other key is not added before.
+        engine.run(engine.add(4, key=2))
+        taker.join(60)
+        self.assertEqual(taken, [3, 4])
+
+    def test_keys_that_do_not_come_are_waited_for_once(self):
+        for number in (1, 2):
+            self.engine.run(self.engine.add(number, key=number))
+        self.jobs.end(self.jobs.take())
+        self.engine.run(self.engine.add(3, key=1))
+        # This waits for the other key, but not for long.
+        self.assertEqual(self.jobs.take(), [3])
+        self.jobs.end([3])
+        self.engine.run(self.engine.add(4, key=2))
+        self.assertEqual(self.jobs.take(), [4])
+
     def test_many_bytes_wait_for_nothing(self):
         jobs, taken = self.jobs_that_wait_for_long()
         engine = Engine(jobs)
@@ -123,7 +147,7 @@ class EngineJobsTest(unittest.TestCase):
 
         def take():
             begins.set()
-            taken.extend(jobs.take(False))
+            taken.extend(jobs.take())
 
         taker = threading.Thread(target=take, daemon=True)
         taker.start()
@@ -133,20 +157,17 @@ class EngineJobsTest(unittest.TestCase):
     def test_operations_may_be_dropped_before_they_begin(self):
         self.engine.drop(self.engine.add(1))
         self.engine.run(self.engine.add(2))
-        self.assertEqual(self.jobs.take(False), [2])
+        self.assertEqual(self.jobs.take(), [2])
 
     def test_each_job_is_taken_once_whoever_waits(self):
         taken = []
 
-        def work(is_last):
-            for numbers in iter(lambda: self.jobs.take(is_last), []):
+        def work():
+            for numbers in iter(lambda: self.jobs.take(), []):
                 taken.extend(numbers)
                 self.jobs.end(numbers)
 
-        workers = [
-            threading.Thread(target=work, args=(is_last,))
-            for is_last in (False, False, True)
-        ]
+        workers = [threading.Thread(target=work) for _ in range(3)]
         for worker in workers:
             worker.start()
         numbers = range(1, 501)

@@ -154,6 +154,22 @@ class MXNetTest(StoreTest):
         for each, value in zip(weights, before):
             np.testing.assert_array_equal(each.asnumpy(), value)
 
+    def test_an_array_may_be_put_into_another_layout_while_it_is_lent(self):
+        plugin = self.open_plugin()
+        weight = mx.nd.random.normal(shape=(16, 3, 3, 3))
+        inputs, bias = mx.nd.ones((8, 3, 12, 12)), mx.nd.zeros(16)
+        before = weight.asnumpy()
+        plugin.init("a", mx.nd.zeros(weight.shape))
+        for _ in range(3):
+            plugin.pushpull("a", weight)
+            # This leaves the weight in another layout, before the next call or
+            # after it.
+            mx.nd.Convolution(
+                inputs, weight, bias, kernel=(3, 3), num_filter=16
+            )
+        plugin.barrier()
+        np.testing.assert_array_equal(weight.asnumpy(), before)
+
     def test_workers_may_come_to_many_keys_in_other_orders(self):
         group = self.open_group("dist_sync", 2)
         plugins = [TensorKV(store) for store in group]

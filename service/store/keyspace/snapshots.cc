@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,27 @@ std::shared_ptr<const CallAnswer> UnknownOutcome() {
   return *answer;
 }
 
+// Calls by caller, client id and sequence.
+class CallsByName {
+ public:
+  // Unless one of that name is there.
+  void Add(CallSnapshot call) {
+    Name name = {call.caller, call.id.client_id, call.id.sequence};
+    calls_.emplace(std::move(name), std::move(call));
+  }
+
+  std::vector<CallSnapshot> Take() && {
+    std::vector<CallSnapshot> calls;
+    for (auto& [name, call] : calls_) calls.push_back(std::move(call));
+    return calls;
+  }
+
+ private:
+  using Name = std::tuple<std::string, std::string, uint64_t>;
+
+  std::map<Name, CallSnapshot> calls_;
+};
+
 // What is to be remembered of the calls that there were before the cut and
 // after it. Whatever had an answer before has its effect in the cut; of what
 // had none, one cannot tell; nor of what was forgotten. Contributions to rounds
@@ -48,24 +70,19 @@ std::shared_ptr<const CallAnswer> UnknownOutcome() {
 std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
                                      std::vector<CallSnapshot> after,
                                      bool has_rounds) {
-  using Name = std::pair<std::string, std::pair<std::string, uint64_t>>;
-  std::map<Name, CallSnapshot> calls;
+  CallsByName calls;
   for (CallSnapshot& call : before) {
     const bool has_failed = call.answer && !call.answer->ok();
     if (has_rounds && call.is_push && !has_failed) continue;
     if (!call.answer) call.answer = UnknownOutcome();
-    Name name = {call.caller, {call.id.client_id, call.id.sequence}};
-    calls.emplace(std::move(name), std::move(call));
+    calls.Add(std::move(call));
   }
   for (CallSnapshot& call : after) {
     if (has_rounds && call.is_push) continue;
     call.answer = UnknownOutcome();
-    Name name = {call.caller, {call.id.client_id, call.id.sequence}};
-    calls.emplace(std::move(name), std::move(call));  // unless it is there
+    calls.Add(std::move(call));
   }
-  std::vector<CallSnapshot> remembered;
-  for (auto& [name, call] : calls) remembered.push_back(std::move(call));
-  return remembered;
+  return std::move(calls).Take();
 }
 
 // Measures how long the mutex is held.

@@ -147,50 +147,64 @@ TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   EXPECT_EQ(a_->store().DescribeNamespace(kNamespace)->num_keys, 0u);
 }
 
-// Every pusher counts what was acknowledged; readers look that versions rise.
-TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
-  CreateNamespace(Summing());
-  constexpr int kKeys = 40;
-  for (int i = 0; i < kKeys; ++i) {
-    ASSERT_OK(a_->Init(kNamespace, absl::StrCat("k", i), One(0)));
+// Pushers that count what was acknowledged, and a reader that looks that
+// versions rise, until they are stopped.
+class Traffic {
+ public:
+  static constexpr int kKeys = 40;
+
+  Traffic(MovingServer& a, MovingServer& b) : servers_{&a, &b} {
+    for (int thread = 0; thread < 2; ++thread) {
+      threads_.emplace_back([this, thread] { PushTo(thread); });
+    }
+    threads_.emplace_back([this] { Read(); });
   }
-  std::atomic<bool> is_over = false;
-  std::atomic<int> num_pushed = 0;
+
+  void AwaitMore() {
+    const int before = num_pushed_;
+    while (num_pushed_ < before + 50) std::this_thread::yield();
+  }
+  // Returns how often each key was pushed.
+  std::vector<int> Stop() {
+    is_over_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    return pushed_;
+  }
+
+ private:
   // What clients do: the same call again where it was made, and elsewhere if
   // that server says so.
-  const auto at_owner = [&](auto call) {
-    MovingServer* server = a_.get();
-    while (true) {
-      const absl::Status status = call(*server);
+  template <typename Call>
+  void AtOwner(Call call) {
+    for (int at = 0;;) {
+      const absl::Status status = call(*servers_[at]);
       if (status.ok()) return;
       if (ReasonOf(status) == Reason::kWrongServer) {
-        server = server == a_.get() ? b_.get() : a_.get();
+        at = 1 - at;
       } else {
         ASSERT_TRUE(absl::IsUnavailable(status)) << status;
       }
     }
-  };
-  std::vector<int> pushed(kKeys);
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 2; ++thread) {
-    threads.emplace_back([&, thread] {
-      for (uint64_t n = 1; !is_over; ++n) {
-        const int key = static_cast<int>(n) % (kKeys / 2) * 2 + thread;
-        at_owner([&](MovingServer& server) {
-          return server
-              .Push(PushOne(absl::StrCat("k", key),
-                            absl::StrCat("client", thread), n))
-              .status();
-        });
-        ++pushed[key];
-        ++num_pushed;
-      }
-    });
   }
-  threads.emplace_back([&] {
+
+  void PushTo(int thread) {
+    for (uint64_t n = 1; !is_over_; ++n) {
+      const int key = static_cast<int>(n) % (kKeys / 2) * 2 + thread;
+      AtOwner([&](MovingServer& server) {
+        return server
+            .Push(PushOne(absl::StrCat("k", key),
+                          absl::StrCat("client", thread), n))
+            .status();
+      });
+      ++pushed_[key];
+      ++num_pushed_;
+    }
+  }
+
+  void Read() {
     Version last = 0;
-    while (!is_over) {
-      at_owner([&](MovingServer& server) {
+    while (!is_over_) {
+      AtOwner([&](MovingServer& server) {
         const absl::StatusOr<PullReply> reply = server.Pull(kNamespace, "k0");
         if (!reply.ok()) return reply.status();
         EXPECT_GE(reply->values[0].version, last);
@@ -198,20 +212,29 @@ TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
         return absl::OkStatus();
       });
     }
-  });
-  const auto await_more = [&] {
-    const int before = num_pushed;
-    while (num_pushed < before + 50) std::this_thread::yield();
-  };
+  }
 
-  await_more();
+  MovingServer* const servers_[2];
+  std::atomic<bool> is_over_ = false;
+  std::atomic<int> num_pushed_ = 0;
+  std::vector<int> pushed_ = std::vector<int>(kKeys);
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
+  CreateNamespace(Summing());
+  for (int i = 0; i < Traffic::kKeys; ++i) {
+    ASSERT_OK(a_->Init(kNamespace, absl::StrCat("k", i), One(0)));
+  }
+  Traffic traffic(*a_, *b_);
+
+  traffic.AwaitMore();
   const absl::Status moved = Move();
-  if (moved.ok()) await_more();
-  is_over = true;
-  for (std::thread& thread : threads) thread.join();
+  if (moved.ok()) traffic.AwaitMore();
+  const std::vector<int> pushed = traffic.Stop();
 
   ASSERT_OK(moved);
-  for (int key = 0; key < kKeys; ++key) {
+  for (int key = 0; key < Traffic::kKeys; ++key) {
     ASSERT_OK_AND_ASSIGN(const PullReply reply,
                          b_->Pull(kNamespace, absl::StrCat("k", key)));
     EXPECT_EQ(reply.values[0].tensor.elements<float>()[0], pushed[key]);
@@ -350,9 +373,10 @@ enum class Fault {
   kPlacementChanges,
 };
 
-TEST_F(PartitionMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
-  CreateNamespace(Summing());
-  const auto fail = [this](Fault fault, const MovePartitionsRequest& request) {
+class FaultyMovesTest : public PartitionMovesTest {
+ protected:
+  // What becomes of a request of "a".
+  absl::Status Fail(Fault fault, const MovePartitionsRequest& request) {
     const absl::Status lost = absl::UnavailableError("lost");
     switch (fault) {
       case Fault::kRequestIsLost:
@@ -370,55 +394,71 @@ TEST_F(PartitionMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
         }
         b_ = std::make_unique<MovingServer>(etcd_, "b");
         return lost;
-      case Fault::kPlacementChanges: {
-        ClusterReading reading = *a_->records().Read();
-        ++reading.placement.version;
-        EXPECT_OK(a_->records().ReplacePlacement(reading.placement,
-                                                 reading.placement_revision));
+      case Fault::kPlacementChanges:
+        ChangePlacement();
         return b_->receiver().Handle(request);
-      }
     }
     return lost;
-  };
-  int num_cases = 0;
+  }
+
+  // Moves from "a" with a fault at the call of that number.
+  void MoveWith(Fault fault, int faulty_call) {
+    a_->call = [this, fault, faulty_call,
+                num_calls = 0](const MovePartitionsRequest& request) mutable {
+      return num_calls++ == faulty_call ? Fail(fault, request)
+                                        : b_->receiver().Handle(request);
+    };
+    Move().IgnoreError();
+    EXPECT_FALSE(a_->sender().is_unsettled());
+  }
+
+  // The move is made again, or is undone by one in the other direction.
+  void MoveBack(MovingServer* owner) {
+    Connect();
+    if (owner == a_.get()) {
+      ASSERT_OK(Move());
+    }
+    b_->Learn();
+    b_->call = [&](const MovePartitionsRequest& request) {
+      return a_->receiver().Handle(request);
+    };
+    ASSERT_OK(b_->sender().Move({.name = "a"}, AllPartitions(), kPartitions));
+  }
+
+ private:
+  void ChangePlacement() {
+    ClusterReading reading = *a_->records().Read();
+    ++reading.placement.version;
+    EXPECT_OK(a_->records().ReplacePlacement(reading.placement,
+                                             reading.placement_revision));
+  }
+};
+
+TEST_F(FaultyMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
+  CreateNamespace(Summing());
+  int num_keys = 0;
   for (const Fault fault :
        {Fault::kRequestIsLost, Fault::kReplyIsLost, Fault::kReceiverRestarts,
         Fault::kReceiverRestartsAfterwards, Fault::kPlacementChanges}) {
     for (int n = 0; n < 3; ++n) {
       SCOPED_TRACE(absl::StrCat("fault ", static_cast<int>(fault), " at ", n));
-      const std::string key = absl::StrCat("k", num_cases++);
-      MovingServer* const owner = Owner();
-      ASSERT_EQ(owner, a_.get());
+      const std::string key = absl::StrCat("k", num_keys++);
+      ASSERT_EQ(Owner(), a_.get());
       ASSERT_OK(a_->Init(kNamespace, key, One(0)));
       ASSERT_OK(a_->Push(PushOne(key)));
-      int num_calls = 0;
-      a_->call = [&](const MovePartitionsRequest& request) {
-        return num_calls++ == n ? fail(fault, request)
-                                : b_->receiver().Handle(request);
-      };
 
-      Move().IgnoreError();
+      MoveWith(fault, n);
 
-      EXPECT_FALSE(a_->sender().is_unsettled());
       MovingServer* const now = Owner();
       ASSERT_NE(now, nullptr);
       now->Learn();
-      for (int i = 0; i < num_cases; ++i) {
+      for (int i = 0; i < num_keys; ++i) {
         const absl::StatusOr<PullReply> reply =
             now->Pull(kNamespace, absl::StrCat("k", i));
         ASSERT_OK(reply);
         EXPECT_EQ(reply->values[0].tensor.elements<float>()[0], 1);
       }
-      // The move is made again, or is undone by one in the other direction.
-      Connect();
-      if (now == a_.get()) {
-        ASSERT_OK(Move());
-      }
-      b_->Learn();
-      b_->call = [&](const MovePartitionsRequest& request) {
-        return a_->receiver().Handle(request);
-      };
-      ASSERT_OK(b_->sender().Move({.name = "a"}, AllPartitions(), kPartitions));
+      ASSERT_NO_FATAL_FAILURE(MoveBack(now));
     }
   }
 }

@@ -4,8 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -21,9 +19,9 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "nlohmann/json.hpp"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/service/http_get.h"
+#include "tests/service/server/local_server.h"
 #include "tests/service/server/reflection_call.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_gpu.h"
@@ -36,64 +34,19 @@ using ::grpc::health::v1::Health;
 using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
 using testing::Background;
-using ::testing::ContainsRegex;
+using testing::ChannelTo;
 using testing::FakeGpu;
 using ::testing::HasSubstr;
 using testing::HttpGet;
 using testing::HttpResponse;
+using testing::Init;
+using testing::kBudget;
 using testing::ListedServices;
-using ::testing::Not;
-using ::testing::StartsWith;
+using testing::Local;
+using testing::Pull;
 using testing::StatusIs;
-
-constexpr uint64_t kBudget = 1 << 20;
-
-ServerOptions Local() {
-  return {.listen = "127.0.0.1:0", .budget_bytes = kBudget, .num_threads = 1};
-}
-
-ServerOptions WithHttp() {
-  ServerOptions options = Local();
-  options.metrics_listen = "127.0.0.1:0";
-  return options;
-}
-
-std::shared_ptr<grpc::Channel> ChannelTo(const Server& server) {
-  // A connection of its own: gRPC shares them between equal channels.
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(
-      server.address(), grpc::InsecureChannelCredentials(), arguments);
-}
-
-std::unique_ptr<v1::TensorKV::Stub> StubOf(const Server& server) {
-  return v1::TensorKV::NewStub(ChannelTo(server));
-}
-
-absl::Status Init(v1::TensorKV::Stub& stub, const std::string& data,
-                  const std::string& key = "k",
-                  const std::string& name_space = "") {
-  v1::InitRequest request;
-  request.set_namespace_(name_space);
-  request.add_entries()->set_key(key);
-  v1::Tensor& tensor = *request.mutable_entries(0)->mutable_tensor();
-  tensor.set_dtype(v1::DTYPE_U8);
-  tensor.add_shape(static_cast<int64_t>(data.size()));
-  tensor.set_data(data);
-  v1::InitResponse reply;
-  grpc::ClientContext context;
-  return FromGrpcStatus(stub.Init(&context, request, &reply));
-}
-
-// A Pull of a key until it exists, or of an existing key.
-absl::Status Pull(v1::TensorKV::Stub& stub, bool wait_for_keys = false) {
-  v1::PullRequest request;
-  request.set_wait_for_keys(wait_for_keys);
-  request.add_entries()->set_key("k");
-  v1::PullResponse reply;
-  grpc::ClientContext context;
-  return FromGrpcStatus(stub.Pull(&context, request, &reply));
-}
+using testing::StubOf;
+using testing::WithHttp;
 
 // Calls that wait in the default namespace.
 uint64_t CallsWaiting(v1::TensorKV::Stub& stub) {
@@ -534,237 +487,6 @@ TEST(ServerShutdownTest, HappensOnce) {
 
   server->Shutdown(absl::ZeroDuration());
   server->Shutdown(absl::ZeroDuration());
-}
-
-class ServerMonitoringTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    server_ = Server::Create(WithHttp()).value();
-    const auto stub = StubOf(*server_);
-    ASSERT_OK(Init(*stub, "bytes"));
-    ASSERT_OK(Pull(*stub));
-  }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  static std::string Scrape() {
-    return HttpGet(server_->metrics_port(), "/metrics").body;
-  }
-
-  static inline std::unique_ptr<Server> server_;
-};
-
-TEST_F(ServerMonitoringTest, ShowsCalls) {
-  EXPECT_THAT(Scrape(),
-              HasSubstr("grpc_server_handled_total{grpc_code=\"OK\","
-                        "grpc_method=\"Pull\",grpc_service=\"tensorkv.v1."
-                        "TensorKV\",grpc_type=\"unary\"} 1\n"));
-}
-
-TEST_F(ServerMonitoringTest, ShowsTheStore) {
-  const std::string text = Scrape();
-
-  EXPECT_THAT(text, HasSubstr("tensorkv_keys{namespace=\"default\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("tensorkv_memory_bytes{namespace=\"default\","
-                              "use=\"values\"} 5\n"));
-  EXPECT_THAT(text,
-              HasSubstr("tensorkv_sent_bytes_total{method=\"Pull\"} 5\n"));
-}
-
-TEST_F(ServerMonitoringTest, ShowsTheServer) {
-  const std::string text = Scrape();
-
-  EXPECT_THAT(text, HasSubstr("tensorkv_build_info{version=\""));
-  EXPECT_THAT(text, HasSubstr(absl::StrCat("tensorkv_budget_bytes ", kBudget)));
-  EXPECT_THAT(text, HasSubstr("\ntensorkv_used_bytes "));
-  EXPECT_THAT(text, HasSubstr("\ntensorkv_connections_open "));
-  EXPECT_THAT(text, HasSubstr("\ntensorkv_stalled 0\n"));
-}
-
-TEST_F(ServerMonitoringTest, ShowsTheProcess) {
-  const std::string text = Scrape();
-
-  for (const char* name :
-       {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes",
-        "open_fds", "max_fds", "start_time_seconds", "threads"}) {
-    EXPECT_THAT(text, ContainsRegex(
-                          absl::StrCat("\nprocess_", name, " [0-9.e+]*[1-9]")));
-  }
-}
-
-TEST_F(ServerMonitoringTest, IdlePageIsShort) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
-
-  const std::string page = HttpGet(server->metrics_port(), "/metrics").body;
-
-  EXPECT_LT(std::count(page.begin(), page.end(), '\n'), 200);
-}
-
-TEST_F(ServerMonitoringTest, PromtoolFindsNothingToSay) {
-  if (access("/usr/bin/promtool", X_OK) != 0) {
-    GTEST_SKIP() << "promtool (package prometheus) is not installed";
-  }
-  const std::string file =
-      absl::StrCat(::testing::TempDir(), "/metrics-", getpid());
-  FILE* metrics = fopen(file.c_str(), "w");
-  fputs(Scrape().c_str(), metrics);
-  fclose(metrics);
-
-  const std::string command =
-      absl::StrCat("/usr/bin/promtool check metrics < ", file, " 2>&1");
-  FILE* promtool = popen(command.c_str(), "r");
-  char complaint[1024] = "";
-  const size_t size = fread(complaint, 1, sizeof(complaint) - 1, promtool);
-
-  EXPECT_EQ(pclose(promtool), 0);
-  EXPECT_EQ(std::string(complaint, size), "");
-}
-
-// --- The status page ---------------------------------------------------------
-
-class StatusPageTest : public ::testing::Test {
- protected:
-  using Json = nlohmann::json;
-
-  void SetUp() override {
-    ServerOptions options = WithHttp();
-    options.status_page = true;
-    server_ = Server::Create(options).value();
-    stub_ = StubOf(*server_);
-  }
-
-  HttpResponse Get(const std::string& path) {
-    return HttpGet(server_->metrics_port(), path);
-  }
-  Json Status(const std::string& query = "") {
-    return Json::parse(Get("/status.json" + query).body);
-  }
-  // A sync namespace of two workers, in which the first waits for the other.
-  void OpenRound(const std::string& key) {
-    v1::CreateNamespaceRequest create;
-    create.set_namespace_("pair");
-    create.mutable_config()->set_mode(v1::MODE_SYNC);
-    create.mutable_config()->set_num_workers(2);
-    grpc::ClientContext create_context;
-    v1::CreateNamespaceResponse created;
-    ASSERT_TRUE(stub_->CreateNamespace(&create_context, create, &created).ok());
-    ASSERT_OK(Init(*stub_, "bytes", key, "pair"));
-    v1::JoinRequest join;
-    join.set_namespace_("pair");
-    join.set_worker_name("first");
-    join.mutable_lease()->set_seconds(60);
-    grpc::ClientContext join_context;
-    v1::JoinResponse joined;
-    ASSERT_TRUE(stub_->Join(&join_context, join, &joined).ok());
-    v1::PushRequest push;
-    push.set_namespace_("pair");
-    *push.mutable_worker() = joined.worker();
-    push.set_step(1);
-    push.add_entries()->set_key(key);
-    push.mutable_entries(0)->set_skip(true);
-    grpc::ClientContext push_context;
-    v1::PushResponse pushed;
-    ASSERT_OK(FromGrpcStatus(stub_->Push(&push_context, push, &pushed)));
-  }
-
-  std::unique_ptr<Server> server_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
-};
-
-TEST_F(StatusPageTest, ShowsTheServerAndItsNamespaces) {
-  ASSERT_OK(Init(*stub_, "bytes"));
-  ASSERT_OK(Pull(*stub_));
-
-  const Json status = Status();
-
-  EXPECT_EQ(status["server"]["ready"], true);
-  EXPECT_EQ(status["server"]["devices"], Json({"cpu"}));
-  EXPECT_EQ(status["server"]["budget_bytes"], kBudget);
-  EXPECT_EQ(status["server"]["received_bytes"], 5);
-  EXPECT_EQ(status["server"]["sent_bytes"], 5);
-  ASSERT_EQ(status["namespaces"].size(), 1u);
-  EXPECT_EQ(status["namespaces"][0]["name"], "default");
-  EXPECT_EQ(status["namespaces"][0]["memory"]["values"], 5);
-  EXPECT_EQ(status["next"], "");
-  EXPECT_EQ(Status("?after=default")["namespaces"].size(), 0u);
-}
-
-TEST_F(StatusPageTest, ShowsWorkersAndWhomRoundsWaitFor) {
-  OpenRound("w");
-
-  const Json status = Status("?namespace=pair");
-
-  EXPECT_EQ(status["namespace"]["rounds_open"], 1);
-  EXPECT_EQ(status["rounds"],
-            Json::parse(R"([{"key": "w", "step": 1, "missing": [1],
-                             "num_missing": 1}])"));
-  ASSERT_EQ(status["workers"].size(), 1u);
-  EXPECT_EQ(status["workers"][0]["name"], "first");
-  EXPECT_EQ(status["workers"][0]["step"], 1);
-  EXPECT_GT(status["workers"][0]["lease_seconds"], 1.0);
-}
-
-TEST_F(StatusPageTest, ShowsKeysByPages) {
-  for (int i = 0; i < 310; ++i) {
-    ASSERT_OK(Init(*stub_, "bytes", absl::StrCat("k", 1000 + i)));
-  }
-
-  const Json first = Status("?namespace=default&prefix=k");
-  const Json rest = Status("?namespace=default&prefix=k&after=" +
-                           first["next"].get<std::string>());
-
-  EXPECT_EQ(first["keys"].size() + rest["keys"].size(), 310u);
-  EXPECT_EQ(first["keys"][0]["key"], "k1000");
-  EXPECT_EQ(first["keys"][0]["dtype"], "u8");
-  EXPECT_EQ(first["keys"][0]["shape"], Json({5}));
-  EXPECT_EQ(first["keys"][0]["version"], "1");
-  EXPECT_EQ(rest["keys"].back()["key"], "k1309");
-  EXPECT_EQ(rest["next"], "");
-  EXPECT_EQ(Status("?namespace=default&prefix=k12")["keys"].size(), 100u);
-}
-
-// Names are whatever clients choose.
-TEST_F(StatusPageTest, NamesAreTextAlone) {
-  const std::string key = "</script><img src=x onerror=\"alert('&')\">+%41";
-  ASSERT_OK(Init(*stub_, "bytes", key));
-
-  const HttpResponse reply = Get(
-      "/status.json?namespace=default&prefix=%3C%2Fscript%3E%3Cimg+src%3Dx");
-
-  EXPECT_THAT(reply.headers, HasSubstr("Content-Type: application/json\r\n"));
-  EXPECT_THAT(reply.headers, HasSubstr("X-Content-Type-Options: nosniff"));
-  EXPECT_EQ(Json::parse(reply.body)["keys"][0]["key"], key);
-  for (const char* markup : {"innerHTML", "outerHTML", "insertAdjacent",
-                             "document.write", "eval("}) {
-    EXPECT_THAT(Get("/status.js").body, Not(HasSubstr(markup)));
-  }
-  EXPECT_THAT(Get("/").body, Not(HasSubstr("<script>")));
-  EXPECT_THAT(Get("/").headers, HasSubstr("script-src 'self'"));
-}
-
-TEST_F(StatusPageTest, WrongQueriesAreRefused) {
-  EXPECT_EQ(Get("/status.json?namespace=nobody").code, 404);
-  EXPECT_EQ(Get("/status.json?namespace=%4").code, 400);
-  EXPECT_EQ(Get("/status.json?name=default").code, 400);
-  EXPECT_EQ(Get("/status.css").code, 200);
-}
-
-TEST_F(StatusPageTest, IsNotThereUnlessItIsAskedFor) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
-
-  EXPECT_EQ(HttpGet(server->metrics_port(), "/").code, 404);
-  EXPECT_EQ(HttpGet(server->metrics_port(), "/status.json").code, 404);
-}
-
-// The last of the suite.
-TEST_F(ServerMonitoringTest, TurnsNotReadyWithShutdownAndStaysAlive) {
-  const int port = server_->metrics_port();
-  EXPECT_EQ(HttpGet(port, "/readyz").code, 200);
-
-  server_->Shutdown(absl::ZeroDuration());
-
-  EXPECT_EQ(HttpGet(port, "/readyz").code, 503);
-  EXPECT_EQ(HttpGet(port, "/healthz").code, 200);
-  EXPECT_THAT(server_->metrics_address(), StartsWith("127.0.0.1:"));
 }
 
 }  // namespace
