@@ -315,13 +315,26 @@ absl::Status ClusterConnection::ErrorOf(
 
 absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
                                                   const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  ASSIGN_OR_RETURN(auto servers, servers_.All(limit));
   if (IsMirrored(request.name_space, servers.front(), limit)) {
     return servers_.At(servers.front(), request, limit);
   }
-  ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                   AskEach(servers, request, limit));
-  return MergePages(std::move(pages), request.page_size);
+  for (int attempt = 1;; ++attempt) {
+    ASSIGN_OR_RETURN(std::vector<ListReply> pages,
+                     AskEach(servers, request, limit));
+    uint64_t newest = 0;
+    for (const ListReply& page : pages) {
+      newest = std::max(newest, page.placement_version);
+    }
+    // Whoever has got keys by that placement knew it before anybody told of it.
+    const bool has_all = newest <= placement->version;
+    if (has_all || attempt == kMostAttempts) {
+      return MergePages(std::move(pages), request.page_size);
+    }
+    ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, newest, limit));
+    ASSIGN_OR_RETURN(servers, servers_.All(limit));
+  }
 }
 
 // --- Namespaces and rules ---------------------------------------------------

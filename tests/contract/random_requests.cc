@@ -290,7 +290,7 @@ void RandomRequests::Draw(KeyStatus& status) {
 }
 
 void RandomRequests::Draw(ListReply& reply) {
-  DrawAll(reply.keys, reply.next_page_token);
+  DrawAll(reply.keys, reply.next_page_token, reply.placement_version);
 }
 
 void RandomRequests::Draw(StatRequest& request) {
