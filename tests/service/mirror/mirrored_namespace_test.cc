@@ -207,7 +207,7 @@ class MirroredNamespaceTest : public ::testing::Test {
 
   static uint32_t Leader() {
     const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
-    return group.LeaderOf(kSpace);
+    return group.leader();
   }
   // All workers push a step, of which the outcome does not reach that server.
   void PushWhereOutcomesAre(Fate fate, uint32_t server) {
