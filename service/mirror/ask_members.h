@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_MIRROR_ASK_MEMBERS_H_
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,14 @@ void AskMembers(const MirrorGroup& group, const MirrorRequest& request,
                 absl::Duration timeout, const std::vector<bool>& asked,
                 WaitFor wait_for,
                 std::function<void(const MirrorReplies&)> done);
+
+// Calls all, and waits for all or an error.
+inline void AskAll(const MirrorGroup& group, const MirrorRequest& request,
+                   absl::Duration timeout,
+                   std::function<void(const MirrorReplies&)> done) {
+  AskMembers(group, request, timeout, std::vector<bool>(group.size(), true),
+             WaitFor::kAllOrError, std::move(done));
+}
 
 }  // namespace tensorkv
 

@@ -84,7 +84,10 @@ void DeviceSlices::Move(uint64_t attempt, int phase, SlicesToSend sends,
            sends = std::move(sends), done = std::move(done)]() mutable {
             absl::Status status =
                 self->Exchange(*found, phase, std::move(sends), deadline);
+            const bool is_broken = !status.ok();
             std::move(done)(std::move(status));
+            // Whoever waits hears of it first: a device may take its time.
+            if (is_broken) self->devices_ = nullptr;
           });
     }
   }
@@ -113,15 +116,11 @@ absl::Status DeviceSlices::Exchange(Attempt& attempt, int phase,
         absl::StrCat("not all of servers ", absl::StrJoin(group_.servers, ", "),
                      " came in time"));
   };
-  absl::Status status = may_wait();
-  if (!status.ok()) return status;
-  status = Meet(attempt.communicator, may_wait);
-  SlicesToReceive& receives = attempt.receives[phase];
-  if (status.ok() && !(IsNothing(sends) && IsNothing(receives))) {
-    status = devices_->Exchange({std::move(sends), receives}, may_wait);
-  }
-  if (!status.ok()) devices_ = nullptr;
-  return status;
+  RETURN_IF_ERROR(may_wait());
+  RETURN_IF_ERROR(Meet(attempt.communicator, may_wait));
+  const SlicesToReceive& receives = attempt.receives[phase];
+  if (IsNothing(sends) && IsNothing(receives)) return absl::OkStatus();
+  return devices_->Exchange({std::move(sends), receives}, may_wait);
 }
 
 void DeviceSlices::Forget(uint64_t attempt) {

@@ -34,12 +34,10 @@ absl::Status AnnouncedAgain() {
   return absl::AbortedError("the server has announced the round again");
 }
 
-absl::Status FirstOf(
-    const std::vector<absl::StatusOr<MirrorResponse>>& replies) {
-  for (const auto& reply : replies) {
-    if (!reply.ok()) return reply.status();
-  }
-  return absl::OkStatus();
+absl::Status FirstOf(const MirrorReplies& replies) {
+  absl::Status first;
+  for (const auto& reply : replies) first.Update(reply.status());
+  return first;
 }
 
 }  // namespace
@@ -307,18 +305,16 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
 
 std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) const {
   if (environment_.link == nullptr) return {};
-  std::vector<uint64_t> links(group_.size());
-  const uint32_t version =
-      attempt.rounds.begin()->second.front().call->link.version();
+  std::vector<uint64_t> links;
+  const std::vector<Announced>& first = attempt.rounds.begin()->second;
+  const uint32_t version = first[0].call->link.version();
+  for (const Announced& each : first) links.push_back(each.call->link.id());
   for (const auto& [key, announced] : attempt.rounds) {
     for (uint32_t i = 0; i < group_.size(); ++i) {
       const mirror::v1::Link& link = announced[i].call->link;
       if (link.version() == 0 || link.version() != version) return {};
-      // Else a server was started again between two announcements.
-      if (std::exchange(links[i], link.id()) != link.id() &&
-          key != attempt.rounds.begin()->first) {
-        return {};
-      }
+      // Else the server was started again between announcements.
+      if (link.id() != links[i]) return {};
     }
   }
   return links;
@@ -332,10 +328,13 @@ bool MirrorLeader::EnterTurn(const AttemptPtr& attempt) {
   return turns_.size() == 1;
 }
 
-MirrorLeader::AttemptPtr MirrorLeader::LeaveTurn(const Attempt& attempt) {
-  if (attempt.links.empty()) return nullptr;
-  turns_.pop_front();
-  return turns_.empty() ? nullptr : turns_.front();
+auto MirrorLeader::TakeNextAfter(const Attempt& attempt)
+    -> std::vector<AttemptPtr> {
+  std::vector<AttemptPtr> next;
+  if (!attempt.links.empty()) turns_.pop_front();
+  if (!attempt.links.empty() && !turns_.empty()) next.push_back(turns_.front());
+  next.push_back(TakeNext(attempt.name_space));
+  return next;
 }
 
 absl::StatusOr<std::string> MirrorLeader::CommunicatorOf(
@@ -389,11 +388,10 @@ void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
       *round.add_members()->mutable_tensors() = each.round.tensors();
     }
   }
-  AskMembers(group_, begin, times_.attempt,
-             std::vector<bool>(group_.size(), true), WaitFor::kAllOrError,
-             [self = shared_from_this(), attempt](const MirrorReplies& begun) {
-               self->OnBegun(attempt, begun);
-             });
+  AskAll(group_, begin, times_.attempt,
+         [self = shared_from_this(), attempt](const MirrorReplies& begun) {
+           self->OnBegun(attempt, begun);
+         });
 }
 
 void MirrorLeader::OnBegun(const AttemptPtr& attempt,
@@ -413,11 +411,10 @@ void MirrorLeader::OnBegun(const AttemptPtr& attempt,
   run.mutable_run()->set_attempt(attempt->id);
   run.mutable_run()->set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
   // Members give up a little before this does.
-  AskMembers(group_, run, 2 * times_.attempt,
-             std::vector<bool>(group_.size(), true), WaitFor::kAllOrError,
-             [self = shared_from_this(), attempt](const MirrorReplies& run) {
-               self->End(attempt, FirstOf(run));
-             });
+  AskAll(group_, run, 2 * times_.attempt,
+         [self = shared_from_this(), attempt](const MirrorReplies& run) {
+           self->End(attempt, FirstOf(run));
+         });
 }
 
 void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
@@ -440,8 +437,7 @@ void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
 void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
                                const std::map<int, absl::Status>& gone) {
   Answered answered;
-  AttemptPtr next_of_devices;
-  AttemptPtr next;
+  std::vector<AttemptPtr> next;
   {
     MutexLock lock(&mutex_);
     NameSpace& name_space = namespaces_[attempt->name_space];
@@ -462,18 +458,15 @@ void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
       Look(name_space, name, key, answered);
       EraseIfIdle(name_space.keys, found);
     }
-    next_of_devices = LeaveTurn(*attempt);
-    next = TakeNext(attempt->name_space);
+    next = TakeNextAfter(*attempt);
   }
   Answer(answered);
-  Start(next_of_devices);
-  Start(next);
+  for (const AttemptPtr& each : next) Start(each);
 }
 
 void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
   Answered answered;
-  AttemptPtr next_of_devices;
-  AttemptPtr next;
+  std::vector<AttemptPtr> next;
   {
     MutexLock lock(&mutex_);
     if (!attempt->links.empty()) meeting_.End(!status.ok());
@@ -496,12 +489,10 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
       Look(name_space, name, key, answered);
       EraseIfIdle(name_space.keys, found);
     }
-    next_of_devices = LeaveTurn(*attempt);
-    next = TakeNext(attempt->name_space);
+    next = TakeNextAfter(*attempt);
   }
   Answer(answered);
-  Start(next_of_devices);
-  Start(next);
+  for (const AttemptPtr& each : next) Start(each);
 }
 
 void MirrorLeader::WatchPatience(const CallPtr& call) {

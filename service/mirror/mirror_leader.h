@@ -172,8 +172,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Chooses how the slices go. Returns whether it is the attempt's turn.
   bool EnterTurn(const AttemptPtr& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // An attempt between devices is over. Returns the next, if one waits.
-  AttemptPtr LeaveTurn(const Attempt& attempt)
+  // The attempt is over. What is to be started now: null for none.
+  std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // That of the devices which met before, or a new one. Errors: those of
   // DeviceLink.
