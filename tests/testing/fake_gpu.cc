@@ -13,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "tests/testing/fake_stream_handle.h"
 #include "tests/testing/guarded_memory.h"
 
 namespace tensorkv::testing {
@@ -73,7 +74,7 @@ class FakeGpu::FakeEvent final : public Event {
   const std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
 };
 
-class FakeGpu::FakeStream final : public Stream {
+class FakeGpu::FakeStream final : public Stream, public FakeStreamHandle {
  public:
   FakeStream(FakeGpu* gpu, StreamUse use) : gpu_(*gpu), queue_(use) {
     MutexLock lock(&gpu_.mutex_);
@@ -164,14 +165,45 @@ class FakeGpu::FakeStream final : public Stream {
   absl::Status Synchronize() override {
     const absl::Status called = gpu_.BeginCall();
     ++gpu_.num_waits_;
-    {
-      MutexLock lock(&gpu_.mutex_);
-      while (!queue_.work.empty() || queue_.is_running) {
-        gpu_.changed_.Wait(&gpu_.mutex_);
-      }
-    }
+    WaitUntilDone();
     RETURN_IF_ERROR(called);
     return gpu_.health_.status();
+  }
+
+  absl::StatusOr<bool> IsDone() override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    MutexLock lock(&gpu_.mutex_);
+    return queue_.work.empty() && !queue_.is_running;
+  }
+  void* handle() override { return static_cast<FakeStreamHandle*>(this); }
+
+  void Enqueue(Start start) override {
+    const auto state = std::make_shared<EventState>();
+    const auto open = [gpu = &gpu_, state] {
+      MutexLock lock(&gpu->mutex_);
+      state->num_reached = 1;
+      gpu->changed_.SignalAll();
+    };
+    const auto has_started = std::make_shared<bool>(false);
+    Work work;
+    work.run = [start = std::move(start), open, has_started]() -> absl::Status {
+      *has_started = true;
+      if (start(open)) return absl::OkStatus();
+      open();
+      return absl::InternalError("a library was given other addresses");
+    };
+    // Nothing is started on a device that has failed.
+    work.after = [open, has_started] {
+      if (!*has_started) open();
+    };
+    gpu_.Enqueue(queue_, std::move(work));
+    Work stand_still;
+    stand_still.wait_for = state;
+    stand_still.wait_for_record = 1;
+    gpu_.Enqueue(queue_, std::move(stand_still));
+  }
+  char* Find(const void* device, size_t size_bytes) const override {
+    return gpu_.Find(device, size_bytes).value_or(nullptr);
   }
 
   // What is done even if the device has failed: memory comes and goes.
@@ -182,6 +214,12 @@ class FakeGpu::FakeStream final : public Stream {
   }
 
  private:
+  void WaitUntilDone() {
+    MutexLock lock(&gpu_.mutex_);
+    while (!queue_.work.empty() || queue_.is_running) {
+      gpu_.changed_.Wait(&gpu_.mutex_);
+    }
+  }
   absl::Status Do(absl::AnyInvocable<absl::Status()> run) {
     RETURN_IF_ERROR(gpu_.BeginCall());
     Work work;
