@@ -204,29 +204,30 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
   CallOptions of_call = call_options_;
-  std::vector<DType> casts;
+  LeftCasts left;
   ASSIGN_OR_RETURN(PushRequest request,
-                   MakePush(std::move(entries), options, &casts));
-  of_call.casts = casts;
+                   MakePush(std::move(entries), options, &left));
+  of_call.casts = left.casts();
   ASSIGN_OR_RETURN(PushReply reply, calls_->Call(request, of_call));
+  left.Keep();
   shared_->step = request.step;
   return reply;
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
     Step step, std::vector<PushEntry> entries) {
-  return Encode(step, std::move(entries), /*casts=*/nullptr);
+  return Encode(step, std::move(entries), /*left=*/nullptr);
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
-    Step step, std::vector<PushEntry> entries, std::vector<DType>* casts) {
+    Step step, std::vector<PushEntry> entries, LeftCasts* left) {
   const std::shared_ptr<Compressor> compressor = shared_->CurrentCompressor();
   if (compressor->options().rules.empty()) return entries;
   // It reads the elements, and may remember what they were.
   const Canceller::Use use(call_options_.canceller);
   if (!use.may_begin()) return absl::CancelledError("cancelled by the caller");
   return compressor->Compress(step, std::move(entries),
-                              calls_->CastsAsItSends() ? casts : nullptr);
+                              calls_->CastsAsItSends() ? left : nullptr);
 }
 
 void Client::SetCompression(const CompressionOptions& compression) {
@@ -298,12 +299,13 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
   CallOptions of_call = call_options_;
-  std::vector<DType> casts;
+  LeftCasts left;
   ASSIGN_OR_RETURN(PushRequest push,
-                   MakePush(std::move(entries), options, &casts));
-  of_call.casts = casts;
+                   MakePush(std::move(entries), options, &left));
+  of_call.casts = left.casts();
   PushPullRequest request = {std::move(push)};
   ASSIGN_OR_RETURN(PullReply reply, calls_->Call(request, of_call));
+  left.Keep();
   shared_->step = request.step;
   return reply;
 }
@@ -486,10 +488,10 @@ std::optional<Worker> Client::worker() const {
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options,
-                                             std::vector<DType>* casts) {
+                                             LeftCasts* left) {
   PushRequest request = shared_->NewPush(options);
   if (!options.is_encoded) {
-    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries), casts));
+    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries), left));
   }
   request.entries = std::move(entries);
   return request;
@@ -503,7 +505,7 @@ void Client::StartPush(
   auto start = [client = *this, options, &threads, done = std::move(done)](
                    std::vector<PushEntry> entries) mutable {
     absl::StatusOr<PushRequest> push =
-        client.MakePush(std::move(entries), options, /*casts=*/nullptr);
+        client.MakePush(std::move(entries), options, /*left=*/nullptr);
     if (!push.ok()) return std::move(done)(push.status());
     const Step step = push->step;
     client.calls_->Start(

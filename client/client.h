@@ -33,6 +33,8 @@
 
 namespace tensorkv {
 
+class LeftCasts;
+
 // A client of one namespace of a server. Thread-safe; two pushes at once
 // should name their step.
 //
@@ -160,8 +162,7 @@ class Client : public ServerVerbs {
 
   // Contributes rows: each entry has ids (RowIds::Create), and as many rows in
   // its tensor. As Push, but only casts and blocks are encoded, without what
-  // they have left out (Compressor says why). What does not fit a message goes
-  // in several calls.
+  // they have left out (Compressor says why); a step may have both.
   absl::StatusOr<PushResult> PushRows(absl::string_view key,
                                       RefPtr<const RowIds> rows,
                                       Tensor contribution,
@@ -229,14 +230,13 @@ class Client : public ServerVerbs {
   struct Shared;
 
   Client(const std::shared_ptr<Shared>& shared, CallOptions call_options);
-  // `casts`, if given, gets what is left to be cast as it is sent.
-  // Errors: those of Compressor::Compress.
+  // `left` is as Compressor::Compress has it, and so are the errors.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options,
-                                       std::vector<DType>* casts);
+                                       LeftCasts* left);
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries,
-                                                std::vector<DType>* casts);
+                                                LeftCasts* left);
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);

@@ -14,9 +14,9 @@
 #include "client/call_threads.h"
 #include "client/canceller.h"
 #include "client/destination.h"
+#include "client/send_cast.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
-#include "tensor/dtype.h"
 
 namespace tensorkv {
 
@@ -31,11 +31,11 @@ struct CallOptions {
   // the tensors of the reply tell which.
   absl::Span<const Destination> destinations;
   // What the elements of a push are cast to as they are sent, one for each
-  // entry, kUnknown for those that stay as they are; empty: all do. Outlives
-  // the call. Only for Attempt of a connection that CastsAsItSends.
-  // Errors: InvalidArgument, naming the key, for elements that are not finite;
-  // the call has no effect then.
-  absl::Span<const DType> casts;
+  // entry; empty: all stay as they are. Outlives the call. Only for Attempt of
+  // a connection that CastsAsItSends.
+  // Errors: InvalidArgument, naming the key, for elements, and sums with what
+  // earlier pushes left out, that are not finite; the call has no effect then.
+  absl::Span<const SendCast> casts;
 };
 
 // Carries calls to a store and brings back its answers: over gRPC, or to a

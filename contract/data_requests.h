@@ -197,6 +197,7 @@ struct KeyStatus {
 struct ListReply {
   std::vector<KeyStatus> keys;
   std::string next_page_token;
+  uint64_t placement_version = 0;
 };
 
 struct StatRequest {

@@ -186,25 +186,32 @@ EncodedMessage Encode(const T& value) {
 // One piece of memory that is written from its beginning on.
 class OnePiece {
  public:
-  explicit OnePiece(size_t max_bytes)
-      : max_bytes_(max_bytes),
-        bytes_(std::make_unique_for_overwrite<char[]>(max_bytes)) {}
+  explicit OnePiece(size_t max_bytes, BufferPool* pool = nullptr) {
+    if (pool != nullptr) {
+      buffer_ = pool->Allocate(max_bytes).value_or(nullptr);
+    }
+    if (buffer_) {
+      begin_ = buffer_->mutable_data();
+      return;
+    }
+    auto bytes = std::make_unique_for_overwrite<char[]>(max_bytes);
+    begin_ = bytes.get();
+    buffer_ = MakeRefCounted<AdoptedBuffer>(begin_, max_bytes,
+                                            [keep_alive = std::move(bytes)] {});
+  }
 
-  char* begin() { return bytes_.get(); }
+  char* begin() { return begin_; }
 
   // The message of what was written up to `end`.
   EncodedMessage Finish(const char* end) && {
-    const char* const begin = bytes_.get();
     EncodedMessage message;
-    message.Add(MakeRefCounted<AdoptedBuffer>(
-                    begin, max_bytes_, [keep_alive = std::move(bytes_)] {}),
-                begin, end - begin);
+    message.Add(std::move(buffer_), begin_, end - begin_);
     return message;
   }
 
  private:
-  const size_t max_bytes_;
-  std::unique_ptr<char[]> bytes_;
+  RefPtr<Buffer> buffer_;
+  char* begin_ = nullptr;
 };
 
 char* Append(const EncodedMessage& message, char* next) {
@@ -309,7 +316,7 @@ class SmallEntries {
 // A push, or one within a PushPullRequest.
 template <bool kIsPushPull>
 EncodedMessage EncodeAnyPush(const PushRequest& request,
-                             uint64_t max_reply_bytes) {
+                             uint64_t max_reply_bytes, BufferPool* pool) {
   SmallEntries entries(wire::kPushEntries, wire::kPushEntryTensor,
                        request.entries);
   const std::optional<size_t> entries_bytes = entries.Measure();
@@ -324,7 +331,7 @@ EncodedMessage EncodeAnyPush(const PushRequest& request,
   const EncodedMessage others = wire::Encode(
       [&](auto& out) { WriteAllButEntries(request, max_reply_bytes, out); });
   const size_t bytes = others.size_bytes() + *entries_bytes;
-  OnePiece piece(bytes + (kIsPushPull ? 1 + wire::NumberSize(bytes) : 0));
+  OnePiece piece(bytes + (kIsPushPull ? 1 + wire::NumberSize(bytes) : 0), pool);
   char* next = piece.begin();
   if constexpr (kIsPushPull) {
     next = wire::WriteRunHeader(wire::kPushPullPush, bytes, next);
@@ -360,13 +367,13 @@ EncodedMessage EncodeInit(const InitRequest& request) {
   return Encode(request);
 }
 
-EncodedMessage EncodePush(const PushRequest& request) {
-  return EncodeAnyPush<false>(request, request.max_reply_bytes);
+EncodedMessage EncodePush(const PushRequest& request, BufferPool* pool) {
+  return EncodeAnyPush<false>(request, request.max_reply_bytes, pool);
 }
 
 EncodedMessage EncodePushPull(const PushRequest& request,
-                              uint64_t max_reply_bytes) {
-  return EncodeAnyPush<true>(request, max_reply_bytes);
+                              uint64_t max_reply_bytes, BufferPool* pool) {
+  return EncodeAnyPush<true>(request, max_reply_bytes, pool);
 }
 
 // A result takes so few bytes that their room is not measured first.
@@ -388,8 +395,8 @@ EncodedMessage EncodePushReply(const PushReply& reply) {
   return std::move(piece).Finish(end);
 }
 
-EncodedMessage EncodePull(const PullRequest& request,
-                          uint64_t max_reply_bytes) {
+EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes,
+                          BufferPool* pool) {
   const auto write_others = [&request, max_reply_bytes](auto& out) {
     WriteAllButEntries(request, max_reply_bytes, out);
   };
@@ -401,7 +408,7 @@ EncodedMessage EncodePull(const PullRequest& request,
     });
   }
   const EncodedMessage others = wire::Encode(write_others);
-  OnePiece piece(others.size_bytes() + *names_bytes);
+  OnePiece piece(others.size_bytes() + *names_bytes, pool);
   char* const names = Append(others, piece.begin());
   return std::move(piece).Finish(WriteNames(request.entries, names));
 }

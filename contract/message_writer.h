@@ -7,8 +7,12 @@
 // may be larger than a transport takes (2 GiB for the generated code, 4 GiB
 // for gRPC): check size_bytes() before sending one.
 //
+// What is written in one piece for many small entries takes its memory from
+// `pool`, where there is one: pages that are touched for the first time cost
+// more than what is written there.
+//
 // REQUIRES of every function: tensors with elements have host memory.
-// Pure functions, thread-safe.
+// Thread-safe.
 
 #ifndef TENSORKV_CONTRACT_MESSAGE_WRITER_H_
 #define TENSORKV_CONTRACT_MESSAGE_WRITER_H_
@@ -17,20 +21,24 @@
 
 #include "contract/encoded_message.h"
 #include "contract/requests.h"
+#include "tensor/buffer_pool.h"
 
 namespace tensorkv {
 
 EncodedMessage EncodeInit(const InitRequest& request);
-EncodedMessage EncodePush(const PushRequest& request);
+EncodedMessage EncodePush(const PushRequest& request,
+                          BufferPool* pool = nullptr);
 // A PushPullRequest. `max_reply_bytes` takes the place of the request's.
 EncodedMessage EncodePushPull(const PushRequest& request,
-                              uint64_t max_reply_bytes);
+                              uint64_t max_reply_bytes,
+                              BufferPool* pool = nullptr);
 inline EncodedMessage EncodePushPull(const PushRequest& request) {
   return EncodePushPull(request, request.max_reply_bytes);
 }
 // A PushResponse.
 EncodedMessage EncodePushReply(const PushReply& reply);
-EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes);
+EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes,
+                          BufferPool* pool = nullptr);
 inline EncodedMessage EncodePull(const PullRequest& request) {
   return EncodePull(request, request.max_reply_bytes);
 }

@@ -63,14 +63,16 @@ void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto);
 void ToProto(const PullReply& reply, v1::PullRowsResponse* proto);
 
-// These are for streams. Tensors that FromProto gives have no data; ToProto
-// leaves the data out, so tensors with data may be passed. Errors also:
-// InvalidArgument for a manifest with data, and for a stripe that is none.
+// These are for streams. Tensors that FromProto gives have no data, but ids of
+// rows do; ToProto leaves the data out, so tensors with data may be passed. A
+// request whose entries have rows is that of a PushRows or a PullRows. Errors
+// also: InvalidArgument for a manifest with data, and for a stripe that is
+// none.
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);
 void ToProto(const InitManifest& manifest, v1::InitManifest* proto);
 absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto);
 void ToProto(const PushManifest& manifest, v1::PushManifest* proto);
-absl::StatusOr<PullStreamRequest> FromProto(const v1::PullStreamRequest& proto);
+absl::StatusOr<PullStreamRequest> FromProto(v1::PullStreamRequest&& proto);
 void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto);
 void ToProto(const PullReply& reply, v1::PullManifest* proto);

@@ -339,6 +339,7 @@ absl::StatusOr<ListReply> FromProto(const v1::ListResponse& proto) {
   ListReply reply;
   ASSIGN_OR_RETURN(reply.keys, DecodeAll(proto.keys(), DecodeKeyStatus));
   reply.next_page_token = proto.next_page_token();
+  reply.placement_version = proto.placement_version();
   return reply;
 }
 
@@ -347,6 +348,7 @@ void ToProto(const ListReply& reply, v1::ListResponse* proto) {
     EncodeKeyStatus(key, proto->add_keys());
   }
   proto->set_next_page_token(reply.next_page_token);
+  proto->set_placement_version(reply.placement_version);
 }
 
 StatRequest FromProto(const v1::StatRequest& proto) {

@@ -68,6 +68,13 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
                                               TensorDecoder decode);
 void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
                        v1::PushRequest* proto);
+absl::StatusOr<PushRequest> DecodePushRowsRequest(v1::PushRowsRequest& proto,
+                                                  TensorDecoder decode);
+void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
+                           v1::PushRowsRequest* proto);
+absl::StatusOr<PullRequest> DecodePullRowsRequest(v1::PullRowsRequest& proto);
+void EncodePullRowsRequest(const PullRequest& request,
+                           v1::PullRowsRequest* proto);
 absl::StatusOr<PullReply> DecodeValues(
     google::protobuf::RepeatedPtrField<v1::Value>& protos,
     TensorDecoder decode);

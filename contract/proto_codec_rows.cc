@@ -19,7 +19,8 @@ absl::StatusOr<RefPtr<const RowIds>> DecodeRows(Proto& proto) {
   return RowIds::Create(*std::move(ids));
 }
 
-absl::StatusOr<PushEntry> DecodePushRowsEntry(v1::PushRowsEntry& proto) {
+absl::StatusOr<PushEntry> DecodePushRowsEntry(v1::PushRowsEntry& proto,
+                                              TensorDecoder decode) {
   PushEntry entry;
   entry.key = proto.key();
   entry.skip = proto.skip();
@@ -32,7 +33,7 @@ absl::StatusOr<PushEntry> DecodePushRowsEntry(v1::PushRowsEntry& proto) {
         "rows: expected none with skip, got some");
   }
   ASSIGN_OR_RETURN(entry.rows, DecodeRows(proto));
-  RETURN_IF_ERROR(DecodeContribution(proto, DecodeWithData, &entry));
+  RETURN_IF_ERROR(DecodeContribution(proto, decode, &entry));
   return entry;
 }
 
@@ -46,19 +47,24 @@ absl::StatusOr<PullEntry> DecodePullRowsEntry(v1::PullRowsEntry& proto) {
 
 }  // namespace
 
-absl::StatusOr<PushRowsRequest> FromProto(v1::PushRowsRequest&& proto) {
-  PushRowsRequest request;
+absl::StatusOr<PushRequest> DecodePushRowsRequest(v1::PushRowsRequest& proto,
+                                                  TensorDecoder decode) {
+  PushRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
+  const auto decode_entry = [decode](v1::PushRowsEntry& entry) {
+    return DecodePushRowsEntry(entry, decode);
+  };
   ASSIGN_OR_RETURN(request.entries,
-                   DecodeAll(*proto.mutable_entries(), DecodePushRowsEntry));
+                   DecodeAll(*proto.mutable_entries(), decode_entry));
   return request;
 }
 
-void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto) {
+void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
+                           v1::PushRowsRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
   proto->set_namespace_uid(request.namespace_uid);
@@ -71,8 +77,18 @@ void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto) {
     out->set_update_all_rows(entry.updates_all_rows);
     if (entry.skip) continue;
     if (entry.rows) EncodeWithData(entry.rows->tensor(), out->mutable_rows());
-    EncodeContribution(entry, EncodeWithData, out);
+    EncodeContribution(entry, encode, out);
   }
+}
+
+absl::StatusOr<PushRowsRequest> FromProto(v1::PushRowsRequest&& proto) {
+  ASSIGN_OR_RETURN(PushRequest request,
+                   DecodePushRowsRequest(proto, DecodeWithData));
+  return PushRowsRequest{std::move(request)};
+}
+
+void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto) {
+  EncodePushRowsRequest(request, EncodeWithData, proto);
 }
 
 PushReply FromProto(const v1::PushRowsResponse& proto) {
@@ -83,8 +99,8 @@ void ToProto(const PushReply& reply, v1::PushRowsResponse* proto) {
   EncodeResults(reply, proto->mutable_results());
 }
 
-absl::StatusOr<PullRowsRequest> FromProto(v1::PullRowsRequest&& proto) {
-  PullRowsRequest request;
+absl::StatusOr<PullRequest> DecodePullRowsRequest(v1::PullRowsRequest& proto) {
+  PullRequest request;
   request.name_space = proto.namespace_();
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
@@ -95,7 +111,8 @@ absl::StatusOr<PullRowsRequest> FromProto(v1::PullRowsRequest&& proto) {
   return request;
 }
 
-void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto) {
+void EncodePullRowsRequest(const PullRequest& request,
+                           v1::PullRowsRequest* proto) {
   proto->set_namespace_(request.name_space);
   proto->set_namespace_uid(request.namespace_uid);
   EncodeWorkerIfPresent(request.worker, proto);
@@ -107,6 +124,15 @@ void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto) {
     out->set_min_version(entry.min_version);
     if (entry.rows) EncodeWithData(entry.rows->tensor(), out->mutable_rows());
   }
+}
+
+absl::StatusOr<PullRowsRequest> FromProto(v1::PullRowsRequest&& proto) {
+  ASSIGN_OR_RETURN(PullRequest request, DecodePullRowsRequest(proto));
+  return PullRowsRequest{std::move(request)};
+}
+
+void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto) {
+  EncodePullRowsRequest(request, proto);
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -35,16 +36,20 @@ void EncodeStripe(const Stripe& stripe, Proto* proto) {
   proto->mutable_stripe()->set_group(stripe.group);
 }
 
-template <typename Proto>
-absl::Status CheckRequest(const Proto& proto) {
-  if (proto.has_request()) return absl::OkStatus();
+absl::Status MissingRequest() {
   return absl::InvalidArgumentError("request: missing");
+}
+
+template <typename Request>
+bool IsOfRows(const Request& request) {
+  return std::any_of(request.entries.begin(), request.entries.end(),
+                     [](const auto& entry) { return bool{entry.rows}; });
 }
 
 }  // namespace
 
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto) {
-  RETURN_IF_ERROR(CheckRequest(proto));
+  if (!proto.has_request()) return MissingRequest();
   InitManifest manifest;
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
   ASSIGN_OR_RETURN(manifest.request, DecodeInitRequest(*proto.mutable_request(),
@@ -59,32 +64,54 @@ void ToProto(const InitManifest& manifest, v1::InitManifest* proto) {
 }
 
 absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto) {
-  RETURN_IF_ERROR(CheckRequest(proto));
   PushManifest manifest;
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
-  ASSIGN_OR_RETURN(manifest.request, DecodePushRequest(*proto.mutable_request(),
-                                                       DecodeWithoutData));
+  if (proto.has_rows_request()) {
+    ASSIGN_OR_RETURN(manifest.request,
+                     DecodePushRowsRequest(*proto.mutable_rows_request(),
+                                           DecodeWithoutData));
+  } else if (proto.has_request()) {
+    ASSIGN_OR_RETURN(
+        manifest.request,
+        DecodePushRequest(*proto.mutable_request(), DecodeWithoutData));
+  } else {
+    return MissingRequest();
+  }
   return manifest;
 }
 
 void ToProto(const PushManifest& manifest, v1::PushManifest* proto) {
-  EncodePushRequest(manifest.request, EncodeWithoutData,
-                    proto->mutable_request());
+  if (IsOfRows(manifest.request)) {
+    EncodePushRowsRequest(manifest.request, EncodeWithoutData,
+                          proto->mutable_rows_request());
+  } else {
+    EncodePushRequest(manifest.request, EncodeWithoutData,
+                      proto->mutable_request());
+  }
   EncodeStripe(manifest.stripe, proto);
 }
 
-absl::StatusOr<PullStreamRequest> FromProto(
-    const v1::PullStreamRequest& proto) {
-  RETURN_IF_ERROR(CheckRequest(proto));
+absl::StatusOr<PullStreamRequest> FromProto(v1::PullStreamRequest&& proto) {
   PullStreamRequest request;
-  ASSIGN_OR_RETURN(request.request, FromProto(proto.request()));
+  if (proto.has_rows_request()) {
+    ASSIGN_OR_RETURN(request.request,
+                     DecodePullRowsRequest(*proto.mutable_rows_request()));
+  } else if (proto.has_request()) {
+    ASSIGN_OR_RETURN(request.request, FromProto(proto.request()));
+  } else {
+    return MissingRequest();
+  }
   ASSIGN_OR_RETURN(request.stripe, DecodeStripe(proto));
   request.max_part_bytes = proto.max_part_bytes();
   return request;
 }
 
 void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto) {
-  ToProto(request.request, proto->mutable_request());
+  if (IsOfRows(request.request)) {
+    EncodePullRowsRequest(request.request, proto->mutable_rows_request());
+  } else {
+    ToProto(request.request, proto->mutable_request());
+  }
   EncodeStripe(request.stripe, proto);
   proto->set_max_part_bytes(request.max_part_bytes);
 }

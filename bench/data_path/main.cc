@@ -67,8 +67,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
 }
 
 // In the order of what matters most, for runs that have not time for all.
-absl::Status MeasureSections(const CpuList& all_cpus, ServerLauncher* launcher,
-                             RowRunner* runner, Report* report) {
+absl::Status MeasureSections(ServerLauncher* launcher, RowRunner* runner,
+                             Report* report) {
   ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> tcp,
                    PeerSet::Start(launcher, Transport::kTcp));
   report->Add(MeasureTensors(*tcp, runner));
@@ -79,7 +79,6 @@ absl::Status MeasureSections(const CpuList& all_cpus, ServerLauncher* launcher,
   report->Add(MeasureTls(*tcp, launcher, runner));
   report->Add(MeasureRounds(*tcp, runner));
   report->Add(MeasureRuleRounds(*tcp, runner));
-  report->Add(MeasureSum(all_cpus, runner));
   report->Add(MeasureHeldMemory(launcher, runner));
   report->Add(MeasureKeys(launcher, runner));
   ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> local,
@@ -121,7 +120,7 @@ absl::Status MeasureAll(const Flags& flags, Report* report) {
     plan.measure.trial_time = absl::Milliseconds(flags.trial_milliseconds);
   }
   RowRunner runner(plan, &std::cerr);
-  RETURN_IF_ERROR(MeasureSections(all_cpus, launcher.get(), &runner, report));
+  RETURN_IF_ERROR(MeasureSections(launcher.get(), &runner, report));
   report->PrintGoals(/*measured_only=*/!plan.only.empty());
   RETURN_IF_ERROR(report->WriteRecords(flags.run.json_file));
   return report->WriteText(flags.markdown_file);

@@ -29,12 +29,4 @@ absl::Status BindTo(const CpuList& cpus) {
       "cannot run on CPUs ", absl::StrJoin(cpus, ","), ": ", strerror(errno)));
 }
 
-ScopedAffinity::ScopedAffinity(const CpuList& cpus) : before_(AllowedCpus()) {
-  BindTo(cpus).IgnoreError();  // As the contract says.
-}
-
-ScopedAffinity::~ScopedAffinity() {
-  BindTo(before_).IgnoreError();  // They were allowed before.
-}
-
 }  // namespace tensorkv::bench

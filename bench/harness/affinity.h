@@ -18,19 +18,6 @@ CpuList AllowedCpus();
 // Errors: InvalidArgument if there is none of these CPUs.
 absl::Status BindTo(const CpuList& cpus);
 
-// Binds the calling thread for a scope; where that is refused it stays as it
-// is.
-class ScopedAffinity {
- public:
-  explicit ScopedAffinity(const CpuList& cpus);
-  ~ScopedAffinity();
-  ScopedAffinity(const ScopedAffinity&) = delete;
-  ScopedAffinity& operator=(const ScopedAffinity&) = delete;
-
- private:
-  const CpuList before_;
-};
-
 }  // namespace tensorkv::bench
 
 #endif  // TENSORKV_BENCH_HARNESS_AFFINITY_H_

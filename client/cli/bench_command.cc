@@ -26,15 +26,21 @@ struct BenchFlags {
   std::string time = "3s";
 };
 
+// The calls of one thread, which it makes again and again.
+struct BenchCalls {
+  std::vector<PushEntry> push;
+  PullRequest pull;
+};
+
 // What the flags say.
 struct BenchPlan {
   Tensor value;
   absl::Duration time;
-  // One list per thread.
-  std::vector<std::vector<std::string>> keys;
+  // By thread.
+  std::vector<BenchCalls> calls;
 
   uint64_t bytes_per_call() const {
-    return keys[0].size() * value.size_bytes();
+    return calls[0].push.size() * value.size_bytes();
   }
 };
 
@@ -54,44 +60,40 @@ absl::StatusOr<BenchPlan> MakePlan(const BenchFlags& flags) {
   }
   ASSIGN_OR_RETURN(plan.value,
                    Tensor::Filled(DType::kF32, {num_elements}, 1.0));
-  plan.keys.resize(flags.num_threads);
-  for (size_t thread = 0; thread < plan.keys.size(); ++thread) {
+  plan.calls.resize(flags.num_threads);
+  for (size_t thread = 0; thread < plan.calls.size(); ++thread) {
+    BenchCalls& calls = plan.calls[thread];
     for (int i = 0; i < flags.num_keys; ++i) {
-      plan.keys[thread].push_back(absl::StrCat("thread-", thread, "/key-", i));
+      const std::string key = absl::StrCat("thread-", thread, "/key-", i);
+      calls.push.push_back({.key = key, .tensor = plan.value});
+      calls.pull.entries.push_back({.key = key});
     }
   }
   return plan;
 }
 
 absl::Status InitKeys(const BenchPlan& plan, Client& client) {
-  for (const std::vector<std::string>& keys : plan.keys) {
+  for (const BenchCalls& calls : plan.calls) {
     std::vector<InitEntry> entries;
-    for (const std::string& key : keys) entries.push_back({key, plan.value});
+    for (const PushEntry& entry : calls.push) {
+      entries.push_back({entry.key, plan.value});
+    }
     RETURN_IF_ERROR(client.Init(std::move(entries)));
   }
   return absl::OkStatus();
 }
 
-absl::Status Push(const BenchPlan& plan, const std::vector<std::string>& keys,
-                  Client& client) {
-  std::vector<PushEntry> entries;
-  for (const std::string& key : keys) {
-    entries.push_back({.key = key, .tensor = plan.value});
-  }
-  return client.Push(std::move(entries)).status();
-}
-
 // Pushes and then pulls in the namespace of `client`.
-absl::StatusOr<std::vector<LoadResult>> Measure(const BenchPlan& plan,
+absl::StatusOr<std::vector<LoadResult>> Measure(BenchPlan& plan,
                                                 Client& client) {
   RETURN_IF_ERROR(InitKeys(plan, client));
   const auto push = [&](int thread) {
-    return Push(plan, plan.keys[thread], client);
+    return client.PushLent(plan.calls[thread].push).status();
   };
   const auto pull = [&](int thread) {
-    return client.Pull(plan.keys[thread]).status();
+    return client.PullLent(plan.calls[thread].pull).status();
   };
-  const auto num_threads = static_cast<int>(plan.keys.size());
+  const auto num_threads = static_cast<int>(plan.calls.size());
   std::vector<LoadResult> results(2);
   ASSIGN_OR_RETURN(results[0], RunLoad(num_threads, plan.time, push));
   results[0].call = "push";
@@ -104,7 +106,7 @@ absl::StatusOr<std::vector<LoadResult>> Measure(const BenchPlan& plan,
 }
 
 absl::Status RunBench(const BenchFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(const BenchPlan plan, MakePlan(flags));
+  ASSIGN_OR_RETURN(BenchPlan plan, MakePlan(flags));
   const std::string name =
       absl::StrFormat("tensorkv-bench-%08x", std::random_device()());
   ASSIGN_OR_RETURN(Client client, invocation.client_in(name));

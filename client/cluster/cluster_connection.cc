@@ -70,6 +70,20 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   return of_part;
 }
 
+// Whether no part of a call is made again. If it gives up, what was refused
+// counts among the outcomes.
+template <typename Progress>
+bool HasEnded(Progress& progress, bool gives_up) {
+  const absl::Status worst = WorstOf(progress.outcomes);
+  // A step that is closed for some keys may be open for those that moved.
+  const bool has_failed = !worst.ok() && ReasonOf(worst) != Reason::kStepClosed;
+  if (has_failed || progress.refusals.empty()) return true;
+  if (gives_up) {
+    absl::c_move(progress.refusals, std::back_inserter(progress.outcomes));
+  }
+  return gives_up;
+}
+
 }  // namespace
 
 absl::Status ClusterConnection::Attempt(const AnyCall& call,
@@ -108,15 +122,7 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
     MakeParts(call, *placement, attempt, limit, progress);
-    const absl::Status worst = WorstOf(progress.outcomes);
-    // A step that is closed for some keys may be open for those that moved.
-    const bool has_failed =
-        !worst.ok() && ReasonOf(worst) != Reason::kStepClosed;
-    const bool gives_up = !has_failed && fruitless == kMostAttempts;
-    if (gives_up) {
-      absl::c_move(progress.refusals, std::back_inserter(progress.outcomes));
-    }
-    if (progress.refusals.empty() || has_failed || gives_up) {
+    if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
       RETURN_IF_ERROR(ErrorOf(request, progress.outcomes));
       return std::move(progress.reply);
     }
@@ -309,13 +315,26 @@ absl::Status ClusterConnection::ErrorOf(
 
 absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
                                                   const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  ASSIGN_OR_RETURN(auto servers, servers_.All(limit));
   if (IsMirrored(request.name_space, servers.front(), limit)) {
     return servers_.At(servers.front(), request, limit);
   }
-  ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                   AskEach(servers, request, limit));
-  return MergePages(std::move(pages), request.page_size);
+  for (int attempt = 1;; ++attempt) {
+    ASSIGN_OR_RETURN(std::vector<ListReply> pages,
+                     AskEach(servers, request, limit));
+    uint64_t newest = 0;
+    for (const ListReply& page : pages) {
+      newest = std::max(newest, page.placement_version);
+    }
+    // Whoever has got keys by that placement knew it before anybody told of it.
+    const bool has_all = newest <= placement->version;
+    if (has_all || attempt == kMostAttempts) {
+      return MergePages(std::move(pages), request.page_size);
+    }
+    ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, newest, limit));
+    ASSIGN_OR_RETURN(servers, servers_.All(limit));
+  }
 }
 
 // --- Namespaces and rules ---------------------------------------------------

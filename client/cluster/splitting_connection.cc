@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/internal/steady_now.h"
+#include "contract/glob.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -30,6 +31,7 @@ inline constexpr bool kReads = std::is_base_of_v<PullRequest, Request> ||
 template <typename Request>
 inline constexpr bool kIsSplit =
     kNamesKeys<Request> || std::is_same_v<Request, ListRequest> ||
+    std::is_same_v<Request, SetRuleRequest> ||
     std::is_same_v<Request, DeleteNamespaceRequest>;
 
 const std::string& KeyIn(const std::string& key) { return key; }
@@ -324,6 +326,9 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
     auto reply = inner_->Call(request, limit.OfPart());
     keys_.Forget(request.name_space);
     return reply;
+  } else if constexpr (std::is_same_v<Request, SetRuleRequest>) {
+    RETURN_IF_ERROR(CheckTakesRule(request, limit));
+    return inner_->Call(request, limit.OfPart());
   } else {
     if constexpr (std::is_same_v<Request, InitRequest>) {
       if (!SetsStates(request)) return Create(request, placement, limit);
@@ -503,6 +508,25 @@ absl::StatusOr<bool> SplittingConnection::TakesSlices(
          absl::c_none_of(status.rules, [](const RuleBinding& binding) {
            return TakesWholeKeys(binding.rule.name);
          });
+}
+
+absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
+                                                 const Limit& limit) {
+  if (!request.rule || !TakesWholeKeys(request.rule->name)) {
+    return absl::OkStatus();
+  }
+  // What else is wrong, the servers will tell.
+  if (request.key_pattern.size() > kMaxPatternBytes) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                   Refresh(request.name_space, limit));
+  const Glob glob(request.key_pattern);
+  for (const auto& [key, layout] : *layouts) {
+    if (!request.key_pattern.empty() && !glob.Matches(key)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("key \"", key, "\": ", request.rule->name,
+                     ": expected whole keys, got one in slices"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<DeleteReply> SplittingConnection::Delete(

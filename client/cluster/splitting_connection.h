@@ -82,6 +82,11 @@ class SplittingConnection final : public Connection {
                                             std::vector<std::string>& removed);
   absl::StatusOr<bool> IsWhole(const std::string& name_space,
                                const std::string& key, const Limit& limit);
+  // Whether no key in slices would get a rule that takes whole keys, before any
+  // server takes it: not each of them may have a slice. Errors:
+  // InvalidArgument.
+  absl::Status CheckTakesRule(const SetRuleRequest& request,
+                              const Limit& limit);
   // Whether keys of the namespace may be cut.
   absl::StatusOr<bool> TakesSlices(const std::string& name_space,
                                    const Limit& limit);

@@ -51,8 +51,8 @@ struct Compression {
   // "f8e4m3fn", "f8e5m2", "none", each perhaps followed by ",natural" and ",l2"
   // (dithering), ",momentum=0.9", ",feedback" and ",no-feedback". Numbers of
   // the first five and of i8 may be left out. Feedback is on, but for f16 and
-  // bf16: what these leave out is small, and keeping it takes as much memory as
-  // the key and two to three times as long.
+  // bf16: what these leave out is small, and keeping it takes two to three
+  // times as long, and as much memory as the key; casts twice as much.
   // Errors: InvalidArgument, naming what was expected.
   static absl::StatusOr<Compression> Parse(absl::string_view text);
 

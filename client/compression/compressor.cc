@@ -74,7 +74,8 @@ absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
   if (compression.kind == Compression::Kind::kCast &&
       tensor.num_elements() > 0) {
     EncodedTensor encoded;
-    ASSIGN_OR_RETURN(encoded.tensor, Cast(tensor, compression.dtype, payloads));
+    ASSIGN_OR_RETURN(encoded.tensor,
+                     Cast(tensor, {.dtype = compression.dtype}, payloads));
     return encoded;
   }
   if (tensor.num_elements() == 0 || !EncodesInRuns(compression, kRunElements)) {
@@ -115,16 +116,13 @@ bool IsEncodedAlone(const Compression& compression, const PushEntry& entry) {
                         EncodesInRuns(compression, kRunElements));
 }
 
-// Whether it may be cast when it is sent, be it several times.
-bool IsCastAlone(const Compression& compression, const PushEntry& entry) {
-  return compression.kind == Compression::Kind::kCast && !entry.rows &&
-         entry.tensor.num_elements() > 0 && IsEncodedAlone(compression, entry);
-}
-
-absl::Status TooLarge() {
-  return absl::InvalidArgumentError(
-      "compression: expected a sum with what was left out before that is "
-      "finite in f32, got infinity; what was left out is forgotten");
+// Whether it may be cast when it is sent. Of a step its repeat must bring the
+// same bytes, which what is left out by then would change.
+bool MayBeCastLater(Step step, const Compression& compression,
+                    const PushEntry& entry) {
+  return compression.kind == Compression::Kind::kCast &&
+         compression.momentum == 0 && (step == 0 || !compression.feedback) &&
+         !entry.rows && entry.tensor.num_elements() > 0;
 }
 
 }  // namespace
@@ -252,7 +250,7 @@ struct Compressor::Key {
     if (tensor.num_elements() == 0 ||
         !EncodesInRuns(compression, kRunElements)) {
       const auto leave = [](size_t, absl::Span<float>) {};
-      if (!Add(compression, tensor, leave)) return TooLarge();
+      if (!Add(compression, tensor, leave)) return SumTooLargeError();
       return Encode(compression, shape, chances, absl::MakeSpan(residual),
                     payloads);
     }
@@ -261,8 +259,32 @@ struct Compressor::Key {
     const auto encode = [&](size_t first, absl::Span<float> run) {
       EncodeRun(compression, first, run, encoded);
     };
-    if (!Add(compression, tensor, encode)) return TooLarge();
+    if (!Add(compression, tensor, encode)) return SumTooLargeError();
     return encoded;
+  }
+
+  // Moves what is left out of `size` elements to `before`, and room for as many
+  // to `after`.
+  void Take(size_t size, std::vector<float>& before,
+            std::vector<float>& after) {
+    before.swap(residual);
+    after.swap(room);
+    Resize(before, size);
+    Resize(after, size);
+    largest_left = 0;
+  }
+
+  // The reverse, which adds what was left out meanwhile.
+  void GiveBack(std::vector<float>& left, std::vector<float>& unused) {
+    room.swap(unused);
+    if (residual.empty()) {
+      residual.swap(left);
+    } else if (residual.size() == left.size()) {
+      SupportedEncoderLoops().add(left.data(), residual.data(), left.size());
+    } else {
+      return;  // The key has another shape by now.
+    }
+    largest_left = kUnknown;
   }
 
   void Reset() {
@@ -275,6 +297,8 @@ struct Compressor::Key {
   std::vector<float> residual;
   // No element of it has a larger magnitude.
   double largest_left = 0;
+  // For what a push that is cast as it is sent leaves out.
+  std::vector<float> room;
   std::vector<float> moment;
   std::deque<RememberedStep> encoded;
   // Counts the contributions that were encoded: what is random differs from one
@@ -286,8 +310,8 @@ struct Compressor::Key {
 struct Compressor::Job {
   PushEntry* entry = nullptr;
   const Compression* compression = nullptr;
-  Key* key = nullptr;  // null for what is encoded alone
-  size_t index = 0;    // among the call's entries of the key
+  std::shared_ptr<Key> key;  // null for what is encoded alone
+  size_t index = 0;          // among the call's entries of the key
   // Where there is a step.
   Fingerprint source;
   // The largest magnitude of the elements, if Check has looked for it.
@@ -295,6 +319,34 @@ struct Compressor::Job {
   // What was encoded alone, which checks it too.
   EncodedTensor encoded;
 };
+
+struct LeftCasts::Taken {
+  Taken(std::shared_ptr<Compressor::Key> from, size_t size)
+      : key(std::move(from)) {
+    MutexLock lock(&key->mutex);
+    key->Take(size, before, after);
+    feedback.before = before.data();
+    feedback.after = after.data();
+  }
+
+  void GiveBack(bool is_made) {
+    if (is_made) before.swap(after);
+    if (feedback.is_too_large) absl::c_fill(before, 0.0f);
+    MutexLock lock(&key->mutex);
+    key->GiveBack(before, after);
+  }
+
+  const std::shared_ptr<Compressor::Key> key;
+  std::vector<float> before;
+  std::vector<float> after;
+  CastFeedback feedback;
+};
+
+LeftCasts::LeftCasts() = default;
+
+LeftCasts::~LeftCasts() {
+  for (const auto& taken : taken_) taken->GiveBack(is_made_);
+}
 
 Compressor::Compressor(CompressionOptions options, Observer observer,
                        RefPtr<BufferPool> payloads)
@@ -305,11 +357,14 @@ Compressor::Compressor(CompressionOptions options, Observer observer,
 Compressor::~Compressor() = default;
 
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
-    Step step, std::vector<PushEntry> entries, std::vector<DType>* casts) {
+    Step step, std::vector<PushEntry> entries, LeftCasts* left) {
   std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
   if (options_.rules.empty()) return entries;
-  if (casts != nullptr && LeaveCasts(entries, *casts)) return entries;
+  if (left != nullptr && MayLeaveCasts(step, entries)) {
+    LeaveCasts(entries, *left);
+    return entries;
+  }
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;
@@ -317,7 +372,7 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
       jobs.push_back({&entry, compression});
       continue;
     }
-    jobs.push_back({&entry, compression, &KeyOf(entry.key),
+    jobs.push_back({&entry, compression, KeyOf(entry.key),
                     num_before[entry.key]++,
                     step > 0 ? FingerprintOf(entry.tensor) : Fingerprint()});
   }
@@ -335,23 +390,40 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
   return entries;
 }
 
-bool Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
-                            std::vector<DType>& casts) const {
-  const bool may_wait = absl::c_all_of(entries, [&](const PushEntry& entry) {
+bool Compressor::MayLeaveCasts(Step step,
+                               absl::Span<const PushEntry> entries) const {
+  bool has_feedback = false;
+  bool are_even = true;
+  for (const PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
-    return compression == nullptr || IsCastAlone(*compression, entry);
-  });
-  if (!may_wait) return false;
+    if (compression == nullptr) {
+      are_even &= entry.skip || entry.tensor.size_bytes() % 2 == 0;
+      continue;
+    }
+    if (!MayBeCastLater(step, *compression, entry)) return false;
+    has_feedback |= compression->feedback;
+    are_even &=
+        SizeOf(compression->dtype) * entry.tensor.num_elements() % 2 == 0;
+  }
+  // Else stripes may meet within an element, whose feedback both would write.
+  return !has_feedback || are_even;
+}
+
+void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
+                            LeftCasts& left) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const Compression* const compression = Find(entries[i]);
     if (compression == nullptr) continue;
-    casts.resize(entries.size(), DType::kUnknown);
-    casts[i] = compression->dtype;
+    left.casts_.resize(entries.size());
+    left.casts_[i].dtype = compression->dtype;
     const Tensor& tensor = entries[i].tensor;
     Observe(*compression, tensor.size_bytes(),
             tensor.num_elements() * SizeOf(compression->dtype));
+    if (!compression->feedback) continue;
+    left.taken_.push_back(std::make_unique<LeftCasts::Taken>(
+        KeyOf(entries[i].key), static_cast<size_t>(tensor.num_elements())));
+    left.casts_[i].feedback = &left.taken_.back()->feedback;
   }
-  return true;
 }
 
 void Compressor::Observe(const Compression& compression, int64_t bytes_before,
@@ -376,17 +448,17 @@ const Compression* Compressor::Find(const PushEntry& entry) const {
   return nullptr;
 }
 
-Compressor::Key& Compressor::KeyOf(const std::string& name) {
+std::shared_ptr<Compressor::Key> Compressor::KeyOf(const std::string& name) {
   MutexLock lock(&mutex_);
-  std::unique_ptr<Key>& key = keys_[name];
+  std::shared_ptr<Key>& key = keys_[name];
   if (key == nullptr) {
-    key = std::make_unique<Key>();
+    key = std::make_shared<Key>();
     // Another one for every key; the same in every run.
     for (const char byte : name) {
       key->seed = (key->seed ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
     }
   }
-  return *key;
+  return key;
 }
 
 absl::Status Compressor::Check(Step step, Job& job) {
@@ -409,7 +481,7 @@ absl::Status Compressor::Check(Step step, Job& job) {
     return OfKey(job.entry->key, NotFiniteError());
   }
   key.Reset();
-  return OfKey(job.entry->key, TooLarge());
+  return OfKey(job.entry->key, SumTooLargeError());
 }
 
 absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job) {

@@ -20,11 +20,13 @@
 #include "base/ref_counted.h"
 #include "client/compression/compression.h"
 #include "client/compression/encoders.h"
+#include "client/send_cast.h"
 #include "contract/requests.h"
 #include "tensor/buffer_pool.h"
-#include "tensor/dtype.h"
 
 namespace tensorkv {
+
+class LeftCasts;
 
 // Encodes the pushes of one client to one namespace, and keeps for each key
 // what error feedback and momentum need: the residual and the moment, f32.
@@ -37,7 +39,8 @@ namespace tensorkv {
 // that lie further back keeps what was encoded, as WorkerClient does.
 //
 // Casts, blocks, 1-bit and 2-bit without error feedback and momentum keep
-// nothing, and read the contribution once.
+// nothing, and read the contribution once. Casts with it, of pushes without a
+// step, may be made as they are sent: see LeftCasts.
 //
 // Rows are encoded without either, and only as casts and blocks: what those
 // leave out is small, and remembering it would take a table as large as the
@@ -69,27 +72,29 @@ class Compressor {
   // earlier pushes left out is too large for f32, and ResourceExhausted; that
   // key's residual and moment are zeros then.
   //
-  // Where `casts` is given and all that is to be encoded are casts that keep
-  // nothing, entries stay as they are, and it gets what they are to be cast to,
-  // as CallOptions::casts has it: nothing is read here.
+  // Where `left` is given and all that is to be encoded are casts of which no
+  // step is to be remembered, entries stay as they are, and `left` gets what
+  // they are to be cast to: nothing is read here.
+  // REQUIRES: `left` is new.
   absl::StatusOr<std::vector<PushEntry>> Compress(
-      Step step, std::vector<PushEntry> entries,
-      std::vector<DType>* casts = nullptr);
+      Step step, std::vector<PushEntry> entries, LeftCasts* left = nullptr);
 
  private:
+  friend class LeftCasts;
+
   struct Key;
   // An entry that is to be encoded.
   struct Job;
 
   absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job);
-  // Leaves all entries to be cast as they are sent, if all may be.
-  bool LeaveCasts(absl::Span<const PushEntry> entries,
-                  std::vector<DType>& casts) const;
+  // Whether all entries may be cast as they are sent.
+  bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;
+  void LeaveCasts(absl::Span<const PushEntry> entries, LeftCasts& left);
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
   // Null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
-  Key& KeyOf(const std::string& name);
+  std::shared_ptr<Key> KeyOf(const std::string& name);
   // OK if the entry can be encoded, or has been. Encodes what keeps nothing.
   absl::Status Check(Step step, Job& job);
 
@@ -97,8 +102,39 @@ class Compressor {
   const Observer observer_;
   const RefPtr<BufferPool> payloads_;
   Mutex mutex_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Key>> keys_
+  absl::flat_hash_map<std::string, std::shared_ptr<Key>> keys_
       ABSL_GUARDED_BY(mutex_);
+};
+
+// The casts of one push that are made as it is sent. With error feedback, what
+// earlier pushes left out is taken from its keys until it ends. Pushes of these
+// keys that begin meanwhile find nothing left out; what all of them leave out
+// is added up.
+//
+// Confined to one thread, but for what CastFeedback allows.
+class LeftCasts {
+ public:
+  LeftCasts();
+  // Gives back what was taken, or zeros where a sum was too large, unless the
+  // push was made.
+  ~LeftCasts();
+
+  // As CallOptions::casts has them. Valid as long as this.
+  absl::Span<const SendCast> casts() const { return casts_; }
+
+  // The push was made: its keys keep what it left out.
+  // REQUIRES: nobody casts any more.
+  void Keep() { is_made_ = true; }
+
+ private:
+  friend class Compressor;
+
+  // What was taken from a key.
+  struct Taken;
+
+  std::vector<SendCast> casts_;
+  std::vector<std::unique_ptr<Taken>> taken_;
+  bool is_made_ = false;
 };
 
 // Whether `text` matches `pattern`, where * stands for any characters; the

@@ -84,6 +84,10 @@ struct EncoderLoops {
   // out[i] = in[i], at most the largest number of the format. Whether all the
   // elements are finite; null for i8.
   bool (*cast[kNumNarrowFormats])(const float* in, size_t count, void* out);
+  // As cast, of before[i] + in[i]; after[i] = what out[i] lacks of it. Whether
+  // all the sums are finite; null for i8.
+  bool (*cast_sum[kNumNarrowFormats])(const float* in, const float* before,
+                                      size_t count, float* after, void* out);
 };
 
 // What the compiler's baseline allows.

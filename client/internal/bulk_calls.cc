@@ -114,8 +114,8 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
       [&](const PartRange& part) -> absl::StatusOr<EncodedMessage> {
     const auto& entry = request.entries[part.entry];
     if constexpr (std::is_same_v<Request, PushRequest>) {
-      const DType cast = CastOf(plan.casts, part.entry);
-      if (cast != DType::kUnknown) {
+      const SendCast cast = CastOf(plan.casts, part.entry);
+      if (cast.dtype != DType::kUnknown) {
         return CastPart(part, entry, cast, *buffers_);
       }
     }
@@ -137,7 +137,7 @@ absl::Status BulkCalls::UploadParts(const Request& request,
                                     const CallDeadline& deadline,
                                     Receiver receive) {
   const auto limit = [&](size_t entry) {
-    return CastOf(plan.casts, entry) == DType::kUnknown
+    return CastOf(plan.casts, entry).dtype == DType::kUnknown
                ? part_bytes_
                : std::min(part_bytes_, kMaxCastPartBytes);
   };
@@ -187,7 +187,7 @@ absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
 absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
                                           uint64_t expected_bytes,
                                           const CallDeadline& deadline,
-                                          absl::Span<const DType> casts) {
+                                          absl::Span<const SendCast> casts) {
   ASSIGN_OR_RETURN(
       const auto response,
       UploadForOne<v1::PushResponse>(
@@ -220,7 +220,7 @@ absl::StatusOr<PullReply> BulkCalls::Call(
 absl::StatusOr<PullReply> BulkCalls::Call(
     const PushPullRequest& request, uint64_t expected_bytes,
     const CallDeadline& deadline, absl::Span<const Destination> destinations,
-    absl::Span<const DType> casts) {
+    absl::Span<const SendCast> casts) {
   PulledValues values(request.entries.size(), *buffers_, destinations);
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     return values.Receive(stream, stripe);

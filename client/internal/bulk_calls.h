@@ -19,13 +19,13 @@
 #include "client/internal/stripe_group.h"
 #include "client/internal/stripe_stream.h"
 #include "client/internal/stripe_threads.h"
+#include "client/send_cast.h"
 #include "client/transfer_options.h"
 #include "contract/method.h"
 #include "contract/requests.h"
 #include "contract/stripe_range.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/buffer_pool.h"
-#include "tensor/dtype.h"
 
 namespace tensorkv {
 
@@ -54,7 +54,7 @@ class BulkCalls {
   absl::StatusOr<PushReply> Call(const PushRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline,
-                                 absl::Span<const DType> casts = {});
+                                 absl::Span<const SendCast> casts = {});
   absl::StatusOr<PullReply> Call(
       const PullRequest& request, uint64_t expected_bytes,
       const CallDeadline& deadline,
@@ -63,7 +63,7 @@ class BulkCalls {
       const PushPullRequest& request, uint64_t expected_bytes,
       const CallDeadline& deadline,
       absl::Span<const Destination> destinations = {},
-      absl::Span<const DType> casts = {});
+      absl::Span<const SendCast> casts = {});
 
  private:
   // Receives the reply of one stripe.
@@ -74,7 +74,7 @@ class BulkCalls {
   struct UploadPlan {
     Method method;
     uint64_t expected_bytes;  // of the reply
-    absl::Span<const DType> casts;
+    absl::Span<const SendCast> casts;
   };
 
   uint32_t NumStripes(uint64_t bytes) const;

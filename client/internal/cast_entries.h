@@ -9,33 +9,34 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/send_cast.h"
 #include "contract/encoded_message.h"
 #include "contract/requests.h"
 #include "contract/stripe_range.h"
 #include "tensor/buffer_pool.h"
-#include "tensor/dtype.h"
 
 namespace tensorkv {
 
 // What CallOptions::casts says of entry `i`.
-inline DType CastOf(absl::Span<const DType> casts, size_t i) {
-  return casts.empty() ? DType::kUnknown : casts[i];
+inline SendCast CastOf(absl::Span<const SendCast> casts, size_t i) {
+  return casts.empty() ? SendCast() : casts[i];
 }
 
 // Casts the entries, in memory of `memory`.
-// Errors: InvalidArgument (elements that are not finite), naming the key ·
-// ResourceExhausted.
-absl::Status CastEntries(absl::Span<const DType> casts, BufferPool& memory,
+// Errors: InvalidArgument (elements, or sums, that are not finite), naming the
+// key · ResourceExhausted.
+absl::Status CastEntries(absl::Span<const SendCast> casts, BufferPool& memory,
                          std::vector<PushEntry>& entries);
 
 // Gives entries that are to be cast the tensors that they become, without data.
-absl::Status DescribeCasts(absl::Span<const DType> casts,
+absl::Status DescribeCasts(absl::Span<const SendCast> casts,
                            std::vector<PushEntry>& entries);
 
 // A chunk with those bytes of the entry once it is cast.
 // Errors: those of CastEntries.
 absl::StatusOr<EncodedMessage> CastPart(const PartRange& part,
-                                        const PushEntry& entry, DType dtype,
+                                        const PushEntry& entry,
+                                        const SendCast& cast,
                                         BufferPool& memory);
 
 }  // namespace tensorkv

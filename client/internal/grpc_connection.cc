@@ -23,10 +23,9 @@ constexpr size_t kMaxMessageBytes = std::numeric_limits<int>::max();
 // Enough for all keys of a large model; a few bytes each.
 constexpr size_t kMaxKnownKeys = 64 << 10;
 
-// Requests with an entry per key carry tensors, or bring some back. There are
-// no streams of rows.
+// Requests with an entry per key carry tensors, or bring some back.
 template <typename Request>
-constexpr bool kMayStream = !kIsOfRows<Request> && requires(const Request& r) {
+constexpr bool kMayStream = requires(const Request& r) {
   r.entries;
 };
 template <typename Request>
@@ -218,7 +217,9 @@ template <typename Request>
 void GrpcConnection::Learn(const Request& request,
                            const ReplyTo<Request>& reply,
                            uint64_t expected_bytes) {
-  if constexpr (!kMayStream<Request>) {
+  // Pushed rows say nothing of how large their keys are.
+  if constexpr (!kMayStream<Request> ||
+                std::is_same_v<Request, PushRowsRequest>) {
     return;
   } else if constexpr (kSendsTensors<Request>) {
     large_keys_.Learn(request);
@@ -234,7 +235,7 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStream(
   if constexpr (std::is_same_v<Request, PushPullRequest>) {
     return bulk_.Call(request, expected_bytes, deadline, options.destinations,
                       options.casts);
-  } else if constexpr (std::is_same_v<Request, PushRequest>) {
+  } else if constexpr (std::is_base_of_v<PushRequest, Request>) {
     return bulk_.Call(request, expected_bytes, deadline, options.casts);
   } else if constexpr (kBringsTensors<Request>) {
     return bulk_.Call(request, expected_bytes, deadline, options.destinations);

@@ -17,6 +17,14 @@ uint64_t FingerprintOfKey(const std::string& name_space, const std::string& key,
   return absl::HashOf(name_space, key, state);
 }
 
+// Rows of a key are as if they were another key: what their last pull brought
+// is what the next is expected to bring.
+uint64_t FingerprintOf(const std::string& name_space, const PullEntry& entry) {
+  const uint64_t fingerprint =
+      FingerprintOfKey(name_space, entry.key, entry.state);
+  return entry.rows ? absl::HashOf(fingerprint, true) : fingerprint;
+}
+
 template <typename Entry>
 uint64_t DecodedBytes(const Entry& entry) {
   return entry.tensor.size_bytes();
@@ -87,8 +95,7 @@ void LargeKeys::Learn(const PullRequest& request, const PullReply& reply,
   keys.reserve(request.entries.size());
   for (size_t i = 0; i < request.entries.size(); ++i) {
     keys.push_back(
-        {FingerprintOfKey(request.name_space, request.entries[i].key,
-                          request.entries[i].state),
+        {FingerprintOf(request.name_space, request.entries[i]),
          static_cast<uint64_t>(reply.values[i].tensor.size_bytes())});
   }
   LearnList(keys);
@@ -99,8 +106,7 @@ uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const PullEntry& entry : request.entries) {
-    keys.push_back(
-        {FingerprintOfKey(request.name_space, entry.key, entry.state)});
+    keys.push_back({FingerprintOf(request.name_space, entry)});
   }
   return ExpectedOf(keys);
 }

@@ -18,9 +18,9 @@ int64_t BytesSent(const AnyCall& call, const CallOptions& options) {
     if constexpr (requires { request.entries.front().tensor; }) {
       int64_t bytes = TensorBytes(request.entries);
       for (size_t i = 0; i < options.casts.size(); ++i) {
-        if (options.casts[i] == DType::kUnknown) continue;
+        if (options.casts[i].dtype == DType::kUnknown) continue;
         const Tensor& tensor = request.entries[i].tensor;
-        bytes += tensor.num_elements() * SizeOf(options.casts[i]) -
+        bytes += tensor.num_elements() * SizeOf(options.casts[i].dtype) -
                  tensor.size_bytes();
       }
       return bytes;

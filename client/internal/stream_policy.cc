@@ -13,6 +13,12 @@ constexpr uint64_t kMinMeanPartBytes = 64 << 10;
 // a shape of rank 8, numbers, tags and lengths. The request itself has less.
 constexpr uint64_t kMaxEntryOverheadBytes = 192;
 
+// What ids of rows take, which are in the manifest of a stream.
+uint64_t BytesOfIds(const InitEntry&) { return 0; }
+uint64_t BytesOfIds(const PushEntry& entry) {
+  return entry.rows ? entry.rows->tensor().size_bytes() : 0;
+}
+
 }  // namespace
 
 bool StreamPolicy::Streams(uint64_t payload_bytes, uint64_t num_tensors) const {
@@ -28,7 +34,8 @@ bool StreamPolicy::StreamsWhole(const Request& request) const {
   uint64_t metadata_bytes = request.name_space.size() + kMaxEntryOverheadBytes;
   for (const auto& entry : request.entries) {
     payload_bytes += entry.tensor.size_bytes();
-    metadata_bytes += entry.key.size() + kMaxEntryOverheadBytes;
+    metadata_bytes +=
+        entry.key.size() + BytesOfIds(entry) + kMaxEntryOverheadBytes;
   }
   return payload_bytes + metadata_bytes > max_message_bytes_ ||
          Streams(payload_bytes, request.entries.size());

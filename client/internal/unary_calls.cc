@@ -33,18 +33,20 @@ uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
              : std::min(request.max_reply_bytes, max_message_bytes);
 }
 
-EncodedMessage Encode(const InitRequest& request, uint64_t) {
+EncodedMessage Encode(const InitRequest& request, uint64_t, BufferPool*) {
   return EncodeInit(request);
 }
-EncodedMessage Encode(const PushRequest& request, uint64_t) {
-  return EncodePush(request);
+EncodedMessage Encode(const PushRequest& request, uint64_t, BufferPool* pool) {
+  return EncodePush(request, pool);
 }
-EncodedMessage Encode(const PullRequest& request, uint64_t max_message_bytes) {
-  return EncodePull(request, MaxReplyBytes(request, max_message_bytes));
+EncodedMessage Encode(const PullRequest& request, uint64_t max_message_bytes,
+                      BufferPool* pool) {
+  return EncodePull(request, MaxReplyBytes(request, max_message_bytes), pool);
 }
 EncodedMessage Encode(const PushPullRequest& request,
-                      uint64_t max_message_bytes) {
-  return EncodePushPull(request, MaxReplyBytes(request, max_message_bytes));
+                      uint64_t max_message_bytes, BufferPool* pool) {
+  return EncodePushPull(request, MaxReplyBytes(request, max_message_bytes),
+                        pool);
 }
 
 // By the generated code.
@@ -63,11 +65,12 @@ absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
 // rows.
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
-                                         size_t max_message_bytes) {
+                                         size_t max_message_bytes,
+                                         BufferPool& pool) {
   if constexpr (kIsOfRows<Request>) {
     return Serialized(request, max_message_bytes);
   } else if constexpr (requires { request.entries; }) {
-    const EncodedMessage message = Encode(request, max_message_bytes);
+    const EncodedMessage message = Encode(request, max_message_bytes, &pool);
     RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
     return ToByteBuffer(message);
   } else {
@@ -168,7 +171,7 @@ absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
     const Request& request, const CallDeadline& deadline,
     absl::Span<const Destination> destinations) {
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   ToBytes(request, max_message_bytes_));
+                   ToBytes(request, max_message_bytes_, *buffers_));
   ASSIGN_OR_RETURN(
       grpc::ByteBuffer reply,
       Send(kMethodOf<Request>, ExpectationOf(request), message, deadline));
@@ -202,7 +205,7 @@ void UnaryCalls::Start(const Request& request, const CallDeadline& deadline,
                        Done<Request> done) {
   constexpr Method kMethod = kMethodOf<Request>;
   absl::StatusOr<grpc::ByteBuffer> message =
-      ToBytes(request, max_message_bytes_);
+      ToBytes(request, max_message_bytes_, *buffers_);
   if (!message.ok()) return std::move(done)(message.status());
   const Expects expects = ExpectationOf(request);
   auto* const call = new StartedCall(deadline);

@@ -35,7 +35,7 @@ namespace tensorkv {
 // ResourceExhausted (a message above the limit).
 class UnaryCalls {
  public:
-  // The tensors that come have memory from `buffers`.
+  // Tensors that come have memory from `buffers`, and so have large messages.
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 

@@ -68,6 +68,9 @@ class CudaBackend final : public Backend {
 
   DeviceUsage usage() const;
 
+  // Has the device, and lives as long as somebody has it.
+  const std::shared_ptr<DevicePool>& pool() const { return pool_; }
+
  private:
   CudaBackend(std::shared_ptr<DevicePool> pool, size_t max_pinned_bytes)
       : pool_(std::move(pool)),

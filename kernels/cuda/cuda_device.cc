@@ -133,6 +133,19 @@ class CudaStream final : public Stream {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<bool> IsDone() override {
+    RETURN_IF_ERROR(device_.Begin());
+    const cudaError_t error = cudaStreamQuery(stream_);
+    if (error != cudaErrorNotReady) {
+      RETURN_IF_ERROR(device_.Check(error, "cudaStreamQuery"));
+      return true;
+    }
+    cudaGetLastError();  // or the thread's next launch would report it
+    return false;
+  }
+
+  void* handle() override { return stream_; }
+
   cudaStream_t stream() const { return stream_; }
 
  private:

@@ -30,8 +30,9 @@ enum class StreamUse {
   kToDevice,  // copies from pinned memory
   kCompute,   // updates
   kToHost,    // copies to pinned memory
+  kLink,      // transfers from and to devices of other processes
 };
-inline constexpr int kNumStreamUses = 4;
+inline constexpr int kNumStreamUses = 5;
 
 // A point in a stream. Thread-safe.
 class Event {
@@ -72,6 +73,13 @@ class Stream {
 
   // Blocks until all work of this stream is done.
   virtual absl::Status Synchronize() = 0;
+
+  // Whether all work of this stream is done.
+  virtual absl::StatusOr<bool> IsDone() = 0;
+
+  // By which libraries know the stream, where the device is that of the calling
+  // thread: IsDone makes it so.
+  virtual void* handle() = 0;
 };
 
 // One GPU. Thread-safe. Outlives its streams, events and memory.

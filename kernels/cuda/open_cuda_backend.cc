@@ -6,6 +6,8 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/nccl/nccl_library.h"
+#include "kernels/nccl/nccl_link.h"
 
 namespace tensorkv {
 namespace {
@@ -37,7 +39,12 @@ absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
                           {.quota_bytes = quota_bytes,
                            .max_pinned_bytes = memory.max_pinned_bytes}));
   const auto usage = [backend = backend.get()] { return backend->usage(); };
-  return OpenedCudaBackend{std::move(backend), quota_bytes, usage};
+  const auto open_link = [pool = backend->pool()](const std::string& library)
+      -> absl::StatusOr<std::unique_ptr<DeviceLink>> {
+    ASSIGN_OR_RETURN(const NcclFunctions nccl, LoadNccl(library));
+    return std::make_unique<NcclLink>(pool, nccl);
+  };
+  return OpenedCudaBackend{std::move(backend), quota_bytes, usage, open_link};
 }
 
 }  // namespace tensorkv

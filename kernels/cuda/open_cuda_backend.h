@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/device_link.h"
 #include "kernels/device_usage.h"
 
 namespace tensorkv {
@@ -25,12 +27,19 @@ struct GpuMemoryOptions {
   uint64_t max_pinned_bytes = uint64_t{1} << 30;
 };
 
+// The way from the backend's GPU to those of other processes, by that library
+// of NCCL, as dlopen finds it; as long as the backend is there, and what it
+// returns for as long as it likes. Errors: FailedPrecondition: there is none.
+using OpenLink = std::function<absl::StatusOr<std::unique_ptr<DeviceLink>>(
+    const std::string& library)>;
+
 struct OpenedCudaBackend {
   std::unique_ptr<Backend> backend;
   // Bytes of tensors that it can take.
   uint64_t memory_bytes = 0;
   // What it uses; as long as the backend is there.
   std::function<DeviceUsage()> usage;
+  OpenLink open_link;
 };
 
 // Takes what `memory` says of GPU `ordinal` as its quota. `peers` are the

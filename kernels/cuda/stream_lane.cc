@@ -18,6 +18,7 @@ const char* RangeOf(StreamUse use) {
     case StreamUse::kCompute:
       return "tensorkv_device_batch_seconds";
     case StreamUse::kMemory:
+    case StreamUse::kLink:
       break;
   }
   return "tensorkv_device_memory_used_bytes";

@@ -15,8 +15,8 @@ absl::StatusOr<std::string> NcclCommunicator::NewId(const NcclFunctions& nccl) {
 }
 
 absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
-    const Environment& environment, const std::string& id, int rank, int size,
-    absl::Duration deadline) {
+    const Environment& environment, const std::string& id, uint32_t rank,
+    uint32_t size, MayWait may_wait) {
   ncclUniqueId unique;
   if (id.size() != sizeof(unique.internal)) {
     return absl::InvalidArgumentError(absl::StrCat("expected an id of ",
@@ -26,42 +26,49 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
   std::memcpy(unique.internal, id.data(), id.size());
   std::unique_ptr<NcclCommunicator> communicator(
       new NcclCommunicator(environment, rank));
+  RETURN_IF_ERROR(environment.begin());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const ncclResult_t begun = environment.nccl.comm_init_rank_config(
-      &communicator->comm_, size, unique, rank, &config);
+      &communicator->comm_, static_cast<int>(size), unique,
+      static_cast<int>(rank), &config);
   RETURN_IF_ERROR(communicator->WaitFor(
       begun, absl::StrCat("ncclCommInitRankConfig of ", size, " processes"),
-      deadline));
+      may_wait));
   return communicator;
 }
 
 absl::Status NcclCommunicator::WaitFor(ncclResult_t begun,
                                        absl::string_view call,
-                                       absl::Duration deadline) {
+                                       MayWait may_wait) {
   const NcclFunctions& nccl = environment_.nccl;
   ncclResult_t result = begun;
-  while (result == ncclInProgress && comm_ != nullptr &&
-         environment_.now() < deadline) {
+  absl::Status waiting;
+  while (result == ncclInProgress && comm_ != nullptr) {
+    waiting = may_wait();
+    if (!waiting.ok()) break;
     environment_.pause();
     const ncclResult_t asked = nccl.comm_get_async_error(comm_, &result);
     if (asked != ncclSuccess) result = asked;
   }
   if (result == ncclSuccess) return absl::OkStatus();
-  absl::Status status = StatusOfNccl(
-      result, call, comm_ == nullptr ? "" : nccl.get_last_error(comm_));
+  absl::Status status =
+      waiting.ok()
+          ? StatusOfNccl(result, call,
+                         comm_ == nullptr ? "" : nccl.get_last_error(comm_))
+          : absl::Status(waiting.code(),
+                         absl::StrCat(call, ": ", waiting.message()));
   Abort();
   return status;
 }
 
-absl::Status NcclCommunicator::Enqueue(const Transfers& transfers,
-                                       cudaStream_t stream) {
+absl::Status NcclCommunicator::Enqueue(const Transfers& transfers) {
   const NcclFunctions& nccl = environment_.nccl;
   for (size_t peer = 0; peer < transfers.sends.size(); ++peer) {
     for (const absl::Span<const char> piece : transfers.sends[peer]) {
       const ncclResult_t result =
           nccl.send(piece.data(), piece.size(), ncclInt8,
-                    static_cast<int>(peer), comm_, stream);
+                    static_cast<int>(peer), comm_, environment_.stream);
       if (result == ncclInProgress) continue;
       RETURN_IF_ERROR(StatusOfNccl(
           result,
@@ -72,7 +79,7 @@ absl::Status NcclCommunicator::Enqueue(const Transfers& transfers,
     for (const absl::Span<char> piece : transfers.receives[peer]) {
       const ncclResult_t result =
           nccl.recv(piece.data(), piece.size(), ncclInt8,
-                    static_cast<int>(peer), comm_, stream);
+                    static_cast<int>(peer), comm_, environment_.stream);
       if (result == ncclInProgress) continue;
       RETURN_IF_ERROR(StatusOfNccl(
           result,
@@ -82,33 +89,30 @@ absl::Status NcclCommunicator::Enqueue(const Transfers& transfers,
   return absl::OkStatus();
 }
 
-absl::Status NcclCommunicator::Exchange(
-    const Transfers& transfers, cudaStream_t stream,
-    const std::function<absl::StatusOr<bool>()>& is_done,
-    absl::Duration deadline) {
+absl::Status NcclCommunicator::Exchange(const Transfers& transfers,
+                                        MayWait may_wait) {
   if (is_broken()) {
     return absl::UnavailableError(
         absl::StrCat("the communicator of rank ", rank_, " is broken"));
   }
   const NcclFunctions& nccl = environment_.nccl;
-  absl::Status status = StatusOfNccl(nccl.group_start(), "ncclGroupStart");
+  absl::Status status = environment_.begin();
+  if (status.ok()) status = StatusOfNccl(nccl.group_start(), "ncclGroupStart");
   if (status.ok()) {
-    status = Enqueue(transfers, stream);
+    status = Enqueue(transfers);
     // A group that was begun must end, also before an abort.
     const ncclResult_t ended = nccl.group_end();
-    if (status.ok()) status = WaitFor(ended, "ncclGroupEnd", deadline);
+    if (status.ok()) status = WaitFor(ended, "ncclGroupEnd", may_wait);
   }
-  if (status.ok()) status = WaitUntilDone(is_done, deadline);
+  if (status.ok()) status = WaitUntilDone(may_wait);
   if (!status.ok()) Abort();
   return status;
 }
 
 // Errors of other processes are told here alone: the stream just stands still.
-absl::Status NcclCommunicator::WaitUntilDone(
-    const std::function<absl::StatusOr<bool>()>& is_done,
-    absl::Duration deadline) {
+absl::Status NcclCommunicator::WaitUntilDone(MayWait may_wait) {
   for (;;) {
-    ASSIGN_OR_RETURN(const bool done, is_done());
+    ASSIGN_OR_RETURN(const bool done, environment_.is_done());
     if (done) return absl::OkStatus();
     ncclResult_t result = ncclSuccess;
     const NcclFunctions& nccl = environment_.nccl;
@@ -117,10 +121,7 @@ absl::Status NcclCommunicator::WaitUntilDone(
     if (result != ncclSuccess && result != ncclInProgress) {
       return StatusOfNccl(result, "transfers", nccl.get_last_error(comm_));
     }
-    if (environment_.now() >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          "transfers of rank ", rank_, " have not come to their end in time"));
-    }
+    RETURN_IF_ERROR(may_wait());
     environment_.pause();
   }
 }

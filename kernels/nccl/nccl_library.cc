@@ -40,10 +40,11 @@ absl::StatusOr<NcclFunctions> LoadNccl(const std::string& path) {
   RETURN_IF_ERROR(Find(library, "ncclGroupEnd", nccl.group_end));
   RETURN_IF_ERROR(Find(library, "ncclSend", nccl.send));
   RETURN_IF_ERROR(Find(library, "ncclRecv", nccl.recv));
-  int version = 0;
-  if (nccl.get_version(&version) != ncclSuccess || version < kMinVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "NCCL: expected at least version ", kMinVersion, ", got ", version));
+  if (nccl.get_version(&nccl.version) != ncclSuccess ||
+      nccl.version < kMinVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("NCCL: expected at least version ", kMinVersion, ", got ",
+                     nccl.version));
   }
   return nccl;
 }

@@ -12,6 +12,7 @@ namespace tensorkv {
 
 // What is used of NCCL; tests have their own.
 struct NcclFunctions {
+  int version = 0;  // 2.14.3 is 21403
   decltype(&ncclGetVersion) get_version = nullptr;
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
   decltype(&ncclCommInitRankConfig) comm_init_rank_config = nullptr;

@@ -31,6 +31,7 @@ if not mxnet.__version__.startswith("1."):
 # that runs it.
 _ASYNC = ctypes.c_int(4)
 _CPU = (ctypes.c_int32 * 2)(1, 0)
+_Pointer = ctypes.c_void_p
 
 
 class _Copy:
@@ -72,7 +73,9 @@ class _Lent:
         self.read, self.written = _handles([]), _handles([array, order])
         self.order = order
         self.bytes = _size_bytes(array)
-        self._address: Optional[int] = -1  # No array is there.
+        self._chunk = _chunk_of(array)
+        # The chunk that `memory` is of, and where that is.
+        self._place: tuple = ()
         # The gradients and `out` of a job that has begun.
         self.memory: tuple = ()
 
@@ -82,12 +85,18 @@ class _Lent:
         )
 
     def begin(self) -> None:
-        """Looks where the elements are, for a job that has begun."""
-        address = _address_in_numpys_order(self._array)
-        if address != self._address:
-            elements = _elements_at(address, self._array)
+        """Looks where the elements are, for a job that has begun.
+
+        Puts them into NumPy's order first, as MXNet itself would: what computes
+        with arrays puts some into layouts of its own.
+        """
+        chunk = self._chunk.value or 0
+        _reorder()(chunk)
+        place = chunk, _Pointer.from_address(chunk).value
+        if place != self._place:
+            elements = _elements_at(_address_of(self._array), self._array)
             self.memory = [elements], elements
-            self._address = address
+            self._place = place
 
 
 def _may_be_lent(gradients: List[NDArray], outs: List[NDArray]) -> bool:
@@ -213,6 +222,15 @@ class Exchange:
         # This runs before the store is closed, which was made earlier.
         atexit.register(self._settle_at_exit)
 
+    def check(
+        self, key: Any, gradients: List[NDArray], outs: List[NDArray]
+    ) -> None:
+        """Errors: UnimplementedError for arrays that are not dense."""
+        buffers = self._buffers.get(key)
+        if buffers is None or not buffers.are_of(gradients, outs):
+            for array in (*gradients, *outs):
+                check_is_dense(array)
+
     def add(
         self,
         key: Any,
@@ -225,7 +243,8 @@ class Exchange:
 
         The store has these hyperparameters then; none are as they were.
 
-        Errors: ClosedError; UnimplementedError for arrays that are not dense.
+        REQUIRES: arrays that are dense, as `check` says.
+        Errors: ClosedError.
         """
         if self._is_closed:
             raise ClosedError("the store is closed")
@@ -276,8 +295,6 @@ class Exchange:
         buffers = self._buffers.get(key)
         if buffers is not None and buffers.are_of(gradients, outs):
             return buffers
-        for array in (*gradients, *outs):
-            check_is_dense(array)
         if key not in self._orders:
             self._orders[key] = mxnet.nd.empty(1, mxnet.cpu())
         if _may_be_lent(gradients, outs):
@@ -432,16 +449,6 @@ def memory_of(array: NDArray) -> np.ndarray:
     return _elements_at(pointer.value, array)
 
 
-def _address_in_numpys_order(array: NDArray) -> Optional[int]:
-    """Where the elements of an array are that the engine holds for the caller.
-
-    Puts them into NumPy's order first, as MXNet itself would: what computes
-    with arrays puts some into layouts of its own.
-    """
-    _reorder()(_chunk_of(array))
-    return _address_of(array)
-
-
 @functools.lru_cache(maxsize=None)
 def _reorder() -> Any:
     """Puts a chunk into NumPy's order, without the engine; None if unknown.
@@ -452,15 +459,15 @@ def _reorder() -> Any:
     array = mxnet.nd.zeros(3)
     array.wait_to_read()
     # A chunk begins with the address of its memory and its size.
-    begin = (ctypes.c_size_t * 2).from_address(_chunk_of(array))
+    begin = (ctypes.c_size_t * 2).from_address(_chunk_of(array).value or 0)
     if list(begin) != [_address_of(array), 12] or not hasattr(_LIB, name):
         return None
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)((name, _LIB))
 
 
-def _chunk_of(array: NDArray) -> Optional[int]:
+def _chunk_of(array: NDArray) -> _Pointer:
     """What holds the elements: an NDArray of C++ begins with its address."""
-    return ctypes.c_void_p.from_address(array.handle.value).value
+    return _Pointer.from_address(array.handle.value)
 
 
 def _address_of(array: NDArray) -> Optional[int]:

@@ -116,15 +116,18 @@ class TensorKV(KVStoreBase):
     ) -> None:
         """push, and then pull, in place without `out`."""
         self._exchange.raise_error()
-        _each([value, [] if out is None else out], check_is_dense)
-        hyperparameters = self._hyperparameters(key)
-        targets = _per_key(key, value if out is None else out)
-        for each, gradients, outs in zip(
-            _per_key(key, key), _per_key(key, value), targets
-        ):
-            self._exchange.add(
-                each, _list(gradients), _list(outs), hyperparameters, priority
+        targets = value if out is None else out
+        exchanged = [
+            (each, _list(gradients), _list(outs))
+            for each, gradients, outs in zip(
+                _per_key(key, key), _per_key(key, value), _per_key(key, targets)
             )
+        ]
+        for each in exchanged:
+            self._exchange.check(*each)
+        hyperparameters = self._hyperparameters(key)
+        for each in exchanged:
+            self._exchange.add(*each, hyperparameters, priority)
 
     def set_optimizer(self, optimizer: "mxnet.optimizer.Optimizer") -> None:
         """Lets the server do what rank 0's optimizer would do.

@@ -14,14 +14,6 @@ namespace {
 // How often a commit looks whether it has taken effect.
 constexpr int kMostTries = 3;
 
-bool OwnsAny(const ClusterPlacement& placement, absl::string_view server,
-             const std::vector<uint32_t>& partitions) {
-  return std::ranges::any_of(partitions, [&](uint32_t partition) {
-    return partition < placement.owners.size() &&
-           placement.servers[placement.owners[partition]].name == server;
-  });
-}
-
 absl::Status CheckSet(const PartitionSet& set,
                       const ClusterPlacement& placement) {
   const bool is_right =
@@ -68,11 +60,6 @@ PartitionReceiver::Sender& PartitionReceiver::SenderOf(
   return *sender;
 }
 
-absl::StatusOr<ClusterReading> PartitionReceiver::Read() {
-  MutexLock lock(&records_mutex_);
-  return records_.Read();
-}
-
 absl::Status PartitionReceiver::Handle(const MovePartitionsRequest& request) {
   if (request.from.empty() || request.move == 0 ||
       request.from == environment_.server_name) {
@@ -101,20 +88,21 @@ absl::Status PartitionReceiver::Handle(const MovePartitionsRequest& request) {
 
 absl::Status PartitionReceiver::Begin(const MovePartitionsRequest& request,
                                       Sender& sender) {
-  const bool is_repeat = sender.move == request.move && sender.next_part == 0;
-  if (is_repeat) return absl::OkStatus();
+  if (sender.move == request.move) return absl::OkStatus();  // again
   const PartitionSet set = {.num_partitions = request.num_partitions,
                             .partitions = request.partitions};
-  ASSIGN_OR_RETURN(const ClusterReading reading, Read());
+  MutexLock lock(&records_mutex_);
+  ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
   RETURN_IF_ERROR(CheckSet(set, reading.placement));
-  const std::string& own_name = environment_.server_name;
-  if (OwnsAny(reading.placement, own_name, set.partitions)) {
-    return absl::AbortedError("partitions of the move are this server's");
+  // One that comes late may name what is this server's by now, or on its way
+  // from another one.
+  if (!OwnsAll(reading.placement, request.from, set.partitions)) {
+    return absl::AbortedError(absl::StrCat(
+        "partitions of the move are not server ", request.from, "'s"));
   }
-  // What the sender's last move has brought, if that came to nothing.
-  if (sender.move != 0 && !sender.is_committed &&
-      !OwnsAny(reading.placement, own_name, sender.set.partitions)) {
-    environment_.store->Discard(sender.set);
+  DiscardArrivalsOf(sender, reading.placement);
+  for (const uint32_t partition : set.partitions) {
+    arriving_[partition] = request.move;
   }
   sender.move = request.move;
   sender.is_committed = false;
@@ -126,6 +114,25 @@ absl::Status PartitionReceiver::Begin(const MovePartitionsRequest& request,
       std::make_unique<SnapshotStreamReader>(sender.restoration.get());
   sender.set = set;
   return absl::OkStatus();
+}
+
+void PartitionReceiver::DiscardArrivalsOf(const Sender& sender,
+                                          const ClusterPlacement& placement) {
+  PartitionSet left = {.num_partitions = sender.set.num_partitions};
+  for (const uint32_t partition : sender.set.partitions) {
+    if (!IsArriving(partition, sender.move)) continue;
+    arriving_.erase(partition);
+    // A commit that has failed may have taken effect.
+    if (!OwnsAll(placement, environment_.server_name, {partition})) {
+      left.partitions.push_back(partition);
+    }
+  }
+  if (!left.partitions.empty()) environment_.store->Discard(left);
+}
+
+bool PartitionReceiver::IsArriving(uint32_t partition, uint64_t move) const {
+  const auto found = arriving_.find(partition);
+  return found != arriving_.end() && found->second == move;
 }
 
 absl::Status PartitionReceiver::TakePart(const MovePartitionsRequest& request,
@@ -144,7 +151,17 @@ absl::Status PartitionReceiver::Commit(const MovePartitionsRequest& request,
                                        Sender& sender) {
   RETURN_IF_ERROR(sender.reader->Finish());
   RETURN_IF_ERROR(sender.restoration->Commit());
-  RETURN_IF_ERROR(TakeOwnership(request, sender.set.partitions));
+  MutexLock lock(&records_mutex_);
+  const std::vector<uint32_t>& partitions = sender.set.partitions;
+  const bool is_there = std::ranges::all_of(
+      partitions,
+      [&](uint32_t partition) { return IsArriving(partition, sender.move); });
+  if (!is_there) {
+    return absl::AbortedError(
+        "partitions of the move have begun to come from another server");
+  }
+  RETURN_IF_ERROR(TakeOwnership(request, partitions));
+  for (const uint32_t partition : partitions) arriving_.erase(partition);
   sender.is_committed = true;
   sender.reader = nullptr;
   sender.restoration = nullptr;
@@ -155,7 +172,6 @@ absl::Status PartitionReceiver::TakeOwnership(
     const MovePartitionsRequest& request,
     const std::vector<uint32_t>& partitions) {
   const std::string& own_name = environment_.server_name;
-  MutexLock lock(&records_mutex_);
   for (int i = 0; i < kMostTries; ++i) {
     ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
     const auto own = reading.registrations[own_name];

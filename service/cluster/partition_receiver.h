@@ -31,7 +31,7 @@ class PartitionReceiver {
   absl::Status Handle(const MovePartitionsRequest& request);
 
  private:
-  // What one server sends. Its mutex is taken before that of the records.
+  // What one server sends. Its mutex is taken before records_mutex_.
   struct Sender {
     Mutex mutex;
     // 0: nothing has begun.
@@ -54,8 +54,15 @@ class PartitionReceiver {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
   // Has the placement say that the partitions are this server's.
   absl::Status TakeOwnership(const MovePartitionsRequest& request,
-                             const std::vector<uint32_t>& partitions);
-  absl::StatusOr<ClusterReading> Read();
+                             const std::vector<uint32_t>& partitions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(records_mutex_);
+  // Removes what the sender's last move has brought, if that has come to
+  // nothing and nobody has begun to bring it since.
+  void DiscardArrivalsOf(const Sender& sender,
+                         const ClusterPlacement& placement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex, records_mutex_);
+  bool IsArriving(uint32_t partition, uint64_t move) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(records_mutex_);
 
   const ClusterOptions options_;
   const MoveEnvironment environment_;
@@ -67,6 +74,9 @@ class PartitionReceiver {
 
   Mutex records_mutex_;
   ClusterRecords records_ ABSL_GUARDED_BY(records_mutex_);
+  // By partition: the last move that has begun to bring it, unless that has
+  // been committed. What others have brought of it before has gone.
+  std::map<uint32_t, uint64_t> arriving_ ABSL_GUARDED_BY(records_mutex_);
 };
 
 }  // namespace tensorkv

@@ -136,18 +136,23 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
   if (is_mirrored_ && is_mirrored_(request.name_space)) {
     return inner_.List(request, context);
   }
-  if (const auto before = known_.view()) RETURN_IF_ERROR(before->CheckWhole());
-  ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
-  const std::shared_ptr<const KnownPlacement::View> view = known_.view();
-  if (view != nullptr) {
+  std::shared_ptr<const KnownPlacement::View> view = known_.view();
+  if (view == nullptr) return inner_.List(request, context);
+  for (;;) {
+    RETURN_IF_ERROR(view->CheckWhole());
+    ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
+    const auto before = std::exchange(view, known_.view());
+    // Keys may have come, or gone, since they were read.
+    if (view != before) continue;
     // What comes to the server, or has been its own, is not.
     std::erase_if(reply.keys, [&](const KeyStatus& key) {
       return ReasonOf(view->Check(request.name_space, key.key,
                                   /*callers_version=*/0)) ==
              Reason::kWrongServer;
     });
+    reply.placement_version = view->placement().version;
+    return reply;
   }
-  return reply;
 }
 
 absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,

@@ -17,6 +17,8 @@ struct MirrorCounts {
   // and those that have come to nothing.
   std::atomic<uint64_t> attempts_whole = 0;
   std::atomic<uint64_t> attempts_failed = 0;
+  // Those of the whole ones whose slices went from device to device.
+  std::atomic<uint64_t> attempts_on_devices = 0;
   // These count how long the whole ones took, and the bytes of their slices.
   std::atomic<uint64_t> nanoseconds = 0;
   std::atomic<uint64_t> sent_bytes = 0;

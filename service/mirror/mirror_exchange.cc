@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/answer.h"
 
 namespace tensorkv {
 namespace {
@@ -32,8 +33,13 @@ absl::Status Ends() { return absl::UnavailableError("the server ends"); }
 }  // namespace
 
 MirrorExchange::MirrorExchange(const Options& options, Alarms* alarms,
-                               Backend* backend)
-    : options_(options), alarms_(*alarms), backend_(*backend) {}
+                               Backend* backend, DeviceLink* link)
+    : options_(options),
+      alarms_(*alarms),
+      backend_(*backend),
+      link_(link),
+      device_thread_(link == nullptr ? nullptr : std::make_unique<Executor>()) {
+}
 
 void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
                               uint32_t own, const MakePeer& make_peer) {
@@ -43,11 +49,14 @@ void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
     group.peers.push_back(i == own ? own_peer : make_peer(servers[i]));
   }
   const auto session = std::make_shared<MirrorSession>(
-      std::move(group), MirrorSession::Environment{.times = options_.times,
-                                                   .alarms = &alarms_,
-                                                   .backend = &backend_,
-                                                   .executor = &executor_,
-                                                   .counts = &counts_});
+      std::move(group),
+      MirrorSession::Environment{.times = options_.times,
+                                 .alarms = &alarms_,
+                                 .backend = &backend_,
+                                 .link = link_,
+                                 .device_thread = device_thread_.get(),
+                                 .executor = &executor_,
+                                 .counts = &counts_});
   own_peer->SetSession(session);
   std::shared_ptr<MirrorSession> former;
   {
@@ -75,7 +84,12 @@ void MirrorExchange::Stop() {
     is_stopped_ = true;
     session = session_;
   }
-  if (session != nullptr) session->Stop(Ends());
+  if (session == nullptr) return;
+  session->Stop(Ends());
+  // Sums may be made on a device.
+  const Answer<bool> made;
+  executor_.Submit([made] { made.Set(true); });
+  made.Wait();
 }
 
 std::shared_ptr<MirrorSession> MirrorExchange::session() const {

@@ -18,6 +18,7 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
+#include "kernels/device_link.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_session.h"
@@ -39,8 +40,10 @@ class MirrorExchange final : public RoundExchange {
     bool awaits_group = false;
   };
 
-  // Both outlive the calls that are under way. `backend` is the host's.
-  MirrorExchange(const Options& options, Alarms* alarms, Backend* backend);
+  // These outlive the calls that are under way. `backend` is the host's; `link`
+  // is that of the only device that has tensors, or null.
+  MirrorExchange(const Options& options, Alarms* alarms, Backend* backend,
+                 DeviceLink* link = nullptr);
   // REQUIRES: the peers have ended their calls.
   ~MirrorExchange() override { Stop(); }
 
@@ -54,7 +57,8 @@ class MirrorExchange final : public RoundExchange {
   // False if that takes longer than the timeout.
   bool Settle(absl::Duration timeout);
 
-  // Ends all rounds with Unavailable, also later ones.
+  // Ends all rounds with Unavailable, also later ones. When this returns no
+  // device is used any more. Not for a callback to call.
   void Stop();
 
   const MirrorCounts& counts() const { return counts_; }
@@ -79,6 +83,7 @@ class MirrorExchange final : public RoundExchange {
   const Options options_;
   Alarms& alarms_;
   Backend& backend_;
+  DeviceLink* const link_;
   // How many servers there are, and the place of this one.
   std::atomic<uint32_t> num_servers_ = 1;
   std::atomic<uint32_t> own_ = 0;
@@ -86,7 +91,9 @@ class MirrorExchange final : public RoundExchange {
   mutable Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<MirrorSession> session_ ABSL_GUARDED_BY(mutex_);
-  Executor executor_;  // last: its tasks use the rest
+  // Null without a link. Last, with what follows: tasks use the rest.
+  const std::unique_ptr<Executor> device_thread_;
+  Executor executor_;
 };
 
 }  // namespace tensorkv

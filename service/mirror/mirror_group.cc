@@ -25,10 +25,6 @@ uint64_t MirrorGroup::id() const {
   return id;
 }
 
-uint32_t MirrorGroup::LeaderOf(absl::string_view name_space) const {
-  return XXH3_64bits(name_space.data(), name_space.size()) % size();
-}
-
 MirrorRequest MirrorGroup::NewRequest() const {
   MirrorRequest request;
   request.set_group(id());

@@ -5,6 +5,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace tensorkv {
 
@@ -33,22 +34,16 @@ absl::Status AnnouncedAgain() {
   return absl::AbortedError("the server has announced the round again");
 }
 
-absl::Status FirstOf(
-    const std::vector<absl::StatusOr<MirrorResponse>>& replies) {
-  for (const auto& reply : replies) {
-    if (!reply.ok()) return reply.status();
-  }
-  return absl::OkStatus();
+absl::Status FirstOf(const MirrorReplies& replies) {
+  absl::Status first;
+  for (const auto& reply : replies) first.Update(reply.status());
+  return first;
 }
 
 }  // namespace
 
-MirrorLeader::MirrorLeader(MirrorGroupPtr group, MirrorTimes times,
-                           Alarms* alarms, Executor* executor)
-    : group_ptr_(std::move(group)),
-      times_(times),
-      alarms_(*alarms),
-      executor_(*executor),
+MirrorLeader::MirrorLeader(Environment environment)
+    : environment_(std::move(environment)),
       // None of a former life of this server is taken for one of this.
       last_attempt_(
           absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62)) {}
@@ -92,6 +87,7 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
   const auto call = std::make_shared<Call>();
   call->from = request.from();
   call->name_space = announce.name_space();
+  call->link = announce.link();
   call->num_open = announce.rounds_size();
   call->done = std::move(done);
   const double units =
@@ -118,7 +114,7 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
     next = TakeNext(call->name_space);
   }
   Answer(answered);
-  if (next != nullptr) Start(next);
+  Start(next);
 }
 
 void MirrorLeader::FailAnnounced(Key& key, const absl::Status& status,
@@ -304,14 +300,83 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
   attempt->id = ++last_attempt_;
   attempt->name_space = name;
   name_space.attempt = attempt;
-  return attempt;
+  return EnterTurn(attempt) ? attempt : nullptr;
 }
 
+std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) const {
+  if (environment_.link == nullptr) return {};
+  std::vector<uint64_t> links;
+  const std::vector<Announced>& first = attempt.rounds.begin()->second;
+  const uint32_t version = first[0].call->link.version();
+  for (const Announced& each : first) links.push_back(each.call->link.id());
+  for (const auto& [key, announced] : attempt.rounds) {
+    for (uint32_t i = 0; i < group_.size(); ++i) {
+      const mirror::v1::Link& link = announced[i].call->link;
+      if (link.version() == 0 || link.version() != version) return {};
+      // Else the server was started again between announcements.
+      if (link.id() != links[i]) return {};
+    }
+  }
+  return links;
+}
+
+bool MirrorLeader::EnterTurn(const AttemptPtr& attempt) {
+  std::vector<uint64_t> links = LinksOf(*attempt);
+  if (links.empty() || !meeting_.TakeNext()) return true;
+  attempt->links = std::move(links);
+  turns_.push_back(attempt);
+  return turns_.size() == 1;
+}
+
+auto MirrorLeader::TakeNextAfter(const Attempt& attempt)
+    -> std::vector<AttemptPtr> {
+  std::vector<AttemptPtr> next;
+  if (!attempt.links.empty()) turns_.pop_front();
+  if (!attempt.links.empty() && !turns_.empty()) next.push_back(turns_.front());
+  next.push_back(TakeNext(attempt.name_space));
+  return next;
+}
+
+absl::StatusOr<std::string> MirrorLeader::CommunicatorOf(
+    const Attempt& attempt) {
+  {
+    MutexLock lock(&mutex_);
+    std::string id = meeting_.IdOf(attempt.links);
+    if (!id.empty()) return id;
+  }
+  ASSIGN_OR_RETURN(const std::string id, environment_.link->NewGroupId());
+  MutexLock lock(&mutex_);
+  meeting_.SetId(attempt.links, id);
+  return id;
+}
+
+// On the executor where devices are to meet: making an id takes a while.
 void MirrorLeader::Start(const AttemptPtr& attempt) {
+  if (attempt == nullptr) return;
+  if (attempt->links.empty()) return AskToBegin(attempt);
+  absl::Status stopped;
+  {
+    MutexLock lock(&mutex_);
+    stopped = stopped_;
+    // Else the executor may have gone.
+    if (stopped.ok()) {
+      executor_.Submit([self = shared_from_this(), attempt] {
+        absl::StatusOr<std::string> id = self->CommunicatorOf(*attempt);
+        if (!id.ok()) return self->End(attempt, id.status());
+        attempt->communicator = *std::move(id);
+        self->AskToBegin(attempt);
+      });
+    }
+  }
+  if (!stopped.ok()) End(attempt, stopped);
+}
+
+void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
   MirrorRequest begin = group_.NewRequest();
   mirror::v1::Begin& message = *begin.mutable_begin();
   message.set_attempt(attempt->id);
   message.set_name_space(attempt->name_space);
+  message.set_communicator(attempt->communicator);
   for (const auto& [key, announced] : attempt->rounds) {
     mirror::v1::RoundOfAll& round = *message.add_rounds();
     round.set_key(key);
@@ -323,14 +388,14 @@ void MirrorLeader::Start(const AttemptPtr& attempt) {
       *round.add_members()->mutable_tensors() = each.round.tensors();
     }
   }
-  AskAll(begin, times_.attempt, std::vector<bool>(group_.size(), true),
-         WaitFor::kAllOrError,
-         [self = shared_from_this(), attempt](const Replies& begun) {
+  AskAll(group_, begin, times_.attempt,
+         [self = shared_from_this(), attempt](const MirrorReplies& begun) {
            self->OnBegun(attempt, begun);
          });
 }
 
-void MirrorLeader::OnBegun(const AttemptPtr& attempt, const Replies& begun) {
+void MirrorLeader::OnBegun(const AttemptPtr& attempt,
+                           const MirrorReplies& begun) {
   const absl::Status status = FirstOf(begun);
   if (!status.ok()) return End(attempt, status);
   std::map<int, absl::Status> gone;
@@ -346,9 +411,8 @@ void MirrorLeader::OnBegun(const AttemptPtr& attempt, const Replies& begun) {
   run.mutable_run()->set_attempt(attempt->id);
   run.mutable_run()->set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
   // Members give up a little before this does.
-  AskAll(run, 2 * times_.attempt, std::vector<bool>(group_.size(), true),
-         WaitFor::kAllOrError,
-         [self = shared_from_this(), attempt](const Replies& run) {
+  AskAll(group_, run, 2 * times_.attempt,
+         [self = shared_from_this(), attempt](const MirrorReplies& run) {
            self->End(attempt, FirstOf(run));
          });
 }
@@ -373,7 +437,7 @@ void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
 void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
                                const std::map<int, absl::Status>& gone) {
   Answered answered;
-  AttemptPtr next;
+  std::vector<AttemptPtr> next;
   {
     MutexLock lock(&mutex_);
     NameSpace& name_space = namespaces_[attempt->name_space];
@@ -394,17 +458,18 @@ void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
       Look(name_space, name, key, answered);
       EraseIfIdle(name_space.keys, found);
     }
-    next = TakeNext(attempt->name_space);
+    next = TakeNextAfter(*attempt);
   }
   Answer(answered);
-  if (next != nullptr) Start(next);
+  for (const AttemptPtr& each : next) Start(each);
 }
 
 void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
   Answered answered;
-  AttemptPtr next;
+  std::vector<AttemptPtr> next;
   {
     MutexLock lock(&mutex_);
+    if (!attempt->links.empty()) meeting_.End(!status.ok());
     if (attempt->is_forgotten) status = NameSpaceHasGone();
     NameSpace& name_space = namespaces_[attempt->name_space];
     name_space.attempt = nullptr;
@@ -424,10 +489,10 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
       Look(name_space, name, key, answered);
       EraseIfIdle(name_space.keys, found);
     }
-    next = TakeNext(attempt->name_space);
+    next = TakeNextAfter(*attempt);
   }
   Answer(answered);
-  if (next != nullptr) Start(next);
+  for (const AttemptPtr& each : next) Start(each);
 }
 
 void MirrorLeader::WatchPatience(const CallPtr& call) {
@@ -452,13 +517,13 @@ void MirrorLeader::OnPatience(const CallPtr& call) {
   }
   MirrorRequest ping = group_.NewRequest();
   ping.mutable_ping();
-  AskAll(ping, times_.patience, is_missing, WaitFor::kAll,
-         [self = shared_from_this(), call](const Replies& pings) {
-           self->EndWait(call, pings);
-         });
+  AskMembers(group_, ping, times_.patience, is_missing, WaitFor::kAll,
+             [self = shared_from_this(), call](const MirrorReplies& pings) {
+               self->EndWait(call, pings);
+             });
 }
 
-void MirrorLeader::EndWait(const CallPtr& call, const Replies& pings) {
+void MirrorLeader::EndWait(const CallPtr& call, const MirrorReplies& pings) {
   Answered answered;
   {
     MutexLock lock(&mutex_);
@@ -470,7 +535,7 @@ void MirrorLeader::EndWait(const CallPtr& call, const Replies& pings) {
 }
 
 void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
-                              const Replies& pings, Answered& answered) {
+                              const MirrorReplies& pings, Answered& answered) {
   Keys& keys = name_space.keys;
   for (auto next = keys.begin(); next != keys.end();) {
     const auto found = next++;
@@ -525,56 +590,10 @@ void MirrorLeader::AnswerPartially(const CallPtr& call) {
     const auto found = namespaces_.find(call->name_space);
     if (found == namespaces_.end() || call->num_open == 0) return;
     if (IsBeingSummed(found->second, call)) return WatchPartial(call);
-    const Replies nobody_is_asked(group_.size(), MirrorResponse());
+    const MirrorReplies nobody_is_asked(group_.size(), MirrorResponse());
     EndWaiting(found->second, call, nobody_is_asked, answered);
   }
   Answer(answered);
-}
-
-void MirrorLeader::AskAll(const MirrorRequest& request, absl::Duration timeout,
-                          const std::vector<bool>& asked, WaitFor wait_for,
-                          OnReplies done) {
-  struct Asking {
-    Mutex mutex;
-    size_t num_left ABSL_GUARDED_BY(mutex) = 0;
-    bool has_ended ABSL_GUARDED_BY(mutex) = false;
-    Replies replies ABSL_GUARDED_BY(mutex);
-    OnReplies done;
-  };
-  const auto asking = std::make_shared<Asking>();
-  asking->done = std::move(done);
-  {
-    MutexLock lock(&asking->mutex);
-    asking->num_left = group_.size();
-    asking->replies.resize(group_.size(), MirrorResponse());
-  }
-  const auto end_one = [asking, wait_for](
-                           uint32_t member,
-                           absl::StatusOr<MirrorResponse> reply) {
-    Replies replies;
-    {
-      MutexLock lock(&asking->mutex);
-      asking->replies[member] = std::move(reply);
-      const bool is_last = --asking->num_left == 0;
-      const bool is_enough =
-          wait_for == WaitFor::kAllOrError && !asking->replies[member].ok();
-      if (asking->has_ended || (!is_last && !is_enough)) return;
-      asking->has_ended = true;
-      replies = asking->replies;
-    }
-    asking->done(replies);
-  };
-  for (uint32_t i = 0; i < group_.size(); ++i) {
-    if (!asked[i]) {
-      end_one(i, MirrorResponse());
-      continue;
-    }
-    group_.peers[i]->Call(
-        request, timeout,
-        [end_one, i](absl::StatusOr<MirrorResponse> response) {
-          end_one(i, std::move(response));
-        });
-  }
 }
 
 }  // namespace tensorkv

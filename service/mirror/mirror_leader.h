@@ -21,6 +21,9 @@
 #include "base/alarms.h"
 #include "base/executor.h"
 #include "base/mutex.h"
+#include "kernels/device_link.h"
+#include "service/mirror/ask_members.h"
+#include "service/mirror/device_meeting.h"
 #include "service/mirror/mirror_group.h"
 
 namespace tensorkv {
@@ -33,10 +36,18 @@ namespace tensorkv {
 // round again. Thread-safe.
 class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
  public:
-  // `alarms` outlive all calls; `executor` those before Stop, and its own
-  // tasks.
-  MirrorLeader(MirrorGroupPtr group, MirrorTimes times, Alarms* alarms,
-               Executor* executor);
+  struct Environment {
+    MirrorGroupPtr group;
+    MirrorTimes times;
+    // Outlive all calls.
+    Alarms* alarms = nullptr;
+    // These outlive the calls before Stop, and the executor's tasks.
+    Executor* executor = nullptr;
+    // Null: slices go by calls of the servers, whatever the others have.
+    DeviceLink* link = nullptr;
+  };
+
+  explicit MirrorLeader(Environment environment);
 
   void Announce(const MirrorRequest& request, MirrorCallback done);
 
@@ -62,6 +73,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   struct Call {
     uint32_t from = 0;
     std::string name_space;
+    mirror::v1::Link link;
     MirrorResponse response;
     size_t num_open = 0;
     MirrorCallback done;
@@ -97,6 +109,10 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     std::string name_space;
     // By key, those of each member.
     std::map<std::string, std::vector<Announced>> rounds;
+    // The ids of the members' links, if slices go from device to device; then
+    // the id under which these meet.
+    std::vector<uint64_t> links;
+    std::string communicator;
     // Its namespace has gone meanwhile. Under the mutex.
     bool is_forgotten = false;
   };
@@ -148,9 +164,21 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // The next attempt, if there is one to make now.
   AttemptPtr TakeNext(const std::string& name_space)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  using Replies = std::vector<absl::StatusOr<MirrorResponse>>;
+  // Null: there is none to start.
   void Start(const AttemptPtr& attempt);
-  void OnBegun(const AttemptPtr& attempt, const Replies& begun);
+  void AskToBegin(const AttemptPtr& attempt);
+  // The ids of the members' links; empty: their devices cannot meet.
+  std::vector<uint64_t> LinksOf(const Attempt& attempt) const;
+  // Chooses how the slices go. Returns whether it is the attempt's turn.
+  bool EnterTurn(const AttemptPtr& attempt)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The attempt is over. What is to be started now: null for none.
+  std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // That of the devices which met before, or a new one. Errors: those of
+  // DeviceLink.
+  absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
+  void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);
   // Some rounds, by their places, do not wait at a member any more: fails them,
   // and attempts the others anew.
@@ -160,7 +188,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPatience(const CallPtr& call);
   // Whom a call waits for, by whether they have answered a Ping.
-  void EndWait(const CallPtr& call, const Replies& pings);
+  void EndWait(const CallPtr& call, const MirrorReplies& pings);
   // Some rounds of a call have ended: answers it, so that the member goes on
   // with these and asks again for the rest.
   void AnswerPartially(const CallPtr& call);
@@ -171,25 +199,21 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // The call's rounds that wait for members do so no more: they are FAILED if
   // such a member did not answer, else WAITING.
   void EndWaiting(NameSpace& name_space, const CallPtr& call,
-                  const Replies& pings, Answered& answered)
+                  const MirrorReplies& pings, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  using OnReplies = std::function<void(const Replies&)>;
-  enum class WaitFor { kAll, kAllOrError };
-  // Calls all members; those that are not `asked` count as OK, and so do those
-  // that are not waited for.
-  void AskAll(const MirrorRequest& request, absl::Duration timeout,
-              const std::vector<bool>& asked, WaitFor wait_for, OnReplies done);
-
-  const MirrorGroupPtr group_ptr_;
-  const MirrorGroup& group_ = *group_ptr_;
-  const MirrorTimes times_;
-  Alarms& alarms_;
-  Executor& executor_;
+  const Environment environment_;
+  const MirrorGroup& group_ = *environment_.group;
+  const MirrorTimes& times_ = environment_.times;
+  Alarms& alarms_ = *environment_.alarms;
+  Executor& executor_ = *environment_.executor;
   mutable Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attempt_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NameSpace> namespaces_ ABSL_GUARDED_BY(mutex_);
+  // Attempts between devices, in turns: the first is under way.
+  std::deque<AttemptPtr> turns_ ABSL_GUARDED_BY(mutex_);
+  DeviceMeeting meeting_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

@@ -27,19 +27,6 @@ uint64_t AnnouncedBytes(const RoundToSum& round) {
   return round.key.size() + kNumbers + round.tensors.size() * kTensor;
 }
 
-template <typename Slices>
-uint64_t BytesOf(const Slices& slices) {
-  uint64_t bytes = 0;
-  for (const auto& pieces : slices) {
-    for (const auto& piece : pieces) bytes += piece.size();
-  }
-  return bytes;
-}
-
-absl::Status NotUnderWay() {
-  return absl::FailedPreconditionError("the attempt is not under way");
-}
-
 absl::Status DoesNotWait(absl::string_view key, Step step) {
   return absl::FailedPreconditionError(
       absl::StrCat("round ", step, " of \"", key,
@@ -145,6 +132,9 @@ MirrorRequest MirrorMember::RequestOf(const Batch& batch,
   MirrorRequest request = environment_.group->NewRequest();
   mirror::v1::Announce& announce = *request.mutable_announce();
   announce.set_name_space(batch.name_space);
+  if (environment_.device_slices != nullptr) {
+    *announce.mutable_link() = environment_.device_slices->link();
+  }
   MutexLock lock(&mutex_);
   for (size_t i = 0; i < batch.rounds.size(); ++i) {
     if (batch.has_ended[i]) continue;
@@ -161,7 +151,7 @@ void MirrorMember::Announce(const BatchPtr& batch) {
   MirrorRequest request = RequestOf(*batch, places);
   if (places.empty()) return;
   const MirrorGroup& group = *environment_.group;
-  group.peers[group.LeaderOf(batch->name_space)]->Call(
+  group.peers[group.leader()]->Call(
       std::move(request), environment_.times.announce(),
       [self = shared_from_this(), batch,
        places](const absl::StatusOr<MirrorResponse>& response) {
@@ -316,25 +306,12 @@ absl::StatusOr<MirrorResponse> MirrorMember::Begin(
     }
   }
   Drop(former);
-  absl::Status status = Prepare(*attempt, std::move(rounds));
+  absl::Status status = ChooseTransport(attempt, message.communicator());
+  if (status.ok()) status = Prepare(*attempt, std::move(rounds));
   if (status.ok()) status = Enter(attempt);
   if (status.ok()) return MirrorResponse();
   Drop({attempt->id});
   return status;
-}
-
-absl::Status MirrorMember::Prepare(Attempt& attempt,
-                                   std::vector<SumAttempt::Round> rounds) {
-  ASSIGN_OR_RETURN(SumAttempt sums,
-                   SumAttempt::Create(environment_.group, std::move(rounds),
-                                      attempt.account));
-  attempt.sums = std::make_unique<SumAttempt>(std::move(sums));
-  SlicesToReceive contributions = attempt.sums->ContributionsToReceive();
-  SlicesToReceive of_sums = attempt.sums->SumsToReceive();
-  attempt.received_bytes = BytesOf(contributions) + BytesOf(of_sums);
-  environment_.transport->Expect(attempt.id, 0, std::move(contributions));
-  environment_.transport->Expect(attempt.id, 1, std::move(of_sums));
-  return absl::OkStatus();
 }
 
 absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
@@ -356,111 +333,6 @@ absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
   }
   Drop(former);
   return absl::OkStatus();
-}
-
-void MirrorMember::Run(const mirror::v1::Run& message, MirrorCallback done) {
-  AttemptPtr attempt;
-  {
-    MutexLock lock(&mutex_);
-    const auto found = attempts_.find(message.attempt());
-    if (found != attempts_.end() && found->second->may_run) {
-      attempt = found->second;
-      attempt->may_run = false;
-    }
-  }
-  if (attempt == nullptr) return std::move(done)(NotUnderWay());
-  attempt->done = std::move(done);
-  attempt->started = environment_.alarms->Now();
-  attempt->timeout = std::min(absl::Milliseconds(message.timeout_ms()),
-                              environment_.times.attempt);
-  SlicesToSend sends = attempt->sums->ContributionsToSend();
-  attempt->sent_bytes = BytesOf(sends);
-  environment_.transport->Move(
-      attempt->id, 0, std::move(sends), attempt->timeout,
-      [self = shared_from_this(), attempt](absl::Status status) {
-        self->OnContributions(attempt, std::move(status));
-      });
-}
-
-// Sums take long, and transports call on threads that others need.
-void MirrorMember::OnContributions(const AttemptPtr& attempt,
-                                   absl::Status status) {
-  if (!status.ok()) return EndRun(attempt, std::move(status));
-  environment_.executor->Submit([self = shared_from_this(), attempt] {
-    absl::Status status =
-        attempt->sums->SumOwnSlices(*self->environment_.backend);
-    if (!status.ok()) return self->EndRun(attempt, std::move(status));
-    SlicesToSend sends = attempt->sums->SumsToSend();
-    attempt->sent_bytes += BytesOf(sends);
-    self->environment_.transport->Move(
-        attempt->id, 1, std::move(sends), attempt->timeout,
-        [self, attempt](absl::Status status) {
-          self->OnSums(attempt, std::move(status));
-        });
-  });
-}
-
-void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
-  if (!status.ok()) return EndRun(attempt, std::move(status));
-  environment_.transport->Forget(attempt->id);
-  {
-    MutexLock lock(&mutex_);
-    if (attempts_.erase(attempt->id) == 0) {
-      status = NotUnderWay();
-    } else {
-      std::vector<SumOfRound> sums = attempt->sums->TakeSums();
-      for (size_t i = 0; i < sums.size(); ++i) {
-        const KeyName& name = attempt->keys[i];
-        const auto& [step, version] = attempt->rounds[i];
-        const Waiting* const waiting = FindWaiting(name, step, version);
-        // Else the key has gone, or has another round.
-        if (waiting == nullptr || waiting->attempt != attempt->id) continue;
-        prepared_[name] = {attempt->id, step, version, std::move(sums[i])};
-      }
-    }
-  }
-  EndRun(attempt, std::move(status));
-}
-
-void MirrorMember::EndRun(const AttemptPtr& attempt, absl::Status status) {
-  environment_.transport->Forget(attempt->id);
-  {
-    MutexLock lock(&mutex_);
-    attempts_.erase(attempt->id);
-  }
-  Count(*attempt, status);
-  if (!status.ok()) return std::move(attempt->done)(std::move(status));
-  std::move(attempt->done)(MirrorResponse());
-}
-
-void MirrorMember::Count(const Attempt& attempt, const absl::Status& status) {
-  MirrorCounts& counts = *environment_.counts;
-  if (!status.ok()) {
-    ++counts.attempts_failed;
-    return;
-  }
-  ++counts.attempts_whole;
-  counts.nanoseconds +=
-      absl::ToInt64Nanoseconds(environment_.alarms->Now() - attempt.started);
-  counts.sent_bytes += attempt.sent_bytes;
-  counts.received_bytes += attempt.received_bytes;
-}
-
-void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
-  for (const uint64_t id : attempts) {
-    if (id == 0) continue;
-    // Slices are written to its memory until the transport has forgotten it.
-    AttemptPtr dropped;
-    {
-      MutexLock lock(&mutex_);
-      const auto found = attempts_.find(id);
-      if (found != attempts_.end()) {
-        dropped = std::move(found->second);
-        attempts_.erase(found);
-      }
-    }
-    environment_.transport->Forget(id);
-  }
 }
 
 uint64_t MirrorMember::Leave(const Waiting& waiting) {
@@ -576,9 +448,7 @@ void MirrorMember::Stop(const absl::Status& status) {
     attempts.swap(attempts_);
     prepared.swap(prepared_);
   }
-  for (const auto& [id, attempt] : attempts) {
-    environment_.transport->Forget(id);
-  }
+  for (const auto& [id, attempt] : attempts) ForgetSlices(id);
   End(waiting, status);
 }
 

@@ -20,6 +20,7 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
+#include "service/mirror/device_slices.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/slice_transport.h"
@@ -37,8 +38,11 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     MirrorGroupPtr group;
     MirrorTimes times;
     std::shared_ptr<SliceTransport> transport;
+    // Null where this server's tensors are not on one device that reaches
+    // others.
+    std::shared_ptr<DeviceSlices> device_slices;
     Alarms* alarms = nullptr;
-    Backend* backend = nullptr;
+    Backend* backend = nullptr;  // the host's
     // Makes the sums.
     Executor* executor = nullptr;
     MirrorCounts* counts = nullptr;
@@ -116,6 +120,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::vector<KeyName> keys;
     std::vector<std::pair<Step, Version>> rounds;
     std::unique_ptr<SumAttempt> sums;
+    SliceTransport* transport = nullptr;
     // Those of its rounds that wait for it; it goes with the last.
     size_t num_waiting = 0;
     // Its memory is there, and it has not begun to run.
@@ -160,13 +165,22 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // Gives up the attempts, so that they have no effect any more.
   void Drop(const std::vector<uint64_t>& attempts);
 
+  // Those that go between devices, if the leader has said under which id.
+  absl::Status ChooseTransport(const AttemptPtr& attempt,
+                               const std::string& communicator);
+  void GatherAndSend(const AttemptPtr& attempt);
+  void SendContributions(const AttemptPtr& attempt);
   void OnContributions(const AttemptPtr& attempt, absl::Status status);
+  void SumAndSend(const AttemptPtr& attempt);
   void OnSums(const AttemptPtr& attempt, absl::Status status);
   void EndRun(const AttemptPtr& attempt, absl::Status status);
   void Count(const Attempt& attempt, const absl::Status& status);
   // The round that waits for its sum; null: it does not, or not any more.
   Waiting* FindWaiting(const KeyName& name, Step step, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsUnderWay(const Attempt& attempt);
+  // No transport moves slices of it any more.
+  void ForgetSlices(uint64_t attempt);
   // Has memory for what comes. Errors: those of SumAttempt::Create.
   absl::Status Prepare(Attempt& attempt, std::vector<SumAttempt::Round> rounds);
   // Makes it the attempt of its keys, if all of them still wait.

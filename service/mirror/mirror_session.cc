@@ -6,20 +6,46 @@
 #include "absl/strings/str_join.h"
 
 namespace tensorkv {
+namespace {
+
+std::shared_ptr<DeviceSlices> DeviceSlicesOf(
+    const MirrorGroupPtr& group,
+    const MirrorSession::Environment& environment) {
+  if (environment.link == nullptr) return nullptr;
+  return std::make_shared<DeviceSlices>(
+      DeviceSlices::Environment{.group = group,
+                                .link = environment.link,
+                                .alarms = environment.alarms,
+                                .thread = environment.device_thread});
+}
+
+}  // namespace
 
 MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
     : group_(std::make_shared<MirrorGroup>(std::move(group))),
       slices_(std::make_shared<DeliveredSlices>(group_, environment.alarms)),
+      device_slices_(DeviceSlicesOf(group_, environment)),
       leader_(std::make_shared<MirrorLeader>(
-          group_, environment.times, environment.alarms, environment.executor)),
+          MirrorLeader::Environment{.group = group_,
+                                    .times = environment.times,
+                                    .alarms = environment.alarms,
+                                    .executor = environment.executor,
+                                    .link = environment.link})),
       member_(std::make_shared<MirrorMember>(
           MirrorMember::Environment{.group = group_,
                                     .times = environment.times,
                                     .transport = slices_,
+                                    .device_slices = device_slices_,
                                     .alarms = environment.alarms,
                                     .backend = environment.backend,
                                     .executor = environment.executor,
                                     .counts = environment.counts})) {}
+
+void MirrorSession::Stop(const absl::Status& status) {
+  member_->Stop(status);
+  leader_->Stop(status);
+  if (device_slices_ != nullptr) device_slices_->Stop();
+}
 
 void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
   if (request.group() != group_->id() || request.from() >= group_->size()) {

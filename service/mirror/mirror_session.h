@@ -10,7 +10,9 @@
 #include "base/alarms.h"
 #include "base/executor.h"
 #include "kernels/backend.h"
+#include "kernels/device_link.h"
 #include "service/mirror/delivered_slices.h"
+#include "service/mirror/device_slices.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_leader.h"
@@ -26,7 +28,11 @@ class MirrorSession {
   struct Environment {
     MirrorTimes times;
     Alarms* alarms = nullptr;
-    Backend* backend = nullptr;
+    Backend* backend = nullptr;  // the host's
+    // How the only device that has tensors reaches those of others, and the
+    // thread that waits for it; null: it does not, or there is none.
+    DeviceLink* link = nullptr;
+    Executor* device_thread = nullptr;
     Executor* executor = nullptr;
     MirrorCounts* counts = nullptr;
   };
@@ -50,15 +56,15 @@ class MirrorSession {
     leader_->Forget(name_space);
   }
 
-  // Ends what is under way with `status`.
-  void Stop(const absl::Status& status) {
-    member_->Stop(status);
-    leader_->Stop(status);
-  }
+  // Ends what is under way with `status`, and waits until the link is not used
+  // any more. Not for a callback to call.
+  void Stop(const absl::Status& status);
 
  private:
   const MirrorGroupPtr group_;
   const std::shared_ptr<DeliveredSlices> slices_;
+  // Null without a link.
+  const std::shared_ptr<DeviceSlices> device_slices_;
   const std::shared_ptr<MirrorLeader> leader_;
   const std::shared_ptr<MirrorMember> member_;
 };

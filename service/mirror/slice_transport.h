@@ -37,7 +37,7 @@ class SliceTransport {
                     absl::Duration timeout, Callback done) = 0;
 
   // Ends an attempt. When this returns nothing reads or writes its memory any
-  // more.
+  // more, unless the transport has been given what keeps that.
   virtual void Forget(uint64_t attempt) = 0;
 };
 

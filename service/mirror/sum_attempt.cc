@@ -1,10 +1,13 @@
 #include "service/mirror/sum_attempt.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/last_of_many.h"
+#include "service/store/counted_buffer.h"
 
 namespace tensorkv {
 namespace {
@@ -12,14 +15,6 @@ namespace {
 // Where the next tensor may begin.
 uint64_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
-absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
-    const RefPtr<BudgetAccount>& account, uint64_t bytes) {
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, HostBuffer::Allocate(bytes, account));
-  room.HandOver();
-  return buffer;
 }
 
 // An announcement may be of what was brought before, and has been dropped.
@@ -37,12 +32,13 @@ bool IsWhatWasBrought(const mirror::v1::TensorsOfMember& announced,
 
 absl::StatusOr<SumAttempt> SumAttempt::Create(
     MirrorGroupPtr group, std::vector<Round> rounds,
-    const RefPtr<BudgetAccount>& account) {
-  SumAttempt attempt(std::move(group), account);
+    const RefPtr<BudgetAccount>& account, Backend* device) {
+  SumAttempt attempt(std::move(group), account, device);
   attempt.rounds_.reserve(rounds.size());
   for (Round& round : rounds) {
     RETURN_IF_ERROR(attempt.Add(std::move(round)));
   }
+  if (device != nullptr) attempt.copies_[device];
   return attempt;
 }
 
@@ -76,6 +72,15 @@ absl::Status SumAttempt::Add(Round round) {
   if (!IsWhatWasBrought(round.of_all.members(group_->own), summing.own)) {
     return malformed();
   }
+  if (device_ == nullptr) {
+    if (summing.own.device != nullptr) {
+      RETURN_IF_ERROR(PlaceOnHost(summing.own));
+    }
+  } else if (summing.own.device != device_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("round ", summing.own.step, " of \"", summing.own.key,
+                     "\": expected its tensors on ", device_->name()));
+  }
   // Those of one worker stay in their order.
   std::stable_sort(
       summing.tensors.begin(), summing.tensors.end(),
@@ -83,12 +88,50 @@ absl::Status SumAttempt::Add(Round round) {
   return Allocate(summing, rounds_.size() - 1);
 }
 
+absl::Status SumAttempt::PlaceOnHost(RoundToSum& round) {
+  for (BroughtTensor& tensor : round.tensors) {
+    const uint64_t bytes = round.num_elements * SizeOf(tensor.dtype);
+    ASSIGN_OR_RETURN(
+        RefPtr<Buffer> buffer,
+        AllocateCounted(
+            account_, bytes, [&](uint64_t size, RefPtr<MemoryAccount> account) {
+              return round.device->AllocateStaging(size, std::move(account));
+            }));
+    char* const on_host = buffer->mutable_data();
+    copied_.push_back(std::exchange(tensor.buffer, std::move(buffer)));
+    copies_[round.device].push_back(
+        {std::exchange(tensor.data, on_host), on_host, bytes});
+  }
+  return absl::OkStatus();
+}
+
+void SumAttempt::Gather(PlanCallback done) {
+  const auto all =
+      std::make_shared<LastOfMany>(copies_.size(), std::move(done));
+  for (auto& [device, copies] : std::exchange(copies_, {})) {
+    device->CopyToHost(std::move(copies),
+                       [all](const absl::Status& status) { all->End(status); });
+  }
+}
+
+absl::StatusOr<RefPtr<Buffer>> SumAttempt::AllocateForSums(
+    const RoundToSum& round, uint64_t bytes) const {
+  if (device_ == nullptr) {
+    return AllocateCounted(account_, bytes, &HostBuffer::Allocate);
+  }
+  return AllocateCounted(round.device_account, bytes,
+                         [&](uint64_t size, RefPtr<MemoryAccount> account) {
+                           return device_->Allocate(size, std::move(account));
+                         });
+}
+
 absl::Status SumAttempt::Allocate(Summing& summing, size_t place) {
   summing.sum.num_tensors = static_cast<uint32_t>(summing.tensors.size());
   if (summing.tensors.empty()) return absl::OkStatus();
   const uint64_t sum_bytes =
       summing.own.num_elements * SizeOf(AccumulateType(summing.own.dtype));
-  ASSIGN_OR_RETURN(summing.sum.buffer, AllocateCounted(account_, sum_bytes));
+  ASSIGN_OR_RETURN(summing.sum.buffer, AllocateForSums(summing.own, sum_bytes));
+  summing.sum.is_on_device = device_ != nullptr;
   const ElementRange slice = SliceOfMember(place, group_->own);
   uint64_t bytes = 0;
   for (const Tensor& tensor : summing.tensors) {
@@ -96,7 +139,7 @@ absl::Status SumAttempt::Allocate(Summing& summing, size_t place) {
     bytes += Aligned(slice.count * SizeOf(tensor.dtype));
   }
   if (slice.count == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(summing.received, AllocateCounted(account_, bytes));
+  ASSIGN_OR_RETURN(summing.received, AllocateForSums(summing.own, bytes));
   size_t next_own = 0;
   uint64_t offset = 0;
   for (Tensor& tensor : summing.tensors) {
@@ -175,7 +218,7 @@ SlicesToSend SumAttempt::SumsToSend() const {
   return sends;
 }
 
-absl::Status SumAttempt::SumOwnSlices(Backend& backend) const {
+absl::Status SumAttempt::SumOwnSlices(Backend& host) const {
   static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<std::vector<TensorView>> views(rounds_.size());
   std::vector<TensorUpdate> updates;
@@ -193,7 +236,7 @@ absl::Status SumAttempt::SumOwnSlices(Backend& backend) const {
                                  summing.sum.buffer->mutable_data() +
                                      slice.first * SizeOf(dtype)}});
   }
-  return backend.Apply(updates);
+  return (device_ == nullptr ? host : *device_).Apply(updates);
 }
 
 std::vector<SumOfRound> SumAttempt::TakeSums() {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,20 +32,30 @@ class SumAttempt {
     mirror::v1::RoundOfAll of_all;
   };
 
-  // With memory for all that comes, in `account`. Errors: ResourceExhausted ·
-  // InvalidArgument: not what this server has announced.
-  static absl::StatusOr<SumAttempt> Create(
-      MirrorGroupPtr group, std::vector<Round> rounds,
-      const RefPtr<BudgetAccount>& account);
+  // With memory for all that comes: of `device`, on which all rounds must be,
+  // or, if that is null, of the host, in `account`. Errors: ResourceExhausted ·
+  // InvalidArgument: not what this server has announced · FailedPrecondition:
+  // rounds are elsewhere.
+  static absl::StatusOr<SumAttempt> Create(MirrorGroupPtr group,
+                                           std::vector<Round> rounds,
+                                           const RefPtr<BudgetAccount>& account,
+                                           Backend* device);
+
+  // Whether something has to be done before contributions can be sent: then
+  // Gather does it, and calls `done`, which must not wait for a device, on any
+  // thread. What is on devices is copied to where sums are made, or is there
+  // when it has been uploaded.
+  bool has_to_gather() const { return !copies_.empty(); }
+  void Gather(PlanCallback done);
 
   SlicesToReceive ContributionsToReceive();
   SlicesToReceive SumsToReceive();
   SlicesToSend ContributionsToSend() const;
   SlicesToSend SumsToSend() const;
 
-  // Makes the sums of this server's slices. REQUIRES: the contributions of all
-  // have come. Errors: those of Backend.
-  absl::Status SumOwnSlices(Backend& backend) const;
+  // Makes the sums of this server's slices, on the device or else on `host`.
+  // REQUIRES: the contributions of all have come. Errors: those of Backend.
+  absl::Status SumOwnSlices(Backend& host) const;
 
   // The sums, in the order of the rounds. REQUIRES: those of all have come.
   std::vector<SumOfRound> TakeSums();
@@ -67,16 +78,27 @@ class SumAttempt {
     SumOfRound sum;
   };
 
-  SumAttempt(MirrorGroupPtr group, RefPtr<BudgetAccount> account)
-      : group_(std::move(group)), account_(std::move(account)) {}
+  SumAttempt(MirrorGroupPtr group, RefPtr<BudgetAccount> account,
+             Backend* device)
+      : group_(std::move(group)),
+        account_(std::move(account)),
+        device_(device) {}
 
   absl::Status Add(Round round);
+  // Has copies of what the round has on a device made on the host.
+  absl::Status PlaceOnHost(RoundToSum& round);
   absl::Status Allocate(Summing& summing, size_t place);
+  absl::StatusOr<RefPtr<Buffer>> AllocateForSums(const RoundToSum& round,
+                                                 uint64_t bytes) const;
   ElementRange SliceOfMember(size_t place, uint32_t member) const;
 
   MirrorGroupPtr group_;
   RefPtr<BudgetAccount> account_;
+  Backend* device_;
   std::vector<Summing> rounds_;
+  // What Gather copies from each device, and what keeps that.
+  std::map<Backend*, std::vector<MemoryCopy>> copies_;
+  std::vector<RefPtr<Buffer>> copied_;
 };
 
 }  // namespace tensorkv

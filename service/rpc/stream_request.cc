@@ -1,5 +1,7 @@
 #include "service/rpc/stream_request.h"
 
+#include <openssl/sha.h>
+
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +14,28 @@
 namespace tensorkv {
 namespace {
 
+// What a manifest, or the request of a pull, says but for its stripe.
+template <typename Proto>
+const google::protobuf::Message& CallOf(const Proto& proto) {
+  if constexpr (requires { proto.rows_request(); }) {
+    if (proto.has_rows_request()) return proto.rows_request();
+  }
+  return proto.request();
+}
+
+// Empty for the only stripe of a call. It is kept until the others have come:
+// a few bytes for any number of entries and ids of rows. Nobody can make two
+// calls of one digest; other sizes would write where the first has no memory.
+template <typename Proto>
+std::string DigestOfCall(const Proto& proto) {
+  if (proto.stripe().count() <= 1) return "";
+  const std::string bytes = CallOf(proto).SerializeAsString();
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
 // A chunk whose first form is a manifest: of Init, Push, PushPull.
 template <typename Chunk>
 absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
@@ -23,9 +47,7 @@ absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
         "first message of the stream: expected a manifest, got none");
   }
   StreamRequest stream;
-  if (chunk.manifest().stripe().count() > 1) {
-    stream.manifest = chunk.manifest().request().SerializeAsString();
-  }
+  stream.manifest = DigestOfCall(chunk.manifest());
   ASSIGN_OR_RETURN(auto manifest,
                    FromProto(std::move(*chunk.mutable_manifest())));
   stream.stripe = manifest.stripe;
@@ -38,13 +60,23 @@ absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
   v1::PullStreamRequest message;
   RETURN_IF_ERROR(Parse(bytes, limits, &message));
   StreamRequest stream;
-  if (message.stripe().count() > 1) {
-    stream.manifest = message.request().SerializeAsString();
-  }
-  ASSIGN_OR_RETURN(PullStreamRequest pull, FromProto(message));
+  stream.manifest = DigestOfCall(message);
+  ASSIGN_OR_RETURN(PullStreamRequest pull, FromProto(std::move(message)));
   stream.stripe = pull.stripe;
   stream.max_part_bytes = pull.max_part_bytes;
   stream.request = std::move(pull.request);
+  return stream;
+}
+
+absl::StatusOr<StreamRequest> DecodePushPull(const MessageLimits& limits,
+                                             grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(StreamRequest stream,
+                   DecodeManifest<v1::PushChunk>(limits, bytes));
+  for (const PushEntry& entry : std::get<PushRequest>(stream.request).entries) {
+    if (!entry.rows) continue;
+    return absl::InvalidArgumentError(
+        "manifest of a PushPullStream: expected tensors, got rows");
+  }
   return stream;
 }
 
@@ -65,8 +97,9 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
     case Method::kInitStream:
       return DecodeManifest<v1::InitChunk>(limits, bytes);
     case Method::kPushStream:
-    case Method::kPushPullStream:
       return DecodeManifest<v1::PushChunk>(limits, bytes);
+    case Method::kPushPullStream:
+      return DecodePushPull(limits, bytes);
     case Method::kPullStream:
       return DecodePull(limits, bytes);
     default:

@@ -16,13 +16,14 @@
 
 namespace tensorkv {
 
-// The call that a stream carries, or a stripe of it. Tensors have no data yet.
+// The call that a stream carries, or a stripe of it. Tensors have no data yet,
+// but ids of rows do.
 using StreamedRequest = std::variant<InitRequest, PushRequest, PullRequest>;
 
 struct StreamRequest {
   StreamedRequest request;
   Stripe stripe;
-  // A stripe has one: what all stripes of a call must have in common.
+  // A stripe has one: the digest of what a call's stripes have in common.
   std::string manifest;
   // A pull may have one; 0 leaves it to the server.
   uint64_t max_part_bytes = 0;
@@ -30,8 +31,8 @@ struct StreamRequest {
 
 // Decodes the first message of a stream of `method`, which it empties.
 // Errors: InvalidArgument (no such message; a part, where the manifest should
-// be; a stripe that is none or names no group) · those of FromProto ·
-// ResourceExhausted (over the limits). Pure function, thread-safe.
+// be; a stripe that is none or names no group; rows in a PushPull) · those of
+// FromProto · ResourceExhausted (over the limits). Pure function, thread-safe.
 absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,
                                                   grpc::ByteBuffer* bytes);

@@ -42,6 +42,35 @@ absl::Status Check(Method method, const CallContext& context,
   return absl::OkStatus();
 }
 
+// Moves ids of rows, which have come with the manifest, into memory that the
+// budget counts: the payload may be long in coming.
+absl::Status StageRowIds(Staging& staging, const CallContext& context,
+                         StreamedRequest& request) {
+  auto* const push = std::get_if<PushRequest>(&request);
+  if (push == nullptr) return absl::OkStatus();
+  std::vector<PushEntry*> entries;
+  std::vector<Tensor> staged;
+  for (PushEntry& entry : push->entries) {
+    if (!entry.rows) continue;
+    const Tensor& ids = entry.rows->tensor();
+    entries.push_back(&entry);
+    ASSIGN_OR_RETURN(staged.emplace_back(),
+                     Tensor::WithoutData(ids.dtype(), ids.shape()));
+  }
+  std::vector<Tensor*> tensors;
+  for (Tensor& tensor : staged) tensors.push_back(&tensor);
+  if (tensors.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(staging.Allocate(push->name_space, tensors, context));
+  for (size_t i = 0; i < staged.size(); ++i) {
+    const Tensor& ids = entries[i]->rows->tensor();
+    if (ids.size_bytes() > 0) {
+      std::memcpy(staged[i].mutable_data(), ids.data(), ids.size_bytes());
+    }
+    ASSIGN_OR_RETURN(entries[i]->rows, RowIds::Create(std::move(staged[i])));
+  }
+  return absl::OkStatus();
+}
+
 // Hands on what the store answers as one of the replies.
 template <typename Reply>
 ReplyCallback<Reply> As(ReplyCallback<StreamedReply> done) {
@@ -121,8 +150,10 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
       ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
       RETURN_IF_ERROR(share_->Add(total));
     }
-    RETURN_IF_ERROR(dependencies_.staging->Allocate(
-        NamespaceOf(call.request), TensorsOf(call.request), context));
+    Staging& staging = *dependencies_.staging;
+    RETURN_IF_ERROR(staging.Allocate(NamespaceOf(call.request),
+                                     TensorsOf(call.request), context));
+    RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
     call.execute = std::bind_front(Execute, std::ref(*dependencies_.store),
                                    method_, caller_);
     return call;

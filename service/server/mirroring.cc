@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/server/peer_channel.h"
+#include "spdlog/spdlog.h"
 
 namespace tensorkv {
 namespace {
@@ -38,9 +39,29 @@ std::shared_ptr<grpc::Channel> ConnectTo(const ServerOptions& options,
 
 }  // namespace
 
-Mirroring::Mirroring(const ServerOptions& options, MirrorService::Admit admit)
+std::unique_ptr<DeviceLink> OpenMirrorLink(
+    const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
+  if (devices.size() != 1 || !devices.front().open_link) return nullptr;
+  std::string library = options.nccl;
+  if (library == "auto") {
+    const bool is_wanted = options.cluster && !options.tls.is_on();
+    library = is_wanted ? "libnccl.so.2" : "off";
+  }
+  if (library == "off") return nullptr;
+  absl::StatusOr<std::unique_ptr<DeviceLink>> link =
+      devices.front().open_link(library);
+  if (link.ok()) return *std::move(link);
+  spdlog::warn("mirrored sums go through the host: {}",
+               std::string(link.status().message()));
+  return nullptr;
+}
+
+Mirroring::Mirroring(const ServerOptions& options,
+                     std::unique_ptr<DeviceLink> link,
+                     MirrorService::Admit admit)
     : backend_(NumThreads()),
-      exchange_(ExchangeOptions(options), &alarms_, &backend_),
+      link_(std::move(link)),
+      exchange_(ExchangeOptions(options), &alarms_, &backend_, link_.get()),
       peers_(
           [options](const std::string& address) {
             return ConnectTo(options, address);
@@ -73,6 +94,9 @@ std::vector<Reading> Mirroring::MirrorReadings() const {
       counter("attempts_failed_total",
               "Exchanges that were begun and have brought no sums.",
               counts.attempts_failed),
+      counter("attempts_on_gpus_total",
+              "Those exchanges that went from GPU to GPU, by NCCL.",
+              counts.attempts_on_devices),
       counter("seconds_total", "How long exchanges took that brought sums.",
               counts.nanoseconds, 1e-9),
       counter("sent_bytes_total",

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_SERVER_MIRRORING_H_
 #define TENSORKV_SERVICE_SERVER_MIRRORING_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,28 +15,38 @@
 #include "contract/placement.h"
 #include "grpcpp/grpcpp.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/device_link.h"
 #include "service/cluster/known_placement.h"
 #include "service/metrics/readings.h"
 #include "service/mirror/grpc_mirror_peers.h"
 #include "service/mirror/mirror_exchange.h"
 #include "service/mirror/mirror_service.h"
+#include "service/server/open_device.h"
 #include "service/server/server_options.h"
 #include "service/store/round_exchange.h"
 
 namespace tensorkv {
 
+// The link of the device that has all tensors to those of other servers. Null,
+// with a line in the log where one was to be expected: there are several
+// devices, or it is the host, or `options` say so, or the library is not there.
+std::unique_ptr<DeviceLink> OpenMirrorLink(
+    const ServerOptions& options, const std::vector<OpenedDevice>& devices);
+
 // The exchange of a process, with what it works on: the servers of the newest
 // placement that it was told. Thread-safe.
 class Mirroring {
  public:
-  // `admit` says whether a server may call.
-  Mirroring(const ServerOptions& options, MirrorService::Admit admit);
+  // `admit` says whether a server may call; `link` may be null.
+  Mirroring(const ServerOptions& options, std::unique_ptr<DeviceLink> link,
+            MirrorService::Admit admit);
   // Stops.
   ~Mirroring() { Stop(); }
 
   RoundExchange* exchange() { return &exchange_; }
   grpc::Service* service() { return &service_; }
 
+  const MirrorCounts& counts() const { return exchange_.counts(); }
   // Of the exchange. They read it as long as it lives.
   std::vector<Reading> MirrorReadings() const;
 
@@ -52,6 +63,7 @@ class Mirroring {
   absl::StatusOr<std::string> AddressOf(const std::string& server) const;
 
   CpuBackend backend_;
+  const std::unique_ptr<DeviceLink> link_;
   SteadyAlarms alarms_;
   // Held while a placement is taken over, so that groups follow one another as
   // placements do. It is locked before mutex_.

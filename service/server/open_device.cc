@@ -49,7 +49,8 @@ absl::StatusOr<OpenedDevices> OpenDevices(
     }
     opened.devices.push_back({.backend = std::move(cuda->backend),
                               .memory_bytes = cuda->memory_bytes,
-                              .usage = std::move(cuda->usage)});
+                              .usage = std::move(cuda->usage),
+                              .open_link = std::move(cuda->open_link)});
   }
   return opened;
 }

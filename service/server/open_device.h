@@ -25,6 +25,8 @@ struct OpenedDevice {
   uint64_t memory_bytes = 0;
   // What the device uses, as long as the backend is there; null for the CPU.
   std::function<DeviceUsage()> usage;
+  // As in OpenedCudaBackend; null for the CPU.
+  OpenLink open_link;
 };
 
 struct OpenedDevices {

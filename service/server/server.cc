@@ -137,7 +137,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       incarnation_(NewIdentity(), [this] { return engine_.health(); }),
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
-      mirroring_(options,
+      mirroring_(options, OpenMirrorLink(options, devices.devices),
                  [this](const grpc::CallbackServerContext& context) {
                    return AdmitServer(access_, context);
                  }),
@@ -494,6 +494,7 @@ std::vector<Reading> Server::OtherReadings() {
 
 StatusSources Server::StatusSourcesOf() {
   return {.store = &engine_.own_store(),
+          .budget = engine_.budgets().host(),
           .namespaces = &engine_.namespaces(),
           .summaries = &engine_.summaries(),
           .server = [this] { return Describe(); },

@@ -95,6 +95,9 @@ class Server {
   absl::Status SetPlacement(ClusterPlacement placement,
                             std::string server_name);
 
+  // What the sums that it makes with others have come to.
+  const MirrorCounts& mirror_counts() const { return mirroring_.counts(); }
+
   // Where it listens, with the port that was bound.
   std::string address() const;
   std::string metrics_address() const;  // empty if there is none

@@ -105,6 +105,12 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "With a GPU: bytes of the host's memory that may be "
                   "page-locked for tensors that come and go")
       ->capture_default_str();
+  app->add_option("--nccl", server->nccl,
+                  "With one GPU: the library of NCCL by which mirrored sums go "
+                  "from GPU to GPU, where all servers have the same; off, or "
+                  "auto (libnccl.so.2 in a cluster without TLS: NCCL does not "
+                  "encrypt)")
+      ->capture_default_str();
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();

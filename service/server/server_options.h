@@ -60,6 +60,11 @@ struct ServerOptions {
   // What the server has of the memory of each GPU, and may lock of the host's.
   GpuMemoryOptions gpu_memory;
 
+  // How the server's GPU, if it has one, reaches those of other servers: by the
+  // library of NCCL of that name or path, or not at all ("off"). "auto" is
+  // libnccl.so.2 in a cluster without TLS: NCCL does not encrypt what it sends.
+  std::string nccl = "auto";
+
   // A GPU whose work does not end for so long stands still, for /healthz too,
   // and counts as failed.
   absl::Duration device_timeout = absl::Seconds(15);

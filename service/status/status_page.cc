@@ -179,7 +179,7 @@ HttpPage FilePage(const char* content_type, absl::string_view text) {
 
 std::map<std::string, HttpPage, std::less<>> StatusPages(
     StatusSources sources) {
-  const auto norms = UpdateNorms::Create(sources.store);
+  const auto norms = UpdateNorms::Create(sources.store, sources.budget);
   HttpPage json = {
       .content_type = "application/json",
       .text =

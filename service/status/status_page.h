@@ -8,8 +8,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/metrics/http_endpoint.h"
+#include "service/store/byte_budget.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/tensor_store.h"
 
@@ -19,6 +21,8 @@ namespace tensorkv {
 // no calls of clients.
 struct StatusSources {
   TensorStore* store = nullptr;
+  // Of the host's memory, of all namespaces.
+  RefPtr<ByteBudget> budget;
   NamespaceAdmin* namespaces = nullptr;
   const NamespaceSummaries* summaries = nullptr;
   std::function<ServerStatus()> server;

@@ -12,19 +12,47 @@
 namespace tensorkv {
 namespace {
 
+// A look gives back its values no later than after so many.
+constexpr size_t kElementsPerTurn = 1 << 16;
+
+constexpr char kNoRoom[] = "the budget leaves no room for a copy of it";
+
 template <typename T>
-std::optional<double> NormOf(const Tensor& before, const Tensor& after) {
+std::optional<double> SquaresOf(const Tensor& before, const Tensor& after,
+                                size_t first, size_t count) {
   const absl::StatusOr<absl::Span<const T>> old_elements =
       ElementsOf<T>(before);
   const absl::StatusOr<absl::Span<const T>> new_elements = ElementsOf<T>(after);
   if (!old_elements.ok() || !new_elements.ok()) return std::nullopt;
+  const size_t size = new_elements->size();
+  const size_t end = first + std::min(count, size - std::min(first, size));
   double sum = 0;
-  for (size_t i = 0; i < new_elements->size(); ++i) {
+  for (size_t i = first; i < end; ++i) {
     const double change = static_cast<double>((*new_elements)[i]) -
                           static_cast<double>((*old_elements)[i]);
     sum += change * change;
   }
-  return std::sqrt(sum);
+  return sum;
+}
+
+// The sum over `count` elements from `first` on, or as many as there are.
+std::optional<double> SquaresOfChange(const Tensor& before, const Tensor& after,
+                                      size_t first, size_t count) {
+  if (before.dtype() != after.dtype() || before.shape() != after.shape()) {
+    return std::nullopt;
+  }
+  switch (after.dtype()) {
+    case DType::kF32:
+      return SquaresOf<float>(before, after, first, count);
+    case DType::kF64:
+      return SquaresOf<double>(before, after, first, count);
+    case DType::kF16:
+      return SquaresOf<Half>(before, after, first, count);
+    case DType::kBF16:
+      return SquaresOf<BFloat16>(before, after, first, count);
+    default:
+      return std::nullopt;
+  }
 }
 
 PullRequest RequestFor(const std::string& name_space, const std::string& key,
@@ -61,22 +89,18 @@ std::string WhyNever(const KeyStatus& key) {
 }  // namespace
 
 std::optional<double> NormOfChange(const Tensor& before, const Tensor& after) {
-  if (before.dtype() != after.dtype() || before.shape() != after.shape()) {
-    return std::nullopt;
-  }
-  switch (after.dtype()) {
-    case DType::kF32:
-      return NormOf<float>(before, after);
-    case DType::kF64:
-      return NormOf<double>(before, after);
-    case DType::kF16:
-      return NormOf<Half>(before, after);
-    case DType::kBF16:
-      return NormOf<BFloat16>(before, after);
-    default:
-      return std::nullopt;
-  }
+  const std::optional<double> squares =
+      SquaresOfChange(before, after, 0, after.num_elements());
+  if (!squares) return std::nullopt;
+  return std::sqrt(*squares);
 }
+
+UpdateNorms::UpdateNorms(TensorStore* store, RefPtr<ByteBudget> budget)
+    : store_(*store), budget_(std::move(budget)) {
+  budget_->SetSpare([this] { GiveBack(); });
+}
+
+UpdateNorms::~UpdateNorms() { budget_->SetSpare(nullptr); }
 
 UpdateNorms::Place* UpdateNorms::Find(const std::string& name_space,
                                       const std::string& key) {
@@ -103,10 +127,17 @@ std::string UpdateNorms::WhyNoRoom(uint64_t bytes, uint64_t free_bytes) const {
     if (each.is_under_way) looked_at += each.bytes;
   }
   if (looked_at > kMaxBytes) return "others are looked at just now";
-  if (looked_at > free_bytes / 2) {
-    return "the budget leaves no room for a copy of it";
+  return looked_at > free_bytes / 2 ? kNoRoom : "";
+}
+
+UpdateNorms::Place* UpdateNorms::FindUnderWay(const std::string& name_space,
+                                              const std::string& key) {
+  for (Place& each : places_) {
+    if (each.is_under_way && each.name_space == name_space && each.key == key) {
+      return &each;
+    }
   }
-  return "";
+  return nullptr;
 }
 
 UpdateNorms::Looked UpdateNorms::Look(const std::string& name_space,
@@ -123,7 +154,10 @@ UpdateNorms::Looked UpdateNorms::Look(const std::string& name_space,
     Place* const place = Find(name_space, key);
     if (place == nullptr) return {.why_not = "others are looked at just now"};
     looked.norm = place->norm;
-    if (place->is_under_way) return looked;
+    if (place->is_under_way) {
+      if (place->has_given_back) looked.why_not = kNoRoom;
+      return looked;
+    }
     looked.why_not = WhyNoRoom(status.value_bytes, free_bytes);
     if (!looked.why_not.empty()) return looked;
     place->is_under_way = true;
@@ -136,53 +170,85 @@ UpdateNorms::Looked UpdateNorms::Look(const std::string& name_space,
 void UpdateNorms::PullBefore(const std::string& name_space,
                              const std::string& key, uint64_t bytes) {
   store_.Pull(RequestFor(name_space, key, 0), ContextFor(bytes),
+              [weak = weak_from_this(), name_space, key,
+               bytes](absl::StatusOr<PullReply> reply) {
+                const std::shared_ptr<UpdateNorms> norms = weak.lock();
+                if (norms == nullptr) return;
+                if (!reply.ok()) return norms->End(name_space, key, {});
+                Value& before = reply->values.front();
+                const Version version = before.version;
+                norms->Hold(name_space, key, &Place::before, std::move(before));
+                norms->PullAfter(name_space, key, version, bytes);
+              });
+}
+
+void UpdateNorms::PullAfter(const std::string& name_space,
+                            const std::string& key, Version before,
+                            uint64_t bytes) {
+  store_.Pull(RequestFor(name_space, key, before + 1), ContextFor(bytes),
               [weak = weak_from_this(), name_space,
                key](absl::StatusOr<PullReply> reply) {
                 const std::shared_ptr<UpdateNorms> norms = weak.lock();
                 if (norms == nullptr) return;
                 if (!reply.ok()) return norms->End(name_space, key, {});
-                norms->PullAfter(name_space, key,
-                                 std::move(reply->values.front()));
+                norms->Hold(name_space, key, &Place::after,
+                            std::move(reply->values.front()));
+                norms->executor_.Submit([norms = norms.get(), name_space, key] {
+                  norms->End(name_space, key, norms->Compute(name_space, key));
+                });
               });
 }
 
-void UpdateNorms::PullAfter(const std::string& name_space,
-                            const std::string& key, Value before) {
-  store_.Pull(
-      RequestFor(name_space, key, before.version + 1),
-      ContextFor(before.tensor.size_bytes()),
-      [weak = weak_from_this(), name_space, key,
-       before](absl::StatusOr<PullReply> reply) {
-        const std::shared_ptr<UpdateNorms> norms = weak.lock();
-        if (norms == nullptr) return;
-        if (!reply.ok()) return norms->End(name_space, key, {});
-        norms->executor_.Submit([norms = norms.get(), name_space, key, before,
-                                 after = std::move(reply->values[0])] {
-          norms->Compare(name_space, key, before, after);
-        });
-      });
+void UpdateNorms::Hold(const std::string& name_space, const std::string& key,
+                       std::optional<Value> Place::*which, Value value) {
+  MutexLock lock(&mutex_);
+  Place* const place = FindUnderWay(name_space, key);
+  if (place != nullptr && !place->has_given_back) {
+    place->*which = std::move(value);
+  }
 }
 
 // Where several updates have come at once, none of them is known.
-void UpdateNorms::Compare(const std::string& name_space, const std::string& key,
-                          const Value& before, const Value& after) {
-  std::optional<UpdateNorm> taken;
-  if (after.version == before.version + 1) {
-    const std::optional<double> norm =
-        NormOfChange(before.tensor, after.tensor);
-    if (norm) taken = {.version = after.version, .norm = *norm};
+std::optional<UpdateNorm> UpdateNorms::Compute(const std::string& name_space,
+                                               const std::string& key) {
+  double squares = 0;
+  for (size_t first = 0;; first += kElementsPerTurn) {
+    MutexLock lock(&mutex_);
+    const Place* const place = FindUnderWay(name_space, key);
+    if (place == nullptr || !place->before || !place->after) return {};
+    const auto& [version, after] = *place->after;
+    if (version != place->before->version + 1) return {};
+    const std::optional<double> part =
+        SquaresOfChange(place->before->tensor, after, first, kElementsPerTurn);
+    if (!part) return {};
+    squares += *part;
+    if (first + kElementsPerTurn >= static_cast<size_t>(after.num_elements())) {
+      return UpdateNorm{.version = version, .norm = std::sqrt(squares)};
+    }
   }
-  End(name_space, key, taken);
+}
+
+void UpdateNorms::GiveBack() {
+  MutexLock lock(&mutex_);
+  for (Place& each : places_) {
+    if (!each.is_under_way) continue;
+    each.has_given_back = true;
+    each.bytes = 0;
+    each.before.reset();
+    each.after.reset();
+  }
 }
 
 void UpdateNorms::End(const std::string& name_space, const std::string& key,
                       std::optional<UpdateNorm> norm) {
   MutexLock lock(&mutex_);
-  for (Place& each : places_) {
-    if (each.name_space != name_space || each.key != key) continue;
-    each.is_under_way = false;
-    if (norm) each.norm = norm;
-  }
+  Place* const place = FindUnderWay(name_space, key);
+  if (place == nullptr) return;
+  place->is_under_way = false;
+  place->has_given_back = false;
+  place->before.reset();
+  place->after.reset();
+  if (norm) place->norm = norm;
 }
 
 }  // namespace tensorkv

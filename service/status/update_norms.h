@@ -14,7 +14,9 @@
 #include "absl/time/time.h"
 #include "base/executor.h"
 #include "base/mutex.h"
+#include "base/ref_counted.h"
 #include "contract/requests.h"
+#include "service/store/byte_budget.h"
 #include "service/store/tensor_store.h"
 #include "tensor/tensor.h"
 
@@ -37,9 +39,9 @@ std::optional<double> NormOfChange(const Tensor& before, const Tensor& after);
 // updates cost what they did. An Init that replaces a value is an update too.
 //
 // A look keeps the key's value until its next update, or for kPatience, so that
-// this update makes a copy. Pushes of tensors reserve room for that anyway, as
-// somebody might read the value. Pushes of rows do not: so there is no look
-// without twice the room that copies for all looks take. Thread-safe.
+// this update makes a copy. There is no look without twice the room that copies
+// for all looks take, and once the budget has no room for others, looks give
+// back what they keep, and end without a norm. Thread-safe.
 class UpdateNorms : public std::enable_shared_from_this<UpdateNorms> {
  public:
   // How many keys are known at a time, and how many looks may be under way.
@@ -56,10 +58,14 @@ class UpdateNorms : public std::enable_shared_from_this<UpdateNorms> {
     std::string why_not;
   };
 
-  // The store outlives it.
-  static std::shared_ptr<UpdateNorms> Create(TensorStore* store) {
-    return std::shared_ptr<UpdateNorms>(new UpdateNorms(store));
+  // The store outlives it. `budget` is what all that it holds is counted in,
+  // and has no other spare.
+  static std::shared_ptr<UpdateNorms> Create(TensorStore* store,
+                                             RefPtr<ByteBudget> budget) {
+    return std::shared_ptr<UpdateNorms>(
+        new UpdateNorms(store, std::move(budget)));
   }
+  ~UpdateNorms();
 
   // Has the next norm taken, if that can be. `free_bytes` is what updates of
   // the namespace find free.
@@ -71,16 +77,24 @@ class UpdateNorms : public std::enable_shared_from_this<UpdateNorms> {
     std::string name_space;
     std::string key;
     bool is_under_way = false;
+    // Of a look that is under way: whether it has to do without the values.
+    bool has_given_back = false;
     // Of the value that is looked at.
     uint64_t bytes = 0;
+    // What the look holds.
+    std::optional<Value> before;
+    std::optional<Value> after;
     std::optional<UpdateNorm> norm;
   };
 
-  explicit UpdateNorms(TensorStore* store) : store_(*store) {}
+  UpdateNorms(TensorStore* store, RefPtr<ByteBudget> budget);
 
   // The key's, or a new one in place of the one that was looked at longest
   // ago; null if all are under way.
   Place* Find(const std::string& name_space, const std::string& key)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The key's; null if it has none.
+  Place* FindUnderWay(const std::string& name_space, const std::string& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why there is no look at a value of so many bytes now; empty if there is.
   std::string WhyNoRoom(uint64_t bytes, uint64_t free_bytes) const
@@ -89,16 +103,25 @@ class UpdateNorms : public std::enable_shared_from_this<UpdateNorms> {
   void PullBefore(const std::string& name_space, const std::string& key,
                   uint64_t bytes);
   void PullAfter(const std::string& name_space, const std::string& key,
-                 Value before);
-  void Compare(const std::string& name_space, const std::string& key,
-               const Value& before, const Value& after);
+                 Version before, uint64_t bytes);
+  // Keeps the value, unless the look is to do without.
+  void Hold(const std::string& name_space, const std::string& key,
+            std::optional<Value> Place::*which, Value value);
+  // What the update has changed, as far as the values are still there.
+  std::optional<UpdateNorm> Compute(const std::string& name_space,
+                                    const std::string& key);
+  // Has all looks do without values, as others need the memory.
+  void GiveBack();
   // Nothing is under way any more for that key.
   void End(const std::string& name_space, const std::string& key,
            std::optional<UpdateNorm> norm);
 
   TensorStore& store_;
+  const RefPtr<ByteBudget> budget_;
 
-  Mutex mutex_;
+  // Whoever holds it calls nobody, as GiveBack is called with locks held; and
+  // it is fair, so that GiveBack waits for one turn of Compute at most.
+  FairMutex mutex_;
   // Those that were looked at last come last.
   std::deque<Place> places_ ABSL_GUARDED_BY(mutex_);
 

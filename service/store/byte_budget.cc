@@ -21,7 +21,10 @@ absl::Status ByteBudget::Reserve(uint64_t bytes) {
 }
 
 absl::Status ByteBudget::CheckRoom(uint64_t bytes) const {
-  RETURN_IF_ERROR(CheckFits(used_bytes(), bytes));
+  if (!CheckFits(used_bytes(), bytes).ok()) {
+    GiveBackSpare();
+    RETURN_IF_ERROR(CheckFits(used_bytes(), bytes));
+  }
   for (const RefPtr<ByteBudget>& parent : parents_) {
     RETURN_IF_ERROR(parent->CheckRoom(bytes));
   }
@@ -34,6 +37,17 @@ uint64_t ByteBudget::available_bytes() const {
     available = std::min(available, parent->available_bytes());
   }
   return available;
+}
+
+void ByteBudget::SetSpare(std::function<void()> give_back) {
+  MutexLock lock(&mutex_);
+  give_back_ = std::move(give_back);
+}
+
+void ByteBudget::GiveBackSpare() const {
+  for (const RefPtr<ByteBudget>& parent : parents_) parent->GiveBackSpare();
+  MutexLock lock(&mutex_);
+  if (give_back_) give_back_();
 }
 
 absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
@@ -49,13 +63,19 @@ absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
        {"available", limit_bytes_ - std::min(used, limit_bytes_)}});
 }
 
-absl::Status ByteBudget::ReserveHere(uint64_t bytes) {
+absl::Status ByteBudget::ReserveFree(uint64_t bytes) {
   uint64_t used = used_bytes_.load(std::memory_order_relaxed);
   do {
     RETURN_IF_ERROR(CheckFits(used, bytes));
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes,
                                               std::memory_order_relaxed));
   return absl::OkStatus();
+}
+
+absl::Status ByteBudget::ReserveHere(uint64_t bytes) {
+  if (ReserveFree(bytes).ok()) return absl::OkStatus();
+  GiveBackSpare();
+  return ReserveFree(bytes);
 }
 
 void ByteBudget::Release(uint64_t bytes) {

@@ -14,14 +14,15 @@
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
+#include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "tensor/buffer.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
 
-// What a worker of this server has brought to a round: a whole, plain tensor in
-// host memory, which `buffer` keeps.
+// What a worker of this server has brought to a round: a whole, plain tensor,
+// which `buffer` keeps.
 struct BroughtTensor {
   uint32_t rank = 0;
   DType dtype = DType::kF32;
@@ -39,6 +40,10 @@ struct RoundToSum {
   Version version_floor = 0;
   DType dtype = DType::kF32;  // the key's
   int64_t num_elements = 0;
+  // Where the tensors are, and what counts the memory there; null: the host.
+  // It lives until the exchange has stopped.
+  Backend* device = nullptr;
+  RefPtr<BudgetAccount> device_account;
   // In order of ranks, and of each as it came. Empty: all have skipped.
   std::vector<BroughtTensor> tensors;
 };
@@ -47,8 +52,10 @@ struct RoundToSum {
 struct SumOfRound {
   // Of how many tensors; 0: all workers have skipped, and there is no buffer.
   uint32_t num_tensors = 0;
-  // Immutable; counted by the account that was given.
+  // Immutable; on the host or the round's device, and counted by the account
+  // that was given for that.
   RefPtr<Buffer> buffer;
+  bool is_on_device = false;
   // The highest of all servers, so that all make one version of it.
   Version version_floor = 0;
 };
@@ -71,8 +78,8 @@ class RoundExchange {
   // Whether the worker of that rank pushes to this server.
   virtual bool IsNear(uint32_t rank) const = 0;
 
-  // Has rounds of a namespace summed over all servers. Memory is reserved from
-  // `account`. Calls `summed`, on any thread, until each round has ended. A
+  // Has rounds of a namespace summed over all servers. Memory of the host is
+  // reserved from `account`. Calls `summed`, on any thread, until each round has ended. A
   // round that has failed at this server may have its sum at others: once it is
   // given again, with the same step and version, it ends with that sum.
   // Of two rounds of one key at a time, the former ends with Aborted: the key

@@ -9,12 +9,14 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
+#include "base/ref_counted.h"
 #include "contract/message_writer.h"
 #include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
 #include "contract/stream_codec.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "tensor/bool_elements.h"
+#include "tensor/buffer_pool.h"
 #include "tests/contract/encoded_bytes.h"
 #include "tests/contract/request_equality.h"
 
@@ -132,7 +134,10 @@ struct Init {
 
 struct Push {
   static constexpr auto ReadByHand = ReadWithPayloads<ReadPush>;
-  static constexpr auto WriteByHand = EncodePush;
+  static EncodedMessage WriteByHand(const PushRequest& request) {
+    const auto pool = MakeRefCounted<BufferPool>(/*max_idle_bytes=*/1 << 20);
+    return EncodePush(request, pool.get());
+  }
   static constexpr auto Read = FromBytes<v1::PushRequest>;
   static constexpr auto Write = ToBytes<v1::PushRequest, PushRequest>;
 };

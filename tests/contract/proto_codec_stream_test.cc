@@ -71,6 +71,37 @@ TEST(StreamProtoTest, PushManifestFields) {
   EXPECT_EQ(manifest.stripe, (Stripe{1, 2, 9}));
 }
 
+TEST(StreamProtoTest, ManifestOfRowsHasTheirIds) {
+  ASSERT_OK_AND_ASSIGN(
+      const PushManifest manifest, Decode<v1::PushManifest>(R"pb(
+        rows_request {
+          step: 5
+          entries {
+            key: "w"
+            update_all_rows: true
+            rows { dtype: DTYPE_I32 shape: 1 data: "\007\000\000\000" }
+            tensor {
+              dtype: DTYPE_F32
+              shape: [ 1, 8 ]
+            }
+          }
+          entries { key: "v" skip: true }
+        }
+        stripe { index: 1 count: 2 group: 9 })pb"));
+  v1::PushManifest again;
+  ToProto(manifest, &again);
+
+  const PushEntry& entry = manifest.request.entries[0];
+  EXPECT_EQ((*entry.rows)[0], 7);
+  EXPECT_EQ(entry.tensor.Description(), "f32[1,8]");
+  EXPECT_FALSE(entry.tensor.has_data());
+  EXPECT_TRUE(entry.updates_all_rows);
+  EXPECT_TRUE(manifest.request.entries[1].skip);
+  EXPECT_EQ(manifest.stripe, (Stripe{1, 2, 9}));
+  EXPECT_EQ(again.rows_request().entries(0).rows().data().size(), 4u);
+  EXPECT_FALSE(again.has_request());
+}
+
 TEST(StreamProtoTest, PullStreamRequestFields) {
   ASSERT_OK_AND_ASSIGN(const PullStreamRequest request,
                        Decode<v1::PullStreamRequest>(R"pb(

@@ -261,6 +261,10 @@ void RandomRequests::Draw(PushManifest& manifest) {
 
 void RandomRequests::Draw(PullStreamRequest& request) {
   DrawAll(request.request, request.stripe, request.max_part_bytes);
+  if (Below(2) == 0) return;
+  PullRowsRequest rows;
+  Draw(rows);
+  request.request = std::move(rows);
 }
 
 void RandomRequests::Draw(DeleteRequest& request) {
@@ -286,7 +290,7 @@ void RandomRequests::Draw(KeyStatus& status) {
 }
 
 void RandomRequests::Draw(ListReply& reply) {
-  DrawAll(reply.keys, reply.next_page_token);
+  DrawAll(reply.keys, reply.next_page_token, reply.placement_version);
 }
 
 void RandomRequests::Draw(StatRequest& request) {

@@ -73,7 +73,7 @@ inline auto Fields(const KeyStatus& v) {
                   v.learning_rate, v.weight_decay, v.device, v.digest);
 }
 inline auto Fields(const ListReply& v) {
-  return std::tie(v.keys, v.next_page_token);
+  return std::tie(v.keys, v.next_page_token, v.placement_version);
 }
 inline auto Fields(const StatRequest& v) {
   return std::tie(v.name_space, v.keys, v.with_digest);

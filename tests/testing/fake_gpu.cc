@@ -1,7 +1,5 @@
 #include "tests/testing/fake_gpu.h"
 
-#include <sanitizer/asan_interface.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -15,64 +13,10 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/op_types.h"
-#include "tensor/dtype.h"
-#include "tests/testing/host_update.h"
+#include "tests/testing/fake_stream_handle.h"
+#include "tests/testing/guarded_memory.h"
 
 namespace tensorkv::testing {
-namespace {
-
-constexpr size_t kAlignment = 256;
-
-// Behind every piece of memory, with a pattern that shows whether a kernel has
-// written beyond the end; AddressSanitizer sees it also when one reads there.
-constexpr size_t kMinGuardBytes = 64;
-constexpr char kGuardPattern = '\x5a';
-
-// Set in addresses of device memory. No process has such addresses.
-constexpr uintptr_t kDeviceBit = uintptr_t{1} << 62;
-
-bool IsDeviceAddress(const void* address) {
-  return (reinterpret_cast<uintptr_t>(address) & kDeviceBit) != 0;
-}
-
-void* DeviceAddressOf(char* memory) {
-  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(memory) |
-                                 kDeviceBit);
-}
-
-char* MemoryOf(const void* device) {
-  return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(device) &
-                                 ~kDeviceBit);
-}
-
-size_t BytesWithGuard(size_t size_bytes) {
-  return (size_bytes + kMinGuardBytes + kAlignment - 1) / kAlignment *
-         kAlignment;
-}
-
-char* AllocateGuarded(size_t size_bytes) {
-  const size_t bytes = BytesWithGuard(size_bytes);
-  char* const memory =
-      static_cast<char*>(std::aligned_alloc(kAlignment, bytes));
-  std::memset(memory + size_bytes, kGuardPattern, bytes - size_bytes);
-  ASAN_POISON_MEMORY_REGION(memory + size_bytes, bytes - size_bytes);
-  return memory;
-}
-
-void FreeGuarded(char* memory, size_t size_bytes) {
-  const size_t bytes = BytesWithGuard(size_bytes);
-  ASAN_UNPOISON_MEMORY_REGION(memory + size_bytes, bytes - size_bytes);
-  if (!std::all_of(memory + size_bytes, memory + bytes,
-                   [](char byte) { return byte == kGuardPattern; })) {
-    std::cerr << "FakeGpu: memory of " << size_bytes
-              << " bytes was written beyond its end\n";
-    std::abort();
-  }
-  std::free(memory);
-}
-
-}  // namespace
 
 // All below are guarded by the GPU's mutex.
 
@@ -130,7 +74,7 @@ class FakeGpu::FakeEvent final : public Event {
   const std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
 };
 
-class FakeGpu::FakeStream final : public Stream {
+class FakeGpu::FakeStream final : public Stream, public FakeStreamHandle {
  public:
   FakeStream(FakeGpu* gpu, StreamUse use) : gpu_(*gpu), queue_(use) {
     MutexLock lock(&gpu_.mutex_);
@@ -221,14 +165,45 @@ class FakeGpu::FakeStream final : public Stream {
   absl::Status Synchronize() override {
     const absl::Status called = gpu_.BeginCall();
     ++gpu_.num_waits_;
-    {
-      MutexLock lock(&gpu_.mutex_);
-      while (!queue_.work.empty() || queue_.is_running) {
-        gpu_.changed_.Wait(&gpu_.mutex_);
-      }
-    }
+    WaitUntilDone();
     RETURN_IF_ERROR(called);
     return gpu_.health_.status();
+  }
+
+  absl::StatusOr<bool> IsDone() override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    MutexLock lock(&gpu_.mutex_);
+    return queue_.work.empty() && !queue_.is_running;
+  }
+  void* handle() override { return static_cast<FakeStreamHandle*>(this); }
+
+  void Enqueue(Start start) override {
+    const auto state = std::make_shared<EventState>();
+    const auto open = [gpu = &gpu_, state] {
+      MutexLock lock(&gpu->mutex_);
+      state->num_reached = 1;
+      gpu->changed_.SignalAll();
+    };
+    const auto has_started = std::make_shared<bool>(false);
+    Work work;
+    work.run = [start = std::move(start), open, has_started]() -> absl::Status {
+      *has_started = true;
+      if (start(open)) return absl::OkStatus();
+      open();
+      return absl::InternalError("a library was given other addresses");
+    };
+    // Nothing is started on a device that has failed.
+    work.after = [open, has_started] {
+      if (!*has_started) open();
+    };
+    gpu_.Enqueue(queue_, std::move(work));
+    Work stand_still;
+    stand_still.wait_for = state;
+    stand_still.wait_for_record = 1;
+    gpu_.Enqueue(queue_, std::move(stand_still));
+  }
+  char* Find(const void* device, size_t size_bytes) const override {
+    return gpu_.Find(device, size_bytes).value_or(nullptr);
   }
 
   // What is done even if the device has failed: memory comes and goes.
@@ -239,6 +214,12 @@ class FakeGpu::FakeStream final : public Stream {
   }
 
  private:
+  void WaitUntilDone() {
+    MutexLock lock(&gpu_.mutex_);
+    while (!queue_.work.empty() || queue_.is_running) {
+      gpu_.changed_.Wait(&gpu_.mutex_);
+    }
+  }
   absl::Status Do(absl::AnyInvocable<absl::Status()> run) {
     RETURN_IF_ERROR(gpu_.BeginCall());
     Work work;
@@ -551,82 +532,6 @@ absl::Status FakeGpu::CheckRange(const char* begin, size_t size_bytes,
   return absl::InternalError(
       absl::StrCat("no ", is_pinned ? "pinned" : "device", " memory of ",
                    size_bytes, " bytes at that address"));
-}
-
-template <typename T>
-absl::Status FakeGpu::Translate(T*& address) const {
-  if (address == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(char* const memory, Find(address, 1));
-  address = reinterpret_cast<T*>(memory);
-  return absl::OkStatus();
-}
-
-// What is assigned may go to the host.
-absl::Status FakeGpu::TranslateValue(RuleKind rule, UpdateEntry& entry) const {
-  if (rule == RuleKind::kAssign && entry.value != nullptr &&
-      !IsDeviceAddress(entry.value)) {
-    const size_t size = SizeOf(static_cast<DType>(entry.value_type));
-    return CheckPinned(entry.value, entry.num_elements * size);
-  }
-  return Translate(entry.value);
-}
-
-absl::Status FakeGpu::TranslateContributions(
-    UpdateEntry& entry, const UpdateWork& work,
-    std::vector<SourceArray>& out) const {
-  const auto first = static_cast<uint32_t>(out.size());
-  for (uint32_t k = 0; k < entry.num_contributions; ++k) {
-    SourceArray source = work.contributions[entry.first_contribution + k];
-    if (source.data != nullptr) {
-      ASSIGN_OR_RETURN(source.data, FindToRead(source.data, 1));
-    }
-    out.push_back(source);
-  }
-  entry.first_contribution = first;
-  return absl::OkStatus();
-}
-
-// Runs over a copy of the table with addresses that the host can use.
-// That which travels with the launch has them already.
-absl::Status FakeGpu::RunLaunch(UpdateLaunch launch,
-                                absl::string_view table_beside) const {
-  UpdateParameters parameters;
-  parameters.work = launch.work;
-  if (launch.table != nullptr && table_beside.size() > kMaxTableBeside) {
-    return absl::InternalError("that table cannot travel with a launch");
-  }
-  std::memcpy(parameters.table, table_beside.data(), table_beside.size());
-  UpdateWork& work = launch.work = WorkOf(parameters);
-  if (launch.table == nullptr) {
-    RETURN_IF_ERROR(
-        Find(work.chunks, work.num_chunks * sizeof(WorkChunk)).status());
-    RETURN_IF_ERROR(Translate(work.chunks));
-    RETURN_IF_ERROR(Translate(work.entries));
-    RETURN_IF_ERROR(Translate(work.functors));
-    RETURN_IF_ERROR(Translate(work.contributions));
-    RETURN_IF_ERROR(Translate(work.packings));
-  }
-  const bool has_scratch = SumsOfRule(launch.rule).num_phases > 0;
-  if (has_scratch) RETURN_IF_ERROR(Translate(work.scratch));
-  std::map<uint32_t, UpdateEntry> entries;
-  for (uint32_t i = 0; i < work.num_chunks; ++i) {
-    const uint32_t index = work.chunks[i].entry;
-    entries.try_emplace(index, work.entries[index]);
-  }
-  std::vector<UpdateEntry> table(entries.rbegin()->first + 1);
-  std::vector<SourceArray> contributions;
-  for (auto& [index, entry] : entries) {
-    RETURN_IF_ERROR(TranslateValue(launch.rule, entry));
-    RETURN_IF_ERROR(Translate(entry.current.data));
-    RETURN_IF_ERROR(Translate(entry.master));
-    for (void*& state : entry.states) RETURN_IF_ERROR(Translate(state));
-    RETURN_IF_ERROR(TranslateContributions(entry, work, contributions));
-    table[index] = entry;
-  }
-  work.entries = table.data();
-  work.contributions = contributions.data();
-  RunUpdateOnHost(launch);
-  return absl::OkStatus();
 }
 
 void FakeGpu::CountCopy() {

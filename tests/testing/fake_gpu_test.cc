@@ -1,8 +1,14 @@
 #include "tests/testing/fake_gpu.h"
 
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/answer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/testing/fake_stream_handle.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -33,6 +39,28 @@ TEST(FakeGpuDeathTest, KernelThatWritesBeyondItsMemoryEndsTheProcess) {
 
   EXPECT_DEATH(DoubleOutOf100(101).IgnoreError(),
                "400 bytes was written beyond its end|use-after-poison");
+}
+
+TEST(FakeGpuTest, StreamStandsStillUntilALibraryOpensIt) {
+  FakeGpu gpu;
+  const std::unique_ptr<Device> device = gpu.Open();
+  const auto stream = *device->CreateStream(StreamUse::kLink);
+  ASSERT_OK_AND_ASSIGN(void* const memory, device->Allocate(64, *stream));
+  auto* const handle = static_cast<FakeStreamHandle*>(stream->handle());
+  const Answer<std::function<void()>> started;
+
+  handle->Enqueue([=](std::function<void()> open) {
+    started.Set(std::move(open));
+    return handle->Find(memory, 64) != nullptr &&
+           handle->Find(memory, 65) == nullptr;
+  });
+
+  const std::function<void()> open = started.Wait();
+  EXPECT_THAT(stream->IsDone(), IsOkAndHolds(false));
+  open();
+  ASSERT_OK(stream->Synchronize());
+  EXPECT_THAT(stream->IsDone(), IsOkAndHolds(true));
+  EXPECT_OK(device->Free(memory, *stream));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "bench/data_path/suites/rounds_suite.h"
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,10 +14,6 @@
 #include "bench/data_path/peers/workload.h"
 #include "bench/data_path/suites/push_group_load.h"
 #include "bench/harness/clocks.h"
-#include "kernels/backend.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/update_rule.h"
 
 namespace tensorkv::bench {
 namespace {
@@ -117,60 +112,6 @@ absl::StatusOr<std::unique_ptr<Load>> MakeUnrelatedLoad(
   return std::make_unique<PushGroupLoad>(std::move(group));
 }
 
-// The update of one key with several contributions, by the CPU backend.
-class SumOnCpu {
- public:
-  static constexpr int kNumContributions = 4;
-
-  static absl::StatusOr<std::unique_ptr<Load>> MakeLoad(int num_threads,
-                                                        int64_t bytes) {
-    const auto sum = std::make_shared<SumOnCpu>(num_threads);
-    for (int i = 0; i < kNumContributions; ++i) {
-      ASSIGN_OR_RETURN(Tensor tensor, MakeValues(bytes));
-      sum->contributions_.push_back(std::move(tensor));
-      sum->views_.push_back(sum->contributions_.back().view());
-    }
-    ASSIGN_OR_RETURN(sum->value_, MakeRoom(bytes));
-    return std::make_unique<FunctionLoad>(
-        LoadShape{.bytes_per_call = (kNumContributions + 1) * bytes},
-        [sum](int) { return sum->Apply(); });
-  }
-
-  explicit SumOnCpu(int num_threads) : backend_(num_threads) {}
-
- private:
-  absl::Status Apply() {
-    return backend_.Apply({{.rule = &rule_,
-                            .stored = value_.view(),
-                            .contributions = views_,
-                            .value = value_.mutable_view()}});
-  }
-
-  const UpdateRule rule_;  // assign
-  CpuBackend backend_;
-  std::vector<Tensor> contributions_;
-  std::vector<TensorView> views_;
-  Tensor value_;
-};
-
-// A memcpy shared by several threads.
-absl::StatusOr<std::unique_ptr<Load>> MakeParallelCopyLoad(int num_threads,
-                                                           int64_t bytes) {
-  constexpr int64_t kChunk = 128 << 10;
-  ASSIGN_OR_RETURN(Tensor from, MakeValues(bytes));
-  ASSIGN_OR_RETURN(Tensor to, MakeRoom(bytes));
-  return std::make_unique<FunctionLoad>(
-      LoadShape{.bytes_per_call = 2 * bytes},
-      [threads = std::make_shared<ThreadPool>(num_threads), bytes,
-       from = std::move(from), to = std::move(to)](int) mutable {
-        char* const target = to.mutable_data();
-        threads->ParallelFor(bytes / kChunk, [&](size_t i) {
-          std::memcpy(target + i * kChunk, from.data() + i * kChunk, kChunk);
-        });
-        return absl::OkStatus();
-      });
-}
-
 }  // namespace
 
 Section MeasureRounds(const PeerSet& peers, RowRunner* runner) {
@@ -206,23 +147,6 @@ Section MeasureRuleRounds(const PeerSet& peers, RowRunner* runner) {
                     {"sgd", MakeRoundLoad(peers, shape)}, std::move(references),
                     &section);
   }
-  return section;
-}
-
-Section MeasureSum(const CpuList& cpus, RowRunner* runner) {
-  constexpr int64_t kBytes = 64 * kMiB;
-  const std::string name = "sum/4x64MiB";
-  Section section = {
-      .title = "The sum alone, in process",
-      .goals = {{.name = name, .bound = 0.7, .reference = "memcpy"}}};
-  if (!runner->MayBegin(name, &section)) return section;
-  const ScopedAffinity everywhere(cpus);
-  const int num_threads = static_cast<int>(cpus.size());
-  std::vector<Entrant> references;
-  references.push_back({"memcpy", MakeParallelCopyLoad(num_threads, kBytes)});
-  runner->Measure({.name = name, .bytes = SumOnCpu::kNumContributions * kBytes},
-                  {"sum", SumOnCpu::MakeLoad(num_threads, kBytes)},
-                  std::move(references), &section);
   return section;
 }
 

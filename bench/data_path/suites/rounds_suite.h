@@ -1,10 +1,9 @@
-// Rounds of synchronous training, and the sum that closes them.
+// Rounds of synchronous training.
 
 #ifndef TENSORKV_BENCH_DATA_PATH_SUITES_ROUNDS_SUITE_H_
 #define TENSORKV_BENCH_DATA_PATH_SUITES_ROUNDS_SUITE_H_
 
 #include "bench/data_path/suites/peer_set.h"
-#include "bench/harness/affinity.h"
 #include "bench/harness/row_runner.h"
 #include "bench/harness/section.h"
 
@@ -17,10 +16,6 @@ Section MeasureRounds(const PeerSet& peers, RowRunner* runner);
 // Rounds of 4 workers with the rule sgd beside the same with assign:
 // "round/4x64MiB/sgd".
 Section MeasureRuleRounds(const PeerSet& peers, RowRunner* runner);
-
-// The CPU backend's sum of contributions, in this process, on all of `cpus`,
-// beside a memcpy on as many: "sum/4x64MiB". Bytes are those read and written.
-Section MeasureSum(const CpuList& cpus, RowRunner* runner);
 
 }  // namespace tensorkv::bench
 

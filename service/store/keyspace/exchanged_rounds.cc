@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "kernels/update_rule.h"
+#include "service/store/counted_buffer.h"
 #include "service/store/round_exchange.h"
 
 namespace tensorkv {
@@ -42,18 +42,6 @@ struct RoundsUnderWay {
   std::vector<FoldOfKey> jobs;
   const EndOfFold end;
 };
-
-// Memory for so many bytes, which the account counts.
-absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
-    const RefPtr<BudgetAccount>& account, uint64_t bytes,
-    absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(uint64_t bytes,
-                                                     RefPtr<MemoryAccount>)>
-        allocate) {
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, allocate(bytes, account));
-  room.HandOver();
-  return buffer;
-}
 
 absl::StatusOr<RefPtr<Buffer>> AllocateOnDevice(const NamespaceState& state,
                                                 DeviceIndex device,
@@ -108,36 +96,9 @@ absl::Status Decode(const NamespaceState& state, absl::Span<FoldOfKey> jobs,
   return absl::OkStatus();
 }
 
-// Has the tensors of rounds, which are on devices, be on the host, where the
-// exchange takes them, once the copies have been made; until then `on_devices`
-// keeps what is copied.
-absl::StatusOr<CopiesByDevice> PlaceOnHost(
-    const NamespaceState& state, absl::Span<const FoldOfKey> jobs,
-    std::vector<RoundToSum>& rounds, std::vector<RefPtr<Buffer>>& on_devices) {
-  const DeviceSet& devices = *state.environment.devices;
-  CopiesByDevice copies(devices.size());
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    for (BroughtTensor& tensor : rounds[i].tensors) {
-      const uint64_t bytes = rounds[i].num_elements * SizeOf(tensor.dtype);
-      ASSIGN_OR_RETURN(
-          RefPtr<Buffer> buffer,
-          AllocateCounted(
-              state.memory.host().contributions, bytes,
-              [&devices](uint64_t size, RefPtr<MemoryAccount> account) {
-                return devices.AllocateStaging(size, std::move(account));
-              }));
-      char* const on_host = buffer->mutable_data();
-      on_devices.push_back(std::exchange(tensor.buffer, std::move(buffer)));
-      copies[jobs[i].key->device].push_back(
-          {std::exchange(tensor.data, on_host), on_host, bytes});
-    }
-  }
-  return copies;
-}
-
-// Copies sums to the devices of their keys, and waits: what they take of the
-// host is free before anybody hears of the end. One for which there is no room
-// becomes an error.
+// Copies sums that are on the host to the devices of their keys, and waits:
+// what they take of the host is free before anybody hears of the end. One for
+// which there is no room becomes an error.
 absl::Status PlaceOnDevices(const NamespaceState& state,
                             absl::Span<const FoldOfKey> jobs,
                             std::vector<SummedRound>& summed) {
@@ -146,6 +107,7 @@ absl::Status PlaceOnDevices(const NamespaceState& state,
   std::vector<RefPtr<Buffer>> on_host;
   for (SummedRound& each : summed) {
     if (!each.sum.ok() || !each.sum->buffer) continue;
+    if (each.sum->is_on_device) continue;
     const DeviceIndex device = jobs[each.place].key->device;
     RefPtr<Buffer>& sum = each.sum->buffer;
     const size_t bytes = sum->size_bytes();
@@ -162,13 +124,19 @@ absl::Status PlaceOnDevices(const NamespaceState& state,
   return devices.CopyToDevices(copies);
 }
 
-RoundToSum RoundOf(const FoldOfKey& job, Version version_floor) {
+RoundToSum RoundOf(const NamespaceState& state, const FoldOfKey& job,
+                   Version version_floor) {
   RoundToSum round = {.key = std::string(job.key->name()),
                       .step = job.fold.step,
                       .version = job.version,
                       .version_floor = version_floor,
                       .dtype = job.key->dtype(),
                       .num_elements = job.key->num_elements()};
+  if (state.home->copies()) {
+    const DeviceIndex device = job.key->device;
+    round.device = &(*state.environment.devices)[device];
+    round.device_account = state.memory.on(device).contributions;
+  }
   round.tensors.reserve(job.fold.slots.size());
   for (size_t i = 0; i < job.fold.slots.size(); ++i) {
     const Slot& slot = job.fold.slots[i];
@@ -282,7 +250,7 @@ void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
   std::vector<RoundToSum> rounds;
   rounds.reserve(jobs.size());
   for (const FoldOfKey& job : jobs) {
-    rounds.push_back(RoundOf(job, version_floor));
+    rounds.push_back(RoundOf(state, job, version_floor));
   }
   auto under_way =
       std::make_shared<RoundsUnderWay>(state, std::move(jobs), std::move(end));
@@ -292,28 +260,7 @@ void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
     rounds.clear();
     return FailRounds(under_way, decoded);
   }
-  if (!state.home->copies()) {
-    return Exchange(std::move(under_way), std::move(rounds));
-  }
-  std::vector<RefPtr<Buffer>> on_devices;
-  absl::StatusOr<CopiesByDevice> copies =
-      PlaceOnHost(state, under_way->jobs, rounds, on_devices);
-  if (!copies.ok()) {
-    rounds.clear();
-    on_devices.clear();
-    return FailRounds(under_way, copies.status());
-  }
-  state.environment.devices->CopyToHost(
-      *std::move(copies),
-      [under_way, rounds = std::move(rounds),
-       on_devices = std::move(on_devices)](const absl::Status& status) mutable {
-        on_devices.clear();
-        if (!status.ok()) {
-          rounds.clear();
-          return FailRounds(under_way, status);
-        }
-        Exchange(std::move(under_way), std::move(rounds));
-      });
+  Exchange(std::move(under_way), std::move(rounds));
 }
 
 }  // namespace tensorkv

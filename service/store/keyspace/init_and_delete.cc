@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -454,7 +455,12 @@ absl::Status Namespace::CheckInit(const InitRequest& request,
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   NamespaceState& state = *state_;
   RETURN_IF_ERROR(state.CheckNumEntries(request.keys.size()));
-  for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
+  std::vector<size_t> hashes;
+  hashes.reserve(request.keys.size());
+  for (const std::string& key : request.keys) {
+    RETURN_IF_ERROR(CheckKey(key));
+    hashes.push_back(KeyTable::HashOf(key));
+  }
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
   RETURN_IF_ERROR(
@@ -462,17 +468,22 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
                 [&](const KeyGate::View& gate, const std::string& key) {
                   return gate.CheckChange(state.name, key);
                 }));
-  for (const std::string& key : request.keys) {
-    if (!request.allow_missing && state.keys.Find(key) == nullptr) {
-      return state.NoSuchKey(key);
+  // Calls may name a hundred thousand keys, of which hardly any exists.
+  std::vector<size_t> found;
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    if (state.keys.Find(request.keys[i], hashes[i]) != nullptr) {
+      found.push_back(i);
+    } else if (!request.allow_missing) {
+      return state.NoSuchKey(request.keys[i]);
     }
   }
   DeleteReply reply;
   RoundsOfKeys ended;
   GoneKeys gone;
-  for (const std::string& key : request.keys) {
-    StoredKey* const existing = state.keys.Find(key);
-    if (existing == nullptr) continue;
+  for (const size_t i : found) {
+    const std::string& key = request.keys[i];
+    StoredKey* const existing = state.keys.Find(key, hashes[i]);
+    if (existing == nullptr) continue;  // it was named before
     Cut::BeforeChange(transaction, *existing);
     EndPullsOf(transaction, *existing);
     gone.emplace_back(key, state.LastVersionOf(*existing));
@@ -484,7 +495,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   EndPullsOfRounds(transaction, ended, [&state](absl::string_view key) {
     return state.NoSuchKey(key);
   });
-  for (const std::string& key : request.keys) Wake(transaction, key);
+  for (const size_t i : found) Wake(transaction, request.keys[i]);
   transaction.Unlock();
   TellExchange(state, gone);
   return reply;

@@ -17,6 +17,11 @@ StoredKey* KeyTable::Find(absl::string_view name) const {
   return it == by_name_.end() ? nullptr : it->get();
 }
 
+StoredKey* KeyTable::Find(absl::string_view name, size_t hash) const {
+  const auto it = by_name_.find(name, hash);
+  return it == by_name_.end() ? nullptr : it->get();
+}
+
 KeyTable::Finder::Finder(const KeyTable& table, size_t num_names)
     : table_(table), num_names_(num_names) {}
 

@@ -115,6 +115,11 @@ absl::Status NamespaceState::CheckRoomUnlessRepeat(
     }
   }
   needed.host = SumOfBytes(needed.host, staging_bytes);
+  const absl::Status status = memory.CheckRoom(needed);
+  if (status.ok() || is_repeat) return status;
+  // Readers may have given way, so that less is needed.
+  ASSIGN_OR_RETURN(needed, check());
+  needed.host = SumOfBytes(needed.host, staging_bytes);
   return memory.CheckRoom(needed);
 }
 

@@ -50,15 +50,18 @@ uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
 }
 
 // What an entry costs besides its tensor.
-uint64_t OverheadOf(const PushEntry& entry) {
+uint64_t OverheadOf(const NamespaceMemory& memory, const PushEntry& entry) {
   if (!entry.rows) return kContributionOverheadBytes;
-  return kContributionOverheadBytes + entry.rows->tensor().size_bytes() +
+  return kContributionOverheadBytes +
+         UncountedBytes(memory, entry.rows->tensor()) +
          entry.rows->size() * kBytesPerRowId;
 }
 
-uint64_t OverheadOf(const PushRequest& request) {
+uint64_t OverheadOf(const NamespaceMemory& memory, const PushRequest& request) {
   uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) bytes += OverheadOf(entry);
+  for (const PushEntry& entry : request.entries) {
+    bytes += OverheadOf(memory, entry);
+  }
   return bytes;
 }
 
@@ -203,7 +206,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
 
 absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                                         const PushRequest& request) {
-  BytesNeeded bytes = {.host = OverheadOf(request) +
+  BytesNeeded bytes = {.host = OverheadOf(state.memory, request) +
                                UncountedBytes(state.memory, request)};
   MutexLock lock(&state.mutex);
   absl::Status status = state.CheckAndRenew(request.worker);
@@ -255,8 +258,9 @@ absl::Status PushAdmission::ReserveForTensors() {
   } else {
     tensor_bytes_.Merge(0, std::move(arrived));
   }
-  ASSIGN_OR_RETURN(overhead_, Reservation::Create(state_.memory.metadata(),
-                                                  OverheadOf(request_)));
+  ASSIGN_OR_RETURN(overhead_,
+                   Reservation::Create(state_.memory.metadata(),
+                                       OverheadOf(state_.memory, request_)));
   return absl::OkStatus();
 }
 
@@ -379,11 +383,10 @@ absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
 }
 
 absl::StatusOr<bool> PushAdmission::Admit() {
-  ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
+  ASSIGN_OR_RETURN(EntriesByKey entries, Check());
   if (!copies_.AreAtTheirKeys(entries)) return false;
   if (!copies_.has_started() && !copies_.CanStartLater(entries)) return false;
-  ASSIGN_OR_RETURN(room_, state_.memory.Reserve(&MemoryAccounts::values,
-                                                entries.room_bytes));
+  RETURN_IF_ERROR(ReserveRoom(entries));
   if (state_.config.mirrored) {
     ASSIGN_OR_RETURN(decoded_bytes_,
                      state_.memory.Reserve(&MemoryAccounts::contributions,
@@ -407,6 +410,19 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   }
   if (call_->num_pending == 0) transaction_.Send(call_);
   return true;
+}
+
+// Before room is refused, readers that can do without their values have given
+// them back, so that less may be enough: rows are written in place again.
+absl::Status PushAdmission::ReserveRoom(EntriesByKey& entries) {
+  absl::StatusOr<DeviceReservations> room =
+      state_.memory.Reserve(&MemoryAccounts::values, entries.room_bytes);
+  if (!room.ok()) {
+    ASSIGN_OR_RETURN(entries, Check());
+    room = state_.memory.Reserve(&MemoryAccounts::values, entries.room_bytes);
+  }
+  ASSIGN_OR_RETURN(room_, std::move(room));
+  return absl::OkStatus();
 }
 
 void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
@@ -503,7 +519,7 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   entries.ForEach(first, [&](uint32_t i) {
     call_->reply.results[i] = state_.mode->ResultOf(key, request_);
     PushEntry& entry = request_.entries[i];
-    overhead_bytes += OverheadOf(entry);
+    overhead_bytes += OverheadOf(state_.memory, entry);
     decoded_bytes += DecodedBytes(state_, key, entry);
     if (entry.skip) return;
     // The buffers of copies are counted.

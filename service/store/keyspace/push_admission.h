@@ -89,6 +89,8 @@ class PushAdmission {
   absl::Status CheckReply(const EntriesByKey& entries) const;
   absl::Status CheckCasts(const EntriesByKey& entries) const;
   absl::StatusOr<bool> Admit();
+  // Room for new values.
+  absl::Status ReserveRoom(EntriesByKey& entries);
   // Lists of no rows change nothing.
   void SkipEmptyLists();
   void AdmitKeys(const EntriesByKey& entries);

@@ -81,9 +81,14 @@ void UpdatePass::ReserveForCopy(Item& item) {
           static_cast<BudgetAccount*>(value->account().get())),
       value->size_bytes());
   if (room.ok()) return room_.Merge(item.device, *std::move(room));
-  item.status = room.status();
-  item.is_in_place = true;  // nothing is allocated, nor written
+  item.is_in_place = true;
   --num_targets_;
+  // Who read it may have given it back, for want of room.
+  if (item.key->is_writable()) {
+    item.key->value_is_changing = true;
+    return;
+  }
+  item.status = room.status();  // nothing is allocated, nor written
 }
 
 void UpdatePass::Hold(DeviceReservations held, Reservation overhead,

@@ -12,13 +12,13 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST(AffinityTest, AScopeBindsTheThreadAndLetsItGo) {
+TEST(AffinityTest, BindsTheThread) {
   const CpuList before = AllowedCpus();
   ASSERT_THAT(before, Not(IsEmpty()));
-  {
-    const ScopedAffinity first({before.front()});
-    EXPECT_THAT(AllowedCpus(), ElementsAre(before.front()));
-  }
+
+  ASSERT_OK(BindTo({before.front()}));
+  EXPECT_THAT(AllowedCpus(), ElementsAre(before.front()));
+  ASSERT_OK(BindTo(before));
   EXPECT_EQ(AllowedCpus(), before);
 }
 

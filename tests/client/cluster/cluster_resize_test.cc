@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "client/client.h"
 #include "client/worker_client.h"
 #include "gmock/gmock.h"
@@ -102,6 +103,15 @@ TEST_F(ClusterResizeTest, PushesCountOnceWhileServersComeAndGo) {
     return absl::OkStatus();
   });
 
+  Background lister([&]() -> absl::Status {
+    const auto other = Client::Connect(Options()).value();
+    while (!is_over) {
+      ASSIGN_OR_RETURN(const ListReply reply, other->List());
+      EXPECT_EQ(reply.keys.size(), kNumKeys);
+    }
+    return absl::OkStatus();
+  });
+
   Start("s1");
   EXPECT_OK(Resize(*client, {"s1"}, {}));
   Start("s2");
@@ -109,6 +119,7 @@ TEST_F(ClusterResizeTest, PushesCountOnceWhileServersComeAndGo) {
   is_over = true;
 
   ASSERT_OK(pusher.Result());
+  ASSERT_OK(lister.Result());
   ASSERT_GT(num_pushed, 0);
   for (int i = 0; i < kNumKeys; ++i) {
     ASSERT_OK_AND_ASSIGN(const Value value, client->Pull(Key(i)));

@@ -35,6 +35,7 @@ using ::tensorkv::testing::TestCluster;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 // 1.2 MB: four slices.
 const Shape kLarge = {301, 1000};
@@ -267,6 +268,26 @@ TEST(SplittingConnectionTest, RulesThatTakeNormsTakeWholeKeys) {
   EXPECT_THAT(store.SetRule("lamb", "v.*"), IsOk());
   EXPECT_THAT(store.Init("v.whole", Full(kLarge, 1)), IsOk());
   EXPECT_THAT(store.Push("v.whole", Full(kLarge, 1)), IsOk());
+}
+
+// The home would take the rule, as it has no slice.
+TEST(SplittingConnectionTest, RefusedRuleIsOnNoServer) {
+  const TestCluster cluster(3, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "n");
+  ASSERT_THAT(store.Create({}), IsOk());
+  const Tensor two_rows = Full({2, 100'000}, 1);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_THAT(store.Init(absl::StrCat("k", i), two_rows), IsOk());
+    EXPECT_THAT(store.SetRule("lamb", absl::StrCat("k", i)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+
+  for (size_t i = 0; i < 3; ++i) {
+    const std::unique_ptr<Connection> one = cluster.ConnectToOne(i);
+    EXPECT_THAT(Caller(*one, "n").Describe()->rules, SizeIs(1))
+        << "the default";
+  }
 }
 
 TEST(SplittingConnectionTest, ErrorsNameTheKey) {

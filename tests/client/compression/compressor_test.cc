@@ -1,9 +1,11 @@
 #include "client/compression/compressor.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "client/compression/cast.h"
 #include "client/compression/encoders.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -294,30 +296,116 @@ TEST(CompressorTest, BytesBeforeAndAfterAreObserved) {
   EXPECT_EQ(after, 2);
 }
 
-TEST(CompressorTest, CastsThatKeepNothingAreLeftToTheSender) {
+std::vector<DType> DTypesOf(const LeftCasts& left) {
+  std::vector<DType> dtypes;
+  for (const SendCast& cast : left.casts()) dtypes.push_back(cast.dtype);
+  return dtypes;
+}
+
+TEST(CompressorTest, CastsOfWhichNoStepIsRememberedAreLeftToTheSender) {
   Compressor compressor({.rules = {{"a", *Compression::Parse("f16")},
                                    {"b", *Compression::Parse("bf16,feedback")},
                                    {"", *Compression::Parse("none")}},
                          .min_bytes = 0});
-  std::vector<DType> casts;
-  ASSERT_OK_AND_ASSIGN(
-      auto entries, compressor.Compress(1,
-                                        {{.key = "c", .tensor = Vector({1})},
-                                         {.key = "a", .tensor = Vector({1})}},
-                                        &casts));
-  EXPECT_THAT(casts, ElementsAre(DType::kUnknown, DType::kF16));
+  const std::vector<PushEntry> alone = {{.key = "c", .tensor = Vector({1})},
+                                        {.key = "a", .tensor = Vector({1})}};
+  const std::vector<PushEntry> kept = {{.key = "a", .tensor = Vector({1})},
+                                       {.key = "b", .tensor = Vector({1})}};
+  LeftCasts of_step;
+  ASSERT_OK_AND_ASSIGN(auto entries, compressor.Compress(1, alone, &of_step));
+  EXPECT_THAT(DTypesOf(of_step), ElementsAre(DType::kUnknown, DType::kF16));
+  EXPECT_EQ(of_step.casts()[1].feedback, nullptr);
   EXPECT_EQ(entries[1].dtype(), DType::kF32);
 
-  // What is kept of another key must not change before all is known to be good.
-  casts.clear();
-  ASSERT_OK_AND_ASSIGN(
-      entries, compressor.Compress(1,
-                                   {{.key = "a", .tensor = Vector({1})},
-                                    {.key = "b", .tensor = Vector({1})}},
-                                   &casts));
-  EXPECT_THAT(casts, IsEmpty());
+  LeftCasts of_none;
+  ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(0, kept, &of_none));
+  EXPECT_THAT(DTypesOf(of_none), ElementsAre(DType::kF16, DType::kBF16));
+  EXPECT_NE(of_none.casts()[1].feedback, nullptr);
+  EXPECT_EQ(entries[1].dtype(), DType::kF32);
+
+  // The repeat of a step would find something else left out.
+  LeftCasts of_another;
+  ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(2, kept, &of_another));
+  EXPECT_THAT(of_another.casts(), IsEmpty());
   EXPECT_EQ(entries[0].dtype(), DType::kF16);
   EXPECT_EQ(entries[1].dtype(), DType::kBF16);
+
+  // Stripes may end within an element behind an odd number of bytes.
+  LeftCasts odd;
+  ASSERT_OK_AND_ASSIGN(
+      entries,
+      compressor.Compress(
+          0, {{.key = "c", .tensor = Full({3}, 1, DType::kU8)}, kept[1]},
+          &odd));
+  EXPECT_THAT(odd.casts(), IsEmpty());
+}
+
+// Casts "w" as a sender does, twice: what is on its way may be lost.
+std::string Sent(Compressor& compressor, const Tensor& tensor, bool is_made) {
+  LeftCasts left;
+  const auto entries = compressor.Compress(0, Entries(tensor), &left);
+  const auto memory = MakeRefCounted<BufferPool>(0);
+  const SendCast cast = left.casts().at(0);
+  (void)Cast(entries.value()[0].tensor, cast, *memory);
+  const auto again = Cast(entries.value()[0].tensor, cast, *memory);
+  if (is_made) left.Keep();
+  return again.ok() ? BytesOf(*again) : std::string(again.status().message());
+}
+
+TEST(CompressorTest, WhatSendersCastIsWhatWouldHaveBeenEncoded) {
+  for (const char* text :
+       {"f16,feedback", "bf16,feedback", "f8e4m3fn", "f8e5m2"}) {
+    Compressor whole(All(text));
+    Compressor in_parts(All(text));
+    const auto encode = [](Compressor& compressor, const Tensor& tensor) {
+      return BytesOf(compressor.Compress(0, Entries(tensor)).value()[0].tensor);
+    };
+    for (const double scale : {1.0, 0.001, 7e4, 3.0}) {
+      std::vector<double> elements;
+      for (int i = 0; i < 2052; ++i) elements.push_back(std::sin(i) * scale);
+      const Tensor tensor = Vector(elements);
+      // A push that is not made changes nothing.
+      Sent(in_parts, tensor, /*is_made=*/false);
+
+      EXPECT_TRUE(Sent(in_parts, tensor, /*is_made=*/true) ==
+                  encode(whole, tensor))
+          << text << ", " << scale;
+    }
+    // Nothing is lost between both ways.
+    EXPECT_TRUE(encode(in_parts, Full({2052}, 1)) ==
+                encode(whole, Full({2052}, 1)))
+        << text;
+  }
+}
+
+TEST(CompressorTest, WhatPushesAtOnceLeaveOutIsAddedUp) {
+  Compressor compressor(All("f16,feedback"));
+  const Tensor tensor = Vector({1.0001});
+  {
+    LeftCasts first;
+    const auto entries = compressor.Compress(0, Entries(tensor), &first);
+    Sent(compressor, tensor, /*is_made=*/true);
+    const auto memory = MakeRefCounted<BufferPool>(0);
+    ASSERT_OK(Cast(entries.value()[0].tensor, first.casts()[0], *memory));
+    first.Keep();
+  }
+
+  LeftCasts left;
+  ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
+
+  const float once = 1.0001f - 1.0f;
+  EXPECT_EQ(left.casts()[0].feedback->before[0], once + once);
+}
+
+TEST(CompressorTest, SumThatASenderFindsTooLargeIsForgotten) {
+  Compressor compressor(All("f16,feedback"));
+  const Tensor largest = Vector({std::numeric_limits<float>::max()});
+  EXPECT_THAT(Sent(compressor, largest, true), HasSubstr("\xff\x7b"));
+  EXPECT_THAT(Sent(compressor, Vector({NAN}), false),
+              HasSubstr("expected finite elements"));
+  EXPECT_THAT(Sent(compressor, largest, false), HasSubstr("is forgotten"));
+
+  EXPECT_EQ(Sent(compressor, Vector({0}), true), std::string(2, '\0'));
 }
 
 TEST(CompressorTest, PatternsMatch) {

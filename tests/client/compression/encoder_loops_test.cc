@@ -98,6 +98,17 @@ std::string OtherResults(const EncoderLoops& loops, size_t count) {
   Append(rounded, bytes);
   std::vector<float> sum = Numbers(count + 1);
   std::vector<float> mean = Numbers(count + 2);
+  for (int format = 0; format < kNumNarrowFormats; ++format) {
+    if (loops.cast_sum[format] == nullptr) continue;
+    std::vector<float> after(count);
+    std::vector<uint8_t> out(2 * count);
+    bytes += loops.cast_sum[format](in.data(), sum.data(), count, after.data(),
+                                    out.data())
+                 ? 'y'
+                 : 'n';
+    Append(after, bytes);
+    Append(out, bytes);
+  }
   bytes += loops.can_add(in.data(), sum.data(), count) ? 'y' : 'n';
   bytes += loops.can_add_with_momentum(in.data(), 0.9f, mean.data(), sum.data(),
                                        count)
@@ -188,6 +199,9 @@ TEST(EncoderLoopsTest, WhatIsNotFiniteIsFoundAtEveryPlace) {
               loops->cast[static_cast<int>(format)](in.data(), kCount, out),
               std::isfinite(odd))
               << static_cast<int>(format);
+          float after[kCount];
+          EXPECT_FALSE(loops->cast_sum[static_cast<int>(format)](
+              in.data(), sum.data(), kCount, after, out));
         }
         EXPECT_FALSE(loops->add_with_momentum(in.data(), 0.5f, mean.data(),
                                               sum.data(), kCount));

@@ -151,12 +151,13 @@ TEST_P(BulkCallsSizeTest, CastsArriveAsWhatTheyBecome) {
   const Tensor first = Patterned(333);
   const Tensor second = Rising(GetParam().size);
   const Tensor cast =
-      *Cast(second, DType::kF16, *MakeRefCounted<BufferPool>(0));
+      *Cast(second, {DType::kF16}, *MakeRefCounted<BufferPool>(0));
 
+  const std::vector<SendCast> casts = {{}, {DType::kF16}};
   ASSERT_OK(
       calls_.Call(PushRequest{.entries = {{.key = "a", .tensor = first},
                                           {.key = "w", .tensor = second}}},
-                  0, deadline_, {DType::kUnknown, DType::kF16}));
+                  0, deadline_, casts));
 
   const auto streams = service_.streams();
   const auto sizes = TensorSizes(std::vector<Value>{{1, first}, {1, cast}});
@@ -166,13 +167,32 @@ TEST_P(BulkCallsSizeTest, CastsArriveAsWhatTheyBecome) {
             v1::DTYPE_F16);
 }
 
+TEST_P(BulkCallsSizeTest, PartsTakeTheirShareOfWhatWasLeftOut) {
+  const Tensor tensor = Rising(GetParam().size);
+  const std::vector<float> before(GetParam().size, 0.7f);
+  std::vector<float> after_parts(before.size());
+  std::vector<float> after(before.size());
+  CastFeedback in_parts{before.data(), after_parts.data()};
+  CastFeedback whole{before.data(), after.data()};
+  const Tensor cast =
+      *Cast(tensor, {DType::kF16, &whole}, *MakeRefCounted<BufferPool>(0));
+
+  const std::vector<SendCast> casts = {{DType::kF16, &in_parts}};
+  ASSERT_OK(
+      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}}, 0,
+                  deadline_, casts));
+
+  EXPECT_EQ(Uploaded(cast.size_bytes()), BytesOf(cast));
+  EXPECT_EQ(after_parts, after);
+}
+
 TEST_F(BulkCallsTest, CastOfWhatIsNotFiniteIsNoCall) {
   Tensor tensor = Rising(20'000);
   tensor.mutable_elements<float>().back() = NAN;
 
   EXPECT_THAT(
       calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}}, 0,
-                  deadline_, {DType::kF16}),
+                  deadline_, std::vector<SendCast>{{DType::kF16}}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("key \"w\": compression: expected finite")));
 

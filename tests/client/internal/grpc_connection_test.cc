@@ -114,7 +114,7 @@ TEST_F(GrpcConnectionTest, PushPullCarriesThePush) {
 
 // Casts are of calls that are waited for, and in a message as in a stream.
 TEST_F(GrpcConnectionTest, PushIsCastUnlessItIsStarted) {
-  const std::vector<DType> casts = {DType::kUnknown, DType::kF16};
+  const std::vector<SendCast> casts = {{}, {DType::kF16}};
   CallOptions options;
   options.casts = casts;
   const Tensor half = Vector({0.5, -1});
@@ -134,7 +134,7 @@ TEST_F(GrpcConnectionTest, PushIsCastUnlessItIsStarted) {
 }
 
 TEST_F(GrpcConnectionTest, MessageWithWhatIsNotFiniteIsNotSent) {
-  const std::vector<DType> casts = {DType::kF16};
+  const std::vector<SendCast> casts = {{DType::kF16}};
   CallOptions options;
   options.casts = casts;
   PushRequest push;
@@ -254,6 +254,38 @@ TEST(GrpcConnectionStreamTest, TensorsOverTheMessageLimitAreNoError) {
 
   EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "PullStream"));
   EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
+}
+
+TEST(GrpcConnectionStreamTest, RowsOverTheMessageLimitAreNoError) {
+  FakeStreamService service;
+  service.values = {{7, Full({2, 2 * kMaxMessageBytes}, 5, DType::kU8)}};
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Connection> connection,
+      GrpcConnection::Create(
+          {.target = service.Start(), .max_message_bytes = kMaxMessageBytes}));
+  const auto rows = *RowIds::Create(Vector({9, 4}, DType::kI32));
+  PushRowsRequest push;
+  push.entries = {
+      {.key = "w", .tensor = service.values[0].tensor, .rows = rows}};
+  PullRowsRequest pull;
+  pull.entries = {{.key = "w", .rows = rows}};
+
+  EXPECT_OK(connection->Call(push, {}));
+  // The message is refused; what the stream brings tells how the next goes.
+  service.status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "too large"};
+  service.after_manifest = [&](const v1::Stripe&) {
+    service.status = grpc::Status::OK;
+    return grpc::Status::OK;
+  };
+  EXPECT_OK(connection->Call(pull, {}));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, connection->Call(pull, {}));
+
+  EXPECT_THAT(service.rpcs(), ElementsAre("PushStream", "PullRows",
+                                          "PullStream", "PullStream"));
+  EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
+  const auto streams = service.streams();
+  EXPECT_EQ(streams.front().push.rows_request().entries(0).rows().shape(0), 2);
+  EXPECT_EQ(streams.back().pull.rows_request().entries(0).rows().shape(0), 2);
 }
 
 TEST(GrpcConnectionCreateTest, EmptyTargetIsInvalid) {

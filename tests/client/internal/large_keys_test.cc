@@ -6,9 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "contract/encoding.h"
 #include "gtest/gtest.h"
+#include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
 namespace {
+
+using testing::Vector;
 
 constexpr uint64_t kMiB = 1 << 20;
 
@@ -54,6 +57,16 @@ TEST_F(LargeKeysTest, LearnsFromPull) {
               /*expected_bytes=*/0);
 
   EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+}
+
+TEST_F(LargeKeysTest, RowsAreExpectedAsTheirLastPullBroughtThem) {
+  PullRequest rows = PullOf({"w"});
+  rows.entries[0].rows = *RowIds::Create(Vector({1, 2}, DType::kI64));
+  keys_.Learn(rows, PullReply{.values = {{1, KiB(1024)}}},
+              /*expected_bytes=*/0);
+
+  EXPECT_EQ(keys_.ExpectedBytes(rows), kMiB);
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
 }
 
 TEST_F(LargeKeysTest, SmallKeysAreNotKept) {

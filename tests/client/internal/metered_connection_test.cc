@@ -109,7 +109,7 @@ TEST_F(MeteredConnectionTest, TensorsSentCountTheirBytes) {
 }
 
 TEST_F(MeteredConnectionTest, WhatIsCastCountsTheBytesThatItBecomes) {
-  const std::vector<DType> casts = {DType::kUnknown, DType::kF16};
+  const std::vector<SendCast> casts = {{}, {DType::kF16}};
   CallOptions options;
   options.casts = casts;
 

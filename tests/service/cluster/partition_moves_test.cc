@@ -511,5 +511,39 @@ TEST_F(PartitionMovesTest, LateCommitIsRefused) {
   EXPECT_TRUE(OwnsAll(a_->records().Read()->placement, "a", AllPartitions()));
 }
 
+// What the receiver has got, or is getting, from another server meanwhile, a
+// sender that has come to nothing before does not take away.
+TEST_F(PartitionMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
+  CreateNamespace(Summing());
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  MovingServer c(etcd_, "c");
+  c.Learn();
+  MovePartitionsRequest begin;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step == MoveStep::kBegin) begin = request;
+    if (request.step == MoveStep::kCommit) return absl::AbortedError("lost");
+    return c.receiver().Handle(request);
+  };
+  EXPECT_FALSE(
+      a_->sender().Move({.name = "c"}, AllPartitions(), kPartitions).ok());
+  Connect();
+  ASSERT_OK(Move());
+  b_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step == MoveStep::kCommit) {
+      // The repeat, and a message that comes late.
+      EXPECT_OK(c.receiver().Handle(begin));
+      begin.move += 1;
+      EXPECT_THAT(c.receiver().Handle(begin),
+                  StatusIs(absl::StatusCode::kAborted));
+    }
+    return c.receiver().Handle(request);
+  };
+
+  ASSERT_OK(b_->sender().Move({.name = "c"}, AllPartitions(), kPartitions));
+
+  EXPECT_OK(c.Pull(kNamespace, "k"));
+  EXPECT_OK(c.Push(PushOne("k")));
+}
+
 }  // namespace partition_moves_test
 }  // namespace tensorkv

@@ -145,5 +145,23 @@ TEST_F(PlacedStoreTest, ListAndMemoryNameNoKeys) {
   EXPECT_OK(staging_.Allocate("n", {}, {}));
 }
 
+TEST_F(PlacedStoreTest, ListIsOfThePlacementThatItNames) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  // Keys come while it is made.
+  EXPECT_CALL(inner_, List)
+      .WillOnce([&](const auto&, const auto&) {
+        EXPECT_OK(known_.Set(TwoServers(2), "a"));
+        return ListReply();
+      })
+      .WillOnce(Return(ListReply{
+          .keys = {{.key = KeyOfServer("a")}, {.key = KeyOfServer("b")}}}));
+
+  ASSERT_OK_AND_ASSIGN(const ListReply reply, store_.List({}, {}));
+
+  ASSERT_EQ(reply.keys.size(), 1u);
+  EXPECT_EQ(reply.keys[0].key, KeyOfServer("a"));
+  EXPECT_EQ(reply.placement_version, 2u);
+}
+
 }  // namespace placed_store_test
 }  // namespace tensorkv

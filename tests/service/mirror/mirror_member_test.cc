@@ -88,7 +88,7 @@ class MirrorMemberTest : public ::testing::Test {
     auto group = std::make_shared<MirrorGroup>();
     group->servers = {"s0", "s1"};
     group->peers = {peer_, peer_};
-    other_ = group->LeaderOf(kMemberSpace);
+    other_ = group->leader();
     own_ = 1 - other_;
     group->own = own_;
     slices_ = std::make_shared<DeliveredSlices>(group, &alarms_);
@@ -334,7 +334,7 @@ TEST(MirrorExchangeTest, CountsWhatWasExchanged) {
 TEST(MirrorExchangeTest, KeyThatTheLeaderRemovesEndsItsRoundElsewhere) {
   MirrorNetwork network(2);
   const MirrorGroup group = {.servers = {"s0", "s1"}};
-  const uint32_t leader = group.LeaderOf(kMemberSpace);
+  const uint32_t leader = group.leader();
   const Answer<absl::Status> end;
   network.exchange(1 - leader)
       ->Sum(kMemberSpace, NewAccount(), {RoundOf(1, 1 - leader)},
@@ -369,8 +369,7 @@ class KeyOfOneServerIsRemoved : public ::testing::Test {
   }
 
   MirrorNetwork network_{2};
-  const uint32_t leader_ =
-      MirrorGroup{.servers = {"s0", "s1"}}.LeaderOf(kMemberSpace);
+  const uint32_t leader_ = MirrorGroup{.servers = {"s0", "s1"}}.leader();
   const uint32_t other_ = 1 - leader_;
   Answer<absl::Status> ends_[2][2];
 };
@@ -416,8 +415,11 @@ TEST(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
       MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
   const MirrorTimes times;
   Executor executor;
-  const auto leader =
-      std::make_shared<MirrorLeader>(group, times, &alarms, &executor);
+  const auto leader = std::make_shared<MirrorLeader>(
+      MirrorLeader::Environment{.group = group,
+                                .times = times,
+                                .alarms = &alarms,
+                                .executor = &executor});
   MirrorRequest request = group->NewRequest();
   request.mutable_announce()->set_name_space(kMemberSpace);
   mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
@@ -470,8 +472,11 @@ TEST(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
   auto group = std::make_shared<MirrorGroup>(
       MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
   const MirrorTimes times;
-  const auto leader =
-      std::make_shared<MirrorLeader>(group, times, &alarms, &executor);
+  const auto leader = std::make_shared<MirrorLeader>(
+      MirrorLeader::Environment{.group = group,
+                                .times = times,
+                                .alarms = &alarms,
+                                .executor = &executor});
   const auto announce = [&](uint32_t from, const std::string& keys,
                             MirrorCallback done) {
     MirrorRequest request = group->NewRequest();

@@ -19,6 +19,7 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/device_link.h"
 #include "service/mirror/mirror_exchange.h"
 
 namespace tensorkv::testing {
@@ -33,13 +34,17 @@ class MirrorNetwork {
   using Decide = std::function<Fate(uint32_t from, uint32_t to,
                                     const MirrorRequest& request)>;
 
+  // `links` are those of the servers' devices, by server, or fewer.
   explicit MirrorNetwork(uint32_t num_servers,
                          MirrorTimes times = {.patience = absl::Seconds(30),
-                                              .attempt = absl::Seconds(30)}) {
+                                              .attempt = absl::Seconds(30)},
+                         std::vector<DeviceLink*> links = {}) {
+    links.resize(num_servers);
     for (uint32_t i = 0; i < num_servers; ++i) {
       threads_.push_back(std::make_unique<Executor>());
       exchanges_.push_back(std::make_unique<MirrorExchange>(
-          MirrorExchange::Options{.times = times}, &alarms_, &backend_));
+          MirrorExchange::Options{.times = times}, &alarms_, &backend_,
+          links[i]));
     }
     Connect(num_servers);
   }

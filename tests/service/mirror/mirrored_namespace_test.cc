@@ -1,29 +1,18 @@
 // A namespace that several servers hold: the bits of one server, and what
 // becomes of rounds when servers do not reach each other.
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <memory>
 #include <random>
-#include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
-#include "base/status_macros.h"
-#include "client/compression/compressor.h"
-#include "client/local/local_connection.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_backend.h"
 #include "tests/contracts/caller.h"
 #include "tests/service/mirror/mirror_network.h"
+#include "tests/service/mirror/mirrored_servers.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/reason_matchers.h"
@@ -34,214 +23,18 @@ namespace tensorkv {
 namespace {
 
 using testing::Background;
-using testing::BytesOf;
 using testing::Caller;
+using testing::ConfigOf;
 using testing::FakeGpu;
 using testing::Fate;
 using testing::Full;
 using testing::HasReason;
 using ::testing::HasSubstr;
-using testing::MirrorNetwork;
+using testing::kSpace;
+using testing::RunWorkers;
 using testing::StatusIs;
-using testing::Vector;
 
-constexpr char kSpace[] = "n";
-
-struct TestKey {
-  std::string name;
-  std::string rule;
-  DType dtype = DType::kF32;
-  int64_t num_elements = 0;
-};
-
-// Some that are in slices, and some that are whole.
-const TestKey kKeys[] = {
-    {"sgd", "sgd(learning_rate=0.1,momentum=0.9)", DType::kF32, 12301},
-    {"adam", "adam(learning_rate=0.01)", DType::kF32, 13000},
-    {"bf16", "adam(learning_rate=0.01)", DType::kBF16, 12289},
-    {"small", "accumulate", DType::kF32, 7},
-    {"i32", "accumulate", DType::kI32, 30},
-};
-
-NamespaceConfig ConfigOf(uint32_t num_workers, bool mirrored) {
-  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = num_workers};
-  config.mirrored = mirrored;
-  return config;
-}
-
-// What the worker of that rank brings: the bits of the sum depend on its order.
-Tensor GradientOf(const TestKey& key, uint32_t rank, Step step) {
-  std::minstd_rand random(
-      static_cast<uint32_t>(rank * 1000003 + step * 101 + key.name.size()));
-  std::vector<double> elements(key.num_elements);
-  for (double& element : elements) {
-    const int exponent = static_cast<int>(random() % 12);
-    const auto bits = static_cast<int32_t>(random()) - (1 << 30);
-    element = IsFloat(key.dtype) ? std::ldexp(bits, exponent - 36)
-                                 : static_cast<double>(bits % 1000);
-  }
-  return Vector(elements, key.dtype);
-}
-
-// The same as the worker pushes it: of some ranks and steps encoded.
-PushEntry PushOf(const TestKey& key, uint32_t rank, Step step) {
-  constexpr const char* kEncodings[] = {"2bit:0.5", "topk:0.1", "i8:64"};
-  PushEntry plain = {.key = key.name, .tensor = GradientOf(key, rank, step)};
-  const size_t chosen = (rank + step) % (std::size(kEncodings) + 1);
-  if (!IsFloat(key.dtype) || chosen == std::size(kEncodings)) return plain;
-  Compressor compressor(
-      {.rules = {{"", *Compression::Parse(kEncodings[chosen])}},
-       .min_bytes = 0});
-  return compressor.Compress(step, {std::move(plain)}).value()[0];
-}
-
-void Prepare(const Caller& store, const NamespaceConfig& config) {
-  ASSERT_OK(store.Create(config));
-  for (const TestKey& key : kKeys) {
-    ASSERT_OK(store.SetRule(key.rule, key.name));
-    ASSERT_OK(store.Init(key.name, Full({key.num_elements}, 1, key.dtype)));
-  }
-}
-
-// Pushes a step of all keys, in calls and an order of its own, and waits for
-// its rounds.
-absl::Status TryStep(const Caller& worker, uint32_t rank, Step step,
-                     std::mt19937& random) {
-  std::vector<const TestKey*> keys;
-  for (const TestKey& key : kKeys) keys.push_back(&key);
-  std::shuffle(keys.begin(), keys.end(), random);
-  std::vector<PushEntry> entries;
-  std::vector<PullEntry> pulled;
-  for (const TestKey* key : keys) {
-    pulled.push_back({.key = key->name});
-    entries.push_back(PushOf(*key, rank, step));
-    if (random() % 2 == 0 && key != keys.back()) continue;
-    RETURN_IF_ERROR(worker.PushMany(std::exchange(entries, {}), step).status());
-  }
-  return worker.PullMany(std::move(pulled)).status();
-}
-
-// Steps that fail are made again.
-void RunWorkers(const std::vector<Caller>& workers, Step first, Step last) {
-  std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      std::mt19937 random(rank);
-      for (Step step = first; step <= last; ++step) {
-        absl::Status status;
-        do {
-          status = TryStep(workers[rank], rank, step, random);
-        } while (ReasonOf(status) == Reason::kRoundFailed);
-        ASSERT_OK(status);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-class MirroredNamespaceTest : public ::testing::Test {
- protected:
-  static constexpr uint32_t kServers = 3;
-  static constexpr uint32_t kWorkers = 4;
-  static constexpr uint64_t kGpuBytes = 256 << 20;
-
-  void Start(MirrorTimes times = {.patience = absl::Seconds(30),
-                                  .attempt = absl::Seconds(30)}) {
-    network_ = std::make_unique<MirrorNetwork>(kServers, times);
-    for (uint32_t i = 0; i < kServers; ++i) {
-      LocalConnectionOptions options = {.num_threads = 1};
-      options.store.exchange = network_->exchange(i);
-      if (i < gpus_.size()) {
-        options.backend = gpus_[i].get();
-        options.store.device_budget_bytes = {kGpuBytes};
-      }
-      servers_.push_back(std::make_unique<LocalConnection>(options));
-      Prepare(At(i), ConfigOf(kWorkers, /*mirrored=*/true));
-    }
-    Prepare(One(), ConfigOf(kWorkers, /*mirrored=*/false));
-    // As clients of a cluster do, workers join everywhere.
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-      for (uint32_t i = 0; i < kServers; ++i) Join(i, rank);
-    }
-    Choose(kServers);
-  }
-  // Has the first servers keep their tensors on GPUs.
-  void OpenGpus(absl::Span<FakeGpu* const> gpus) {
-    for (FakeGpu* const gpu : gpus) {
-      gpus_.push_back(
-          *CudaBackend::Create(gpu->Open(), {.quota_bytes = 2 * kGpuBytes}));
-    }
-  }
-  ~MirroredNamespaceTest() override {
-    if (network_ != nullptr) network_->Stop();
-    servers_.clear();
-  }
-
-  void Join(uint32_t server, uint32_t rank) {
-    JoinRequest request = {.name_space = kSpace};
-    request.worker_name = absl::StrCat("worker", rank);
-    request.lease = absl::Minutes(5);
-    request.rank = rank;
-    const auto joined = servers_[server]->Call(request, {});
-    ASSERT_OK(joined);
-    joined_.emplace_back(At(server).As(joined->worker));
-  }
-  // The workers, each at its server of so many.
-  void Choose(uint32_t num_servers) {
-    workers_.clear();
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-      workers_.push_back(joined_[rank * kServers + rank % num_servers]);
-    }
-  }
-
-  Caller At(uint32_t server) { return Caller(*servers_[server], kSpace); }
-  // The one server with all workers.
-  Caller One() { return Caller(one_, kSpace); }
-  const Caller& Worker(uint32_t rank) { return workers_[rank]; }
-  const std::vector<Caller>& Workers() { return workers_; }
-  std::vector<Caller> WorkersOfOne() {
-    std::vector<Caller> workers;
-    for (uint32_t i = 0; i < kWorkers; ++i) workers.push_back(One().As(i));
-    return workers;
-  }
-
-  static uint32_t Leader() {
-    const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
-    return group.LeaderOf(kSpace);
-  }
-  // All workers push a step, of which the outcome does not reach that server.
-  void PushWhereOutcomesAre(Fate fate, uint32_t server) {
-    network_->SetFates([=](uint32_t from, uint32_t, const auto& request) {
-      return from == server && request.has_announce() ? fate : Fate::kArrives;
-    });
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-      ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
-    }
-  }
-
-  // All servers have values, versions and states that the one server has.
-  void ExpectSame(uint32_t num_servers = kServers) {
-    for (const TestKey& key : kKeys) {
-      const absl::StatusOr<Value> expected = One().Pull(key.name);
-      ASSERT_OK(expected);
-      for (uint32_t i = 0; i < num_servers; ++i) {
-        const absl::StatusOr<Value> value = At(i).Pull(key.name);
-        ASSERT_OK(value);
-        EXPECT_EQ(value->version, expected->version) << key.name << " at " << i;
-        EXPECT_TRUE(BytesOf(value->tensor) == BytesOf(expected->tensor))
-            << key.name << " at server " << i;
-      }
-    }
-  }
-
-  std::unique_ptr<MirrorNetwork> network_;
-  std::vector<std::unique_ptr<CudaBackend>> gpus_;
-  std::vector<std::unique_ptr<LocalConnection>> servers_;
-  LocalConnection one_{{.num_threads = 1}};
-  // By rank, at each server.
-  std::vector<Caller> joined_;
-  std::vector<Caller> workers_;
-};
+using MirroredNamespaceTest = testing::MirroredServersTest;
 
 TEST_F(MirroredNamespaceTest, HasTheBitsOfOneServerWhateverTheArrival) {
   Start();
@@ -269,9 +62,7 @@ TEST_F(MirroredNamespaceTest, HasTheSameBitsOnGpus) {
     ASSERT_OK(described);
     EXPECT_EQ(described->memory.contributions, 0u);  // sums, too
   }
-  network_->Stop();
-  servers_.clear();
-  gpus_.clear();
+  Close();
 }
 
 TEST_F(MirroredNamespaceTest, RoundThatAllSkipClosesWithoutAnUpdate) {

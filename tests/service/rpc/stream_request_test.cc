@@ -59,6 +59,37 @@ TEST(DecodeStreamRequestTest, StripeNamesItsGroup) {
   EXPECT_FALSE(stream.manifest.empty());
 }
 
+v1::PushChunk ManifestOfRows(char id) {
+  v1::PushChunk chunk = StripedManifest();
+  v1::PushRowsEntry entry;
+  entry.set_key("k");
+  *entry.mutable_tensor() = chunk.manifest().request().entries(0).tensor();
+  entry.mutable_rows()->set_dtype(v1::DTYPE_I32);
+  entry.mutable_rows()->add_shape(1);
+  entry.mutable_rows()->set_data(std::string({id, 0, 0, 0}));
+  *chunk.mutable_manifest()->mutable_rows_request()->add_entries() = entry;
+  return chunk;
+}
+
+TEST(DecodeStreamRequestTest, IdsOfRowsAreWhatStripesHaveInCommon) {
+  ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
+                       Decoded(Method::kPushStream, ManifestOfRows(5)));
+  ASSERT_OK_AND_ASSIGN(const StreamRequest same,
+                       Decoded(Method::kPushStream, ManifestOfRows(5)));
+  ASSERT_OK_AND_ASSIGN(const StreamRequest other,
+                       Decoded(Method::kPushStream, ManifestOfRows(6)));
+
+  EXPECT_EQ((*std::get<PushRequest>(stream.request).entries[0].rows)[0], 5);
+  EXPECT_EQ(stream.manifest, same.manifest);
+  EXPECT_NE(stream.manifest, other.manifest);
+}
+
+TEST(DecodeStreamRequestTest, RowsInAPushPullAreInvalid) {
+  EXPECT_THAT(Decoded(Method::kPushPullStream, ManifestOfRows(5)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected tensors, got rows")));
+}
+
 TEST(DecodeStreamRequestTest, StripeWithoutGroupIsInvalid) {
   v1::PushChunk chunk = StripedManifest();
   chunk.mutable_manifest()->mutable_stripe()->clear_group();

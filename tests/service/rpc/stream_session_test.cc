@@ -122,6 +122,30 @@ TEST_F(StreamSessionTest, PartsBecomeOnePush) {
   EXPECT_EQ(std::get<PushReply>(***outcome_).results[1].version, 5u);
 }
 
+TEST_F(StreamSessionTest, RowsBecomeOnePush) {
+  PushRequest pushed;
+  EXPECT_CALL(store_, Push)
+      .WillOnce(
+          [&](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
+            pushed = std::move(request);
+            std::move(done)(PushReply{{{.version = 2}, {.version = 2}}});
+          });
+  for (PushEntry& entry : request_.entries) {
+    entry.rows = *RowIds::Create(Vector({7}, DType::kI64));
+  }
+  StreamSession session = NewSession();
+
+  ASSERT_OK(Receive(session, Manifest()));
+  ASSERT_OK(Receive(session, Part(0, 0, 12)));
+  ASSERT_OK(Receive(session, Part(1, 0, 4)));
+  ASSERT_OK(session.Close(absl::Seconds(3)));
+
+  EXPECT_THAT(pushed.entries[0].tensor, HasElements({1, 2, 3}));
+  EXPECT_THAT(pushed.entries[1].rows->tensor(), HasElements({7}));
+  // Of the payload, and of the ids, which came before it.
+  EXPECT_EQ(staging_.num_allocate_calls(), 2);
+}
+
 TEST_F(StreamSessionTest, WhatIsNoBoolIsRefused) {
   request_.entries[0].tensor = testing::Full({12}, 1, DType::kBool);
 

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/answer.h"
+#include "contract/row_ids.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -23,6 +24,7 @@
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
 TEST(NormOfChangeTest, IsThatOfTheDifferenceInF64) {
@@ -62,7 +64,10 @@ TEST(NormOfChangeTest, IsNoneOfOtherDTypesAndOfWhatCannotBeCompared) {
 
 class UpdateNormsTest : public ::testing::Test {
  protected:
-  UpdateNormsTest() { Init("k", {4}); }
+  explicit UpdateNormsTest(uint64_t budget_bytes = kBudgetBytes)
+      : store_({.budget_bytes = budget_bytes}, &backend_, &alarms_) {
+    Init("k", {4});
+  }
 
   void Init(const std::string& key, Shape shape) {
     InitRequest request;
@@ -112,8 +117,9 @@ class UpdateNormsTest : public ::testing::Test {
   static constexpr uint64_t kBudgetBytes = 256 << 20;
   CpuBackend backend_{1};
   FakeAlarms alarms_;
-  MemoryTensorStore store_{{.budget_bytes = kBudgetBytes}, &backend_, &alarms_};
-  const std::shared_ptr<UpdateNorms> norms_ = UpdateNorms::Create(&store_);
+  MemoryTensorStore store_;
+  const std::shared_ptr<UpdateNorms> norms_ =
+      UpdateNorms::Create(&store_, store_.budgets().host());
 };
 
 TEST_F(UpdateNormsTest, NormIsThatOfTheNextUpdate) {
@@ -191,6 +197,57 @@ TEST_F(UpdateNormsTest, NoLookTakesRoomThatUpdatesMayNeed) {
   EXPECT_EQ(NumWaiting(), 2);
 }
 
+// Its budget has no room for two tables.
+class FullUpdateNormsTest : public UpdateNormsTest {
+ protected:
+  FullUpdateNormsTest() : UpdateNormsTest(1 << 20) {
+    Init("table", {600 << 10 >> 4, 4});
+  }
+
+  absl::Status PushRow() {
+    Tensor ids = *Tensor::Filled(DType::kI64, {1}, 7);
+    PushRequest request;
+    request.entries.push_back(
+        {.key = "table",
+         .tensor = *Tensor::Filled(DType::kF32, {1, 4}, 3),
+         .rows = *RowIds::Create(std::move(ids))});
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_.Push(std::move(request), {},
+                [answer](absl::StatusOr<PushReply> reply) {
+                  answer.Set(std::move(reply));
+                });
+    return answer.Wait().status();
+  }
+};
+
+TEST_F(FullUpdateNormsTest, LookGivesWayToAPushThatNeedsTheRoom) {
+  for (int i = 0; i < 3; ++i) {
+    // The one before may have yet to end.
+    Await([&]() -> std::optional<bool> {
+      if (!Look("table").why_not.empty()) return std::nullopt;
+      return true;
+    });
+
+    EXPECT_OK(PushRow());
+  }
+
+  EXPECT_EQ(Look("table").norm, std::nullopt);
+}
+
+TEST_F(FullUpdateNormsTest, OtherReadersDoNotGiveWay) {
+  PullRequest request;
+  request.entries.push_back({.key = "table"});
+  const Answer<absl::StatusOr<PullReply>> answer;
+  store_.Pull(std::move(request), {},
+              [answer](absl::StatusOr<PullReply> reply) {
+                answer.Set(std::move(reply));
+              });
+  const absl::StatusOr<PullReply> held = answer.Wait();
+  ASSERT_OK(held);
+
+  EXPECT_THAT(PushRow(), StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 TEST_F(UpdateNormsTest, SaysWhyThereIsNoLook) {
   Init("large", {UpdateNorms::kMaxBytes / 4 + 1});
   InitRequest request;
@@ -206,6 +263,7 @@ TEST_F(UpdateNormsTest, SaysWhyThereIsNoLook) {
 TEST_F(UpdateNormsTest, PageHasItOfTheKeyThatIsAskedFor) {
   const auto pages = StatusPages(
       {.store = &store_,
+       .budget = store_.budgets().host(),
        .namespaces = &store_,
        .summaries = &store_,
        .server = [] { return ServerStatus{.budget_bytes = kBudgetBytes}; }});

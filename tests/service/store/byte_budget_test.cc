@@ -40,6 +40,26 @@ TEST(ByteBudgetTest, ErrorNamesBudgetLimitUseAndRequest) {
                "50 more"));
 }
 
+TEST(ByteBudgetTest, SpareIsGivenBackBeforeAnythingIsRefused) {
+  const auto server = Budget(100);
+  const auto part = Budget(90, server);
+  int num_given = 0;
+  ASSERT_OK(part->Reserve(50));
+  server->SetSpare([&] {
+    if (num_given++ == 0) part->Release(50);
+  });
+
+  EXPECT_OK(part->Reserve(40));
+  EXPECT_EQ(num_given, 0);
+  EXPECT_OK(part->CheckRoom(41));
+  EXPECT_EQ(num_given, 1);
+  EXPECT_FALSE(part->Reserve(51).ok());
+  EXPECT_GT(num_given, 1);
+  server->SetSpare(nullptr);
+  EXPECT_FALSE(part->Reserve(51).ok());
+  EXPECT_EQ(part->used_bytes(), 40u);
+}
+
 TEST(ByteBudgetTest, HugeRequestDoesNotWrapAround) {
   const auto budget = Budget(100);
   ASSERT_OK(budget->Reserve(60));

@@ -1,0 +1,41 @@
+// How a GPU reaches those of other processes, by NCCL.
+
+#ifndef TENSORKV_KERNELS_NCCL_NCCL_LINK_H_
+#define TENSORKV_KERNELS_NCCL_NCCL_LINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/device_pool.h"
+#include "kernels/device_link.h"
+#include "kernels/nccl/nccl_library.h"
+
+namespace tensorkv {
+
+// Groups are communicators, each with a stream of its own. Thread-safe.
+class NcclLink final : public DeviceLink {
+ public:
+  // For memory of that pool.
+  NcclLink(std::shared_ptr<DevicePool> pool, const NcclFunctions& nccl)
+      : pool_(std::move(pool)), nccl_(nccl) {}
+
+  uint32_t version() const override {
+    return static_cast<uint32_t>(nccl_.version);
+  }
+  absl::StatusOr<std::string> NewGroupId() override;
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> Join(const std::string& id,
+                                                    uint32_t rank,
+                                                    uint32_t size,
+                                                    MayWait may_wait) override;
+
+ private:
+  const std::shared_ptr<DevicePool> pool_;
+  const NcclFunctions nccl_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_NCCL_NCCL_LINK_H_

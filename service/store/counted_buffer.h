@@ -1,0 +1,35 @@
+// Memory that a budget has room for.
+
+#ifndef TENSORKV_SERVICE_STORE_COUNTED_BUFFER_H_
+#define TENSORKV_SERVICE_STORE_COUNTED_BUFFER_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "base/ref_counted.h"
+#include "base/status_macros.h"
+#include "service/store/byte_budget.h"
+#include "tensor/buffer.h"
+
+namespace tensorkv {
+
+// Gives memory to so many bytes, which the account counts.
+using AllocateBuffer = absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(
+    uint64_t bytes, RefPtr<MemoryAccount> account)>;
+
+// Reserves the bytes before it allocates them. Errors: ResourceExhausted ·
+// those of `allocate`.
+inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
+    const RefPtr<BudgetAccount>& account, uint64_t bytes,
+    AllocateBuffer allocate) {
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, allocate(bytes, account));
+  room.HandOver();
+  return buffer;
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_COUNTED_BUFFER_H_

@@ -1,0 +1,230 @@
+// A namespace that several servers hold on GPUs, which send each other slices.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/device_link.h"
+#include "service/mirror/mirror_counts.h"
+#include "tests/contracts/caller.h"
+#include "tests/service/mirror/mirrored_servers.h"
+#include "tests/testing/background.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/open_fake_link.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::device_mirror_test {
+namespace {
+
+using testing::Background;
+using testing::FakeGpu;
+using testing::Fate;
+using testing::Full;
+using testing::HasReason;
+using ::testing::HasSubstr;
+using testing::kSpace;
+using testing::OpenFakeLink;
+using testing::RunWorkers;
+using testing::StatusIs;
+
+constexpr MirrorTimes kShortTimes = {.patience = absl::Milliseconds(50),
+                                     .attempt = absl::Milliseconds(500)};
+
+// A link with another version of what is below it.
+class OtherVersion final : public DeviceLink {
+ public:
+  explicit OtherVersion(std::unique_ptr<DeviceLink> link)
+      : link_(std::move(link)) {}
+
+  uint32_t version() const override { return link_->version() + 1; }
+  absl::StatusOr<std::string> NewGroupId() override {
+    return link_->NewGroupId();
+  }
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> Join(const std::string& id,
+                                                    uint32_t rank,
+                                                    uint32_t size,
+                                                    MayWait may_wait) override {
+    return link_->Join(id, rank, size, may_wait);
+  }
+
+ private:
+  const std::unique_ptr<DeviceLink> link_;
+};
+
+// Three servers with a GPU each; the first so many reach each other.
+class DeviceMirrorTest : public testing::MirroredServersTest {
+ protected:
+  ~DeviceMirrorTest() override { Close(); }
+
+  void StartOnGpus(size_t num_links = kServers,
+                   MirrorTimes times = {.patience = absl::Seconds(30),
+                                        .attempt = absl::Seconds(30)}) {
+    std::vector<FakeGpu*> gpus;
+    for (FakeGpu& gpu : fake_gpus_) gpus.push_back(&gpu);
+    OpenGpus(gpus);
+    for (size_t i = 0; i < num_links; ++i) {
+      links_.push_back(OpenFakeLink(gpus_[i]->pool()));
+    }
+    if (other_version_ < num_links) {
+      std::unique_ptr<DeviceLink>& link = links_[other_version_];
+      link = std::make_unique<OtherVersion>(std::move(link));
+    }
+    Start(times);
+  }
+  // All steps up to the last, which the one server makes too.
+  void ExpectBitsOfOneServer(Step last, uint32_t num_servers = kServers) {
+    RunWorkers(WorkersOfOne(), 1, last);
+    ExpectSame(num_servers);
+  }
+  const MirrorCounts& CountsOf(uint32_t server) {
+    return network_->exchange(server)->counts();
+  }
+  // Who waits for a round hears that it has failed, and why.
+  void ExpectFailed(const std::string& why) {
+    for (uint32_t rank = 0; rank < kServers; ++rank) {
+      EXPECT_THAT(Worker(rank).Pull("small"),
+                  AllOf(HasReason(Reason::kRoundFailed),
+                        StatusIs(absl::StatusCode::kAborted, HasSubstr(why))));
+    }
+  }
+  void PushToAll(Step step) {
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), step));
+    }
+  }
+
+  FakeGpu fake_gpus_[kServers] = {FakeGpu({.ordinal = 0, .shuffle_seed = 1}),
+                                  FakeGpu({.ordinal = 1, .shuffle_seed = 2}),
+                                  FakeGpu({.ordinal = 2, .shuffle_seed = 3})};
+  size_t other_version_ = kServers;
+};
+
+TEST_F(DeviceMirrorTest, HasTheBitsOfOneServer) {
+  StartOnGpus();
+
+  RunWorkers(Workers(), 1, 30);
+
+  ExpectBitsOfOneServer(30);
+  for (uint32_t i = 0; i < kServers; ++i) {
+    EXPECT_GT(CountsOf(i).attempts_whole, 0u);
+    EXPECT_EQ(CountsOf(i).attempts_on_devices, CountsOf(i).attempts_whole);
+    EXPECT_EQ(CountsOf(i).attempts_failed, 0u);
+  }
+  network_->Stop();
+  for (const auto& server : servers_) {
+    const auto described =
+        server->Call(DescribeNamespaceRequest{.name_space = kSpace}, {});
+    ASSERT_OK(described);
+    EXPECT_EQ(described->memory.contributions, 0u);  // sums, too
+  }
+}
+
+// Nothing comes to the host while no stream goes there. What is large goes by
+// such a stream.
+TEST_F(DeviceMirrorTest, ContributionsAndSumsAreNotCopiedToTheHost) {
+  constexpr int64_t kSize = 1 << 20;
+  StartOnGpus();
+  for (uint32_t i = 0; i < kServers; ++i) {
+    ASSERT_OK(At(i).SetRule("accumulate", "large"));
+    ASSERT_OK(At(i).Init("large", Full({kSize}, 1)));
+  }
+  for (FakeGpu& gpu : fake_gpus_) gpu.Hold(StreamUse::kToHost);
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    ASSERT_OK(Worker(rank).Push("large", Full({kSize}, 1), 1));
+  }
+
+  using Pull = std::function<absl::StatusOr<Value>()>;
+  std::vector<std::unique_ptr<Background<Pull>>> pulls;
+  for (uint32_t i = 0; i < kServers; ++i) {
+    pulls.push_back(std::make_unique<Background<Pull>>(
+        [this, i] { return Worker(i).Pull("large"); }));
+    // Of the value, when it is there.
+    fake_gpus_[i].WaitForQueued(StreamUse::kToHost, 1);
+    EXPECT_EQ(CountsOf(i).attempts_on_devices, 1u);
+  }
+
+  for (FakeGpu& gpu : fake_gpus_) gpu.Release(StreamUse::kToHost);
+  for (const auto& pull : pulls) {
+    EXPECT_THAT(pull->Result(), testing::IsOkAndHolds(testing::HasTensor(
+                                    testing::IsFilledWith(1 + kWorkers))));
+  }
+}
+
+TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereAServerHasNoLink) {
+  StartOnGpus(kServers - 1);
+
+  RunWorkers(Workers(), 1, 5);
+
+  ExpectBitsOfOneServer(5);
+  EXPECT_GT(CountsOf(0).attempts_whole, 0u);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
+}
+
+TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereVersionsDiffer) {
+  other_version_ = 1;
+  StartOnGpus();
+
+  RunWorkers(Workers(), 1, 1);
+
+  EXPECT_GT(CountsOf(0).attempts_whole, 0u);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
+}
+
+// It is gone before it has sent anything: those who have begun wait for it, and
+// their devices part and meet anew.
+TEST_F(DeviceMirrorTest, ServerThatIsKilledInAnAttemptFailsItAndComesBack) {
+  StartOnGpus(kServers, kShortTimes);
+  Step step = 0;
+  // The first time the devices have not met.
+  for (const uint32_t gone : {1, 2, 1}) {
+    network_->SetFates([gone](uint32_t, uint32_t to, const auto& request) {
+      return to == gone && request.has_run() ? Fate::kIsLost : Fate::kArrives;
+    });
+    PushToAll(++step);
+    ExpectFailed(absl::StrCat("server s", gone));
+
+    network_->SetFates(nullptr);
+    RunWorkers(Workers(), step, step);
+  }
+  ExpectBitsOfOneServer(step);
+  EXPECT_GT(CountsOf(0).attempts_on_devices, 0u);
+}
+
+TEST_F(DeviceMirrorTest, DeviceThatStandsStillFailsTheRoundByItsDeadline) {
+  StartOnGpus(kServers, kShortTimes);
+  fake_gpus_[1].Hold(StreamUse::kLink);
+
+  PushToAll(1);
+  ExpectFailed("came in time");
+
+  fake_gpus_[1].Release(StreamUse::kLink);
+  RunWorkers(Workers(), 1, 3);
+  ExpectBitsOfOneServer(3);
+}
+
+TEST_F(DeviceMirrorTest, ServersThatAreLeftMeetAnew) {
+  StartOnGpus();
+  RunWorkers(Workers(), 1, 2);
+
+  network_->Connect(kServers - 1);
+  Choose(kServers - 1);
+  RunWorkers(Workers(), 3, 4);
+
+  ExpectBitsOfOneServer(4, kServers - 1);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, CountsOf(0).attempts_whole);
+}
+
+}  // namespace
+}  // namespace tensorkv::device_mirror_test

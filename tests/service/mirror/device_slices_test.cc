@@ -1,0 +1,211 @@
+#include "service/mirror/device_slices.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "base/executor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "service/mirror/device_meeting.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/open_fake_link.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::device_slices_test {
+namespace {
+
+using testing::FakeGpu;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+// One of two servers.
+class Server {
+ public:
+  explicit Server(uint32_t own)
+      : gpu_({.ordinal = static_cast<int>(own)}),
+        backend_(*CudaBackend::Create(gpu_.Open(), {.quota_bytes = 256 << 20})),
+        link_(testing::OpenFakeLink(backend_->pool())) {
+    auto group = std::make_shared<MirrorGroup>();
+    group->servers = {"s0", "s1"};
+    group->own = own;
+    slices_ = std::make_shared<DeviceSlices>(
+        DeviceSlices::Environment{.group = group,
+                                  .link = link_.get(),
+                                  .alarms = &alarms_,
+                                  .thread = &thread_});
+    memory_ = *backend_->Allocate(2 * kBytes, nullptr);
+    other_ = 1 - own;
+  }
+  ~Server() { slices_->Stop(); }
+
+  // Sends the first half of its memory, and receives the second.
+  Answer<absl::Status> Move(uint64_t attempt,
+                            absl::Duration timeout = absl::Minutes(1)) {
+    SlicesToSend sends(2);
+    sends[other_] = {absl::MakeConstSpan(memory_->data(), kBytes)};
+    const Answer<absl::Status> answer;
+    slices_->Move(attempt, 0, std::move(sends), timeout,
+                  [answer](absl::Status status) { answer.Set(status); });
+    return answer;
+  }
+  absl::Status Begin(uint64_t attempt, const std::string& communicator) {
+    SlicesToReceive receives(2);
+    receives[other_] = {
+        absl::MakeSpan(memory_->mutable_data() + kBytes, kBytes)};
+    const absl::Status status = slices_->Begin(
+        attempt, communicator, std::make_shared<RefPtr<Buffer>>(memory_));
+    slices_->Expect(attempt, 0, std::move(receives));
+    return status;
+  }
+  void Fill(char byte) {
+    const std::string bytes(kBytes, byte);
+    ASSERT_OK(backend_->CopyToDevice(std::vector{
+        MemoryCopy{bytes.data(), memory_->mutable_data(), kBytes}}));
+  }
+  std::string Received() {
+    std::string bytes(kBytes, 0);
+    const Answer<absl::Status> answer;
+    backend_->CopyToHost({{memory_->data() + kBytes, bytes.data(), kBytes}},
+                         [answer](absl::Status status) { answer.Set(status); });
+    EXPECT_OK(answer.Wait());
+    return bytes;
+  }
+  std::string NewId() { return link_->NewGroupId().value(); }
+  DeviceSlices& slices() { return *slices_; }
+
+ private:
+  static constexpr size_t kBytes = 1000;
+
+  FakeGpu gpu_;
+  const std::unique_ptr<CudaBackend> backend_;
+  const std::unique_ptr<DeviceLink> link_;
+  SteadyAlarms alarms_;
+  Executor thread_;
+  RefPtr<Buffer> memory_;
+  uint32_t other_ = 0;
+  std::shared_ptr<DeviceSlices> slices_;
+};
+
+class DeviceSlicesTest : public ::testing::Test {
+ protected:
+  // Both servers begin the attempt.
+  void Begin(uint64_t attempt, const std::string& communicator) {
+    ASSERT_OK(first_.Begin(attempt, communicator));
+    ASSERT_OK(second_.Begin(attempt, communicator));
+  }
+  void ExpectExchange(uint64_t attempt) {
+    const auto first = first_.Move(attempt);
+    const auto second = second_.Move(attempt);
+    EXPECT_OK(first.Wait());
+    EXPECT_OK(second.Wait());
+  }
+
+  Server first_{0};
+  Server second_{1};
+};
+
+TEST_F(DeviceSlicesTest, AreExchangedAndMeetOnce) {
+  const std::string id = first_.NewId();
+  for (uint64_t attempt = 1; attempt <= 3; ++attempt) {
+    first_.Fill(static_cast<char>('a' + attempt));
+    second_.Fill(static_cast<char>('k' + attempt));
+    Begin(attempt, id);
+
+    ExpectExchange(attempt);
+
+    EXPECT_EQ(first_.Received().back(), static_cast<char>('k' + attempt));
+    EXPECT_EQ(second_.Received()[0], static_cast<char>('a' + attempt));
+  }
+}
+
+TEST_F(DeviceSlicesTest, RefuseWhatIsNoId) {
+  EXPECT_THAT(first_.Begin(1, ""),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(first_.Begin(1, std::string(5000, 'x')),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK(first_.Begin(1, "x"));
+
+  EXPECT_THAT(first_.Move(1).Wait(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// The devices part, and meet under another id.
+TEST_F(DeviceSlicesTest, WaitForOthersUntilTheirDeadline) {
+  Begin(1, first_.NewId());
+
+  EXPECT_THAT(first_.Move(1, absl::Milliseconds(20)).Wait(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("servers s0, s1")));
+
+  Begin(2, first_.NewId());
+  ExpectExchange(2);
+}
+
+// An id that comes when its devices have parted brings nobody together.
+TEST_F(DeviceSlicesTest, DoNotMeetUnderAnIdAgain) {
+  const std::string id = first_.NewId();
+  Begin(1, id);
+  ExpectExchange(1);
+  Begin(2, first_.NewId());
+  ExpectExchange(2);
+
+  Begin(3, id);
+
+  EXPECT_THAT(first_.Move(3).Wait(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(DeviceSlicesTest, AreGivenUpWhileTheyWait) {
+  Begin(1, first_.NewId());
+  ExpectExchange(1);
+  for (uint64_t attempt = 2; attempt <= 4; ++attempt) {
+    Begin(attempt, first_.NewId());
+    const auto waiting = first_.Move(attempt);
+
+    if (attempt == 2) first_.slices().Forget(attempt);
+    if (attempt == 3) EXPECT_OK(first_.Begin(9, first_.NewId()));
+    if (attempt == 4) first_.slices().Stop();
+
+    EXPECT_THAT(waiting.Wait(), StatusIs(absl::StatusCode::kCancelled));
+  }
+  EXPECT_THAT(first_.Move(4).Wait(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(first_.Begin(5, first_.NewId()),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST(DeviceMeetingTest, LeavesOutMoreAndMoreAttemptsThatWouldFail) {
+  DeviceMeeting meeting;
+  for (const int num_left_out : {0, 1, 3, 7}) {
+    EXPECT_TRUE(meeting.TakeNext());
+    meeting.SetId({1, 2}, "id");
+    meeting.End(/*has_failed=*/true);
+    EXPECT_EQ(meeting.IdOf({1, 2}), "");
+    for (int i = 0; i < num_left_out; ++i) EXPECT_FALSE(meeting.TakeNext());
+  }
+  EXPECT_TRUE(meeting.TakeNext());
+
+  meeting.End(/*has_failed=*/false);
+
+  EXPECT_TRUE(meeting.TakeNext());
+  meeting.End(/*has_failed=*/true);
+  EXPECT_TRUE(meeting.TakeNext());
+}
+
+// A server that was started again cannot meet under an id of before.
+TEST(DeviceMeetingTest, IdIsOfTheLinksThatWereThere) {
+  DeviceMeeting meeting;
+  meeting.SetId({1, 2}, "id");
+
+  EXPECT_EQ(meeting.IdOf({1, 2}), "id");
+  EXPECT_EQ(meeting.IdOf({1, 3}), "");
+}
+
+}  // namespace
+}  // namespace tensorkv::device_slices_test
