@@ -138,9 +138,9 @@ class Client : public ServerVerbs {
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
 
-  // These verbs for who makes the same call again and again: the list is lent
-  // to the call, during which nobody else uses it, and is not copied unless it
-  // is to be encoded.
+  // These verbs for who makes the same call again and again. The list is lent
+  // to the call, during which nobody else uses it, and is there again however
+  // the call ends. To one server it is not copied unless it is to be encoded.
   absl::StatusOr<PushReply> PushLent(std::vector<PushEntry>& entries,
                                      const PushOptions& options = {});
   absl::StatusOr<PullReply> PullLent(PullRequest& request);
@@ -197,8 +197,8 @@ class Client : public ServerVerbs {
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");
 
-  // Any of TENSORKV_NAMESPACE_METHODS: also what has no method of its own here,
-  // such as UnsetRule. The request's namespace is filled in.
+  // Makes a call by its request, one of TENSORKV_NAMESPACE_METHODS, for those
+  // without a method here, such as UnsetRule. Fills in its namespace.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request request);
 

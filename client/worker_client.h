@@ -56,7 +56,7 @@ class LeaseRenewal;
 // Pull after it has asked, does that already. Who reads the keys in several
 // calls reads all of them anew whenever step() is not the step after the last.
 // Who does not ask gets SERVER_RESTARTED at the first step that he has not
-// pushed before, or at his first push that names no step. Leave when a
+// pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when a
 // checkpoint has the last step: a worker that has left does not come back to
 // repeat it, unless it pushes again. What encoding has left out of pushes is
 // forgotten too. Until the worker is past all that it has pushed before, which
@@ -81,7 +81,7 @@ class WorkerClient {
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
   // Makes `client`, which is no worker yet, the worker. It has no canceller.
-  // Idle memory of copies is kept as `transfer` says.
+  // Idle memory of copies is kept as `transfer` says: as it says of `client`.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options,
       RetryEnvironment environment = SystemRetryEnvironment(),
@@ -98,7 +98,8 @@ class WorkerClient {
   Step step();
 
   // Contributes to a step, and returns the values of these keys when the step
-  // has become part of them.
+  // has become part of them. Steps count from 1. Errors, of all that push:
+  // InvalidArgument for step 0, but in MODE_ASYNC, where it is counted in none.
   absl::StatusOr<PullReply> PushPull(Step step, std::vector<PushEntry> entries,
                                      const ReadOptions& options = {});
   absl::StatusOr<Value> PushPull(Step step, absl::string_view key,

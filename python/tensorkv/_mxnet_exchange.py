@@ -283,8 +283,11 @@ class Exchange:
         self._is_closed = True
         atexit.unregister(self._settle_at_exit)
         self._engine.close()
-        for thread in self._threads:
+        *exchanging, pulling = self._threads
+        for thread in exchanging:
             thread.join()
+        self._pushed.put([])  # Nobody pushes any more.
+        pulling.join()
         # They have the arrays that were exchanged last.
         self._buffers.clear()
         self._orders.clear()
@@ -350,7 +353,6 @@ class Exchange:
                 self._push_pull(jobs)
             else:
                 self._push(jobs)
-        self._pushed.put([])  # There will be no more.
 
     def _push_pull(self, jobs: List[_Job]) -> None:
         error = None
@@ -397,7 +399,7 @@ class Exchange:
             self._error = self._error or error
         if error is not None:
             for job in jobs:
-                if job.goes_back:
+                if job.goes_back and job.buffers.memory:
                     gradients, out = job.buffers.memory
                     out[...] = gradients[0]
         self._engine.end([job.number for job in jobs])

@@ -445,8 +445,9 @@ class Client:
 
         Once the server was restarted from a checkpoint, pushes do not count
         until `next_step` is read, which tells the step to go back to: those of
-        steps that were pushed before are dropped, and others, also those
-        without a step, raise an error whose `reason` is "SERVER_RESTARTED".
+        steps that were pushed before are dropped, and others (in "async" also
+        those without a step) raise an error whose `reason` is
+        "SERVER_RESTARTED".
 
         Args:
           name: unique among the workers, and the same for a worker that comes

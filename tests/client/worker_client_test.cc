@@ -1,6 +1,7 @@
 #include "client/worker_client.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -65,8 +66,14 @@ class WorkerClientTest : public ::testing::Test {
   Script script_;
   ClientOptions client_options_ = {.name_space = "n"};
   absl::Duration now_ = absl::Seconds(1000);
+  // Runs whenever somebody looks at the clock.
+  std::function<void()> at_a_look_ = [] {};
   const RetryEnvironment environment_ = {
-      .now = [this] { return now_; },
+      .now =
+          [this] {
+            at_a_look_();
+            return now_;
+          },
       .sleep = [this](absl::Duration pause, const auto&) { now_ += pause; },
       .random = [] { return 0.5; }};
 };
@@ -283,13 +290,15 @@ TEST_F(WorkerClientTest, WaitForAnotherRecoveryEndsWhenItsCallIsCancelled) {
       JoinedWorker({RoundFailed(), RoundFailed()});
   const auto canceller = std::make_shared<Canceller>();
   script_.during_call = [&] {
-    // While the recovery pushes again, a call fails and is cancelled.
+    // While the recovery pushes again, a call fails, which is cancelled between
+    // its end and its wait for that recovery.
     if (script_.verbs.size() == 2) {
       EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
                   StatusIs(absl::StatusCode::kCancelled));
-    } else if (script_.verbs.size() == 3) {
-      canceller->Cancel();
     }
+  };
+  at_a_look_ = [&] {
+    if (script_.verbs.size() == 3) canceller->Cancel();
   };
 
   EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
