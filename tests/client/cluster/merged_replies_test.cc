@@ -110,11 +110,11 @@ TEST(MergePagesTest, GivesAKeyOfSeveralServersOnce) {
   pages[0].keys = {{.key = "a"}, {.key = "b", .version = 1}};
   pages[1].keys = {{.key = "b", .version = 2}, {.key = "c"}};
 
-  const ListReply merged = MergePages(std::move(pages), 2);
+  const ListReply merged = MergePages(std::move(pages), 3);
 
-  ASSERT_EQ(merged.keys.size(), 2);
+  ASSERT_EQ(merged.keys.size(), 3);
   EXPECT_EQ(merged.keys[1].version, 1);
-  EXPECT_EQ(merged.next_page_token, "b");
+  EXPECT_EQ(merged.keys[2].key, "c");
 }
 
 TEST(MergePagesTest, AddsUpNamespacesOfOneName) {
