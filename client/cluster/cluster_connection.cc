@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <type_traits>
 
 #include "absl/algorithm/container.h"
@@ -316,24 +317,31 @@ absl::Status ClusterConnection::ErrorOf(
 absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
-  ASSIGN_OR_RETURN(auto servers, servers_.All(limit));
-  if (IsMirrored(request.name_space, servers.front(), limit)) {
-    return servers_.At(servers.front(), request, limit);
+  const std::string first = placement->servers.front().name;
+  if (IsMirrored(request.name_space, first, limit)) {
+    return servers_.At(first, request, limit);
   }
-  for (int attempt = 1;; ++attempt) {
+  for (int fruitless = 0;;) {
     ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                     AskEach(servers, request, limit));
-    uint64_t newest = 0;
-    for (const ListReply& page : pages) {
-      newest = std::max(newest, page.placement_version);
-    }
-    // Whoever has got keys by that placement knew it before anybody told of it.
-    const bool has_all = newest <= placement->version;
-    if (has_all || attempt == kMostAttempts) {
+                     AskEach(NamesIn(*placement), request, limit));
+    const auto [oldest, newest] = std::ranges::minmax(
+        pages | std::views::transform(&ListReply::placement_version));
+    // Where servers go by several placements, each may leave a key to another.
+    if (oldest == placement->version && newest == placement->version) {
       return MergePages(std::move(pages), request.page_size);
     }
-    ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, newest, limit));
-    ASSIGN_OR_RETURN(servers, servers_.All(limit));
+    if (fruitless == kMostAttempts) {
+      return absl::UnavailableError(absl::StrCat(
+          "a server lists its keys by placement ", newest,
+          "; no server gives a newer one than ", placement->version));
+    }
+    ASSIGN_OR_RETURN(PlacementPtr found,
+                     servers_.NewerThan(placement, newest, limit));
+    // A server that knows an older placement will learn of this one.
+    const bool goes_on =
+        found->version > placement->version || oldest < placement->version;
+    fruitless = goes_on ? 0 : fruitless + 1;
+    placement = std::move(found);
   }
 }
 

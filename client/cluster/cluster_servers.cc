@@ -20,6 +20,14 @@ constexpr int kMostQuestions = 4;
 
 }  // namespace
 
+std::vector<std::string> NamesIn(const ClusterPlacement& placement) {
+  std::vector<std::string> names;
+  for (const ClusterServer& server : placement.servers) {
+    names.push_back(server.name);
+  }
+  return names;
+}
+
 ClusterServers::ClusterServers(ClusterServersOptions options)
     : connect_(std::move(options.connect)),
       backoff_(options.backoff),
@@ -102,11 +110,7 @@ absl::StatusOr<std::vector<std::string>> ClusterServers::HomeFirst(
 absl::StatusOr<std::vector<std::string>> ClusterServers::All(
     const CallLimit& limit) {
   ASSIGN_OR_RETURN(const PlacementPtr placement, Placement(limit));
-  std::vector<std::string> names;
-  for (const ClusterServer& server : placement->servers) {
-    names.push_back(server.name);
-  }
-  return names;
+  return NamesIn(*placement);
 }
 
 void ClusterServers::AtOnce(size_t count,

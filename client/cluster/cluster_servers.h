@@ -35,6 +35,9 @@ struct ClusterServersOptions {
   RetryEnvironment environment;
 };
 
+// The servers of a placement, in their order.
+std::vector<std::string> NamesIn(const ClusterPlacement& placement);
+
 // Until when a call of many parts may take, and who ends it; where its values
 // may be received.
 struct CallLimit {

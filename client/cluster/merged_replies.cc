@@ -187,6 +187,8 @@ Step NextStepOf(Mode mode, Step a, Step b) {
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
   bool is_last = true;
   ListReply reply = {.keys = Merge(pages, &ListReply::keys, is_last)};
+  const auto repeated = std::ranges::unique(reply.keys, {}, &KeyStatus::key);
+  reply.keys.erase(repeated.begin(), repeated.end());
   reply.next_page_token = EndPage(page_size, is_last, reply.keys);
   return reply;
 }

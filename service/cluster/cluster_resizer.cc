@@ -20,7 +20,8 @@ constexpr int kMostRequests = 5;
 }  // namespace
 
 ClusterResizer::ClusterResizer(const ClusterOptions& options,
-                               MoveEnvironment environment, CallPeer call,
+                               MoveEnvironment environment,
+                               PartitionReceiver* receiver, CallPeer call,
                                TakeoverCheckpoints checkpoints,
                                ClusterRecords::Log log)
     : options_(options),
@@ -30,7 +31,8 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options,
       records_(options_, [](const std::string&) {}),
       sender_(environment_, &records_, std::move(call),
               /*patience=*/std::max(options_.lease, absl::Seconds(10))),
-      restorer_(environment_, &records_, std::move(checkpoints), log_),
+      restorer_(environment_, &records_, receiver, std::move(checkpoints),
+                log_),
       thread_([this] { Run(); }) {}
 
 void ClusterResizer::Stop() {

@@ -20,6 +20,7 @@
 #include "contract/requests.h"
 #include "service/cluster/cluster_options.h"
 #include "service/cluster/cluster_records.h"
+#include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
 
@@ -48,9 +49,10 @@ class ClusterResizer {
   // So many partitions, at most, are held at a time.
   static constexpr size_t kPartitionsPerMove = 16;
 
+  // `receiver` outlives it.
   ClusterResizer(const ClusterOptions& options, MoveEnvironment environment,
-                 CallPeer call, TakeoverCheckpoints checkpoints,
-                 ClusterRecords::Log log);
+                 PartitionReceiver* receiver, CallPeer call,
+                 TakeoverCheckpoints checkpoints, ClusterRecords::Log log);
   // Stops.
   ~ClusterResizer() { Stop(); }
 

@@ -92,6 +92,14 @@ absl::Status KnownPlacement::View::Check(absl::string_view name_space,
   return NotRestored(key, missing->second);
 }
 
+absl::Status KnownPlacement::View::CheckIsAsNewAs(
+    uint64_t callers_version) const {
+  if (callers_version <= placement_.version) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("server ", server_name_, " knows placement ",
+                   placement_.version, ", and not yet ", callers_version));
+}
+
 absl::Status KnownPlacement::View::CheckWhole() const {
   if (placement_.owners.empty()) return NoPlacement();
   if (missing_.empty()) return absl::OkStatus();
@@ -117,11 +125,7 @@ absl::Status KnownPlacement::View::NotOwned(absl::string_view subject,
                                             absl::string_view key,
                                             uint32_t owner,
                                             uint64_t callers_version) const {
-  if (callers_version > placement_.version) {
-    return absl::UnavailableError(
-        absl::StrCat("server ", server_name_, " knows placement ",
-                     placement_.version, ", and not yet ", callers_version));
-  }
+  RETURN_IF_ERROR(CheckIsAsNewAs(callers_version));
   const ClusterServer& server = placement_.servers[owner];
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
                         subject, ": server ", server.name, " at ",

@@ -72,6 +72,8 @@ class KnownPlacement {
     // namespaces, or those of nobody in particular. Errors: as of Check.
     absl::Status CheckRank(std::optional<uint32_t> rank,
                            uint64_t callers_version) const;
+    // OK if the caller knows no newer placement. Errors: Unavailable.
+    absl::Status CheckIsAsNewAs(uint64_t callers_version) const;
     // OK if the server has all keys that are its own. Errors: Unavailable
     // (KEY_NOT_RESTORED, or without a placement that holds).
     absl::Status CheckWhole() const;

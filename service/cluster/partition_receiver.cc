@@ -101,6 +101,9 @@ absl::Status PartitionReceiver::Begin(const MovePartitionsRequest& request,
         "partitions of the move are not server ", request.from, "'s"));
   }
   DiscardArrivalsOf(sender, reading.placement);
+  // What this server knows may be from when it had them.
+  RETURN_IF_ERROR(
+      environment_.known->Set(reading.placement, environment_.server_name));
   for (const uint32_t partition : set.partitions) {
     arriving_[partition] = request.move;
   }
@@ -130,6 +133,22 @@ void PartitionReceiver::DiscardArrivalsOf(const Sender& sender,
   if (!left.partitions.empty()) environment_.store->Discard(left);
 }
 
+void PartitionReceiver::Refuse(const std::vector<uint32_t>& partitions) {
+  MutexLock lock(&records_mutex_);
+  for (const uint32_t partition : partitions) arriving_.erase(partition);
+}
+
+absl::Status PartitionReceiver::CheckAreArriving(const Sender& sender) const {
+  for (const uint32_t partition : sender.set.partitions) {
+    if (IsArriving(partition, sender.move)) continue;
+    return absl::AbortedError(absl::StrCat(
+        "partition ", partition,
+        " of the move has begun to come from another server, or is restored "
+        "here"));
+  }
+  return absl::OkStatus();
+}
+
 bool PartitionReceiver::IsArriving(uint32_t partition, uint64_t move) const {
   const auto found = arriving_.find(partition);
   return found != arriving_.end() && found->second == move;
@@ -143,23 +162,19 @@ absl::Status PartitionReceiver::TakePart(const MovePartitionsRequest& request,
         "part: expected ", sender.next_part, ", got ", request.part));
   }
   ++sender.next_part;
-  sender.status = sender.reader->Read(request.data);
+  MutexLock lock(&records_mutex_);
+  sender.status = CheckAreArriving(sender);
+  if (sender.status.ok()) sender.status = sender.reader->Read(request.data);
   return sender.status;
 }
 
 absl::Status PartitionReceiver::Commit(const MovePartitionsRequest& request,
                                        Sender& sender) {
+  MutexLock lock(&records_mutex_);
+  RETURN_IF_ERROR(CheckAreArriving(sender));
   RETURN_IF_ERROR(sender.reader->Finish());
   RETURN_IF_ERROR(sender.restoration->Commit());
-  MutexLock lock(&records_mutex_);
   const std::vector<uint32_t>& partitions = sender.set.partitions;
-  const bool is_there = std::ranges::all_of(
-      partitions,
-      [&](uint32_t partition) { return IsArriving(partition, sender.move); });
-  if (!is_there) {
-    return absl::AbortedError(
-        "partitions of the move have begun to come from another server");
-  }
   RETURN_IF_ERROR(TakeOwnership(request, partitions));
   for (const uint32_t partition : partitions) arriving_.erase(partition);
   sender.is_committed = true;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -29,6 +30,10 @@ class PartitionReceiver {
 
   // Errors: those of MovePartitions.
   absl::Status Handle(const MovePartitionsRequest& request);
+
+  // No move that has begun brings anything of `partitions` any more: they are
+  // this server's, which is about to fill them itself.
+  void Refuse(const std::vector<uint32_t>& partitions);
 
  private:
   // What one server sends. Its mutex is taken before records_mutex_.
@@ -61,6 +66,10 @@ class PartitionReceiver {
   void DiscardArrivalsOf(const Sender& sender,
                          const ClusterPlacement& placement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex, records_mutex_);
+  // Errors: Aborted: partitions of the sender's move are not on their way by
+  // that move any more.
+  absl::Status CheckAreArriving(const Sender& sender) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex, records_mutex_);
   bool IsArriving(uint32_t partition, uint64_t move) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(records_mutex_);
 
@@ -75,7 +84,9 @@ class PartitionReceiver {
   Mutex records_mutex_;
   ClusterRecords records_ ABSL_GUARDED_BY(records_mutex_);
   // By partition: the last move that has begun to bring it, unless that has
-  // been committed. What others have brought of it before has gone.
+  // been committed or is refused. What others have brought of it before has
+  // gone. Whoever puts keys of it into the store holds the mutex meanwhile, so
+  // that no part that comes late adds to what another one has brought.
   std::map<uint32_t, uint64_t> arriving_ ABSL_GUARDED_BY(records_mutex_);
 };
 

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/cluster/cluster_records.h"
+#include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_sender.h"
 #include "service/store/snapshot.h"
 
@@ -36,10 +37,13 @@ struct TakeoverCheckpoints {
 // there. Confined to one thread.
 class PartitionRestorer {
  public:
+  // `receiver` is what may be getting the same partitions from others.
   PartitionRestorer(MoveEnvironment environment, ClusterRecords* records,
+                    PartitionReceiver* receiver,
                     TakeoverCheckpoints checkpoints, ClusterRecords::Log log)
       : environment_(std::move(environment)),
         records_(*records),
+        receiver_(*receiver),
         checkpoints_(std::move(checkpoints)),
         log_(std::move(log)) {}
 
@@ -59,6 +63,7 @@ class PartitionRestorer {
 
   const MoveEnvironment environment_;
   ClusterRecords& records_;
+  PartitionReceiver& receiver_;
   const TakeoverCheckpoints checkpoints_;
   const ClusterRecords::Log log_;
   // What was restored, and whether that was saved; it may not be announced yet,

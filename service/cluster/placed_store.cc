@@ -140,6 +140,7 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
   if (view == nullptr) return inner_.List(request, context);
   for (;;) {
     RETURN_IF_ERROR(view->CheckWhole());
+    RETURN_IF_ERROR(view->CheckIsAsNewAs(context.caller.placement_version));
     ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
     const auto before = std::exchange(view, known_.view());
     // Keys may have come, or gone, since they were read.

@@ -35,7 +35,7 @@ ClusterPart::ClusterPart(const ServerOptions& options,
              .known = environment.placement,
              .own_lease = [this] { return member_.lease(); }},
       receiver_(options_, moves_, environment.listener.log),
-      resizer_(options_, moves_, CallPeerOf(options),
+      resizer_(options_, moves_, &receiver_, CallPeerOf(options),
                std::move(environment.checkpoints), environment.listener.log) {}
 
 void ClusterPart::Stop() {

@@ -119,8 +119,8 @@ class UpdateNorms : public std::enable_shared_from_this<UpdateNorms> {
   TensorStore& store_;
   const RefPtr<ByteBudget> budget_;
 
-  // Whoever holds it calls nobody, as GiveBack is called with locks held; and
-  // it is fair, so that GiveBack waits for one turn of Compute at most.
+  // Whoever holds it calls nobody, as GiveBack is called with locks held. Fair,
+  // so that GiveBack waits for one turn of Compute at most.
   FairMutex mutex_;
   // Those that were looked at last come last.
   std::deque<Place> places_ ABSL_GUARDED_BY(mutex_);

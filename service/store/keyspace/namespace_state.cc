@@ -100,26 +100,26 @@ absl::Status NamespaceState::CheckRoomUnlessRepeat(
     const Caller& caller, const std::optional<CallId>& call_id,
     uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
-  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(*calls, caller, call_id));
-  BytesNeeded needed;
-  if (!is_repeat) RETURN_IF_ERROR(caller.unless_remembered);
-  if (!is_repeat) {
-    absl::StatusOr<BytesNeeded> bytes = check();
+  bool is_repeat = false;
+  const auto look = [&]() -> absl::StatusOr<BytesNeeded> {
+    ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
+    if (is_repeat) return BytesNeeded{.host = staging_bytes};
+    RETURN_IF_ERROR(caller.unless_remembered);
+    absl::StatusOr<BytesNeeded> needed = check();
     // What speaks against it may be that it has been made meanwhile.
-    if (!bytes.ok()) {
+    if (!needed.ok()) {
       ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
+      if (is_repeat) return BytesNeeded{.host = staging_bytes};
+    } else {
+      needed->host = SumOfBytes(needed->host, staging_bytes);
     }
-    if (!is_repeat) {
-      RETURN_IF_ERROR(bytes.status());
-      needed = *std::move(bytes);
-    }
-  }
-  needed.host = SumOfBytes(needed.host, staging_bytes);
+    return needed;
+  };
+  ASSIGN_OR_RETURN(BytesNeeded needed, look());
   const absl::Status status = memory.CheckRoom(needed);
   if (status.ok() || is_repeat) return status;
   // Readers may have given way, so that less is needed.
-  ASSIGN_OR_RETURN(needed, check());
-  needed.host = SumOfBytes(needed.host, staging_bytes);
+  ASSIGN_OR_RETURN(needed, look());
   return memory.CheckRoom(needed);
 }
 

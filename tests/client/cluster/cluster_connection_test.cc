@@ -159,6 +159,18 @@ TEST(ClusterConnectionTest, GoesWhereKeysAreNow) {
               IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
 
+// Each of the two leaves the key to the other.
+TEST(ClusterConnectionTest, NoListIsMadeOfPagesOfSeveralPlacements) {
+  TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  ASSERT_THAT(store.Init(cluster.KeyOf(1), Full({1}, 1)), IsOk());
+
+  cluster.SetOwnersAt(1, std::vector<uint32_t>(64, 0));
+
+  EXPECT_FALSE(store.Within(absl::Seconds(1)).List("", 0, "").ok());
+}
+
 TEST(ClusterConnectionTest, ServerThatIsAwayKeepsNobodyFromTheOthers) {
   TestCluster cluster(2);
   const std::unique_ptr<Connection> connection = cluster.Connect();

@@ -104,6 +104,19 @@ TEST(MergePagesTest, GivesEveryKeyOnceAndInOrder) {
   }
 }
 
+// One that moves may be listed where it was and where it is.
+TEST(MergePagesTest, GivesAKeyOfSeveralServersOnce) {
+  std::vector<ListReply> pages(2);
+  pages[0].keys = {{.key = "a"}, {.key = "b", .version = 1}};
+  pages[1].keys = {{.key = "b", .version = 2}, {.key = "c"}};
+
+  const ListReply merged = MergePages(std::move(pages), 3);
+
+  ASSERT_EQ(merged.keys.size(), 3);
+  EXPECT_EQ(merged.keys[1].version, 1);
+  EXPECT_EQ(merged.keys[2].key, "c");
+}
+
 TEST(MergePagesTest, AddsUpNamespacesOfOneName) {
   std::vector<ListNamespacesReply> pages(2);
   pages[0].namespaces = {{.name = "a", .num_keys = 1, .uid = 7},

@@ -54,6 +54,14 @@ class TestCluster {
     }
   }
 
+  // Another placement, which that server alone knows so far.
+  void SetOwnersAt(size_t server, std::vector<uint32_t> owners) {
+    ++placement_.version;
+    placement_.owners = std::move(owners);
+    EXPECT_OK(servers_[server]->SetPlacement(placement_,
+                                             placement_.servers[server].name));
+  }
+
   void Stop(size_t server) { servers_[server].reset(); }
 
   // The last server is gone, and what it had is the first one's.

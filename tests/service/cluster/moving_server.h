@@ -17,6 +17,7 @@
 #include "service/cluster/cluster_records.h"
 #include "service/cluster/known_placement.h"
 #include "service/cluster/partition_receiver.h"
+#include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placed_store.h"
 #include "service/store/memory_tensor_store.h"
@@ -57,7 +58,9 @@ class MovingServer {
             [this](const ClusterServer&, const MovePartitionsRequest& request) {
               return call(request);
             },
-            patience) {
+            patience),
+        restorer_(environment_, &records_, &receiver_, {},
+                  [](const std::string&) {}) {
     EXPECT_OK(records_.Register(lease_, /*only_if_absent=*/false));
   }
 
@@ -90,6 +93,7 @@ class MovingServer {
   ClusterRecords& records() { return records_; }
   PartitionReceiver& receiver() { return receiver_; }
   PartitionSender& sender() { return sender_; }
+  PartitionRestorer& restorer() { return restorer_; }
 
   // What its calls to the other server do.
   std::function<absl::Status(const MovePartitionsRequest& request)> call;
@@ -118,6 +122,7 @@ class MovingServer {
   const MoveEnvironment environment_;
   PartitionReceiver receiver_;
   PartitionSender sender_;
+  PartitionRestorer restorer_;
 };
 
 }  // namespace tensorkv::testing

@@ -545,5 +545,65 @@ TEST_F(PartitionMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
   EXPECT_OK(c.Push(PushOne("k")));
 }
 
+// A part that comes late adds nothing to partitions that are served by now: of
+// server "c", to which "a" has begun to send them.
+class LatePartTest : public PartitionMovesTest {
+ protected:
+  // "a" begins, and its part is on its way for long.
+  void BeginToC() {
+    CreateNamespace(Summing());
+    ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+    c_.Learn();
+    a_->call = [this](const MovePartitionsRequest& request) -> absl::Status {
+      if (request.step == MoveStep::kBegin) {
+        return c_.receiver().Handle(request);
+      }
+      part_ = request;
+      return absl::UnavailableError("late");
+    };
+    EXPECT_FALSE(
+        a_->sender().Move({.name = "c"}, AllPartitions(), kPartitions).ok());
+    ASSERT_EQ(part_.step, MoveStep::kPart);
+  }
+  void ExpectPartIsRefused() {
+    EXPECT_THAT(c_.receiver().Handle(part_),
+                StatusIs(absl::StatusCode::kAborted));
+    EXPECT_THAT(c_.Pull(kNamespace, "k").status(),
+                StatusIs(absl::StatusCode::kNotFound));
+  }
+
+  MovingServer c_{etcd_, "c"};
+  MovePartitionsRequest part_;
+};
+
+TEST_F(LatePartTest, IsRefusedOnceTheyHaveComeFromAnotherServer) {
+  ASSERT_NO_FATAL_FAILURE(BeginToC());
+  Connect();
+  ASSERT_OK(Move());
+  b_->call = [this](const MovePartitionsRequest& request) {
+    return c_.receiver().Handle(request);
+  };
+  ASSERT_OK(b_->sender().Move({.name = "c"}, AllPartitions(), kPartitions));
+  DeleteRequest erase = {.name_space = kNamespace};
+  erase.keys = {"k"};
+  ASSERT_OK(c_.placed().Delete(erase, {}));
+
+  ExpectPartIsRefused();
+}
+
+TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
+  ASSERT_NO_FATAL_FAILURE(BeginToC());
+  ClusterReading reading = *c_.records().Read();
+  reading.placement.servers = {{.name = "c", .address = "c:1"}};
+  reading.placement.lost = {
+      {.server = "a", .partitions = AllPartitions(), .is_given_up = true}};
+  ++reading.placement.version;
+  ASSERT_OK(c_.records().ReplacePlacement(reading.placement,
+                                          reading.placement_revision));
+  ASSERT_OK(c_.restorer().Turn(*c_.records().Read()));
+
+  ExpectPartIsRefused();
+}
+
 }  // namespace partition_moves_test
 }  // namespace tensorkv
