@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include <atomic>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -10,6 +11,7 @@
 #include "base/status_macros.h"
 #include "client/client_observer.h"
 #include "client/cluster/connect.h"
+#include "client/cluster/part_outcomes.h"
 #include "client/compression/compressor.h"
 #include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
@@ -46,6 +48,15 @@ absl::Status CheckOptions(const ClientOptions& options) {
                      absl::FormatDuration(options.timeout)));
   }
   return absl::OkStatus();
+}
+
+// Whether the push of such a request may have been made although it ended so. A
+// PushPull may lack only what it reads: its keys, or memory for their values.
+template <typename Request>
+bool MayHavePushed(const absl::Status& status) {
+  if (MayHaveEffect(status)) return true;
+  return std::is_same_v<Request, PushPullRequest> &&
+         (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
 }
 
 Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
@@ -97,6 +108,21 @@ struct Client::Shared {
     request.entries.swap(entries);
     absl::StatusOr<ReplyTo<Request>> reply = calls.Call(request, of_call);
     request.entries.swap(entries);
+    if (reply.ok()) step = request.step;
+    return reply;
+  }
+
+  // Makes a call whose entries are cast as they are sent. What they leave out
+  // counts once, unless the call has certainly had no effect.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallCasting(Request& request,
+                                               CallOptions options,
+                                               LeftCasts& left) {
+    options.casts = left.casts();
+    bool is_answered = false;
+    absl::StatusOr<ReplyTo<Request>> reply =
+        calls.Call(request, options, &is_answered);
+    if (is_answered || MayHavePushed<Request>(reply.status())) left.Keep();
     if (reply.ok()) step = request.step;
     return reply;
   }
@@ -203,15 +229,10 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  CallOptions of_call = call_options_;
   LeftCasts left;
   ASSIGN_OR_RETURN(PushRequest request,
                    MakePush(std::move(entries), options, &left));
-  of_call.casts = left.casts();
-  ASSIGN_OR_RETURN(PushReply reply, calls_->Call(request, of_call));
-  left.Keep();
-  shared_->step = request.step;
-  return reply;
+  return shared_->CallCasting(request, call_options_, left);
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
@@ -298,16 +319,11 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  CallOptions of_call = call_options_;
   LeftCasts left;
   ASSIGN_OR_RETURN(PushRequest push,
                    MakePush(std::move(entries), options, &left));
-  of_call.casts = left.casts();
   PushPullRequest request = {std::move(push)};
-  ASSIGN_OR_RETURN(PullReply reply, calls_->Call(request, of_call));
-  left.Keep();
-  shared_->step = request.step;
-  return reply;
+  return shared_->CallCasting(request, call_options_, left);
 }
 
 absl::StatusOr<PushReply> Client::PushLent(std::vector<PushEntry>& entries,

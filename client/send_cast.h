@@ -4,10 +4,29 @@
 #define TENSORKV_CLIENT_SEND_CAST_H_
 
 #include <atomic>
+#include <cstddef>
+#include <map>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "tensor/dtype.h"
 
 namespace tensorkv {
+
+// Which elements of a tensor have been cast, in any order and maybe several
+// times. Thread-safe.
+class CastRanges {
+ public:
+  // The elements from `first` up to `end` have been.
+  void Add(size_t first, size_t end);
+  // Whether all of `size` have been.
+  bool Cover(size_t size) const;
+
+ private:
+  mutable Mutex mutex_;
+  // The end of each range by its beginning. They neither overlap nor touch.
+  std::map<size_t, size_t> ranges_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Error feedback of one tensor that is cast, in parts and maybe several times:
 // elements of `before`, which earlier pushes left out, are added, and what the
@@ -18,6 +37,8 @@ struct CastFeedback {
   float* after = nullptr;
   // Set where finite elements have a sum that is not.
   std::atomic<bool> is_too_large = false;
+  // What of `after` is there.
+  CastRanges done;
 };
 
 struct SendCast {

@@ -26,9 +26,18 @@ uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes) {
 }
 
 bool MayHaveEffect(const absl::Status& status) {
-  return status.ok() || absl::IsUnavailable(status) ||
-         absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
-         ReasonOf(status) == Reason::kOutcomeUnknown;
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    // Of these a reply may have come that nobody understands.
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return true;
+    default:
+      return ReasonOf(status) == Reason::kOutcomeUnknown;
+  }
 }
 
 bool IsPushedAgain(const absl::Status& status) {

@@ -18,7 +18,8 @@ bool IsAtWrongServer(const absl::Status& status);
 // The newest placement that servers have named when they refused.
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
 
-// Whether the part of a push with that outcome has, or may have, been applied.
+// Whether a push, or a part of one, with that outcome has, or may have, been
+// applied.
 bool MayHaveEffect(const absl::Status& status);
 
 // Whether workers push again what has failed so.

@@ -27,7 +27,10 @@ absl::Status CastElements(const Tensor& tensor, const SendCast& cast,
     are_finite &= loops.cast[format](run, size, to);
     return false;
   };
-  if (AllRunsOf(tensor, first, count, cast_run)) return absl::OkStatus();
+  if (AllRunsOf(tensor, first, count, cast_run)) {
+    if (feedback != nullptr) feedback->done.Add(first, first + count);
+    return absl::OkStatus();
+  }
   if (feedback == nullptr || !are_finite) return NotFiniteError();
   feedback->is_too_large = true;
   return SumTooLargeError();

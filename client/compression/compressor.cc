@@ -264,10 +264,10 @@ struct Compressor::Key {
   }
 
   // Moves what is left out of `size` elements to `before`, and room for as many
-  // to `after`.
-  void Take(size_t size, std::vector<float>& before,
-            std::vector<float>& after) {
-    before.swap(residual);
+  // to `after`. What is left out of another number goes to `other`.
+  void Take(size_t size, std::vector<float>& before, std::vector<float>& after,
+            std::vector<float>& other) {
+    (residual.size() == size ? before : other).swap(residual);
     after.swap(room);
     Resize(before, size);
     Resize(after, size);
@@ -324,14 +324,20 @@ struct LeftCasts::Taken {
   Taken(std::shared_ptr<Compressor::Key> from, size_t size)
       : key(std::move(from)) {
     MutexLock lock(&key->mutex);
-    key->Take(size, before, after);
+    key->Take(size, before, after, other);
     feedback.before = before.data();
     feedback.after = after.data();
   }
 
+  // Whether it is known all that a push of it leaves out. Else it was not all
+  // sent.
+  bool IsComplete() const { return feedback.done.Cover(after.size()); }
+
   void GiveBack(bool is_made) {
     if (is_made) before.swap(after);
     if (feedback.is_too_large) absl::c_fill(before, 0.0f);
+    // The key still has the shape that it had.
+    if (!is_made && !other.empty()) before.swap(other);
     MutexLock lock(&key->mutex);
     key->GiveBack(before, after);
   }
@@ -339,13 +345,18 @@ struct LeftCasts::Taken {
   const std::shared_ptr<Compressor::Key> key;
   std::vector<float> before;
   std::vector<float> after;
+  std::vector<float> other;
   CastFeedback feedback;
 };
 
 LeftCasts::LeftCasts() = default;
 
 LeftCasts::~LeftCasts() {
-  for (const auto& taken : taken_) taken->GiveBack(is_made_);
+  const bool is_made =
+      is_kept_ && absl::c_all_of(taken_, [](const auto& taken) {
+        return taken->IsComplete();
+      });
+  for (const auto& taken : taken_) taken->GiveBack(is_made);
 }
 
 Compressor::Compressor(CompressionOptions options, Observer observer,

@@ -115,16 +115,17 @@ class Compressor {
 class LeftCasts {
  public:
   LeftCasts();
-  // Gives back what was taken, or zeros where a sum was too large, unless the
-  // push was made.
+  // Gives back what was taken, or zeros where a sum was too large, unless its
+  // keys keep what the push has left out.
   ~LeftCasts();
 
   // As CallOptions::casts has them. Valid as long as this.
   absl::Span<const SendCast> casts() const { return casts_; }
 
-  // The push was made: its keys keep what it left out.
+  // The push was made, or may have been: its keys keep what it left out. One of
+  // which something was never cast has not been made, and changes no key.
   // REQUIRES: nobody casts any more.
-  void Keep() { is_made_ = true; }
+  void Keep() { is_kept_ = true; }
 
  private:
   friend class Compressor;
@@ -134,7 +135,7 @@ class LeftCasts {
 
   std::vector<SendCast> casts_;
   std::vector<std::unique_ptr<Taken>> taken_;
-  bool is_made_ = false;
+  bool is_kept_ = false;
 };
 
 // Whether `text` matches `pattern`, where * stands for any characters; the

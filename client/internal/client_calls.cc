@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_from.h"
 #include "base/status_macros.h"
@@ -57,12 +58,32 @@ bool Overlap(const Entries& entries,
       entries, [&](const auto& entry) { return is_within(entry.tensor); });
 }
 
+// Whether entries have ids of rows as their call has: how it travels, as one
+// message or as a stream, must not decide what it does.
+template <typename Request>
+absl::Status CheckRows(const Request& request) {
+  if constexpr (requires { request.entries.front().rows; }) {
+    for (size_t i = 0; i < request.entries.size(); ++i) {
+      const auto& entry = request.entries[i];
+      if constexpr (requires { entry.skip; }) {
+        if (entry.skip) continue;
+      }
+      if (bool{entry.rows} == kIsOfRows<Request>) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "entry ", i, " (\"", absl::CHexEscape(entry.key), "\"): rows: ",
+          kIsOfRows<Request> ? "missing" : "expected none, got some"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What the connection is told of a call. A push from where its values come to
 // is sent again from there if the reply breaks, so these are written when the
 // call has ended.
 template <typename Request>
 absl::StatusOr<CallOptions> OptionsOf(const Request& request,
                                       const CallOptions& options) {
+  RETURN_IF_ERROR(CheckRows(request));
   CallOptions of_call = options;
   if constexpr (kReadsValues<Request>) {
     const absl::Span<const Destination> destinations = options.destinations;
@@ -104,19 +125,21 @@ constexpr bool kHasName = requires(Request& request) {
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClientCalls::Call(Request& request,
-                                                   const CallOptions& options) {
+                                                   const CallOptions& options,
+                                                   bool* is_answered) {
   if constexpr (kHasName<Request>) {
     const CallLanes::Place call = lanes_.Begin();
     request.call_id = call.id();
-    return Send(request, options);
+    return Send(request, options, is_answered);
   } else {
-    return Send(request, options);
+    return Send(request, options, is_answered);
   }
 }
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClientCalls::Send(const Request& request,
-                                                   const CallOptions& options) {
+                                                   const CallOptions& options,
+                                                   bool* is_answered) {
   const Canceller::Use use(options.canceller);
   ReplyTo<Request> reply;
   absl::Status status = absl::CancelledError();
@@ -126,6 +149,7 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Send(const Request& request,
                  ? connection_->Attempt(AnyCall(request, reply), *of_call)
                  : of_call.status();
   }
+  if (is_answered != nullptr) *is_answered = status.ok();
   return Outcome(request, options, std::move(status), reply);
 }
 
@@ -198,11 +222,12 @@ absl::Status ClientCalls::Explain(Method method,
                    status);
 }
 
-#define TENSORKV_INSTANTIATE(name, ...)                    \
-  template absl::StatusOr<name##Reply> ClientCalls::Call(  \
-      name##Request& request, const CallOptions& options); \
-  template absl::StatusOr<name##Reply> ClientCalls::Send(  \
-      const name##Request& request, const CallOptions& options);
+#define TENSORKV_INSTANTIATE(name, ...)                                       \
+  template absl::StatusOr<name##Reply> ClientCalls::Call(                     \
+      name##Request& request, const CallOptions& options, bool* is_answered); \
+  template absl::StatusOr<name##Reply> ClientCalls::Send(                     \
+      const name##Request& request, const CallOptions& options,               \
+      bool* is_answered);
 TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
 #undef TENSORKV_INSTANTIATE
 

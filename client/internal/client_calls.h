@@ -27,15 +27,20 @@ class ClientCalls {
       : connection_(std::move(connection)), target_(std::move(target)) {}
 
   // Makes a call. One that has a call_id gets it here: a name of its own, for
-  // all its attempts. Defined for the request of every unary method.
+  // all its attempts. Sets `*is_answered`, if given: whether a reply came,
+  // which may be of no use. Defined for the request of every unary method.
+  // Errors: InvalidArgument for an entry without ids in a call of rows, and for
+  // one with ids in another, as a server says it · those of the verb.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request& request,
-                                        const CallOptions& options);
+                                        const CallOptions& options,
+                                        bool* is_answered = nullptr);
 
   // Makes a call under the name that it has.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Send(const Request& request,
-                                        const CallOptions& options);
+                                        const CallOptions& options,
+                                        bool* is_answered = nullptr);
 
   // Makes a call as Call does, but waits for nothing: `done` gets what Call
   // returns, on any thread, perhaps before this returns. What the request holds

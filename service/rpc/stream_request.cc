@@ -14,22 +14,26 @@
 namespace tensorkv {
 namespace {
 
-// What a manifest, or the request of a pull, says but for its stripe.
+// What a manifest, or the request of a pull, says but for its stripe. It begins
+// with which of the calls it is: of another one, the same bytes say something
+// else.
 template <typename Proto>
-const google::protobuf::Message& CallOf(const Proto& proto) {
+std::string BytesOfCall(const Proto& proto) {
   if constexpr (requires { proto.rows_request(); }) {
-    if (proto.has_rows_request()) return proto.rows_request();
+    if (proto.has_rows_request()) {
+      return absl::StrCat("rows", proto.rows_request().SerializeAsString());
+    }
   }
-  return proto.request();
+  return absl::StrCat("call", proto.request().SerializeAsString());
 }
 
 // Empty for the only stripe of a call. It is kept until the others have come:
 // a few bytes for any number of entries and ids of rows. Nobody can make two
-// calls of one digest; other sizes would write where the first has no memory.
+// calls of one digest.
 template <typename Proto>
 std::string DigestOfCall(const Proto& proto) {
   if (proto.stripe().count() <= 1) return "";
-  const std::string bytes = CallOf(proto).SerializeAsString();
+  const std::string bytes = BytesOfCall(proto);
   std::string digest(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
          reinterpret_cast<unsigned char*>(digest.data()));
@@ -115,6 +119,27 @@ std::vector<Tensor*> TensorsOf(StreamedRequest& request) {
     return TensorsOfEntries(push->entries);
   }
   return {};
+}
+
+std::vector<RefPtr<const RowIds>*> RowIdsOf(StreamedRequest& request) {
+  std::vector<RefPtr<const RowIds>*> all;
+  const auto add = [&all](auto& call) {
+    for (auto& entry : call.entries) {
+      if constexpr (requires { entry.rows; }) {
+        if (entry.rows) all.push_back(&entry.rows);
+      }
+    }
+  };
+  std::visit(add, request);
+  return all;
+}
+
+uint64_t RowIdBytes(StreamedRequest& request) {
+  uint64_t bytes = 0;
+  for (const RefPtr<const RowIds>* ids : RowIdsOf(request)) {
+    bytes += static_cast<uint64_t>((*ids)->tensor().size_bytes());
+  }
+  return bytes;
 }
 
 }  // namespace tensorkv

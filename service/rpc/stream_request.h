@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/ref_counted.h"
 #include "contract/method.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -40,6 +41,11 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
 // Every entry's tensor, in their order; none for a pull. Points into
 // `request`.
 std::vector<Tensor*> TensorsOf(StreamedRequest& request);
+
+// Every entry's ids of rows, where it has some. Points into `request`.
+std::vector<RefPtr<const RowIds>*> RowIdsOf(StreamedRequest& request);
+// So many bytes all of them have.
+uint64_t RowIdBytes(StreamedRequest& request);
 
 }  // namespace tensorkv
 

@@ -42,31 +42,37 @@ absl::Status Check(Method method, const CallContext& context,
   return absl::OkStatus();
 }
 
+// Gives tensors of the call memory that its namespace counts.
+absl::Status Allocate(Staging& staging, const CallContext& context,
+                      const StreamedRequest& request,
+                      absl::Span<Tensor* const> tensors) {
+  const std::string& name_space = NamespaceOf(request);
+  return std::holds_alternative<PullRequest>(request)
+             ? staging.AllocateForPull(name_space, tensors, context)
+             : staging.Allocate(name_space, tensors, context);
+}
+
 // Moves ids of rows, which have come with the manifest, into memory that the
-// budget counts: the payload may be long in coming.
+// budget counts: the payload, or the other stripes, may be long in coming.
 absl::Status StageRowIds(Staging& staging, const CallContext& context,
                          StreamedRequest& request) {
-  auto* const push = std::get_if<PushRequest>(&request);
-  if (push == nullptr) return absl::OkStatus();
-  std::vector<PushEntry*> entries;
+  const std::vector<RefPtr<const RowIds>*> all = RowIdsOf(request);
+  if (all.empty()) return absl::OkStatus();
   std::vector<Tensor> staged;
-  for (PushEntry& entry : push->entries) {
-    if (!entry.rows) continue;
-    const Tensor& ids = entry.rows->tensor();
-    entries.push_back(&entry);
+  for (const RefPtr<const RowIds>* ids : all) {
+    const Tensor& tensor = (*ids)->tensor();
     ASSIGN_OR_RETURN(staged.emplace_back(),
-                     Tensor::WithoutData(ids.dtype(), ids.shape()));
+                     Tensor::WithoutData(tensor.dtype(), tensor.shape()));
   }
   std::vector<Tensor*> tensors;
   for (Tensor& tensor : staged) tensors.push_back(&tensor);
-  if (tensors.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(staging.Allocate(push->name_space, tensors, context));
+  RETURN_IF_ERROR(Allocate(staging, context, request, tensors));
   for (size_t i = 0; i < staged.size(); ++i) {
-    const Tensor& ids = entries[i]->rows->tensor();
+    const Tensor& ids = (*all[i])->tensor();
     if (ids.size_bytes() > 0) {
       std::memcpy(staged[i].mutable_data(), ids.data(), ids.size_bytes());
     }
-    ASSIGN_OR_RETURN(entries[i]->rows, RowIds::Create(std::move(staged[i])));
+    ASSIGN_OR_RETURN(*all[i], RowIds::Create(std::move(staged[i])));
   }
   return absl::OkStatus();
 }
@@ -148,11 +154,11 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
     RETURN_IF_ERROR(Check(method_, context, dependencies_, call.request));
     if (share_ != nullptr) {
       ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
-      RETURN_IF_ERROR(share_->Add(total));
+      RETURN_IF_ERROR(share_->Add(total + RowIdBytes(call.request)));
     }
     Staging& staging = *dependencies_.staging;
-    RETURN_IF_ERROR(staging.Allocate(NamespaceOf(call.request),
-                                     TensorsOf(call.request), context));
+    RETURN_IF_ERROR(
+        Allocate(staging, context, call.request, TensorsOf(call.request)));
     RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
     call.execute = std::bind_front(Execute, std::ref(*dependencies_.store),
                                    method_, caller_);
@@ -175,6 +181,14 @@ absl::StatusOr<char*> StreamSession::Place(const PartRange& part) {
     return WithReason(
         absl::AbortedError("the call ended while it was prepared"),
         Reason::kStripeFailed);
+  }
+  // Its sizes are those of the stripe that prepared the call: they have the
+  // same manifest. Memory must not hang on its digest alone.
+  if (part.entry >= tensors.size() ||
+      part.offset + part.size_bytes >
+          static_cast<uint64_t>(tensors[part.entry]->size_bytes())) {
+    return absl::InternalError(
+        "part: expected the sizes of the call's other stripes, got others");
   }
   return tensors[part.entry]->mutable_data() + part.offset;
 }

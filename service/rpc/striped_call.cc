@@ -86,7 +86,9 @@ absl::Status StripedCall::Prepare(uint32_t index, Preparation prepare) {
 void StripedCall::BeginToReceive(Prepared prepared) {
   prepared_ = std::move(prepared);
   tensors_ = TensorsOf(prepared_->request);
-  uint64_t bytes = 0;
+  // Ids of rows came with the manifest, and are held as long.
+  uint64_t bytes = RowIdBytes(prepared_->request);
+  AddReceived(bytes);
   for (const Tensor* tensor : tensors_) bytes += tensor->size_bytes();
   rate_ = FairRate(bytes, stream_timeout_);
   prepared_at_ = alarms_.Now();

@@ -149,11 +149,15 @@ absl::Status GuardedStaging::CheckPush(const PushRequest& request,
 absl::Status GuardedStaging::Allocate(absl::string_view name_space,
                                       absl::Span<Tensor* const> tensors,
                                       const CallContext& context) {
-  // A pull has no tensors to bring. It is told nothing of the namespace either,
-  // unless it may read there.
-  RETURN_IF_ERROR(access_.Check(tensors.empty() ? Method::kPull : Method::kPush,
-                                name_space, context.caller));
+  RETURN_IF_ERROR(access_.Check(Method::kPush, name_space, context.caller));
   return inner_.Allocate(name_space, tensors, context);
+}
+
+absl::Status GuardedStaging::AllocateForPull(absl::string_view name_space,
+                                             absl::Span<Tensor* const> tensors,
+                                             const CallContext& context) {
+  RETURN_IF_ERROR(access_.Check(Method::kPull, name_space, context.caller));
+  return inner_.AllocateForPull(name_space, tensors, context);
 }
 
 bool GuardedStaging::ReadsInPlace(absl::string_view name_space) {

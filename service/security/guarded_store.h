@@ -54,6 +54,9 @@ class GuardedStaging final : public Staging {
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context) override;
+  absl::Status AllocateForPull(absl::string_view name_space,
+                               absl::Span<Tensor* const> tensors,
+                               const CallContext& context) override;
   bool ReadsInPlace(absl::string_view name_space) override;
 
  private:

@@ -39,6 +39,14 @@ class Staging {
                                 absl::Span<Tensor* const> tensors,
                                 const CallContext& context) = 0;
 
+  // The same of what a pull brings, its ids of rows: whoever may read may have
+  // memory for them.
+  virtual absl::Status AllocateForPull(absl::string_view name_space,
+                                       absl::Span<Tensor* const> tensors,
+                                       const CallContext& context) {
+    return Allocate(name_space, tensors, context);
+  }
+
   // Whether the store reads what a push to that namespace brings from where it
   // was received. Then a plain tensor needs no memory of Allocate's, but memory
   // that stays as it is while others hold it; its elements may be at any

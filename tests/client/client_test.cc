@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "client/compression/cast.h"
 #include "client/prometheus/client_metrics.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
@@ -240,6 +242,133 @@ TEST_F(ClientTest, RowsAreEncodedUnlessTheyAreAlready) {
     EXPECT_EQ(script_.last<PushRowsRequest>().entries[0].dtype(),
               is_encoded ? DType::kF32 : DType::kF16);
   }
+}
+
+TEST_F(ClientTest, IdsAreOfCallsOfRowsAlone) {
+  Client client = MakeClient({});
+  const RefPtr<const RowIds> ids =
+      *RowIds::Create(testing::Vector({1}, DType::kI64));
+  const auto refused = [](const std::string& what) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    HasSubstr("entry 0 (\"w\"): rows: " + what));
+  };
+  const auto with_ids = [&] {
+    return std::vector<PushEntry>{
+        {.key = "w", .tensor = Full({1, 2}, 1), .rows = ids}};
+  };
+
+  EXPECT_THAT(client.PushRows("w", nullptr, Full({1, 2}, 1)),
+              refused("missing"));
+  EXPECT_THAT(client.PullRows("w", nullptr), refused("missing"));
+  EXPECT_THAT(client.Push(with_ids()), refused("expected none"));
+  EXPECT_THAT(client.PushPull(with_ids()), refused("expected none"));
+  EXPECT_THAT(client.Pull(PullRequest{.entries = {{.key = "w", .rows = ids}}}),
+              refused("expected none"));
+  EXPECT_THAT(script_.verbs, IsEmpty());
+}
+
+// Casts what is pushed, as one that sends it does.
+class CastingConnection final : public Connection {
+ public:
+  // `found` gets what was left out before, push by push.
+  CastingConnection(Script& script, std::vector<float>& found)
+      : inner_(script), found_(found) {}
+
+  bool CastsAsItSends() const override { return true; }
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override {
+    call.Visit([&]<typename Request>(const Request& request, auto&) {
+      if constexpr (std::is_base_of_v<PushRequest, Request>) {
+        const SendCast cast = options.casts.at(0);
+        found_.push_back(cast.feedback->before[0]);
+        EXPECT_OK(Cast(request.entries[0].tensor, cast, *memory_));
+      }
+    });
+    return inner_.Attempt(call, options);
+  }
+
+ private:
+  ScriptedConnection inner_;
+  std::vector<float>& found_;
+  const RefPtr<BufferPool> memory_ = MakeRefCounted<BufferPool>(0);
+};
+
+// What is left out before the second of two pushes, the first of which ends
+// with that status or with an answer of no use.
+class CastingClientTest : public ClientTest {
+ protected:
+  CastingClientTest() {
+    client_.SetCompression(
+        {.rules = {{"", *Compression::Parse("f16,feedback")}}, .min_bytes = 0});
+  }
+
+  float FoundAfterPush(const absl::Status& status) {
+    script_.reply<PushRequest>().results.resize(1);
+    return FoundAfter(status, [&](const Client& client) {
+      return Client(client).Push("w", tensor_).status();
+    });
+  }
+  float FoundAfterPushPull(const absl::Status& status) {
+    script_.reply<PushPullRequest>().values.resize(1);
+    return FoundAfter(status, [&](const Client& client) {
+      return Client(client).PushPull("w", tensor_).status();
+    });
+  }
+  template <typename Push>
+  float FoundAfter(const absl::Status& status, Push push) {
+    client_.ForgetWhatWasLeftOut();
+    script_.statuses = {status};
+    EXPECT_EQ(push(client_).code(), status.code());
+    (void)push(client_);
+    return found_.back();
+  }
+
+  const float left_ = 1.0001f - 1.0f;
+  const Tensor tensor_ = Full({2}, 1.0001);
+  std::vector<float> found_;
+  Client client_{std::make_unique<CastingConnection>(script_, found_),
+                 ClientOptions()};
+};
+
+TEST_F(CastingClientTest, WhatIsLeftOutCountsOnceHoweverThePushEnds) {
+  for (const absl::Status& status :
+       {absl::OkStatus(), absl::CancelledError(), absl::UnavailableError(""),
+        absl::DeadlineExceededError(""), absl::InternalError(""),
+        absl::UnknownError(""),
+        WithReason(absl::FailedPreconditionError(""),
+                   Reason::kOutcomeUnknown)}) {
+    EXPECT_EQ(FoundAfterPush(status), left_) << status;
+    EXPECT_EQ(FoundAfterPushPull(status), left_) << status;
+  }
+  for (const absl::Status& status :
+       {absl::InvalidArgumentError(""), absl::FailedPreconditionError(""),
+        absl::PermissionDeniedError(""), absl::AbortedError("")}) {
+    EXPECT_EQ(FoundAfterPush(status), 0) << status;
+    EXPECT_EQ(FoundAfterPushPull(status), 0) << status;
+  }
+  // A PushPull may have pushed, and then lack its key, or room for its value.
+  for (const absl::Status& status :
+       {absl::NotFoundError(""), absl::ResourceExhaustedError("")}) {
+    EXPECT_EQ(FoundAfterPush(status), 0) << status;
+    EXPECT_EQ(FoundAfterPushPull(status), left_) << status;
+  }
+}
+
+TEST_F(CastingClientTest, WhatIsLeftOutCountsThoughTheReplyIsOfNoUse) {
+  script_.reply<PushPullRequest>().values.assign(1, {1, Full({3}, 1)});
+  std::vector<float> memory(2);
+  const Destination destination = {
+      .dtype = DType::kF32,
+      .shape = {2},
+      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
+  Client into = client_.Into({&destination, 1});
+
+  EXPECT_THAT(into.PushPull("w", tensor_),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_FALSE(into.PushPull("w", tensor_).ok());
+
+  EXPECT_EQ(found_.back(), left_);
 }
 
 TEST_F(ClientTest, MutatingCallsAreNumbered) {

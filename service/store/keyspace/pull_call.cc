@@ -14,6 +14,7 @@
 #include "service/store/keyspace/pull_cast.h"
 #include "service/store/keyspace/row_check.h"
 #include "service/store/keyspace/row_turn.h"
+#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -51,7 +52,11 @@ class PullCall final : public WaitingCall {
     }
     for (const PullEntry& entry : request_.entries) {
       size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
-      if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
+      if (!entry.rows) continue;
+      const Tensor& ids = entry.rows->tensor();
+      // Those of a stream have been staged.
+      if (IsCountedBy(*state.memory.host().contributions, ids)) continue;
+      size_bytes_ += ids.size_bytes();
     }
   }
 

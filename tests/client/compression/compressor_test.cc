@@ -397,6 +397,61 @@ TEST(CompressorTest, WhatPushesAtOnceLeaveOutIsAddedUp) {
   EXPECT_EQ(left.casts()[0].feedback->before[0], once + once);
 }
 
+TEST(CompressorTest, PushThatWasNeverCastWholeChangesNoKey) {
+  Compressor compressor(All("f16,feedback"));
+  const Tensor tensor = Full({4}, 1.0001);
+  Sent(compressor, tensor, /*is_made=*/true);
+  const float once = 1.0001f - 1.0f;
+  for (const size_t num_cast : {3, 4}) {
+    LeftCasts left;
+    ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
+    const SendCast cast = left.casts().at(0);
+    EXPECT_EQ(cast.feedback->before[0], once);
+    char out[8];
+    ASSERT_OK(CastElements(tensor, cast, 0, num_cast, out));
+    left.Keep();
+  }
+
+  LeftCasts left;
+  ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
+
+  EXPECT_EQ(left.casts()[0].feedback->before[0], (1.0001f + once) - 1.0f);
+}
+
+TEST(CompressorTest, WhatIsLeftOutOfAShapeIsKeptUntilAnotherIsPushed) {
+  Compressor compressor(All("f16,feedback"));
+  const Tensor tensor = Vector({1.0001, 1.0001});
+  Sent(compressor, tensor, /*is_made=*/true);
+  Sent(compressor, Vector({3}), /*is_made=*/false);
+  {
+    LeftCasts left;
+    ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
+    EXPECT_EQ(left.casts()[0].feedback->before[1], 1.0001f - 1.0f);
+  }
+  Sent(compressor, Vector({1}), /*is_made=*/true);
+
+  LeftCasts left;
+  ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
+
+  EXPECT_EQ(left.casts()[0].feedback->before[1], 0);
+}
+
+TEST(CastRangesTest, CoverWhatWasAdded) {
+  CastRanges ranges;
+  EXPECT_TRUE(ranges.Cover(0));
+  EXPECT_FALSE(ranges.Cover(1));
+  ranges.Add(8, 10);
+  ranges.Add(2, 4);
+  ranges.Add(0, 3);
+  EXPECT_TRUE(ranges.Cover(4));
+  EXPECT_FALSE(ranges.Cover(5));
+  ranges.Add(5, 8);
+  EXPECT_FALSE(ranges.Cover(5));
+  ranges.Add(1, 6);
+  EXPECT_TRUE(ranges.Cover(10));
+  EXPECT_FALSE(ranges.Cover(11));
+}
+
 TEST(CompressorTest, SumThatASenderFindsTooLargeIsForgotten) {
   Compressor compressor(All("f16,feedback"));
   const Tensor largest = Vector({std::numeric_limits<float>::max()});

@@ -84,6 +84,23 @@ TEST(DecodeStreamRequestTest, IdsOfRowsAreWhatStripesHaveInCommon) {
   EXPECT_NE(stream.manifest, other.manifest);
 }
 
+TEST(DecodeStreamRequestTest, WhichCallItIsIsWhatStripesHaveInCommon) {
+  v1::PushChunk push = StripedManifest();
+  push.mutable_manifest()->mutable_request()->clear_entries();
+  v1::PushChunk rows = push;
+  rows.mutable_manifest()->mutable_rows_request()->set_namespace_("n");
+  v1::PullStreamRequest pull;
+  *pull.mutable_stripe() = push.manifest().stripe();
+  v1::PullStreamRequest pull_rows = pull;
+  pull.mutable_request();
+  pull_rows.mutable_rows_request();
+
+  EXPECT_NE(Decoded(Method::kPushStream, push)->manifest,
+            Decoded(Method::kPushStream, rows)->manifest);
+  EXPECT_NE(Decoded(Method::kPullStream, pull)->manifest,
+            Decoded(Method::kPullStream, pull_rows)->manifest);
+}
+
 TEST(DecodeStreamRequestTest, RowsInAPushPullAreInvalid) {
   EXPECT_THAT(Decoded(Method::kPushPullStream, ManifestOfRows(5)),
               StatusIs(absl::StatusCode::kInvalidArgument,

@@ -1,5 +1,6 @@
 #include "service/rpc/stream_session.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,8 @@
 #include "tensorkv/v1/data.pb.h"
 #include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"
+#include "tests/service/store/init_now.h"
+#include "tests/service/store/scripted_store.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -144,6 +147,72 @@ TEST_F(StreamSessionTest, RowsBecomeOnePush) {
   EXPECT_THAT(pushed.entries[1].rows->tensor(), HasElements({7}));
   // Of the payload, and of the ids, which came before it.
   EXPECT_EQ(staging_.num_allocate_calls(), 2);
+}
+
+TEST_F(StreamSessionTest, IdsOfRowsAreOfTheCallersQuota) {
+  for (PushEntry& entry : request_.entries) {
+    entry.rows = *RowIds::Create(Vector({7}, DType::kI64));
+  }
+  CallerQuotas quotas;
+  for (const uint64_t bytes : {31, 32}) {
+    CallerQuotas::Share share =
+        quotas.Take("alice", {.bytes = bytes}, {.streams = 1}).value();
+    StreamSession session(Method::kPushStream, Caller{"alice"}, &dependencies_,
+                          &share, nullptr);
+
+    EXPECT_EQ(Receive(session, Manifest()).code(),
+              bytes < 32 ? absl::StatusCode::kResourceExhausted
+                         : absl::StatusCode::kOk);
+  }
+}
+
+// One stripe of two that pull rows of "w", before the other comes and after.
+using StagedRowIdsTest = testing::ScriptedStoreTest;
+
+TEST_F(StagedRowIdsTest, IdsOfAPullAreCountedOnceUntilItEnds) {
+  InitRequest init;
+  init.entries.push_back({"w", testing::Full({2, 1}, 5)});
+  ASSERT_OK(testing::InitNow(store_, std::move(init)));
+  StripedCalls striped_calls(absl::Seconds(30), &alarms_);
+  const StreamDependencies dependencies = {.store = &store_,
+                                           .staging = &store_,
+                                           .striped_calls = &striped_calls,
+                                           .limits = {}};
+  constexpr uint64_t kIdBytes = 100'000 * sizeof(int32_t);
+  PullStreamRequest pull;
+  pull.request.entries.push_back(
+      {.key = "w",
+       .min_version = 2,
+       .rows = *RowIds::Create(testing::Full({100'000}, 1, DType::kI32))});
+  const auto session = [&] {
+    return std::make_unique<StreamSession>(
+        Method::kPullStream, Caller(), &dependencies, nullptr,
+        [](const absl::StatusOr<StripedCall::Reply>&) {});
+  };
+  const auto open = [&](StreamSession& stripe, uint32_t index) {
+    pull.stripe = {.index = index, .count = 2, .group = 1};
+    v1::PullStreamRequest message;
+    ToProto(pull, &message);
+    const grpc::Slice slice(message.SerializeAsString());
+    grpc::ByteBuffer bytes(&slice, 1);
+    return stripe.Receive(&bytes);
+  };
+  const uint64_t before = store_.used_bytes();
+  auto first = session();
+  auto second = session();
+
+  ASSERT_OK(open(*first, 0));
+  EXPECT_GE(store_.used_bytes(), before + kIdBytes);
+  ASSERT_OK(open(*second, 1));
+  EXPECT_LT(store_.used_bytes(), before + 2 * kIdBytes);
+  // It waits for a version that does not come.
+  ASSERT_OK(first->Close(absl::Seconds(1)));
+  ASSERT_OK(second->Close(absl::Seconds(1)));
+  EXPECT_GE(store_.used_bytes(), before + kIdBytes);
+  EXPECT_LT(store_.used_bytes(), before + 2 * kIdBytes);
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_EQ(store_.used_bytes(), before);
 }
 
 TEST_F(StreamSessionTest, WhatIsNoBoolIsRefused) {

@@ -178,6 +178,33 @@ TEST_F(SecureServerTest, TellsWhichCallsWereSlow) {
                              " namespace=\"team\" trace=", kTrace, "\n")));
 }
 
+// The memory that the ids get is none of a push.
+TEST_F(SecureServerTest, WhoeverMayReadMayPullRowsByAStream) {
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  const auto stub = v1::TensorKV::NewStub(channel);
+  v1::PullStreamRequest request;
+  request.mutable_rows_request()->set_namespace_(kNamespace);
+  v1::PullRowsEntry& entry = *request.mutable_rows_request()->add_entries();
+  entry.set_key("k");
+  entry.mutable_rows()->set_dtype(v1::DTYPE_I32);
+  entry.mutable_rows()->add_shape(1);
+  entry.mutable_rows()->set_data(std::string(4, 0));
+  const auto outcome = [&](absl::string_view token) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
+    const auto stream = stub->PullStream(&context, request);
+    v1::PullChunk chunk;
+    EXPECT_FALSE(stream->Read(&chunk));
+    return FromGrpcStatus(stream->Finish());
+  };
+
+  EXPECT_THAT(outcome("reader"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(outcome("elsewhere"),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {
   ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
   const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
