@@ -44,9 +44,9 @@ inline constexpr Requirement kRequirements[] = {
     {Method::kDescribeNamespace, Right::kRead},
     {Method::kListNamespaces, Right::kRead, Scope::kSomewhere},
     {Method::kDeleteNamespace, Right::kAdmin},
-    // These change the namespace for all who use it.
-    // clang-format off
+// clang-format off
 #define TENSORKV_ROW(name, ...) {Method::k##name, Right::kAdmin},
+    // These change the namespace for all who use it.
     TENSORKV_NAMESPACE_METHODS(TENSORKV_ROW)
 #undef TENSORKV_ROW
     // clang-format on

@@ -43,8 +43,8 @@ class ByteBudget final : public RefCounted {
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
-  // What Reserve would return now; as it does, has the spare given back before it
-  // refuses.
+  // What Reserve would return now; as it does, has the spare given back before
+  // it refuses.
   absl::Status CheckRoom(uint64_t bytes) const;
 
   // Before this budget, or one that is a part of it, refuses anything, it has

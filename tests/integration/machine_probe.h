@@ -21,7 +21,8 @@ class MachineProbe {
 
   // The slowdown: how many times longer than alone work took on average between
   // two moments of SteadyNow(). Counts whole bursts of computing that overlap
-  // the time; 1 where there are none. It sees the cores alone, no disk or memory.
+  // the time; 1 where there are none. It sees the cores alone, no disk or
+  // memory.
   double SlowdownBetween(absl::Duration begin, absl::Duration end) const;
 
  private:
