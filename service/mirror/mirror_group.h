@@ -68,8 +68,9 @@ struct MirrorTimes {
   // For each step of an attempt to make sums.
   absl::Duration attempt = absl::Seconds(10);
 
-  // Within which Announce is answered, if the leader is there.
-  absl::Duration announce() const { return 2 * patience + 3 * attempt; }
+  // Within which Announce is answered, if the leader is there: an attempt may
+  // be made twice.
+  absl::Duration announce() const { return 2 * patience + 6 * attempt; }
 };
 
 }  // namespace tensorkv

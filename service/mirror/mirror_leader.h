@@ -113,6 +113,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     // the id under which these meet.
     std::vector<uint64_t> links;
     std::string communicator;
+    // All have begun, and were told to exchange.
+    bool has_run = false;
     // Its namespace has gone meanwhile. Under the mutex.
     bool is_forgotten = false;
   };
@@ -180,6 +182,10 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
   void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);
+  // Devices have failed it. No sum of it counts, so its rounds are attempted
+  // again, and slices go by calls now; those of attempts that wait for their
+  // turns go so, too.
+  void RepeatByCalls(const AttemptPtr& attempt);
   // Some rounds, by their places, do not wait at a member any more: fails them,
   // and attempts the others anew.
   void GoOnWithout(const AttemptPtr& attempt,

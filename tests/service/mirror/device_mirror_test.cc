@@ -99,6 +99,15 @@ class DeviceMirrorTest : public testing::MirroredServersTest {
                         StatusIs(absl::StatusCode::kAborted, HasSubstr(why))));
     }
   }
+  // All workers have the value after so many steps of PushToAll.
+  void ExpectSummed(const std::string& key, Step steps) {
+    const auto value = 1 + static_cast<double>(kWorkers * steps);
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      EXPECT_THAT(Worker(rank).Pull(key),
+                  testing::IsOkAndHolds(
+                      testing::HasTensor(testing::IsFilledWith(value))));
+    }
+  }
   void PushToAll(Step step) {
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
       ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), step));
@@ -196,22 +205,49 @@ TEST_F(DeviceMirrorTest, ServerThatIsKilledInAnAttemptFailsItAndComesBack) {
     ExpectFailed(absl::StrCat("server s", gone));
 
     network_->SetFates(nullptr);
+    const uint64_t before = CountsOf(0).attempts_on_devices;
     RunWorkers(Workers(), step, step);
+    EXPECT_GT(CountsOf(0).attempts_on_devices, before);
   }
   ExpectBitsOfOneServer(step);
-  EXPECT_GT(CountsOf(0).attempts_on_devices, 0u);
 }
 
-TEST_F(DeviceMirrorTest, DeviceThatStandsStillFailsTheRoundByItsDeadline) {
+TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereADeviceStandsStill) {
   StartOnGpus(kServers, kShortTimes);
   fake_gpus_[1].Hold(StreamUse::kLink);
 
-  PushToAll(1);
-  ExpectFailed("came in time");
+  RunWorkers(Workers(), 1, 1);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
+  EXPECT_EQ(CountsOf(0).rounds_failed, 0u);
 
   fake_gpus_[1].Release(StreamUse::kLink);
-  RunWorkers(Workers(), 1, 3);
+  RunWorkers(Workers(), 2, 3);
   ExpectBitsOfOneServer(3);
+}
+
+// One of them has no room, say: no device has moved.
+TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereAServerDoesNotBeginOnItsDevice) {
+  StartOnGpus();
+  std::vector<std::string> communicators;
+  bool is_refused = true;
+  network_->SetFates([&](uint32_t, uint32_t to, const auto& request) {
+    const std::string& id = request.begin().communicator();
+    if (to != 1 || id.empty()) return Fate::kArrives;
+    communicators.push_back(id);
+    return std::exchange(is_refused, false) ? Fate::kIsLost : Fate::kArrives;
+  });
+
+  PushToAll(1);
+  ExpectSummed("small", 1);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
+  PushToAll(2);
+  ExpectSummed("small", 2);
+
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 1u);
+  EXPECT_EQ(CountsOf(0).rounds_failed, 0u);
+  network_->SetFates(nullptr);
+  ASSERT_EQ(communicators.size(), 2u);
+  EXPECT_EQ(communicators[0], communicators[1]);
 }
 
 TEST_F(DeviceMirrorTest, ServersThatAreLeftMeetAnew) {

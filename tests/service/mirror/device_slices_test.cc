@@ -183,19 +183,34 @@ TEST_F(DeviceSlicesTest, AreGivenUpWhileTheyWait) {
 TEST(DeviceMeetingTest, LeavesOutMoreAndMoreAttemptsThatWouldFail) {
   DeviceMeeting meeting;
   for (const int num_left_out : {0, 1, 3, 7}) {
-    EXPECT_TRUE(meeting.TakeNext());
+    EXPECT_TRUE(meeting.TakeNext({1, 2}));
     meeting.SetId({1, 2}, "id");
     meeting.End(/*has_failed=*/true);
     EXPECT_EQ(meeting.IdOf({1, 2}), "");
-    for (int i = 0; i < num_left_out; ++i) EXPECT_FALSE(meeting.TakeNext());
+    for (int i = 0; i < num_left_out; ++i)
+      EXPECT_FALSE(meeting.TakeNext({1, 2}));
   }
-  EXPECT_TRUE(meeting.TakeNext());
+  EXPECT_TRUE(meeting.TakeNext({1, 2}));
 
   meeting.End(/*has_failed=*/false);
 
-  EXPECT_TRUE(meeting.TakeNext());
+  EXPECT_TRUE(meeting.TakeNext({1, 2}));
   meeting.End(/*has_failed=*/true);
-  EXPECT_TRUE(meeting.TakeNext());
+  EXPECT_TRUE(meeting.TakeNext({1, 2}));
+}
+
+TEST(DeviceMeetingTest, LeavesOutNothingOfOtherLinks) {
+  DeviceMeeting meeting;
+  for (int i = 0; i < 3; ++i) {
+    while (!meeting.TakeNext({1, 2})) {
+    }
+    meeting.End(/*has_failed=*/true);
+  }
+
+  EXPECT_TRUE(meeting.TakeNext({1, 3}));
+
+  meeting.End(/*has_failed=*/true);
+  EXPECT_TRUE(meeting.TakeNext({1, 3}));
 }
 
 // A server that was started again cannot meet under an id of before.
