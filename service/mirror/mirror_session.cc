@@ -53,6 +53,14 @@ void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
         "expected a call of the servers ", absl::StrJoin(group_->servers, ", "),
         ", got one of other servers")));
   }
+  const bool is_for_leader = request.has_announce();
+  const bool is_of_leader = request.has_begin() || request.has_run();
+  if ((is_for_leader && group_->own != group_->leader()) ||
+      (is_of_leader && request.from() != group_->leader())) {
+    return std::move(done)(absl::FailedPreconditionError(
+        absl::StrCat("expected server ", group_->servers[group_->leader()],
+                     " to lead, as in this version of the program")));
+  }
   const auto reply = [&](const absl::Status& status) {
     if (!status.ok()) return std::move(done)(status);
     std::move(done)(MirrorResponse());
