@@ -4,11 +4,13 @@
 #define TENSORKV_SERVICE_MIRROR_MIRROR_GROUP_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "mirror.pb.h"
@@ -54,6 +56,10 @@ struct MirrorGroup {
 };
 
 using MirrorGroupPtr = std::shared_ptr<const MirrorGroup>;
+
+// Is told why slices do not go from device to device. Must not wait or call
+// back.
+using NotOnDevices = std::function<void(const absl::Status& why)>;
 
 // How long members wait for each other.
 struct MirrorTimes {

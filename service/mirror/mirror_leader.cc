@@ -303,18 +303,34 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
   return EnterTurn(attempt) ? attempt : nullptr;
 }
 
-std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) const {
+void MirrorLeader::TellWhyNotOnDevices(const absl::Status& why) {
+  constexpr absl::Duration kTellAgain = absl::Hours(1);
+  absl::Duration& until = told_until_[why.code()];
+  if (!environment_.not_on_devices || alarms_.Now() < until) return;
+  until = alarms_.Now() + kTellAgain;
+  environment_.not_on_devices(why);
+}
+
+std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) {
   if (environment_.link == nullptr) return {};
   std::vector<uint64_t> links;
   const std::vector<Announced>& first = attempt.rounds.begin()->second;
-  const uint32_t version = first[0].call->link.version();
+  const uint32_t version = environment_.link->version();
   for (const Announced& each : first) links.push_back(each.call->link.id());
   for (const auto& [key, announced] : attempt.rounds) {
     for (uint32_t i = 0; i < group_.size(); ++i) {
-      const mirror::v1::Link& link = announced[i].call->link;
-      if (link.version() == 0 || link.version() != version) return {};
+      const Call& call = *announced[i].call;
+      if (call.has_failed_on_devices) return {};
+      if (call.link.version() != version) {
+        TellWhyNotOnDevices(absl::FailedPreconditionError(absl::StrCat(
+            "server ", group_.servers[i], ": expected version ", version,
+            " of NCCL, got ",
+            call.link.version() == 0 ? "none"
+                                     : absl::StrCat(call.link.version()))));
+        return {};
+      }
       // Else the server was started again between announcements.
-      if (link.id() != links[i]) return {};
+      if (call.link.id() != links[i]) return {};
     }
   }
   return links;
@@ -470,14 +486,18 @@ void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
   for (const AttemptPtr& each : next) Start(each);
 }
 
-void MirrorLeader::RepeatByCalls(const AttemptPtr& attempt) {
+void MirrorLeader::RepeatByCalls(const AttemptPtr& attempt,
+                                 const absl::Status& why) {
   std::deque<AttemptPtr> queued;
   {
     MutexLock lock(&mutex_);
+    TellWhyNotOnDevices(why);
     // Else no device has tried to meet others.
     if (attempt->has_run) meeting_.End(/*has_failed=*/true);
     for (const auto& [key, announced] : attempt->rounds) {
-      for (const Announced& each : announced) each.call->link.Clear();
+      for (const Announced& each : announced) {
+        each.call->has_failed_on_devices = true;
+      }
     }
     queued.swap(turns_);
     for (const AttemptPtr& each : queued) each->links.clear();
@@ -489,7 +509,7 @@ void MirrorLeader::RepeatByCalls(const AttemptPtr& attempt) {
 
 void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
   const bool is_on_devices = !attempt->links.empty();
-  if (is_on_devices && !status.ok()) return RepeatByCalls(attempt);
+  if (is_on_devices && !status.ok()) return RepeatByCalls(attempt, status);
   Answered answered;
   std::vector<AttemptPtr> next;
   {

@@ -25,12 +25,13 @@ MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
     : group_(std::make_shared<MirrorGroup>(std::move(group))),
       slices_(std::make_shared<DeliveredSlices>(group_, environment.alarms)),
       device_slices_(DeviceSlicesOf(group_, environment)),
-      leader_(std::make_shared<MirrorLeader>(
-          MirrorLeader::Environment{.group = group_,
-                                    .times = environment.times,
-                                    .alarms = environment.alarms,
-                                    .executor = environment.executor,
-                                    .link = environment.link})),
+      leader_(std::make_shared<MirrorLeader>(MirrorLeader::Environment{
+          .group = group_,
+          .times = environment.times,
+          .alarms = environment.alarms,
+          .executor = environment.executor,
+          .link = environment.link,
+          .not_on_devices = environment.not_on_devices})),
       member_(std::make_shared<MirrorMember>(
           MirrorMember::Environment{.group = group_,
                                     .times = environment.times,
