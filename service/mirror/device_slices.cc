@@ -23,6 +23,7 @@ absl::Status GivenUp() {
 mirror::v1::Link NewLink(const DeviceLink& link) {
   mirror::v1::Link message;
   message.set_version(link.version());
+  message.set_gpu(link.gpu());
   message.set_id(absl::Uniform<uint64_t>(absl::BitGen()));
   return message;
 }

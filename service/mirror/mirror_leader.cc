@@ -1,6 +1,7 @@
 #include "service/mirror/mirror_leader.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/random/random.h"
@@ -332,6 +333,14 @@ std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) {
       // Else the server was started again between announcements.
       if (call.link.id() != links[i]) return {};
     }
+  }
+  std::set<std::string> gpus;
+  for (const Announced& each : first) {
+    const std::string& gpu = each.call->link.gpu();
+    if (gpu.empty() || gpus.insert(gpu).second) continue;
+    TellWhyNotOnDevices(absl::FailedPreconditionError(
+        absl::StrCat("two servers are on GPU ", gpu, ", which NCCL refuses")));
+    return {};
   }
   return links;
 }
