@@ -79,9 +79,10 @@ class RoundExchange {
   virtual bool IsNear(uint32_t rank) const = 0;
 
   // Has rounds of a namespace summed over all servers. Memory of the host is
-  // reserved from `account`. Calls `summed`, on any thread, until each round has ended. A
-  // round that has failed at this server may have its sum at others: once it is
-  // given again, with the same step and version, it ends with that sum.
+  // reserved from `account`. Calls `summed`, on any thread, until each round
+  // has ended. A round that has failed at this server may have its sum at
+  // others: once it is given again, with the same step and version, it ends
+  // with that sum.
   // Of two rounds of one key at a time, the former ends with Aborted: the key
   // was created again. Errors of rounds: Unavailable and DeadlineExceeded,
   // naming a server that is not there or brings nothing · FailedPrecondition:
