@@ -48,6 +48,10 @@ class DeviceLink {
   // Devices meet only where all have the same, which is not 0.
   virtual uint32_t version() const = 0;
 
+  // Which GPU of all machines it is, where only one process on it can meet
+  // others; empty: it does not matter, or is not known.
+  virtual std::string gpu() const { return ""; }
+
   // For one of the processes to make, and for all to be given.
   // Errors: Unavailable · Internal.
   virtual absl::StatusOr<std::string> NewGroupId() = 0;

@@ -5,7 +5,9 @@
 #include <climits>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/accumulate_types.h"
 #include "kernels/cuda/cuda_status.h"
@@ -229,6 +231,10 @@ absl::Status CudaDevice::Open() {
   size_t total_bytes = 0;
   RETURN_IF_CUDA_ERROR(*this, cudaMemGetInfo(&free_bytes, &total_bytes));
   free_bytes_ = free_bytes;
+  cudaDeviceProp properties = {};
+  RETURN_IF_CUDA_ERROR(*this, cudaGetDeviceProperties(&properties, ordinal_));
+  uuid_ = absl::BytesToHexString(
+      absl::string_view(properties.uuid.bytes, sizeof(properties.uuid.bytes)));
   ASSIGN_OR_RETURN(const int has_pools,
                    Attribute(cudaDevAttrMemoryPoolsSupported));
   if (has_pools != 0) RETURN_IF_ERROR(CreatePool());

@@ -77,6 +77,8 @@ class CudaDevice final : public Device {
 
   // What the GPU had free when it was opened.
   uint64_t free_bytes() const { return free_bytes_; }
+  // Of all GPUs of all machines.
+  const std::string& uuid() const { return uuid_; }
 
  private:
   friend class CudaEvent;
@@ -103,6 +105,7 @@ class CudaDevice final : public Device {
   // Set by Create. Null where there are no pools.
   cudaMemPool_t pool_ = nullptr;
   uint64_t free_bytes_ = 0;
+  std::string uuid_;
   unsigned max_blocks_ = 1;
 };
 

@@ -1,5 +1,7 @@
 #include "kernels/cuda/open_cuda_backend.h"
 
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +34,9 @@ absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
     const std::vector<int>& peers) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
                    CudaDevice::Create(ordinal, {.peers = peers}));
+  // Who names hosts says that NCCL may take two processes on one GPU.
+  const std::string gpu =
+      std::getenv("NCCL_HOSTID") == nullptr ? device->uuid() : "";
   ASSIGN_OR_RETURN(const uint64_t quota_bytes, QuotaOf(*device, memory));
   ASSIGN_OR_RETURN(
       std::unique_ptr<CudaBackend> backend,
@@ -39,10 +44,11 @@ absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
                           {.quota_bytes = quota_bytes,
                            .max_pinned_bytes = memory.max_pinned_bytes}));
   const auto usage = [backend = backend.get()] { return backend->usage(); };
-  const auto open_link = [pool = backend->pool()](const std::string& library)
+  const auto open_link = [pool = backend->pool(),
+                          gpu](const std::string& library)
       -> absl::StatusOr<std::unique_ptr<DeviceLink>> {
     ASSIGN_OR_RETURN(const NcclFunctions nccl, LoadNccl(library));
-    return std::make_unique<NcclLink>(pool, nccl);
+    return std::make_unique<NcclLink>(pool, nccl, gpu);
   };
   return OpenedCudaBackend{std::move(backend), quota_bytes, usage, open_link};
 }

@@ -8,8 +8,9 @@
 namespace tensorkv {
 namespace {
 
-// 2.14.0, the first with ncclConfig_t.
-constexpr int kMinVersion = 21400;
+// 2.23.0: earlier ones connect and launch on the thread that calls, so that a
+// call may block in spite of its communicator.
+constexpr int kMinVersion = 22300;
 
 template <typename Function>
 absl::Status Find(void* library, const char* name, Function& function) {

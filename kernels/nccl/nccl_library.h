@@ -12,7 +12,7 @@ namespace tensorkv {
 
 // What is used of NCCL; tests have their own.
 struct NcclFunctions {
-  int version = 0;  // 2.14.3 is 21403
+  int version = 0;  // 2.23.4 is 22304
   decltype(&ncclGetVersion) get_version = nullptr;
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
   decltype(&ncclCommInitRankConfig) comm_init_rank_config = nullptr;
@@ -27,7 +27,7 @@ struct NcclFunctions {
 
 // Those of a library, which stays loaded.
 // Errors: FailedPrecondition: it is not there, or is older than what this build
-// needs (2.14, of non-blocking communicators).
+// needs (2.23, of which no call blocks).
 absl::StatusOr<NcclFunctions> LoadNccl(
     const std::string& path = "libnccl.so.2");
 

@@ -18,13 +18,15 @@ namespace tensorkv {
 // Groups are communicators, each with a stream of its own. Thread-safe.
 class NcclLink final : public DeviceLink {
  public:
-  // For memory of that pool.
-  NcclLink(std::shared_ptr<DevicePool> pool, const NcclFunctions& nccl)
-      : pool_(std::move(pool)), nccl_(nccl) {}
+  // For memory of that pool; `gpu` as of DeviceLink.
+  NcclLink(std::shared_ptr<DevicePool> pool, const NcclFunctions& nccl,
+           std::string gpu = "")
+      : pool_(std::move(pool)), nccl_(nccl), gpu_(std::move(gpu)) {}
 
   uint32_t version() const override {
     return static_cast<uint32_t>(nccl_.version);
   }
+  std::string gpu() const override { return gpu_; }
   absl::StatusOr<std::string> NewGroupId() override;
   absl::StatusOr<std::unique_ptr<DeviceGroup>> Join(const std::string& id,
                                                     uint32_t rank,
@@ -34,6 +36,7 @@ class NcclLink final : public DeviceLink {
  private:
   const std::shared_ptr<DevicePool> pool_;
   const NcclFunctions nccl_;
+  const std::string gpu_;
 };
 
 }  // namespace tensorkv

@@ -15,11 +15,17 @@ namespace tensorkv {
 // were there when it was made, and of no use after an attempt that has failed:
 // some devices may have parted. Where such attempts fail again and again, as
 // behind a firewall, others go between the servers in their place: none after
-// the first failure, then 1, 3, 7 and so on. Not thread-safe.
+// the first failure, then 1, 3, 7 and so on, until a server is started again.
+// Not thread-safe.
 class DeviceMeeting {
  public:
-  // Whether the next attempt is one between devices, if those can meet.
-  bool TakeNext() {
+  // Whether the next attempt, of these links, is one between devices.
+  bool TakeNext(const std::vector<uint64_t>& links) {
+    if (links != links_) {
+      SetId(links, "");
+      num_failed_ = 0;
+      num_left_out_ = 0;
+    }
     if (num_left_out_ == 0) return true;
     --num_left_out_;
     return false;

@@ -13,8 +13,8 @@
 namespace tensorkv {
 namespace {
 
-// Ids of NCCL have 128 bytes.
-constexpr size_t kMaxIdBytes = 1024;
+// As ids of NCCL have.
+constexpr size_t kIdBytes = 128;
 
 absl::Status GivenUp() {
   return absl::CancelledError("the attempt was given up");
@@ -23,6 +23,7 @@ absl::Status GivenUp() {
 mirror::v1::Link NewLink(const DeviceLink& link) {
   mirror::v1::Link message;
   message.set_version(link.version());
+  message.set_gpu(link.gpu());
   message.set_id(absl::Uniform<uint64_t>(absl::BitGen()));
   return message;
 }
@@ -48,10 +49,10 @@ DeviceSlices::AttemptPtr DeviceSlices::Find(uint64_t attempt) {
 absl::Status DeviceSlices::Begin(uint64_t attempt,
                                  const std::string& communicator,
                                  std::shared_ptr<const void> kept) {
-  if (communicator.empty() || communicator.size() > kMaxIdBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("communicator: expected 1 to ", kMaxIdBytes,
-                     " bytes, got ", communicator.size()));
+  if (communicator.size() != kIdBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("communicator: expected ",
+                                                   kIdBytes, " bytes, got ",
+                                                   communicator.size()));
   }
   auto begun = std::make_shared<Attempt>();
   begun->communicator = communicator;

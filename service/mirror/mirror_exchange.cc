@@ -55,6 +55,7 @@ void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
                                  .backend = &backend_,
                                  .link = link_,
                                  .device_thread = device_thread_.get(),
+                                 .not_on_devices = options_.not_on_devices,
                                  .executor = &executor_,
                                  .counts = &counts_});
   own_peer->SetSession(session);

@@ -38,6 +38,8 @@ class MirrorExchange final : public RoundExchange {
     MirrorTimes times;
     // Whether SetGroup will come: namespaces may be there before.
     bool awaits_group = false;
+    // Hears why slices do not go by the link, where this server leads.
+    NotOnDevices not_on_devices;
   };
 
   // These outlive the calls that are under way. `backend` is the host's; `link`

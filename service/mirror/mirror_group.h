@@ -4,11 +4,13 @@
 #define TENSORKV_SERVICE_MIRROR_MIRROR_GROUP_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "mirror.pb.h"
@@ -55,6 +57,10 @@ struct MirrorGroup {
 
 using MirrorGroupPtr = std::shared_ptr<const MirrorGroup>;
 
+// Is told why slices do not go from device to device. Must not wait or call
+// back.
+using NotOnDevices = std::function<void(const absl::Status& why)>;
+
 // How long members wait for each other.
 struct MirrorTimes {
   // Until a server that has not announced a round is asked whether it is there;
@@ -68,8 +74,9 @@ struct MirrorTimes {
   // For each step of an attempt to make sums.
   absl::Duration attempt = absl::Seconds(10);
 
-  // Within which Announce is answered, if the leader is there.
-  absl::Duration announce() const { return 2 * patience + 3 * attempt; }
+  // Within which Announce is answered, if the leader is there: an attempt may
+  // be made twice.
+  absl::Duration announce() const { return 2 * patience + 6 * attempt; }
 };
 
 }  // namespace tensorkv

@@ -1,6 +1,7 @@
 #include "service/mirror/mirror_leader.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/random/random.h"
@@ -303,26 +304,50 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
   return EnterTurn(attempt) ? attempt : nullptr;
 }
 
-std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) const {
+void MirrorLeader::TellWhyNotOnDevices(const absl::Status& why) {
+  constexpr absl::Duration kTellAgain = absl::Hours(1);
+  absl::Duration& until = told_until_[why.code()];
+  if (!environment_.not_on_devices || alarms_.Now() < until) return;
+  until = alarms_.Now() + kTellAgain;
+  environment_.not_on_devices(why);
+}
+
+std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) {
   if (environment_.link == nullptr) return {};
   std::vector<uint64_t> links;
   const std::vector<Announced>& first = attempt.rounds.begin()->second;
-  const uint32_t version = first[0].call->link.version();
+  const uint32_t version = environment_.link->version();
   for (const Announced& each : first) links.push_back(each.call->link.id());
   for (const auto& [key, announced] : attempt.rounds) {
     for (uint32_t i = 0; i < group_.size(); ++i) {
-      const mirror::v1::Link& link = announced[i].call->link;
-      if (link.version() == 0 || link.version() != version) return {};
+      const Call& call = *announced[i].call;
+      if (call.has_failed_on_devices) return {};
+      if (call.link.version() != version) {
+        TellWhyNotOnDevices(absl::FailedPreconditionError(absl::StrCat(
+            "server ", group_.servers[i], ": expected version ", version,
+            " of NCCL, got ",
+            call.link.version() == 0 ? "none"
+                                     : absl::StrCat(call.link.version()))));
+        return {};
+      }
       // Else the server was started again between announcements.
-      if (link.id() != links[i]) return {};
+      if (call.link.id() != links[i]) return {};
     }
+  }
+  std::set<std::string> gpus;
+  for (const Announced& each : first) {
+    const std::string& gpu = each.call->link.gpu();
+    if (gpu.empty() || gpus.insert(gpu).second) continue;
+    TellWhyNotOnDevices(absl::FailedPreconditionError(
+        absl::StrCat("two servers are on GPU ", gpu, ", which NCCL refuses")));
+    return {};
   }
   return links;
 }
 
 bool MirrorLeader::EnterTurn(const AttemptPtr& attempt) {
   std::vector<uint64_t> links = LinksOf(*attempt);
-  if (links.empty() || !meeting_.TakeNext()) return true;
+  if (links.empty() || !meeting_.TakeNext(links)) return true;
   attempt->links = std::move(links);
   turns_.push_back(attempt);
   return turns_.size() == 1;
@@ -388,10 +413,15 @@ void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
       *round.add_members()->mutable_tensors() = each.round.tensors();
     }
   }
-  AskAll(group_, begin, times_.attempt,
-         [self = shared_from_this(), attempt](const MirrorReplies& begun) {
-           self->OnBegun(attempt, begun);
-         });
+  // An attempt between devices may be repeated, and no Begin of it may come
+  // after that.
+  const WaitFor wait_for =
+      attempt->links.empty() ? WaitFor::kAllOrError : WaitFor::kAll;
+  AskMembers(group_, begin, times_.attempt,
+             std::vector<bool>(group_.size(), true), wait_for,
+             [self = shared_from_this(), attempt](const MirrorReplies& begun) {
+               self->OnBegun(attempt, begun);
+             });
 }
 
 void MirrorLeader::OnBegun(const AttemptPtr& attempt,
@@ -407,6 +437,7 @@ void MirrorLeader::OnBegun(const AttemptPtr& attempt,
     }
   }
   if (!gone.empty()) return GoOnWithout(attempt, gone);
+  attempt->has_run = true;
   MirrorRequest run = group_.NewRequest();
   run.mutable_run()->set_attempt(attempt->id);
   run.mutable_run()->set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
@@ -464,12 +495,35 @@ void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
   for (const AttemptPtr& each : next) Start(each);
 }
 
+void MirrorLeader::RepeatByCalls(const AttemptPtr& attempt,
+                                 const absl::Status& why) {
+  std::deque<AttemptPtr> queued;
+  {
+    MutexLock lock(&mutex_);
+    TellWhyNotOnDevices(why);
+    // Else no device has tried to meet others.
+    if (attempt->has_run) meeting_.End(/*has_failed=*/true);
+    for (const auto& [key, announced] : attempt->rounds) {
+      for (const Announced& each : announced) {
+        each.call->has_failed_on_devices = true;
+      }
+    }
+    queued.swap(turns_);
+    for (const AttemptPtr& each : queued) each->links.clear();
+    queued.pop_front();  // this one
+  }
+  GoOnWithout(attempt, {});
+  for (const AttemptPtr& each : queued) Start(each);
+}
+
 void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
+  const bool is_on_devices = !attempt->links.empty();
+  if (is_on_devices && !status.ok()) return RepeatByCalls(attempt, status);
   Answered answered;
   std::vector<AttemptPtr> next;
   {
     MutexLock lock(&mutex_);
-    if (!attempt->links.empty()) meeting_.End(!status.ok());
+    if (is_on_devices) meeting_.End(/*has_failed=*/false);
     if (attempt->is_forgotten) status = NameSpaceHasGone();
     NameSpace& name_space = namespaces_[attempt->name_space];
     name_space.attempt = nullptr;
@@ -493,107 +547,6 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
   }
   Answer(answered);
   for (const AttemptPtr& each : next) Start(each);
-}
-
-void MirrorLeader::WatchPatience(const CallPtr& call) {
-  call->patience_alarm = alarms_.Schedule(
-      alarms_.Now() + times_.patience,
-      [self = shared_from_this(), call] { self->OnPatience(call); });
-}
-
-void MirrorLeader::OnPatience(const CallPtr& call) {
-  std::vector<bool> is_missing(group_.size());
-  {
-    MutexLock lock(&mutex_);
-    call->patience_alarm = 0;
-    const auto name_space = namespaces_.find(call->name_space);
-    if (name_space == namespaces_.end()) return;
-    for (const auto& [name, key] : name_space->second.keys) {
-      if (key.announced[call->from].call != call) continue;
-      for (uint32_t i = 0; i < group_.size(); ++i) {
-        if (key.announced[i].call == nullptr) is_missing[i] = true;
-      }
-    }
-  }
-  MirrorRequest ping = group_.NewRequest();
-  ping.mutable_ping();
-  AskMembers(group_, ping, times_.patience, is_missing, WaitFor::kAll,
-             [self = shared_from_this(), call](const MirrorReplies& pings) {
-               self->EndWait(call, pings);
-             });
-}
-
-void MirrorLeader::EndWait(const CallPtr& call, const MirrorReplies& pings) {
-  Answered answered;
-  {
-    MutexLock lock(&mutex_);
-    const auto name_space = namespaces_.find(call->name_space);
-    if (name_space == namespaces_.end()) return;
-    EndWaiting(name_space->second, call, pings, answered);
-  }
-  Answer(answered);
-}
-
-void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
-                              const MirrorReplies& pings, Answered& answered) {
-  Keys& keys = name_space.keys;
-  for (auto next = keys.begin(); next != keys.end();) {
-    const auto found = next++;
-    Key& key = found->second;
-    Announced& own = key.announced[call->from];
-    if (own.call != call) continue;
-    absl::Status gone;
-    for (uint32_t i = 0; i < group_.size() && gone.ok(); ++i) {
-      if (key.announced[i].call == nullptr) gone = pings[i].status();
-    }
-    Set(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, answered, 0, gone);
-    own = {};
-    EraseIfIdle(keys, found);
-  }
-}
-
-void MirrorLeader::WatchPartial(const CallPtr& call) {
-  call->partial_alarm = alarms_.Schedule(
-      alarms_.Now() + call->partial_delay,
-      [self = shared_from_this(), call] { self->OnPartialDelay(call); });
-}
-
-// The own member applies sums where it is answered, and alarms must not wait.
-void MirrorLeader::OnPartialDelay(const CallPtr& call) {
-  MutexLock lock(&mutex_);
-  // Else nothing waits, and the executor may go.
-  if (!stopped_.ok() || call->num_open == 0) return;
-  executor_.Submit(
-      [self = shared_from_this(), call] { self->AnswerPartially(call); });
-}
-
-bool MirrorLeader::IsBeingSummed(const NameSpace& name_space,
-                                 const CallPtr& call) {
-  const auto is_of_call = [&](const std::vector<Announced>& announced) {
-    return announced[call->from].call == call;
-  };
-  if (name_space.attempt != nullptr) {
-    for (const auto& [name, announced] : name_space.attempt->rounds) {
-      if (is_of_call(announced)) return true;
-    }
-  }
-  return std::any_of(
-      name_space.keys.begin(), name_space.keys.end(), [&](const auto& key) {
-        return is_of_call(key.second.announced) && IsReady(key.second);
-      });
-}
-
-void MirrorLeader::AnswerPartially(const CallPtr& call) {
-  Answered answered;
-  {
-    MutexLock lock(&mutex_);
-    const auto found = namespaces_.find(call->name_space);
-    if (found == namespaces_.end() || call->num_open == 0) return;
-    if (IsBeingSummed(found->second, call)) return WatchPartial(call);
-    const MirrorReplies nobody_is_asked(group_.size(), MirrorResponse());
-    EndWaiting(found->second, call, nobody_is_asked, answered);
-  }
-  Answer(answered);
 }
 
 }  // namespace tensorkv

@@ -45,6 +45,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     Executor* executor = nullptr;
     // Null: slices go by calls of the servers, whatever the others have.
     DeviceLink* link = nullptr;
+    // Hears why slices do not go by the link; may be null.
+    NotOnDevices not_on_devices;
   };
 
   explicit MirrorLeader(Environment environment);
@@ -74,6 +76,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     uint32_t from = 0;
     std::string name_space;
     mirror::v1::Link link;
+    // In an attempt with some of its rounds, of which none takes that way
+    // again.
+    bool has_failed_on_devices = false;
     MirrorResponse response;
     size_t num_open = 0;
     MirrorCallback done;
@@ -113,6 +118,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     // the id under which these meet.
     std::vector<uint64_t> links;
     std::string communicator;
+    // All have begun, and were told to exchange.
+    bool has_run = false;
     // Its namespace has gone meanwhile. Under the mutex.
     bool is_forgotten = false;
   };
@@ -168,7 +175,11 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void Start(const AttemptPtr& attempt);
   void AskToBegin(const AttemptPtr& attempt);
   // The ids of the members' links; empty: their devices cannot meet.
-  std::vector<uint64_t> LinksOf(const Attempt& attempt) const;
+  std::vector<uint64_t> LinksOf(const Attempt& attempt)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reasons of one kind are told now and then.
+  void TellWhyNotOnDevices(const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chooses how the slices go. Returns whether it is the attempt's turn.
   bool EnterTurn(const AttemptPtr& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -180,6 +191,10 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
   void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);
+  // Devices have failed it. No sum of it counts, so its rounds are attempted
+  // again, and slices go by calls now; those of attempts that wait for their
+  // turns go so, too.
+  void RepeatByCalls(const AttemptPtr& attempt, const absl::Status& why);
   // Some rounds, by their places, do not wait at a member any more: fails them,
   // and attempts the others anew.
   void GoOnWithout(const AttemptPtr& attempt,
@@ -214,6 +229,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Attempts between devices, in turns: the first is under way.
   std::deque<AttemptPtr> turns_ ABSL_GUARDED_BY(mutex_);
   DeviceMeeting meeting_ ABSL_GUARDED_BY(mutex_);
+  // Until when reasons of a kind are not told.
+  std::map<absl::StatusCode, absl::Duration> told_until_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

@@ -182,7 +182,11 @@ std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
       return prepared->second.sum;
     }
     case Outcome::FAILED:
-      if (has_it) prepared_.erase(prepared);
+      // Nor does the sum of an attempt count that this one has repeated.
+      if (prepared != prepared_.end() &&
+          prepared->second.attempt <= outcome.attempt()) {
+        prepared_.erase(prepared);
+      }
       return StatusOf(outcome);
     default:
       return absl::InternalError("expected an outcome that this server knows");

@@ -25,12 +25,13 @@ MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
     : group_(std::make_shared<MirrorGroup>(std::move(group))),
       slices_(std::make_shared<DeliveredSlices>(group_, environment.alarms)),
       device_slices_(DeviceSlicesOf(group_, environment)),
-      leader_(std::make_shared<MirrorLeader>(
-          MirrorLeader::Environment{.group = group_,
-                                    .times = environment.times,
-                                    .alarms = environment.alarms,
-                                    .executor = environment.executor,
-                                    .link = environment.link})),
+      leader_(std::make_shared<MirrorLeader>(MirrorLeader::Environment{
+          .group = group_,
+          .times = environment.times,
+          .alarms = environment.alarms,
+          .executor = environment.executor,
+          .link = environment.link,
+          .not_on_devices = environment.not_on_devices})),
       member_(std::make_shared<MirrorMember>(
           MirrorMember::Environment{.group = group_,
                                     .times = environment.times,
@@ -52,6 +53,14 @@ void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
     return std::move(done)(absl::FailedPreconditionError(absl::StrCat(
         "expected a call of the servers ", absl::StrJoin(group_->servers, ", "),
         ", got one of other servers")));
+  }
+  const bool is_for_leader = request.has_announce();
+  const bool is_of_leader = request.has_begin() || request.has_run();
+  if ((is_for_leader && group_->own != group_->leader()) ||
+      (is_of_leader && request.from() != group_->leader())) {
+    return std::move(done)(absl::FailedPreconditionError(
+        absl::StrCat("expected server ", group_->servers[group_->leader()],
+                     " to lead, as in this version of the program")));
   }
   const auto reply = [&](const absl::Status& status) {
     if (!status.ok()) return std::move(done)(status);

@@ -33,6 +33,7 @@ class MirrorSession {
     // thread that waits for it; null: it does not, or there is none.
     DeviceLink* link = nullptr;
     Executor* device_thread = nullptr;
+    NotOnDevices not_on_devices;
     Executor* executor = nullptr;
     MirrorCounts* counts = nullptr;
   };

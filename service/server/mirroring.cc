@@ -22,9 +22,15 @@ int NumThreads() {
                     4);
 }
 
+void LogNotOnGpus(const absl::Status& why) {
+  spdlog::warn("mirrored sums go through the host: {}",
+               std::string(why.message()));
+}
+
 MirrorExchange::Options ExchangeOptions(const ServerOptions& options) {
-  MirrorExchange::Options exchange = {.awaits_group =
-                                          options.cluster.has_value()};
+  MirrorExchange::Options exchange = {
+      .awaits_group = options.cluster.has_value(),
+      .not_on_devices = LogNotOnGpus};
   if (options.cluster) exchange.times.patience = options.cluster->lease / 2;
   return exchange;
 }
@@ -39,20 +45,27 @@ std::shared_ptr<grpc::Channel> ConnectTo(const ServerOptions& options,
 
 }  // namespace
 
-std::unique_ptr<DeviceLink> OpenMirrorLink(
+absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
     const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
-  if (devices.size() != 1 || !devices.front().open_link) return nullptr;
-  std::string library = options.nccl;
-  if (library == "auto") {
-    const bool is_wanted = options.cluster && !options.tls.is_on();
-    library = is_wanted ? "libnccl.so.2" : "off";
-  }
-  if (library == "off") return nullptr;
+  const bool is_named = options.nccl != "auto";
+  if (options.nccl == "off" || (!is_named && !options.cluster)) return nullptr;
   absl::StatusOr<std::unique_ptr<DeviceLink>> link =
-      devices.front().open_link(library);
-  if (link.ok()) return *std::move(link);
-  spdlog::warn("mirrored sums go through the host: {}",
-               std::string(link.status().message()));
+      absl::FailedPreconditionError("expected one GPU");
+  if (devices.size() == 1 && devices.front().open_link) {
+    link = !is_named && options.tls.is_on()
+               ? absl::FailedPreconditionError(
+                     "NCCL does not encrypt: with TLS it is to be named")
+               : devices.front().open_link(is_named ? options.nccl
+                                                    : "libnccl.so.2");
+  }
+  if (link.ok()) return link;
+  if (is_named) {
+    return absl::Status(
+        link.status().code(),
+        absl::StrCat("--nccl=", options.nccl, ": ", link.status().message()));
+  }
+  // Servers on the host have no choice.
+  if (devices.front().open_link) LogNotOnGpus(link.status());
   return nullptr;
 }
 

@@ -28,9 +28,10 @@
 namespace tensorkv {
 
 // The link of the device that has all tensors to those of other servers. Null,
-// with a line in the log where one was to be expected: there are several
-// devices, or it is the host, or `options` say so, or the library is not there.
-std::unique_ptr<DeviceLink> OpenMirrorLink(
+// with a line in the log where there are GPUs: there are several devices, or it
+// is the host, or `options` say so, or the library is not there.
+// Errors: FailedPrecondition: a library that `options` name cannot be used.
+absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
     const ServerOptions& options, const std::vector<OpenedDevice>& devices);
 
 // The exchange of a process, with what it works on: the servers of the newest

@@ -102,7 +102,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     const ServerOptions& options, OpenedDevices devices) {
   RETURN_IF_ERROR(CheckServerOptions(options));
-  std::unique_ptr<Server> server(new Server(options, std::move(devices)));
+  ASSIGN_OR_RETURN(std::unique_ptr<DeviceLink> link,
+                   OpenMirrorLink(options, devices.devices));
+  std::unique_ptr<Server> server(
+      new Server(options, std::move(devices), std::move(link)));
   RETURN_IF_ERROR(server->access_.Reload());
   // Before what takes long.
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
@@ -132,12 +135,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   return server;
 }
 
-Server::Server(const ServerOptions& options, OpenedDevices devices)
+Server::Server(const ServerOptions& options, OpenedDevices devices,
+               std::unique_ptr<DeviceLink> link)
     : options_(options),
       incarnation_(NewIdentity(), [this] { return engine_.health(); }),
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
-      mirroring_(options, OpenMirrorLink(options, devices.devices),
+      mirroring_(options, std::move(link),
                  [this](const grpc::CallbackServerContext& context) {
                    return AdmitServer(access_, context);
                  }),

@@ -113,7 +113,8 @@ class Server {
   ServerStatus Describe() const;
 
  private:
-  Server(const ServerOptions& options, OpenedDevices devices);
+  Server(const ServerOptions& options, OpenedDevices devices,
+         std::unique_ptr<DeviceLink> link);
 
   // What parts are made of that refer to others.
   AccessControl::Options AccessOptionsOf();

@@ -82,11 +82,11 @@ class RoundExchange {
   // reserved from `account`. Calls `summed`, on any thread, until each round
   // has ended. A round that has failed at this server may have its sum at
   // others: once it is given again, with the same step and version, it ends
-  // with that sum. Of two rounds of one key at a time, the former ends with
-  // Aborted: the key was created again. Errors of rounds: Unavailable and
-  // DeadlineExceeded, naming a server that is not there or brings nothing ·
-  // FailedPrecondition: servers have different versions of the key ·
-  // ResourceExhausted.
+  // with that sum.
+  // Of two rounds of one key at a time, the former ends with Aborted: the key
+  // was created again. Errors of rounds: Unavailable and DeadlineExceeded,
+  // naming a server that is not there or brings nothing · FailedPrecondition:
+  // servers have different versions of the key · ResourceExhausted.
   virtual void Sum(const std::string& name_space,
                    const RefPtr<BudgetAccount>& account,
                    std::vector<RoundToSum> rounds,

@@ -6,7 +6,8 @@
 //
 //   place VERSION SERVER=ADDRESS ...   these are the servers; prints "placed
 //                                      VERSION"
-//   count                              prints "on GPUs: N", the exchanges that
+//   count                              prints "exchanges: N, on GPUs: M", all
+//                                      that were whole and those of them that
 //                                      went from GPU to GPU
 //
 // NCCL refuses two processes of one host on one GPU, so each says that it is a
@@ -65,8 +66,9 @@ absl::Status Serve(const std::string& name, const std::string& fifo,
       if (!placed.ok()) return placed;
       std::cout << "placed " << words[1] << std::endl;
     } else {
-      std::cout << "on GPUs: " << (*server)->mirror_counts().attempts_on_devices
-                << std::endl;
+      const MirrorCounts& counts = (*server)->mirror_counts();
+      std::cout << "exchanges: " << counts.attempts_whole
+                << ", on GPUs: " << counts.attempts_on_devices << std::endl;
     }
   }
   return absl::OkStatus();

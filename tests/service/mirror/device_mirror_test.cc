@@ -42,13 +42,14 @@ using testing::StatusIs;
 constexpr MirrorTimes kShortTimes = {.patience = absl::Milliseconds(50),
                                      .attempt = absl::Milliseconds(500)};
 
-// A link with another version of what is below it.
-class OtherVersion final : public DeviceLink {
+// A link with another version of what is below it, or on that GPU.
+class OtherLink final : public DeviceLink {
  public:
-  explicit OtherVersion(std::unique_ptr<DeviceLink> link)
-      : link_(std::move(link)) {}
+  OtherLink(std::unique_ptr<DeviceLink> link, uint32_t version, std::string gpu)
+      : link_(std::move(link)), version_(version), gpu_(std::move(gpu)) {}
 
-  uint32_t version() const override { return link_->version() + 1; }
+  uint32_t version() const override { return version_; }
+  std::string gpu() const override { return gpu_; }
   absl::StatusOr<std::string> NewGroupId() override {
     return link_->NewGroupId();
   }
@@ -61,6 +62,8 @@ class OtherVersion final : public DeviceLink {
 
  private:
   const std::unique_ptr<DeviceLink> link_;
+  const uint32_t version_;
+  const std::string gpu_;
 };
 
 // Three servers with a GPU each; the first so many reach each other.
@@ -77,9 +80,11 @@ class DeviceMirrorTest : public testing::MirroredServersTest {
     for (size_t i = 0; i < num_links; ++i) {
       links_.push_back(OpenFakeLink(gpus_[i]->pool()));
     }
-    if (other_version_ < num_links) {
-      std::unique_ptr<DeviceLink>& link = links_[other_version_];
-      link = std::make_unique<OtherVersion>(std::move(link));
+    for (size_t i = 0; i < num_links; ++i) {
+      const uint32_t version = links_[i]->version();
+      links_[i] = std::make_unique<OtherLink>(
+          std::move(links_[i]), i == other_version_ ? version + 1 : version,
+          ids_of_gpus_[i]);
     }
     Start(times);
   }
@@ -99,6 +104,15 @@ class DeviceMirrorTest : public testing::MirroredServersTest {
                         StatusIs(absl::StatusCode::kAborted, HasSubstr(why))));
     }
   }
+  // All workers have the value after so many steps of PushToAll.
+  void ExpectSummed(const std::string& key, Step steps) {
+    const auto value = 1 + static_cast<double>(kWorkers * steps);
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      EXPECT_THAT(Worker(rank).Pull(key),
+                  testing::IsOkAndHolds(
+                      testing::HasTensor(testing::IsFilledWith(value))));
+    }
+  }
   void PushToAll(Step step) {
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
       ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), step));
@@ -109,6 +123,7 @@ class DeviceMirrorTest : public testing::MirroredServersTest {
                                   FakeGpu({.ordinal = 1, .shuffle_seed = 2}),
                                   FakeGpu({.ordinal = 2, .shuffle_seed = 3})};
   size_t other_version_ = kServers;
+  std::string ids_of_gpus_[kServers] = {"a", "b", "c"};
 };
 
 TEST_F(DeviceMirrorTest, HasTheBitsOfOneServer) {
@@ -182,6 +197,17 @@ TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereVersionsDiffer) {
   EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
 }
 
+TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereTwoServersHaveOneGpu) {
+  ids_of_gpus_[2] = ids_of_gpus_[1];
+  StartOnGpus();
+
+  RunWorkers(Workers(), 1, 1);
+
+  EXPECT_GT(CountsOf(0).attempts_whole, 0u);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
+  EXPECT_EQ(CountsOf(0).attempts_failed, 0u);
+}
+
 // It is gone before it has sent anything: those who have begun wait for it, and
 // their devices part and meet anew.
 TEST_F(DeviceMirrorTest, ServerThatIsKilledInAnAttemptFailsItAndComesBack) {
@@ -196,22 +222,49 @@ TEST_F(DeviceMirrorTest, ServerThatIsKilledInAnAttemptFailsItAndComesBack) {
     ExpectFailed(absl::StrCat("server s", gone));
 
     network_->SetFates(nullptr);
+    const uint64_t before = CountsOf(0).attempts_on_devices;
     RunWorkers(Workers(), step, step);
+    EXPECT_GT(CountsOf(0).attempts_on_devices, before);
   }
   ExpectBitsOfOneServer(step);
-  EXPECT_GT(CountsOf(0).attempts_on_devices, 0u);
 }
 
-TEST_F(DeviceMirrorTest, DeviceThatStandsStillFailsTheRoundByItsDeadline) {
+TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereADeviceStandsStill) {
   StartOnGpus(kServers, kShortTimes);
   fake_gpus_[1].Hold(StreamUse::kLink);
 
-  PushToAll(1);
-  ExpectFailed("came in time");
+  RunWorkers(Workers(), 1, 1);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
+  EXPECT_EQ(CountsOf(0).rounds_failed, 0u);
 
   fake_gpus_[1].Release(StreamUse::kLink);
-  RunWorkers(Workers(), 1, 3);
+  RunWorkers(Workers(), 2, 3);
   ExpectBitsOfOneServer(3);
+}
+
+// One of them has no room, say: no device has moved.
+TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereAServerDoesNotBeginOnItsDevice) {
+  StartOnGpus();
+  std::vector<std::string> communicators;
+  bool is_refused = true;
+  network_->SetFates([&](uint32_t, uint32_t to, const auto& request) {
+    const std::string& id = request.begin().communicator();
+    if (to != 1 || id.empty()) return Fate::kArrives;
+    communicators.push_back(id);
+    return std::exchange(is_refused, false) ? Fate::kIsLost : Fate::kArrives;
+  });
+
+  PushToAll(1);
+  ExpectSummed("small", 1);
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
+  PushToAll(2);
+  ExpectSummed("small", 2);
+
+  EXPECT_EQ(CountsOf(0).attempts_on_devices, 1u);
+  EXPECT_EQ(CountsOf(0).rounds_failed, 0u);
+  network_->SetFates(nullptr);
+  ASSERT_EQ(communicators.size(), 2u);
+  EXPECT_EQ(communicators[0], communicators[1]);
 }
 
 TEST_F(DeviceMirrorTest, ServersThatAreLeftMeetAnew) {

@@ -1,19 +1,25 @@
 #include "service/mirror/device_slices.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/answer.h"
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/device_link.h"
 #include "service/mirror/device_meeting.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/open_fake_link.h"
@@ -24,7 +30,41 @@ namespace {
 
 using testing::FakeGpu;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::StatusIs;
+
+// Says when a device waits for the others of an id: it has come by then.
+class WatchedLink final : public DeviceLink {
+ public:
+  explicit WatchedLink(std::unique_ptr<DeviceLink> link)
+      : link_(std::move(link)) {}
+
+  void AwaitMember(const std::string& id) {
+    MutexLock lock(&mutex_);
+    while (!waiting_.contains(id)) changed_.Wait(&mutex_);
+  }
+
+  uint32_t version() const override { return link_->version(); }
+  absl::StatusOr<std::string> NewGroupId() override {
+    return link_->NewGroupId();
+  }
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> Join(const std::string& id,
+                                                    uint32_t rank,
+                                                    uint32_t size,
+                                                    MayWait may_wait) override {
+    return link_->Join(id, rank, size, [&] {
+      MutexLock lock(&mutex_);
+      if (waiting_.insert(id).second) changed_.SignalAll();
+      return may_wait();
+    });
+  }
+
+ private:
+  const std::unique_ptr<DeviceLink> link_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
+};
 
 // One of two servers.
 class Server {
@@ -32,7 +72,8 @@ class Server {
   explicit Server(uint32_t own)
       : gpu_({.ordinal = static_cast<int>(own)}),
         backend_(*CudaBackend::Create(gpu_.Open(), {.quota_bytes = 256 << 20})),
-        link_(testing::OpenFakeLink(backend_->pool())) {
+        link_(std::make_unique<WatchedLink>(
+            testing::OpenFakeLink(backend_->pool()))) {
     auto group = std::make_shared<MirrorGroup>();
     group->servers = {"s0", "s1"};
     group->own = own;
@@ -80,13 +121,14 @@ class Server {
   }
   std::string NewId() { return link_->NewGroupId().value(); }
   DeviceSlices& slices() { return *slices_; }
+  WatchedLink& link() { return *link_; }
 
  private:
   static constexpr size_t kBytes = 1000;
 
   FakeGpu gpu_;
   const std::unique_ptr<CudaBackend> backend_;
-  const std::unique_ptr<DeviceLink> link_;
+  const std::unique_ptr<WatchedLink> link_;
   SteadyAlarms alarms_;
   Executor thread_;
   RefPtr<Buffer> memory_;
@@ -127,14 +169,13 @@ TEST_F(DeviceSlicesTest, AreExchangedAndMeetOnce) {
 }
 
 TEST_F(DeviceSlicesTest, RefuseWhatIsNoId) {
-  EXPECT_THAT(first_.Begin(1, ""),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(first_.Begin(1, std::string(5000, 'x')),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  ASSERT_OK(first_.Begin(1, "x"));
+  for (const size_t size : {0, 127, 129, 5000}) {
+    EXPECT_THAT(first_.Begin(1, std::string(size, 'x')),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+  ASSERT_OK(first_.Begin(1, std::string(128, 'x')));
 
-  EXPECT_THAT(first_.Move(1).Wait(),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(first_.Move(1).Wait(), Not(StatusIs(absl::StatusCode::kOk)));
 }
 
 // The devices part, and meet under another id.
@@ -166,11 +207,15 @@ TEST_F(DeviceSlicesTest, AreGivenUpWhileTheyWait) {
   Begin(1, first_.NewId());
   ExpectExchange(1);
   for (uint64_t attempt = 2; attempt <= 4; ++attempt) {
-    Begin(attempt, first_.NewId());
+    const std::string id = first_.NewId();
+    Begin(attempt, id);
     const auto waiting = first_.Move(attempt);
+    first_.link().AwaitMember(id);
 
     if (attempt == 2) first_.slices().Forget(attempt);
-    if (attempt == 3) EXPECT_OK(first_.Begin(9, first_.NewId()));
+    if (attempt == 3) {
+      EXPECT_OK(first_.Begin(9, first_.NewId()));
+    }
     if (attempt == 4) first_.slices().Stop();
 
     EXPECT_THAT(waiting.Wait(), StatusIs(absl::StatusCode::kCancelled));
@@ -183,19 +228,34 @@ TEST_F(DeviceSlicesTest, AreGivenUpWhileTheyWait) {
 TEST(DeviceMeetingTest, LeavesOutMoreAndMoreAttemptsThatWouldFail) {
   DeviceMeeting meeting;
   for (const int num_left_out : {0, 1, 3, 7}) {
-    EXPECT_TRUE(meeting.TakeNext());
+    EXPECT_TRUE(meeting.TakeNext({1, 2}));
     meeting.SetId({1, 2}, "id");
     meeting.End(/*has_failed=*/true);
     EXPECT_EQ(meeting.IdOf({1, 2}), "");
-    for (int i = 0; i < num_left_out; ++i) EXPECT_FALSE(meeting.TakeNext());
+    for (int i = 0; i < num_left_out; ++i)
+      EXPECT_FALSE(meeting.TakeNext({1, 2}));
   }
-  EXPECT_TRUE(meeting.TakeNext());
+  EXPECT_TRUE(meeting.TakeNext({1, 2}));
 
   meeting.End(/*has_failed=*/false);
 
-  EXPECT_TRUE(meeting.TakeNext());
+  EXPECT_TRUE(meeting.TakeNext({1, 2}));
   meeting.End(/*has_failed=*/true);
-  EXPECT_TRUE(meeting.TakeNext());
+  EXPECT_TRUE(meeting.TakeNext({1, 2}));
+}
+
+TEST(DeviceMeetingTest, LeavesOutNothingOfOtherLinks) {
+  DeviceMeeting meeting;
+  for (int i = 0; i < 3; ++i) {
+    while (!meeting.TakeNext({1, 2})) {
+    }
+    meeting.End(/*has_failed=*/true);
+  }
+
+  EXPECT_TRUE(meeting.TakeNext({1, 3}));
+
+  meeting.End(/*has_failed=*/true);
+  EXPECT_TRUE(meeting.TakeNext({1, 3}));
 }
 
 // A server that was started again cannot meet under an id of before.

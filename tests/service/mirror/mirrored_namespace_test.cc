@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/answer.h"
 #include "base/mutex.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
@@ -63,6 +64,38 @@ TEST_F(MirroredNamespaceTest, HasTheSameBitsOnGpus) {
     EXPECT_EQ(described->memory.contributions, 0u);  // sums, too
   }
   Close();
+}
+
+// As between servers of which one is of a version with another rule.
+TEST_F(MirroredNamespaceTest, OnlyOneServerLeads) {
+  Start();
+  const uint32_t other = Leader() + 1;
+  MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
+  const auto outcome_at = [&](uint32_t server, uint32_t from, auto fill) {
+    group.own = from;
+    MirrorRequest request = group.NewRequest();
+    fill(request);
+    const Answer<absl::Status> answer;
+    network_->exchange(server)->Take(
+        request, [answer](const absl::StatusOr<MirrorResponse>& response) {
+          answer.Set(response.status());
+        });
+    return answer.Wait();
+  };
+  const auto is_refused = StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   HasSubstr("server s0 to lead"));
+
+  const auto announce = [](MirrorRequest& request) {
+    request.mutable_announce();
+  };
+  EXPECT_THAT(outcome_at(other, Leader(), announce), is_refused);
+  EXPECT_OK(outcome_at(Leader(), other, announce));
+  EXPECT_THAT(outcome_at(Leader(), other,
+                         [](auto& request) { request.mutable_begin(); }),
+              is_refused);
+  EXPECT_THAT(
+      outcome_at(Leader(), other, [](auto& request) { request.mutable_run(); }),
+      is_refused);
 }
 
 TEST_F(MirroredNamespaceTest, RoundThatAllSkipClosesWithoutAnUpdate) {

@@ -9,9 +9,13 @@
 #include "gtest/gtest.h"
 #include "service/server/open_device.h"
 #include "service/server/server_options.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
 
 // Which library a server asks for, that has so many GPUs; empty: none.
 std::string LibraryAskedFor(const ServerOptions& options, size_t num_gpus) {
@@ -24,7 +28,14 @@ std::string LibraryAskedFor(const ServerOptions& options, size_t num_gpus) {
       return absl::FailedPreconditionError("it is not there");
     };
   }
-  EXPECT_EQ(OpenMirrorLink(options, devices), nullptr);
+  const absl::StatusOr<std::unique_ptr<DeviceLink>> link =
+      OpenMirrorLink(options, devices);
+  if (options.nccl == "auto" || options.nccl == "off") {
+    EXPECT_OK(link.status());
+  } else {
+    EXPECT_THAT(link.status(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                        HasSubstr(options.nccl)));
+  }
   return asked;
 }
 
@@ -42,8 +53,8 @@ TEST(OpenMirrorLinkTest, IsOfOneGpuInAClusterWithoutTlsOrByName) {
 
   EXPECT_EQ(LibraryAskedFor(in_cluster, 1), "libnccl.so.2");
   EXPECT_EQ(LibraryAskedFor(by_name, 1), "/opt/libnccl.so");
+  EXPECT_EQ(LibraryAskedFor(by_name, 2), "");
   EXPECT_EQ(LibraryAskedFor(in_cluster, 2), "");
-  EXPECT_EQ(LibraryAskedFor(in_cluster, 0), "");
   EXPECT_EQ(LibraryAskedFor(alone, 1), "");
   EXPECT_EQ(LibraryAskedFor(with_tls, 1), "");
   EXPECT_EQ(LibraryAskedFor(off, 1), "");
@@ -54,7 +65,9 @@ TEST(OpenMirrorLinkTest, HostHasNone) {
   ServerOptions in_cluster;
   in_cluster.cluster.emplace();
 
-  EXPECT_EQ(OpenMirrorLink(in_cluster, std::vector<OpenedDevice>(1)), nullptr);
+  const auto link = OpenMirrorLink(in_cluster, std::vector<OpenedDevice>(1));
+  ASSERT_OK(link.status());
+  EXPECT_EQ(*link, nullptr);
 }
 
 }  // namespace
