@@ -78,7 +78,8 @@ sed -i 's/absl_VERSION VERSION_EQUAL "/&9/' \
 grep -q 'TensorKV was built with Abseil' log || fail "$(<log)"
 
 nm -DC --defined-only sdk/lib/libtensorkv.so |
-  sed 's/^[0-9a-f]* [A-Za-z] //; s/\[abi:cxx11\](/(/' >exports
+  sed 's/^[0-9a-f]* [A-Za-z] //; s/\[abi:cxx11\](/(/
+       s/^absl::.* \(tensorkv::Client::Call\)<.*>(/\1(/' >exports
 grep -q '^tensorkv::Client::Connect(' exports || fail "exports nothing"
 ! grep -vE "$EXPORTS" exports || fail "exports what is not the API's"
 
