@@ -31,7 +31,7 @@ bool MayHaveEffect(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kCancelled:
-    // Of these a reply may have come that nobody understands.
+    // A call that ends with these may have had a reply that nobody understands.
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
       return true;

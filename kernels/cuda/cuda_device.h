@@ -77,7 +77,7 @@ class CudaDevice final : public Device {
 
   // What the GPU had free when it was opened.
   uint64_t free_bytes() const { return free_bytes_; }
-  // Of all GPUs of all machines.
+  // No other GPU of any machine has this id.
   const std::string& uuid() const { return uuid_; }
 
  private:

@@ -77,7 +77,8 @@ class DeviceSlices final : public SliceTransport,
   const Environment environment_;
   const MirrorGroup& group_ = *environment_.group;
   const mirror::v1::Link link_;
-  // Of the thread: the devices that have met last, and the id.
+  // Only the thread uses these: the devices that have met last, and by which
+  // id.
   std::unique_ptr<DeviceGroup> devices_;
   std::string communicator_;
 

@@ -334,15 +334,19 @@ std::vector<uint64_t> MirrorLeader::LinksOf(const Attempt& attempt) {
       if (call.link.id() != links[i]) return {};
     }
   }
+  return ShareAGpu(first) ? std::vector<uint64_t>() : links;
+}
+
+bool MirrorLeader::ShareAGpu(const std::vector<Announced>& servers) {
   std::set<std::string> gpus;
-  for (const Announced& each : first) {
+  for (const Announced& each : servers) {
     const std::string& gpu = each.call->link.gpu();
     if (gpu.empty() || gpus.insert(gpu).second) continue;
     TellWhyNotOnDevices(absl::FailedPreconditionError(
         absl::StrCat("two servers are on GPU ", gpu, ", which NCCL refuses")));
-    return {};
+    return true;
   }
-  return links;
+  return false;
 }
 
 bool MirrorLeader::EnterTurn(const AttemptPtr& attempt) {

@@ -177,6 +177,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // The ids of the members' links; empty: their devices cannot meet.
   std::vector<uint64_t> LinksOf(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether two servers are on one GPU, and name it.
+  bool ShareAGpu(const std::vector<Announced>& servers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reasons of one kind are told now and then.
   void TellWhyNotOnDevices(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

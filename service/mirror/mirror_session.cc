@@ -48,19 +48,26 @@ void MirrorSession::Stop(const absl::Status& status) {
   if (device_slices_ != nullptr) device_slices_->Stop();
 }
 
-void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
+absl::Status MirrorSession::CheckSender(const MirrorRequest& request) const {
   if (request.group() != group_->id() || request.from() >= group_->size()) {
-    return std::move(done)(absl::FailedPreconditionError(absl::StrCat(
+    return absl::FailedPreconditionError(absl::StrCat(
         "expected a call of the servers ", absl::StrJoin(group_->servers, ", "),
-        ", got one of other servers")));
+        ", got one of other servers"));
   }
   const bool is_for_leader = request.has_announce();
   const bool is_of_leader = request.has_begin() || request.has_run();
   if ((is_for_leader && group_->own != group_->leader()) ||
       (is_of_leader && request.from() != group_->leader())) {
-    return std::move(done)(absl::FailedPreconditionError(
+    return absl::FailedPreconditionError(
         absl::StrCat("expected server ", group_->servers[group_->leader()],
-                     " to lead, as in this version of the program")));
+                     " to lead, as in this version of the program"));
+  }
+  return absl::OkStatus();
+}
+
+void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
+  if (const absl::Status status = CheckSender(request); !status.ok()) {
+    return std::move(done)(status);
   }
   const auto reply = [&](const absl::Status& status) {
     if (!status.ok()) return std::move(done)(status);

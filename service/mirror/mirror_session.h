@@ -62,6 +62,10 @@ class MirrorSession {
   void Stop(const absl::Status& status);
 
  private:
+  // Errors: FailedPrecondition: the call is not of this group, or of one that
+  // goes by another leader.
+  absl::Status CheckSender(const MirrorRequest& request) const;
+
   const MirrorGroupPtr group_;
   const std::shared_ptr<DeliveredSlices> slices_;
   // Null without a link.

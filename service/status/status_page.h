@@ -21,7 +21,7 @@ namespace tensorkv {
 // no calls of clients.
 struct StatusSources {
   TensorStore* store = nullptr;
-  // Of the host's memory, of all namespaces.
+  // Bounds what all namespaces have of the host's memory.
   RefPtr<ByteBudget> budget;
   NamespaceAdmin* namespaces = nullptr;
   const NamespaceSummaries* summaries = nullptr;

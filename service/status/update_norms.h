@@ -77,9 +77,9 @@ class UpdateNorms : public std::enable_shared_from_this<UpdateNorms> {
     std::string name_space;
     std::string key;
     bool is_under_way = false;
-    // Of a look that is under way: whether it has to do without the values.
+    // Whether a look that is under way has to do without the values.
     bool has_given_back = false;
-    // Of the value that is looked at.
+    // How large the value is that is looked at.
     uint64_t bytes = 0;
     // What the look holds.
     std::optional<Value> before;

@@ -22,7 +22,7 @@ class KeyTable {
   // Null if there is no such key. The pointer is good until the key is erased
   // or replaced; a RefPtr keeps it longer.
   StoredKey* Find(absl::string_view name) const;
-  // The same, of a hash that HashOf has given: who looks for many long names
+  // Finds a key by a hash that HashOf has given: who looks for many long names
   // takes that before he locks the table.
   StoredKey* Find(absl::string_view name, size_t hash) const;
   static size_t HashOf(absl::string_view name) { return HashOfName()(name); }
