@@ -51,7 +51,8 @@ int ReleaseEnded(void*) {
 void ReleaseLater(HeldObjects held) {
   const std::lock_guard lock(TheEnded().mutex);
   TheEnded().held.push_back(std::move(held));
-  // Where Python's queue is full, calls that wait there release these too.
+  // Where Python's queue is full, calls that wait there release these too, and
+  // where its main thread waits in a lock, the next Exports does.
   (void)Py_AddPendingCall(ReleaseEnded, nullptr);
 }
 
@@ -182,6 +183,8 @@ Layout LayoutOf(py::handle array, bool is_written, absl::string_view key,
 }
 
 }  // namespace
+
+Exports::Exports() { ReleaseEnded(nullptr); }
 
 Exports::~Exports() {
   if (held_.is_empty() || !Py_IsInitialized()) return;

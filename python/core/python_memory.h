@@ -29,10 +29,12 @@ struct HeldObjects {
 
 // Memory of Python objects, kept until the last owner has gone. The owner may
 // go on any thread, with the GIL or without: what goes without it is released
-// by Python's main thread soon after.
+// by Python's main thread soon after or, where that waits for something else,
+// by the thread that makes the next Exports.
 class Exports {
  public:
-  Exports() = default;
+  // REQUIRES: the GIL.
+  Exports();
   ~Exports();
   Exports(const Exports&) = delete;
   Exports& operator=(const Exports&) = delete;
