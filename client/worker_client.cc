@@ -156,27 +156,24 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
     const ClientOptions& client_options, const WorkerOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
                    Client::Connect(client_options));
-  return Join(std::move(client), options, SystemRetryEnvironment(),
-              client_options.transfer);
+  return Join(std::move(client), options);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
     std::unique_ptr<Client> client, const WorkerOptions& options,
-    RetryEnvironment environment, const TransferOptions& transfer) {
+    RetryEnvironment environment) {
   // Nobody goes by what was read of another incarnation before.
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(const JoinReply reply,
                    JoinAs(*client, options, status.uid, environment));
-  return std::unique_ptr<WorkerClient>(
-      new WorkerClient(std::move(client), options, std::move(environment),
-                       transfer, status, reply));
+  return std::unique_ptr<WorkerClient>(new WorkerClient(
+      std::move(client), options, std::move(environment), status, reply));
 }
 
 WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                            const WorkerOptions& options,
                            RetryEnvironment environment,
-                           const TransferOptions& transfer,
                            const NamespaceStatus& name_space,
                            const JoinReply& joined)
     : options_(options),
@@ -186,8 +183,8 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                      name_space.config.mode == Mode::kBounded),
       has_rounds_(name_space.config.mode == Mode::kSync),
       namespace_uid_(name_space.uid),
-      copies_(transfer.max_idle_bytes, transfer.max_idle_time,
-              environment_.run_after),
+      copies_(client_->transfer().max_idle_bytes,
+              client_->transfer().max_idle_time, environment_.run_after),
       open_(name_space.config.max_open_rounds),
       joined_{joined.worker, joined.server_incarnation},
       lease_(std::make_unique<LeaseRenewal>(*client_, options.lease,
