@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -103,29 +102,6 @@ bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
   Step step = 0;
   return info && absl::SimpleAtoi(info->metadata["step"], &step) &&
          open.Has(step, info->metadata["key"]);
-}
-
-// Gives entries that are not encoded tensors of their own.
-absl::Status CopyTensors(BufferPool& memory, std::vector<PushEntry>& entries) {
-  std::vector<PushEntry*> copied;
-  std::vector<Value> copies;
-  for (PushEntry& entry : entries) {
-    if (entry.encoding || !entry.tensor.has_data()) continue;
-    ASSIGN_OR_RETURN(Tensor copy, Tensor::WithoutData(entry.tensor.dtype(),
-                                                      entry.tensor.shape()));
-    copied.push_back(&entry);
-    copies.push_back({.tensor = std::move(copy)});
-  }
-  RETURN_IF_ERROR(AllocateTensors(copies, memory));
-  for (size_t i = 0; i < copies.size(); ++i) {
-    Tensor& tensor = copied[i]->tensor;
-    if (tensor.size_bytes() > 0) {
-      std::memcpy(copies[i].tensor.mutable_data(), tensor.data(),
-                  tensor.size_bytes());
-    }
-    tensor = std::move(copies[i].tensor);
-  }
-  return absl::OkStatus();
 }
 
 template <typename Entry>
@@ -252,7 +228,7 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
   ASSIGN_OR_RETURN(
       entries, client_->Encode(is_repeatable_ ? step : 0, std::move(entries)));
   if (options_.keeps_copies) {
-    RETURN_IF_ERROR(CopyTensors(*copies_.pool(), entries));
+    RETURN_IF_ERROR(CopyTensors(entries, *copies_.pool()));
   }
   return open_.Add(step, std::move(entries));
 }
@@ -483,6 +459,14 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     return absl::OkStatus();
   }
   const uint64_t number = ++recoveries_begun_;
+  absl::Status status = RecoverInTime(cause, attempt, own);
+  if (status.ok()) last_that_succeeded_ = number;
+  return status;
+}
+
+absl::Status WorkerClient::RecoverInTime(const absl::Status& cause,
+                                         const Attempt& attempt,
+                                         const Contribution* own) {
   bool is_member = !NeedsToJoin(cause);
   absl::Status status = cause;
   // What is known of a restart stays known when an attempt ends otherwise.
@@ -491,11 +475,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     if (IsCancelled(attempt.canceller)) return Cancelled();
     if (MayMeanRestart(status)) known = status;
     status = RecoverOnce(known, attempt, is_member, own);
-    if (status.ok()) {
-      last_that_succeeded_ = number;
-      return status;
-    }
-    if (!MayRecoverAfter(status, is_member)) return status;
+    if (status.ok() || !MayRecoverAfter(status, is_member)) return status;
     is_member = is_member && !NeedsToJoin(status);
     environment_.sleep(kPause, attempt.canceller);
   }

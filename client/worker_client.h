@@ -205,6 +205,10 @@ class WorkerClient {
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
   absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
                        const Contribution* own = nullptr);
+  // Attempts at it, until one succeeds, none may, or the verb's time is over.
+  absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
+                             const Contribution* own)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
   // One attempt at it, where `cause` made it necessary or shows a restart; sets
   // `is_member` when it has joined.
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
