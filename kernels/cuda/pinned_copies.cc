@@ -45,8 +45,9 @@ PinnedCopies::PinnedCopies(std::vector<MemoryCopy> copies, DevicePool& pool,
   transfers_.erase(first_small, transfers_.end());
   if (AddKernel(small, pool, arena)) return;
   for (size_t i = 0; i < small.size(); i += kMaxCopiesBeside) {
-    AddKernel(absl::MakeConstSpan(small).subspan(i, kMaxCopiesBeside), pool,
-              arena);
+    const auto some = absl::MakeConstSpan(small).subspan(i, kMaxCopiesBeside);
+    if (AddKernel(some, pool, arena)) continue;
+    transfers_.insert(transfers_.end(), some.begin(), some.end());
   }
 }
 
