@@ -15,7 +15,6 @@ _DTYPES = {"F32": "<f4", "F64": "<f8", "U64": "<u8"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _HEADER_ALIGNMENT = 8
 
-
 Path = Union[str, "os.PathLike[str]"]
 
 
