@@ -103,8 +103,8 @@ def is_finished(event):
     return event.get("completed", {}).get("success", False)
 
 
-def count_configuration(directory, config):
-    """Counts all targets of one run."""
+def read_targets(directory, config):
+    """Of each target and shard its count, and what was not built."""
     targets = {}
     unfinished = set()
     for event in read_events(directory / (config + ".json")):
@@ -117,14 +117,19 @@ def count_configuration(directory, config):
         elif "targetCompleted" in event_id:
             if not is_finished(event):
                 unfinished.add(event_id["targetCompleted"]["label"])
+    tested = {label for label, _ in targets}
+    return targets, unfinished - tested
 
+
+def count_configuration(directory, config):
+    """Counts all targets of one run."""
+    targets, unbuilt = read_targets(directory, config)
     total = Count()
     for (label, _), count in sorted(targets.items()):
         count.failures = [
             "%s %s %s" % (config, label, f) for f in count.failures]
         total.add(count)
-    tested = {label for label, _ in targets}
-    for label in sorted(unfinished - tested):
+    for label in sorted(unbuilt):
         total.failures.append("%s %s DID NOT BUILD" % (config, label))
     status = directory / (config + ".status")
     if status.exists() and not total.failures:

@@ -1,6 +1,7 @@
 """Shows a namespace of a server: python -m tensorkv summary|plot."""
 
 import argparse
+import os
 import sys
 from typing import List, Optional
 
@@ -28,7 +29,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=("summary", "plot"),
         help="a line per key as text, or the same as a picture (SVG)",
     )
-    parser.add_argument("-s", "--server", default=DEFAULT_ADDRESS)
+    parser.add_argument(
+        "-s",
+        "--server",
+        default=os.environ.get("TENSORKV_SERVER") or DEFAULT_ADDRESS,
+        help=f"else TENSORKV_SERVER, or {DEFAULT_ADDRESS}",
+    )
     parser.add_argument("-n", "--namespace", default="")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="standard output unless given"

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Union
+import os
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 
 from tensorkv._arrays import as_numpy, dtype_name, is_array
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
-from tensorkv.row_sparse import RowSparseArray
+from tensorkv.row_sparse import RowSparseArray, row_ids_of
 
 Key = Union[int, str]
 Keys = Union[Key, Sequence[Key]]
 Array = Any
+
+
+def number_in(variable: str, default: int) -> int:
+    """The number that an environment variable has.
+
+    Errors: InvalidArgumentError.
+    """
+    text = os.environ.get(variable) or str(default)
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"{variable}: expected a number, got {text!r}"
+        ) from None
 
 
 def is_list(key: Keys) -> bool:
@@ -127,22 +142,48 @@ def ids_like(outs: List[List[Array]], row_ids: Any) -> List[List[Array]]:
     return [[next(ids) for _ in each] for each in outs]
 
 
-def check_takes_rows(
-    out: np.ndarray, rows: np.ndarray, value: np.ndarray
-) -> None:
-    if (
-        out.dtype != value.dtype
-        or out.ndim != value.ndim
-        or out.shape[1:] != value.shape[1:]
-        or not out.flags.writeable
-        or (rows.size and rows[-1] >= len(out))
-    ):
-        last = rows[-1] if rows.size else 0
-        raise InvalidArgumentError(
-            f"out: expected to write {value.dtype} rows of shape "
-            f"{list(value.shape[1:])} up to row {last}, "
-            f"got {out.dtype}{list(out.shape)}"
-        )
+class PullOfRows:
+    """Rows of a key, and the outs that they fill."""
+
+    def __init__(self, key: str, rows: np.ndarray):
+        self.key = key
+        self.rows = rows
+        self.outs: List[np.ndarray] = []
+
+    def check(self, value: np.ndarray) -> None:
+        """Whether all outs take the rows. Errors: InvalidArgumentError."""
+        last = self.rows[-1] if self.rows.size else -1
+        for out in self.outs:
+            if (
+                (out.dtype, out.ndim) != (value.dtype, value.ndim)
+                or out.shape[1:] != value.shape[1:]
+                or not out.flags.writeable
+                or last >= len(out)
+            ):
+                raise InvalidArgumentError(
+                    f"out: expected to write {value.dtype} rows of shape "
+                    f"{list(value.shape[1:])} up to row {max(last, 0)}, "
+                    f"got {out.dtype}{list(out.shape)}"
+                )
+
+    def fill(self, value: np.ndarray) -> None:
+        for out in self.outs:
+            out[...] = 0
+            out[self.rows] = value
+
+
+def pulls_of_rows(
+    keys: List[str], outs: List[List[Array]], ids: List[List[Array]]
+) -> List[PullOfRows]:
+    """One for all outs of a key that have their ids in common."""
+    pulls: Dict[Tuple[str, int], PullOfRows] = {}
+    for key, of_key, ids_of_key in zip(keys, outs, ids):
+        for out, each in zip(of_key, ids_of_key):
+            name = key, id(each)
+            if name not in pulls:
+                pulls[name] = PullOfRows(key, np.unique(row_ids_of(each)))
+            pulls[name].outs.append(as_numpy(out))
+    return list(pulls.values())
 
 
 def check_like(status: Dict[str, Any], value: Array) -> None:

@@ -22,8 +22,8 @@ def print_summary(
     Keys are a tree by the parts of their names, which end with "." or "/":
     "encoder.0.weight" is weight in 0. in encoder. Sizes of a group are those
     of all keys in it. The first line has the way of a contribution: workers,
-    rounds, rules by key pattern, values. `file`: standard output unless given. Errors: those of
-    `describe_namespace`.
+    rounds, rules by key pattern, values. `file`: standard output unless given.
+    Errors: those of `describe_namespace`.
     """
     flow, tree = _look(store)
     lines = [_row(group, depth) for group, depth in tree.walk()]
@@ -110,34 +110,55 @@ def _look(
     tree = _Group(status["name"])
     for key in client._store.list(""):
         tree.add(key)
-    mode = status["mode"]
-    all_workers = f" of {status['num_workers']}" if status["num_workers"] else ""
-    workers = [f"{status['live_workers']}{all_workers} workers"]
-    for worker in status["workers"][:3]:
-        lost = "" if worker["is_live"] else ", lost"
-        where = f"rank {worker['rank']}, step {worker['step']}"
-        workers.append(f"{worker['name']}: {where}{lost}")
-    if len(status["workers"]) > 3:
-        workers.append(f"and {len(status['workers']) - 3} more")
-    rounds = [f"{mode} pushes"]
-    if mode == "sync":
-        rounds = [
-            f"sync rounds, {status['aggregation']}",
-            f"{status['rounds_open']} open, {status['rounds_closed']} closed, "
-            f"{status['rounds_failed']} failed",
-        ]
+    boxes = (
+        _workers_box(status),
+        _rounds_box(status),
+        _rules_box(status),
+        _values_box(tree),
+    )
+    return [tuple(box) for box in boxes], tree
+
+
+def _first_of(lines: List[str], count: int) -> List[str]:
+    """Some of the lines, and how many more there are."""
+    rest = len(lines) - count
+    return lines[:count] + ([f"and {rest} more"] if rest > 0 else [])
+
+
+def _workers_box(status: Dict[str, Any]) -> List[str]:
+    of_all = f" of {status['num_workers']}" if status["num_workers"] else ""
+    workers = [
+        f"{worker['name']}: rank {worker['rank']}, step {worker['step']}"
+        + ("" if worker["is_live"] else ", lost")
+        for worker in status["workers"]
+    ]
+    return [f"{status['live_workers']}{of_all} workers", *_first_of(workers, 3)]
+
+
+def _rounds_box(status: Dict[str, Any]) -> List[str]:
+    if status["mode"] != "sync":
+        return [f"{status['mode']} pushes"]
+    return [
+        f"sync rounds, {status['aggregation']}",
+        f"{status['rounds_open']} open, {status['rounds_closed']} closed, "
+        f"{status['rounds_failed']} failed",
+    ]
+
+
+def _rules_box(status: Dict[str, Any]) -> List[str]:
     rules = [
         f"{pattern or '*'}: {_cut(rule)}"
-        for pattern, rule in list(status["rules"].items())[:4]
-    ] or ["no rule"]
-    if len(status["rules"]) > 4:
-        rules.append(f"and {len(status['rules']) - 4} more")
-    values = [
+        for pattern, rule in status["rules"].items()
+    ]
+    return _first_of(rules, 4) or ["no rule"]
+
+
+def _values_box(tree: _Group) -> List[str]:
+    return [
         f"{tree.num_keys} keys",
         f"{_size(tree.value_bytes)} of values",
         f"{_size(tree.state_bytes)} of state",
     ]
-    return [tuple(box) for box in (workers, rounds, rules, values)], tree
 
 
 def _row(group: _Group, depth: int) -> Tuple[str, ...]:
@@ -193,70 +214,77 @@ text { font: 12px ui-monospace, monospace; fill: #1b1f24; white-space: pre; }
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+class _Drawing:
+    """An SVG that grows to the right and downwards."""
+
+    def __init__(self):
+        self._svg = ElementTree.Element(
+            "svg", xmlns="http://www.w3.org/2000/svg"
+        )
+        self._add("style").text = _STYLE
+        self._add("rect", **{"class": "paper"}, width="100%", height="100%")
+        self._right = 0.0
+
+    def _add(self, tag: str, **attributes: Any) -> ElementTree.Element:
+        values = {
+            name: value if isinstance(value, str) else f"{value:g}"
+            for name, value in attributes.items()
+        }
+        return ElementTree.SubElement(self._svg, tag, values)
+
+    def _add_text(self, x: float, y: float, content: str, kind: str) -> None:
+        text = self._add("text", x=x, y=y, **{"class": kind})
+        text.text = _NOT_XML.sub("\ufffd", content)
+
+    def add_flow(self, boxes: List[Tuple[str, ...]]) -> float:
+        """Boxes, with arrows from each to the next; returns where they end."""
+        height = _LINE * max(map(len, boxes)) + 12
+        x = _MARGIN
+        for i, box in enumerate(boxes):
+            if i > 0:
+                start = f"M {x:g} {_MARGIN + height / 2:g}"
+                arrow = f"{start} h 28 m -7 -5 l 7 5 l -7 5"
+                self._add("path", **{"class": "line"}, d=arrow)
+                x += 28
+            width = _CHARACTER * max(map(len, box)) + 20
+            place = {"x": x, "y": _MARGIN, "width": width, "height": height}
+            self._add("rect", **{"class": "box"}, **place, rx="6")
+            for j, content in enumerate(box):
+                y = _MARGIN + _LINE * (j + 1)
+                self._add_text(x + 10, y, content, "" if j else "head")
+            x += width
+        self._right = max(self._right, x)
+        return _MARGIN + height
+
+    def add_table(
+        self, y: float, lines: List[Tuple[str, ...]], kinds: List[str]
+    ) -> float:
+        """Lines below each other, the first at `y`; returns where they end."""
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        for line, kind in zip(lines, kinds):
+            x = _MARGIN
+            for name, cell, width in zip(_COLUMNS, line, widths):
+                indent = width - len(cell) if name in _RIGHT else 0
+                if cell:
+                    self._add_text(x + _CHARACTER * indent, y, cell, kind)
+                x += _CHARACTER * (width + 2)
+            self._right = max(self._right, x)
+            y += _LINE
+        return y
+
+    def as_text(self, bottom: float) -> str:
+        self._svg.set("width", f"{self._right + _MARGIN:g}")
+        self._svg.set("height", f"{bottom:g}")
+        self._svg.set("role", "img")
+        return ElementTree.tostring(self._svg, encoding="unicode")
+
+
 def _draw(
     flow: List[Tuple[str, ...]],
     rows: List[Tuple[_Group, int, Tuple[str, ...]]],
 ) -> str:
-    svg = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
-    ElementTree.SubElement(svg, "style").text = _STYLE
-    ElementTree.SubElement(
-        svg, "rect", {"class": "paper", "width": "100%", "height": "100%"}
-    )
-
-    def text(x, y, content, kind=""):
-        element = ElementTree.SubElement(
-            svg, "text", {"x": f"{x:g}", "y": f"{y:g}", "class": kind}
-        )
-        element.text = _NOT_XML.sub("\ufffd", content)
-
-    height = _LINE * max(map(len, flow)) + 12
-    x = _MARGIN
-    for i, box in enumerate(flow):
-        width = _CHARACTER * max(map(len, box)) + 20
-        if i > 0:
-            middle = _MARGIN + height / 2
-            ElementTree.SubElement(
-                svg,
-                "path",
-                {
-                    "class": "line",
-                    "d": f"M {x:g} {middle:g} h 28 m -7 -5 l 7 5 l -7 5",
-                },
-            )
-            x += 28
-        ElementTree.SubElement(
-            svg,
-            "rect",
-            {
-                "class": "box",
-                "x": f"{x:g}",
-                "y": f"{_MARGIN}",
-                "width": f"{width:g}",
-                "height": f"{height:g}",
-                "rx": "6",
-            },
-        )
-        for j, content in enumerate(box):
-            y = _MARGIN + _LINE * (j + 1)
-            text(x + 10, y, content, "" if j else "head")
-        x += width
-    right = x
-
+    drawing = _Drawing()
+    y = drawing.add_flow(flow) + 2 * _LINE
     lines = [_COLUMNS] + [row for _, _, row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    y = _MARGIN + height + 2 * _LINE
-    for i, line in enumerate(lines):
-        is_group = i > 0 and rows[i - 1][0].status is None
-        kind = "head" if i == 0 else "group" if is_group else ""
-        x = _MARGIN
-        for name, cell, width in zip(_COLUMNS, line, widths):
-            indent = width - len(cell) if name in _RIGHT else 0
-            if cell:
-                text(x + _CHARACTER * indent, y, cell, kind)
-            x += _CHARACTER * (width + 2)
-        right = max(right, x)
-        y += _LINE
-    svg.set("width", f"{right + _MARGIN:g}")
-    svg.set("height", f"{y:g}")
-    svg.set("role", "img")
-    return ElementTree.tostring(svg, encoding="unicode")
+    kinds = ["group" if group.status is None else "" for group, _, _ in rows]
+    return drawing.as_text(drawing.add_table(y, lines, ["head"] + kinds))

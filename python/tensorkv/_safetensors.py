@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import Dict
+import os
+from typing import Dict, Union
 
 import numpy as np
 
@@ -13,9 +15,14 @@ _DTYPES = {"F32": "<f4", "F64": "<f8", "U64": "<u8"}
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _HEADER_ALIGNMENT = 8
 
+Path = Union[str, "os.PathLike[str]"]
 
-def save_file(path: str, tensors: Dict[str, np.ndarray]) -> None:
-    """Writes arrays of the dtypes that states have."""
+
+def save_file(path: Path, tensors: Dict[str, np.ndarray]) -> None:
+    """Writes arrays of the dtypes that states have.
+
+    A file that was there stays until the new one is whole.
+    """
     header: Dict[str, dict] = {}
     end = 0
     for name, array in tensors.items():
@@ -27,14 +34,21 @@ def save_file(path: str, tensors: Dict[str, np.ndarray]) -> None:
         }
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % _HEADER_ALIGNMENT)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for array in tensors.values():
-            file.write(np.ascontiguousarray(array).tobytes())
+    partial = f"{os.fspath(path)}.partial"
+    try:
+        with open(partial, "wb") as file:
+            file.write(len(text).to_bytes(8, "little"))
+            file.write(text)
+            for array in tensors.values():
+                file.write(np.ascontiguousarray(array).tobytes())
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(partial)
+        raise
 
 
-def load_file(path: str) -> Dict[str, np.ndarray]:
+def load_file(path: Path) -> Dict[str, np.ndarray]:
     """Reads what save_file has written."""
     with open(path, "rb") as file:
         content = file.read()

@@ -132,6 +132,9 @@ class Client:
     def _started(self) -> StartedCalls:
         return StartedCalls()
 
+    def __repr__(self) -> str:
+        return f"<tensorkv.Client of {self.namespace!r} at {self.address}>"
+
     def __enter__(self) -> "Client":
         return self
 

@@ -18,6 +18,7 @@ from tensorkv._key_values import (
     flat,
     have_rows,
     lists_of,
+    number_in,
 )
 from tensorkv.client import DEFAULT_ADDRESS, Client
 from tensorkv.errors import (
@@ -170,7 +171,7 @@ class DistKVStore(KVStore):
     def _enter_namespace(
         self, namespace: str, num_workers: Optional[int]
     ) -> int:
-        wanted = int(num_workers or os.environ.get("DMLC_NUM_WORKER", "1"))
+        wanted = int(num_workers or number_in("DMLC_NUM_WORKER", 1))
         is_sync = self._mode == "sync"
         self._client.create_namespace(
             namespace, mode=self._mode, num_workers=wanted if is_sync else 0

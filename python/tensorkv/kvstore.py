@@ -12,20 +12,15 @@ array([[8., 8., 8.],
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
-import numpy as np
-
-from tensorkv._arrays import as_numpy
 from tensorkv._key_values import (
     Array,
     Key,
     Keys,
     by_key,
     check_no_rows,
-    check_takes_rows,
     first_values,
     flat,
     have_rows,
@@ -33,6 +28,8 @@ from tensorkv._key_values import (
     is_list,
     kind_of,
     lists_of,
+    number_in,
+    pulls_of_rows,
     sum_of,
 )
 from tensorkv._progress import with_progress
@@ -143,7 +140,7 @@ class KVStore:
     @property
     def local_rank(self) -> int:
         """The rank among the workers of this host: LOCAL_RANK, else 0."""
-        return int(os.environ.get("LOCAL_RANK", "0"))
+        return number_in("LOCAL_RANK", 0)
 
     def is_capable(self, capability: str) -> bool:
         """Whether the store can do that. Errors: InvalidArgumentError."""
@@ -226,26 +223,14 @@ class KVStore:
             raise InvalidArgumentError("row_ids: expected row ids, got None")
         keys = self._keys(key)
         outs = lists_of(key, out, "out")
-        # Outs of a key that have their ids in common are filled by one pull.
-        pulls: Dict[Tuple[str, int], Tuple[np.ndarray, List[np.ndarray]]] = {}
-        for name, targets, ids in zip(keys, outs, ids_like(outs, row_ids)):
-            for target, each in zip(targets, ids):
-                pull = name, id(each)
-                if pull not in pulls:
-                    pulls[pull] = np.unique(row_ids_of(each)), []
-                pulls[pull][1].append(as_numpy(target))
-        rows = [each for each, _ in pulls.values()]
-        values = self._client.pull_rows([name for name, _ in pulls], rows)
-        filled = [
-            (target, each, value)
-            for (each, targets), value in zip(pulls.values(), values)
-            for target in targets
-        ]
-        for target, each, value in filled:
-            check_takes_rows(target, each, value)
-        for target, each, value in filled:
-            target[...] = 0
-            target[each] = value
+        pulls = pulls_of_rows(keys, outs, ids_like(outs, row_ids))
+        values = self._client.pull_rows(
+            [pull.key for pull in pulls], [pull.rows for pull in pulls]
+        )
+        for pull, value in zip(pulls, values):
+            pull.check(value)
+        for pull, value in zip(pulls, values):
+            pull.fill(value)
         return out
 
     def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:

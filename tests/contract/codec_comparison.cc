@@ -234,6 +234,19 @@ bool IsWritable(const Value&) {
 }
 bool IsWritable(const PartValue& value) { return value.part.offset < 65'536; }
 
+// What is wrong with how `value` is written, and that is read again.
+template <typename Kind, typename Value>
+std::string WritingDisagreement(const Value& value, int chunk_bytes) {
+  const std::string canonical = Kind::Write(value);
+  if (BytesOf(Kind::WriteByHand(value)) != canonical) {
+    return "writes other bytes";
+  }
+  const auto again =
+      Kind::ReadByHand({canonical, chunk_bytes, canonical.size()});
+  const bool is_same = again && *again == value;
+  return is_same ? "" : "does not read what the generated code writes";
+}
+
 template <typename Kind>
 CodecComparison Compare(absl::string_view bytes, int chunk_bytes) {
   CodecComparison result;
@@ -247,17 +260,8 @@ CodecComparison Compare(absl::string_view bytes, int chunk_bytes) {
     result.disagreement = "reads another value";
   } else if (Kind::ReadByHand({bytes, chunk_bytes, bytes.size() + 1})) {
     result.disagreement = "reads beyond the end of the stream";
-  }
-  if (!expected || !result.disagreement.empty()) return result;
-  if (!IsWritable(*expected)) return result;
-
-  const std::string canonical = Kind::Write(*expected);
-  const auto again =
-      Kind::ReadByHand({canonical, chunk_bytes, canonical.size()});
-  if (BytesOf(Kind::WriteByHand(*expected)) != canonical) {
-    result.disagreement = "writes other bytes";
-  } else if (!again || !(*again == *expected)) {
-    result.disagreement = "does not read what the generated code writes";
+  } else if (expected && IsWritable(*expected)) {
+    result.disagreement = WritingDisagreement<Kind>(*expected, chunk_bytes);
   }
   return result;
 }

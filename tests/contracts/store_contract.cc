@@ -4,6 +4,8 @@
 #include <thread>
 #include <vector>
 
+#include "contract/reason.h"
+#include "gmock/gmock.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -35,6 +37,18 @@ void RunConcurrently(int num_threads, const std::function<void(int)>& work) {
   std::vector<std::thread> threads;
   for (int i = 0; i < num_threads; ++i) threads.emplace_back(work, i);
   for (std::thread& thread : threads) thread.join();
+}
+
+void ExpectWaitNames(absl::string_view missing, const Caller& caller,
+                     absl::FunctionRef<absl::Status(const Caller&)> wait) {
+  absl::Status status;
+  for (absl::Duration timeout = kShortTimeout / 8;
+       timeout < absl::Minutes(1) && ReasonOf(status) != Reason::kWaitEnded;
+       timeout *= 2) {
+    status = wait(caller.Within(timeout));
+    ASSERT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  }
+  EXPECT_THAT(status.message(), ::testing::HasSubstr(missing));
 }
 
 bool Eventually(const std::function<bool()>& condition) {

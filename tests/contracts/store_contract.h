@@ -11,6 +11,9 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "gtest/gtest.h"
@@ -53,9 +56,14 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
   const Caller store_ = Caller(connection(), "");
 };
 
-// For waits that end in vain. Long enough that the status which names what was
-// missing arrives before the caller gives up, also on a busy machine.
+// For waits that may end in vain.
 inline constexpr absl::Duration kShortTimeout = absl::Seconds(2);
+
+// Expects that `wait`, which waits in vain and changes nothing, ends with a
+// status which names what was missing. A caller may give up before that status
+// comes to it, on a busy machine: then it waits again, for longer.
+void ExpectWaitNames(absl::string_view missing, const Caller& caller,
+                     absl::FunctionRef<absl::Status(const Caller&)> wait);
 
 // Runs work(0) to work(num_threads - 1) at the same time, to their end.
 void RunConcurrently(int num_threads, const std::function<void(int)>& work);

@@ -179,11 +179,9 @@ TEST_P(SyncContractTest, DeadlineNamesTheMissingRanks) {
   ASSERT_OK(sync.Init("w", Full({2}, 5)));
   ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
 
-  const auto pull = sync.As(0).Within(kShortTimeout).Pull("w");
-
-  EXPECT_THAT(pull,
-              StatusIs(StatusCode::kDeadlineExceeded,
-                       HasSubstr("round 1 of \"w\": waiting for ranks 1, 2")));
+  ExpectWaitNames(
+      "round 1 of \"w\": waiting for ranks 1, 2", sync.As(0),
+      [](const Caller& caller) { return caller.Pull("w").status(); });
 }
 
 TEST_P(SyncContractTest, FailedWaitOfPushPullLeavesThePush) {
@@ -193,8 +191,7 @@ TEST_P(SyncContractTest, FailedWaitOfPushPullLeavesThePush) {
   const auto value =
       sync.As(0).Within(kShortTimeout).PushPull("w", Full({2}, 1), 1);
 
-  EXPECT_THAT(value, StatusIs(StatusCode::kDeadlineExceeded,
-                              HasSubstr("round 1 of \"w\"")));
+  EXPECT_THAT(value, StatusIs(StatusCode::kDeadlineExceeded));
   EXPECT_THAT(sync.As(1).PushPull("w", Full({2}, 2), 1),
               IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }

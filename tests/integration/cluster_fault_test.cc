@@ -435,25 +435,37 @@ class ClusterFaultTest : public ::testing::Test {
     for (const FaultDeath& death : group.deaths()) {
       outages.push_back({death.when, death.when});
     }
-    std::vector<absl::Duration> reads;
-    for (const FaultCall& call : group.calls()) {
-      if (call.verb == "read") reads.push_back(call.end);
-    }
-    std::ranges::sort(reads);
+    const std::vector<absl::Duration> reads = EndsOfReads(group);
     Standstill longest;
     for (const FaultCall& call : group.calls()) {
       if (call.verb == "join" || call.verb == "rejoin") continue;
-      absl::Duration all_back = call.begin;
-      for (const Outage& outage : outages) {
-        if (outage.begin < call.end) all_back = std::max(all_back, outage.end);
-      }
-      const Standstill still = LongestGap(reads, all_back, call.end);
+      const Standstill still =
+          LongestGap(reads, WhenAllIsBack(call, outages), call.end);
       if (still.length() > longest.length()) longest = still;
       EXPECT_LE(still.length(), BoundOf(still))
           << call.verb << " of step " << call.step << ":" << call.message;
     }
     if (longest.length() > longest_.length()) longest_ = longest;
     if (longest.length() > BoundOf(longest)) Describe(longest, group, outages);
+  }
+
+  static std::vector<absl::Duration> EndsOfReads(const FaultGroup& group) {
+    std::vector<absl::Duration> ends;
+    for (const FaultCall& call : group.calls()) {
+      if (call.verb == "read") ends.push_back(call.end);
+    }
+    std::ranges::sort(ends);
+    return ends;
+  }
+
+  // Of what was away when the call began, or went away meanwhile.
+  static absl::Duration WhenAllIsBack(const FaultCall& call,
+                                      const std::vector<Outage>& outages) {
+    absl::Duration all_back = call.begin;
+    for (const Outage& outage : outages) {
+      if (outage.begin < call.end) all_back = std::max(all_back, outage.end);
+    }
+    return all_back;
   }
 
   absl::Duration BoundOf(const Standstill& still) const {

@@ -188,6 +188,19 @@ class BadInputTest(StoreTest):
         with self.assertRaises(tensorkv.InvalidArgumentError):
             tensorkv.Client(ADDRESS, timeout=-1)
 
+    def test_numbers_of_the_environment(self):
+        for variable, ask in (
+            ("DMLC_NUM_WORKER", lambda: self.open("dist_sync")),
+            ("LOCAL_RANK", lambda: self.stores["local"].local_rank),
+        ):
+            with mock.patch.dict(os.environ, {variable: "two"}):
+                with self.assertRaisesRegex(
+                    tensorkv.InvalidArgumentError, f"{variable}: .*'two'"
+                ):
+                    ask()
+            with mock.patch.dict(os.environ, {variable: ""}):
+                ask()
+
     def test_closed_stores(self):
         for store in self.stores.values():
             store.close()

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 import tensorkv
@@ -241,6 +242,19 @@ class EveryKindTest(StoreTest):
         with open(path, "wb") as file:
             file.write(b"no states")
         with self.assertRaises(ValueError):
+            kv.load_optimizer_states(path)
+
+    def test_states_of_before_stay_where_saving_fails(self):
+        kv = self.open()
+        kv.set_optimizer("sgd", learning_rate=1, momentum=0.5)
+        kv.init("a", full(0))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "states.safetensors")
+            kv.save_optimizer_states(path)
+            with mock.patch("numpy.ascontiguousarray", side_effect=OSError):
+                with self.assertRaises(OSError):
+                    kv.save_optimizer_states(path)
+            self.assertEqual(os.listdir(folder), ["states.safetensors"])
             kv.load_optimizer_states(path)
 
     @on_every_kind

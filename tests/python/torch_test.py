@@ -459,7 +459,7 @@ class GroupsTest(StoreTest):
             with self.assertRaises(ValueError):
                 averaging.average(weight)
 
-    def test_stores_that_do_not_sum_exactly_are_refused(self):
+    def test_what_makes_no_mean_is_refused(self):
         store = self.open("dist_async")
         for make in (
             lambda: MeanGradients(store),
@@ -475,8 +475,12 @@ class GroupsTest(StoreTest):
         store.set_gradient_compression({"type": "2bit"})
         with self.assertRaises(tensorkv.InvalidArgumentError):
             averaging.average()
-        with self.assertRaises(tensorkv.InvalidArgumentError):
-            FederatedAveraging(network(), store, "another")
+        for make in (
+            lambda: FederatedAveraging(network(), store, "another"),
+            lambda: DiLoCo(network(), store, inner_steps=0),
+        ):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                make()
 
     def test_diloco_steps_along_the_mean_movement(self):
         rounds, inner = 3, 2

@@ -214,8 +214,13 @@ class DiLoCo(_Copies):
     ):
         """Takes rank 0's parameters. `store` is of the type "dist_sync".
 
-        Errors: InvalidArgumentError for a store without rounds.
+        Errors: InvalidArgumentError for a store without rounds, or less than
+        one inner step.
         """
+        if inner_steps < 1:
+            raise InvalidArgumentError(
+                f"inner_steps: expected at least 1, got {inner_steps}"
+            )
         rule = (
             f"diloco(learning_rate={learning_rate!r}, momentum={momentum!r}, "
             f"rescale_grad={1 / store.num_workers!r})"

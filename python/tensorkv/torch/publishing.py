@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
@@ -198,18 +198,11 @@ class Reader:
         self, wanted: Dict[str, torch.dtype], entries: _Entries
     ) -> Optional[Dict[str, torch.Tensor]]:
         """The state; None where the manifest turns out to be another."""
-        narrower = {
-            name
-            for name, dtype in wanted.items()
-            if _is_narrower(dtype, dtype_of(entries[name][0]))
-        }
-        dtypes = {wanted[name] for name in narrower}
-        if len(dtypes) != 1:
-            narrower = set()
+        narrower, dtype = _converted(wanted, entries)
         others = [name for name in wanted if name not in narrower]
         pulled = self._pull_keys([MANIFEST, *others])
         if narrower:
-            converted = self._pull_keys(narrower, name_of(dtypes.pop()))
+            converted = self._pull_keys(narrower, dtype)
             now = self._client.stat(f"{self._name}/{MANIFEST}")
             if now["version"] == pulled[MANIFEST].version:
                 pulled.update(converted)
@@ -239,6 +232,21 @@ def _is_narrower(dtype: torch.dtype, other: torch.dtype) -> bool:
         and other.is_floating_point
         and size_of(dtype) < size_of(other)
     )
+
+
+def _converted(
+    wanted: Dict[str, torch.dtype], entries: _Entries
+) -> Tuple[Set[str], str]:
+    """What the server is to convert, and to which dtype, if it is one."""
+    narrower = {
+        name
+        for name, dtype in wanted.items()
+        if _is_narrower(dtype, dtype_of(entries[name][0]))
+    }
+    dtypes = {wanted[name] for name in narrower}
+    if len(dtypes) != 1:
+        return set(), ""
+    return narrower, name_of(dtypes.pop())
 
 
 def _narrowed(
