@@ -14,13 +14,14 @@
 namespace tensorkv {
 namespace {
 
-// One more is collected meanwhile. Copying into the system's cache takes longer
-// than collecting: one thread alone does not keep a fast disk busy.
-constexpr size_t kMaxWritingBatches = 2;
+// Copying into the system's cache takes longer than collecting: one thread
+// alone does not keep a fast disk busy. Batches with states have several files,
+// and so threads enough of their own.
+constexpr size_t kMinThreads = 2;
 constexpr uint64_t kBatchBytes = 64 << 20;
-// Has room for two batches of keys of up to 32 MiB. Of keys above 96 MiB, each
-// of which is a batch, one is written at a time.
-constexpr uint64_t kMaxWritingBytes = 3 * kBatchBytes;
+// Of batches that are written, and the next one, which is collected meanwhile:
+// above that, one batch is written at a time.
+constexpr uint64_t kMaxBytes = 4 * kBatchBytes;
 // So many files may be on their way to the disk while the next are written: it
 // never waits for bytes, and there are descriptors for them.
 constexpr size_t kMaxUnsynced = 8;
@@ -121,10 +122,9 @@ void CheckpointWriter::AddTensor(const KeySnapshot& key,
 
 absl::Status CheckpointWriter::Flush() {
   if (batch_.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(Join(kMaxWritingBatches - 1));
-  uint64_t bytes = batch_bytes_;
-  for (const WritingBatch& each : writing_) bytes += each.bytes;
-  if (bytes > kMaxWritingBytes) RETURN_IF_ERROR(Join(/*num_left=*/0));
+  while (!writing_.empty() && !HasPlace()) {
+    RETURN_IF_ERROR(Join(writing_.size() - 1));
+  }
   NameShards();
   WritingBatch& writing = writing_.emplace_back();
   writing.bytes = batch_bytes_;
@@ -136,6 +136,16 @@ absl::Status CheckpointWriter::Flush() {
         [this, &shard = shard] { shard.file = Write(shard); });
   }
   return Sync(kMaxUnsynced);
+}
+
+bool CheckpointWriter::HasPlace() const {
+  size_t num_threads = batch_.size();
+  uint64_t bytes = 2 * batch_bytes_;  // the next one will have as many
+  for (const WritingBatch& each : writing_) {
+    num_threads += each.shards.size();
+    bytes += each.bytes;
+  }
+  return num_threads <= kMinThreads && bytes <= kMaxBytes;
 }
 
 void CheckpointWriter::NameShards() {

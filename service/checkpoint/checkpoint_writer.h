@@ -75,6 +75,8 @@ class CheckpointWriter final : public SnapshotSink {
                  Tensor tensor, v1::SavedKey* saved);
   // Has the batch written, once there is a place among those that are.
   absl::Status Flush();
+  // Whether the batch may be written beside those that are.
+  bool HasPlace() const;
   // Gives the shards of the batch their names and places in the manifest.
   void NameShards();
   absl::StatusOr<OutputFile> Write(Shard& shard) const;

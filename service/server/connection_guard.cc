@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,6 +19,7 @@
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "service/server/http2_scanner.h"
+#include "service/server/read_turn.h"
 #include "service/server/unfinished_messages.h"
 
 namespace tensorkv {
@@ -35,6 +39,11 @@ class Allowance {
     if (left_ < count) return false;
     left_ -= count;
     return true;
+  }
+  // Takes what is not there too, up to as much as there can be.
+  void Charge(double count) {
+    Refill();
+    left_ = std::max(left_ - count, -size_);
   }
   bool IsFull() {
     Refill();
@@ -77,19 +86,32 @@ std::string AddressOf(int fd) {
 
 class ConnectionGuard::State {
  public:
-  State(uint64_t max_unfinished_bytes,
-        std::function<void(absl::string_view)> cut)
-      : cut_(std::move(cut)), unfinished_(max_unfinished_bytes) {}
+  State(const Limits& limits, std::function<void(absl::string_view)> cut)
+      : max_streams_(limits.max_streams),
+        cut_(std::move(cut)),
+        unfinished_(limits.max_unfinished_bytes) {}
+
+  // A client may have seen streams end, and opened others, before this has: so
+  // twice as many are let through.
+  bool HasTooMany(size_t num_streams) const {
+    return num_streams > 2 * max_streams_;
+  }
 
   bool TakeResets(const std::string& address, uint32_t count) {
     MutexLock lock(&mutex_);
-    if (allowances_.size() >= kMaxAddresses) {
-      absl::erase_if(allowances_,
-                     [](auto& each) { return each.second.IsFull(); });
-    }
-    const auto [allowance, is_new] = allowances_.try_emplace(
-        address, kMaxResets, kResetsPerSecond, kMaxResets);
-    return allowance->second.Take(count);
+    return AllowanceOf(address).Take(count);
+  }
+
+  // Ends of connections cost as much as resets of what was open on them, and
+  // nobody can be refused them: who has none left may not come back at once.
+  void ChargeResets(const std::string& address, size_t count) {
+    if (count == 0) return;
+    MutexLock lock(&mutex_);
+    AllowanceOf(address).Charge(static_cast<double>(count));
+  }
+  bool IsInDebt(const std::string& address) {
+    MutexLock lock(&mutex_);
+    return !AllowanceOf(address).Take(0);
   }
 
   void Cut(const std::string& address, absl::string_view why) {
@@ -109,6 +131,18 @@ class ConnectionGuard::State {
  private:
   static constexpr size_t kMaxAddresses = 10'000;
 
+  Allowance& AllowanceOf(const std::string& address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (allowances_.size() >= kMaxAddresses) {
+      absl::erase_if(allowances_,
+                     [](auto& each) { return each.second.IsFull(); });
+    }
+    return allowances_
+        .try_emplace(address, kMaxResets, kResetsPerSecond, kMaxResets)
+        .first->second;
+  }
+
+  const size_t max_streams_;
   const std::function<void(absl::string_view)> cut_;
   std::atomic<uint64_t> num_cut_{0};
   Mutex mutex_;
@@ -119,6 +153,30 @@ class ConnectionGuard::State {
 
 namespace {
 
+// The C library's function of that name, or whose else comes next.
+template <typename Function>
+Function* Next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+int NextEpollCtl(int epoll, int operation, int fd, epoll_event* event) {
+  static const auto next = Next<decltype(epoll_ctl)>("epoll_ctl");
+  return next(epoll, operation, fd, event);
+}
+
+// Overwrites what the system says of bytes that are left to read (TCP_INQ).
+// Returns false if it says nothing.
+bool SayNothingIsLeft(msghdr* message) {
+  for (cmsghdr* each = CMSG_FIRSTHDR(message); each != nullptr;
+       each = CMSG_NXTHDR(message, each)) {
+    if (each->cmsg_level != SOL_TCP || each->cmsg_type != TCP_CM_INQ) continue;
+    const int nothing = 0;
+    std::memcpy(CMSG_DATA(each), &nothing, sizeof(nothing));
+    return true;
+  }
+  return false;
+}
+
 // What is known of one connection. One thread at a time reads from it, and one
 // writes to it.
 class Watched {
@@ -127,7 +185,17 @@ class Watched {
       : state_(std::move(state)), connection_{fd, InodeOf(fd), AddressOf(fd)} {
     state_->unfinished().Add(&connection_);
   }
-  ~Watched() { state_->unfinished().Remove(&connection_); }
+  ~Watched() {
+    state_->unfinished().Remove(&connection_);
+    End();
+  }
+
+  // Charges its address for streams that are open at the end: now, as gRPC may
+  // still reset them itself.
+  void End() {
+    if (std::exchange(has_ended_, true)) return;
+    state_->ChargeResets(connection_.address, scanner_.num_open_streams());
+  }
 
   // Whether a descriptor of that number still means this connection.
   bool IsOpen() const { return InodeOf(connection_.fd) == connection_.inode; }
@@ -135,9 +203,17 @@ class Watched {
   // Returns false if the peer must be cut off.
   bool Admit(absl::string_view bytes) {
     if (connection_.is_cut) return false;
+    if (is_new_ && state_->IsInDebt(connection_.address)) {
+      return Cut("is back at once after streams that it left open");
+    }
+    is_new_ = false;
     const Http2Scanner::Seen seen = scanner_.Scan(bytes);
+    work_ += seen.work;
     if (seen.header_block_bytes > ConnectionGuard::kMaxHeaderBlockBytes) {
       return Cut("headers without end");
+    }
+    if (state_->HasTooMany(seen.num_open_streams)) {
+      return Cut("more streams than it may open");
     }
     if (seen.num_resets == 0 || own_resets_.Take(seen.num_resets) ||
         state_->TakeResets(connection_.address, seen.num_resets)) {
@@ -146,6 +222,23 @@ class Watched {
     return Cut("resets calls without end");
   }
   void SeeReply(absl::string_view bytes) { scanner_.ScanReply(bytes); }
+
+  // How much to read next.
+  size_t max_read() const { return turn_.max_bytes(); }
+
+  // Counts a read that was admitted. If its turn is over with that, gRPC hears
+  // that nothing is left, and waits for epoll, which tells of the rest when it
+  // has told of all others that are ready.
+  void EndRead(msghdr* message, size_t size) {
+    if (!turn_.Count(size, std::exchange(work_, 0)) || epoll_ < 0) return;
+    if (SayNothingIsLeft(message)) {
+      NextEpollCtl(epoll_, EPOLL_CTL_MOD, connection_.fd, &event_);
+    }
+  }
+  void SetEpoll(int epoll, const epoll_event& event) {
+    epoll_ = epoll;
+    event_ = event;
+  }
 
   // Counts what its messages take by now. Returns where connections have to be
   // cut off for that; null if nowhere.
@@ -159,6 +252,7 @@ class Watched {
  private:
   bool Cut(absl::string_view why) {
     connection_.is_cut = true;
+    End();
     state_->Cut(connection_.address, why);
     return false;
   }
@@ -166,6 +260,13 @@ class Watched {
   const std::shared_ptr<ConnectionGuard::State> state_;
   UnfinishedMessages::Connection connection_;
   Http2Scanner scanner_;
+  bool is_new_ = true;
+  bool has_ended_ = false;
+  ReadTurn turn_;
+  uint32_t work_ = 0;
+  // Where gRPC waits for it.
+  int epoll_ = -1;
+  epoll_event event_ = {};
   Allowance own_resets_{ConnectionGuard::kMaxResetsOfConnection,
                         ConnectionGuard::kResetsPerSecondOfConnection, 0};
 };
@@ -208,15 +309,63 @@ void WithWatched(int fd, Use use) {
   if (overfull != nullptr) overfull->CutGreediest();
 }
 
-bool Admit(int fd, const msghdr& message, size_t size) {
+bool Admit(int fd, msghdr* message, size_t size) {
   bool is_admitted = true;
   WithWatched(fd, [&](Watched& connection) {
     is_admitted =
-        ForEachPart(message, size, [&connection](absl::string_view bytes) {
+        ForEachPart(*message, size, [&connection](absl::string_view bytes) {
           return connection.Admit(bytes);
         });
+    if (is_admitted) connection.EndRead(message, size);
   });
   return is_admitted;
+}
+
+// Hears what a read without bytes has returned; leaves errno as it is.
+void SeeNoBytes(int fd, ssize_t size) {
+  const int error = errno;
+  if (size < 0 && (error == EAGAIN || error == EINTR)) return;
+  WithWatched(fd, [](Watched& connection) { connection.End(); });
+  errno = error;
+}
+
+// Offers less room to read into, until it goes.
+class SmallerRead {
+ public:
+  SmallerRead(msghdr* message, size_t max_bytes)
+      : message_(message), num_parts_(message->msg_iovlen) {
+    for (size_t i = 0; i < num_parts_; ++i) {
+      iovec& part = message->msg_iov[i];
+      if (part.iov_len >= max_bytes) {
+        last_ = &part;
+        last_bytes_ = std::exchange(part.iov_len, max_bytes);
+        message->msg_iovlen = i + 1;
+        return;
+      }
+      max_bytes -= part.iov_len;
+    }
+  }
+  ~SmallerRead() {
+    message_->msg_iovlen = num_parts_;
+    if (last_ != nullptr) last_->iov_len = last_bytes_;
+  }
+  SmallerRead(const SmallerRead&) = delete;
+  SmallerRead& operator=(const SmallerRead&) = delete;
+
+ private:
+  msghdr* const message_;
+  const size_t num_parts_;
+  iovec* last_ = nullptr;
+  size_t last_bytes_ = 0;
+};
+
+size_t MaxRead(int fd) {
+  if (fd < 0 || fd >= kMaxWatched) return SIZE_MAX;
+  MutexLock lock(&mutexes[fd % kNumMutexes]);
+  Watched* const connection = watched[fd];
+  // Sockets of other kinds would lose what there is no room for.
+  if (connection == nullptr || !connection->IsOpen()) return SIZE_MAX;
+  return connection->max_read();
 }
 
 void SeeReply(int fd, const msghdr& message, size_t size) {
@@ -230,9 +379,9 @@ void SeeReply(int fd, const msghdr& message, size_t size) {
 
 }  // namespace
 
-ConnectionGuard::ConnectionGuard(uint64_t max_unfinished_bytes,
+ConnectionGuard::ConnectionGuard(const Limits& limits,
                                  std::function<void(absl::string_view)> cut)
-    : state_(std::make_shared<State>(max_unfinished_bytes, std::move(cut))) {}
+    : state_(std::make_shared<State>(limits, std::move(cut))) {}
 
 void ConnectionGuard::Watch(int fd) {
   if (fd >= kMaxWatched) return;
@@ -252,25 +401,38 @@ uint64_t ConnectionGuard::unfinished_bytes() const {
 
 // In front of the C library's: gRPC's library finds these first.
 extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
-  using Function = ssize_t (*)(int, msghdr*, int);
-  static const auto next =
-      reinterpret_cast<Function>(dlsym(RTLD_NEXT, "recvmsg"));
-  const ssize_t size = next(fd, message, flags);
-  if (size <= 0 || (flags & MSG_PEEK) != 0 ||
-      tensorkv::Admit(fd, *message, static_cast<size_t>(size))) {
+  static const auto next = tensorkv::Next<decltype(recvmsg)>("recvmsg");
+  ssize_t size;
+  {
+    const tensorkv::SmallerRead smaller(message, tensorkv::MaxRead(fd));
+    size = next(fd, message, flags);
+  }
+  if ((flags & MSG_PEEK) != 0) return size;
+  if (size <= 0) {
+    tensorkv::SeeNoBytes(fd, size);
     return size;
   }
+  if (tensorkv::Admit(fd, message, static_cast<size_t>(size))) return size;
   errno = ECONNRESET;
   return -1;
 }
 
 extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-  using Function = ssize_t (*)(int, const msghdr*, int);
-  static const auto next =
-      reinterpret_cast<Function>(dlsym(RTLD_NEXT, "sendmsg"));
+  static const auto next = tensorkv::Next<decltype(sendmsg)>("sendmsg");
   const ssize_t size = next(fd, message, flags);
   if (size > 0) {
     tensorkv::SeeReply(fd, *message, static_cast<size_t>(size));
   }
   return size;
+}
+
+extern "C" int epoll_ctl(int epoll, int operation, int fd,
+                         epoll_event* event) noexcept {
+  const int result = tensorkv::NextEpollCtl(epoll, operation, fd, event);
+  if (result == 0 && operation == EPOLL_CTL_ADD) {
+    tensorkv::WithWatched(fd, [epoll, event](tensorkv::Watched& connection) {
+      connection.SetEpoll(epoll, *event);
+    });
+  }
+  return result;
 }

@@ -20,12 +20,19 @@ namespace tensorkv {
 //    than the peer (rapid reset, CVE-2023-44487). What counts is the peer's
 //    address: a new connection gives nobody a new allowance. A connection that
 //    has been there for a while has a small one of its own, so that whoever
-//    shares an address with an attacker may cancel calls;
+//    shares an address with an attacker may cancel calls. Streams that are open
+//    when a connection ends count as well, and an address that owes resets is
+//    refused when it comes back;
+//  - more streams at a time than they may open: gRPC 1.51 holds a peer to that
+//    only once it has acknowledged the setting, which it need not do;
 //  - the most of messages that are not complete, where those of all connections
 //    together take more than a bound (UnfinishedMessages): gRPC keeps them.
 //
-// gRPC offers no place for that: this defines recvmsg and sendmsg, through
-// which it reads and writes, for the whole process
+// Reads the others in turns (ReadTurn): gRPC alone reads from a connection as
+// long as there is something, and has others wait.
+//
+// gRPC offers no place for that: this defines recvmsg, sendmsg and epoll_ctl,
+// by which it reads, writes and waits, for the whole process
 // (docs/decisions/0014-frames-before-grpc.md).
 // Thread-safe.
 class ConnectionGuard {
@@ -38,10 +45,16 @@ class ConnectionGuard {
   static constexpr double kMaxResetsOfConnection = 100;
   static constexpr double kResetsPerSecondOfConnection = 20;
 
-  // The bound is on all connections together. `cut` hears why a peer was cut
-  // off, and of which address. It may run, on any thread, until all connections
-  // are closed; must not block.
-  ConnectionGuard(uint64_t max_unfinished_bytes,
+  struct Limits {
+    // Of all connections together.
+    uint64_t max_unfinished_bytes;
+    // Of one connection, as gRPC announces it.
+    size_t max_streams;
+  };
+
+  // `cut` hears why a peer was cut off, and of which address. It may run, on
+  // any thread, until all connections are closed; must not block.
+  ConnectionGuard(const Limits& limits,
                   std::function<void(absl::string_view reason)> cut);
 
   // Watches a connection, from before its first byte is read to its end. The

@@ -16,6 +16,22 @@ constexpr uint8_t kContinuation = 0x9;
 constexpr uint8_t kEndStream = 0x1;
 constexpr uint8_t kEndHeaders = 0x4;
 
+// Says that its sender sends nothing more on the stream.
+bool EndsStream(const Http2Frames::Frame& frame) {
+  return (frame.type == kData || frame.type == kHeaders) &&
+         (frame.flags & kEndStream) != 0;
+}
+
+bool HasHeaders(const Http2Frames::Frame& frame) {
+  return frame.type == kHeaders || frame.type == kContinuation;
+}
+
+uint32_t WorkFor(const Http2Frames::Frame& frame) {
+  if (frame.type == kData) return 1;
+  if (!HasHeaders(frame)) return 16;
+  return (frame.type == kHeaders ? 128 : 16) + frame.payload_bytes / 64;
+}
+
 uint32_t BigEndian32(const uint8_t* bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 |
          uint32_t{bytes[2]} << 8 | uint32_t{bytes[3]};
@@ -86,7 +102,9 @@ class Http2Scanner::ReplyListener final : public Http2Frames::Listener {
   explicit ReplyListener(Http2Scanner* scanner) : scanner_(scanner) {}
 
   void OnFrame(const Http2Frames::Frame& frame) override {
-    if (frame.type == kRstStream) scanner_->EndStream(frame.stream);
+    if (frame.type == kRstStream || EndsStream(frame)) {
+      scanner_->EndStream(frame.stream);
+    }
   }
 
  private:
@@ -106,14 +124,13 @@ void Http2Scanner::ScanReply(absl::string_view bytes) {
 
 void Http2Scanner::OnFrame(const Http2Frames::Frame& frame) {
   frame_ = frame;
+  seen_.work += WorkFor(frame);
   if (frame.type == kRstStream) {
     ++seen_.num_resets;
     EndStream(frame.stream);
   }
   if (frame.type == kHeaders) OpenStream(frame.stream);
-  if (frame.type == kHeaders || frame.type == kContinuation) {
-    CountHeaders(frame);
-  }
+  if (HasHeaders(frame)) CountHeaders(frame);
 }
 
 void Http2Scanner::CountHeaders(const Http2Frames::Frame& frame) {
@@ -130,12 +147,25 @@ void Http2Scanner::OpenStream(uint32_t stream) {
   if (stream % 2 == 0) return;
   last_stream_ = stream;
   streams_.try_emplace(stream);
+  seen_.num_open_streams = std::max(seen_.num_open_streams, streams_.size());
+}
+
+void Http2Scanner::ForgetMessage(Message* message) {
+  unfinished_bytes_ -= message->bytes;
+  *message = {};
+}
+
+void Http2Scanner::EndMessages(uint32_t stream) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return;
+  ForgetMessage(&found->second);
+  found->second.is_last = true;
 }
 
 void Http2Scanner::EndStream(uint32_t stream) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
-  unfinished_bytes_ -= found->second.bytes;
+  ForgetMessage(&found->second);
   streams_.erase(found);
 }
 
@@ -145,7 +175,7 @@ void Http2Scanner::OnPayload(absl::string_view bytes) {
   if (frame_.type != kData) return;
   const auto found = streams_.find(frame_.stream);
   // What comes after the stream's end is kept by nobody.
-  if (found == streams_.end()) return;
+  if (found == streams_.end() || found->second.is_last) return;
   Message& message = found->second;
   while (!bytes.empty()) {
     size_t size;
@@ -163,17 +193,13 @@ void Http2Scanner::OnPayload(absl::string_view bytes) {
     }
     bytes.remove_prefix(size);
     if (message.num_prefix_bytes == kPrefixBytes && message.bytes_left == 0) {
-      unfinished_bytes_ -= message.bytes;
-      message = {};
+      ForgetMessage(&message);
     }
   }
 }
 
 void Http2Scanner::OnEnd() {
-  const bool may_end_stream = frame_.type == kData || frame_.type == kHeaders;
-  if (may_end_stream && (frame_.flags & kEndStream) != 0) {
-    EndStream(frame_.stream);
-  }
+  if (EndsStream(frame_)) EndMessages(frame_.stream);
 }
 
 }  // namespace tensorkv

@@ -65,6 +65,11 @@ class Http2Scanner final : private Http2Frames::Listener {
     uint32_t num_resets = 0;
     // The largest header block, or part of one, that has come by now.
     uint64_t header_block_bytes = 0;
+    // The most streams that were open at a time.
+    size_t num_open_streams = 0;
+    // What gRPC has to do for these frames, about; 1 is for a frame of data,
+    // 128 for a call that begins.
+    uint32_t work = 0;
   };
 
   // Looks at the next bytes that the client has sent; returns what was in them.
@@ -72,6 +77,8 @@ class Http2Scanner final : private Http2Frames::Listener {
 
   // Looks at the next bytes that the server has sent: it may end streams too.
   void ScanReply(absl::string_view bytes);
+
+  size_t num_open_streams() const { return streams_.size(); }
 
   // What has come of messages that are not there as a whole.
   uint64_t unfinished_bytes() const { return unfinished_bytes_; }
@@ -85,8 +92,10 @@ class Http2Scanner final : private Http2Frames::Listener {
     uint8_t prefix[kPrefixBytes] = {};
     uint32_t bytes = 0;
     uint32_t bytes_left = 0;
+    // The client sends nothing more.
+    bool is_last = false;
   };
-  // Ends the streams that the server resets.
+  // Ends the streams that the server ends or resets.
   class ReplyListener;
 
   void OnFrame(const Http2Frames::Frame& frame) override;
@@ -94,6 +103,8 @@ class Http2Scanner final : private Http2Frames::Listener {
   void OnEnd() override;
   void CountHeaders(const Http2Frames::Frame& frame);
   void OpenStream(uint32_t stream);
+  void ForgetMessage(Message* message);
+  void EndMessages(uint32_t stream);
   void EndStream(uint32_t stream);
 
   Http2Frames frames_{/*has_preface=*/true};
@@ -101,8 +112,8 @@ class Http2Scanner final : private Http2Frames::Listener {
   Seen seen_;
   uint64_t header_block_bytes_ = 0;
   Http2Frames::Frame frame_;
-  // Streams that nobody has ended: no more than gRPC allows one connection to
-  // have at a time, since it ends connections that open more.
+  // Streams that are open: gRPC keeps something of each. Whoever has opened one
+  // may have ended it on its side, and waits for the server.
   absl::flat_hash_map<uint32_t, Message> streams_;
   uint32_t last_stream_ = 0;
   uint64_t unfinished_bytes_ = 0;

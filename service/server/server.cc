@@ -170,11 +170,12 @@ Server::Server(const ServerOptions& options, OpenedDevices devices,
       handlers_(HandlerDependenciesOf(), LimitsOf(options)),
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
-      guard_(
-          MaxUnfinishedBytes(options, engine_.budgets().host()->limit_bytes()),
-          [this](absl::string_view reason) {
-            engine_.event_log().PeerRefused(reason);
-          }),
+      guard_({.max_unfinished_bytes = MaxUnfinishedBytes(
+                  options, engine_.budgets().host()->limit_bytes()),
+              .max_streams = options.max_streams},
+             [this](absl::string_view reason) {
+               engine_.event_log().PeerRefused(reason);
+             }),
       readings_(ReadingsOf()) {
   AddServerGauges(Describe(), &registry_);
 }

@@ -33,10 +33,21 @@ uint64_t SizeOfTensors(const InitRequest& request) {
   return bytes;
 }
 
+// Of the names of all entries, for what is done while others wait.
+std::vector<size_t> HashesOf(const InitRequest& request) {
+  std::vector<size_t> hashes;
+  hashes.reserve(request.entries.size());
+  for (const InitEntry& entry : request.entries) {
+    hashes.push_back(KeyTable::HashOf(entry.key));
+  }
+  return hashes;
+}
+
 // Which entries the call must create. REQUIRES: the mutex is held.
 // Errors: AlreadyExists, FailedPrecondition, Unavailable.
-absl::StatusOr<std::vector<bool>> EntriesToCreate(const NamespaceState& state,
-                                                  const InitRequest& request) {
+absl::StatusOr<std::vector<bool>> EntriesToCreate(
+    const NamespaceState& state, const InitRequest& request,
+    const std::vector<size_t>& hashes) {
   RETURN_IF_ERROR(
       CheckEach(state.Gate(), request.entries,
                 [&](const KeyGate::View& gate, const InitEntry& entry) {
@@ -46,7 +57,7 @@ absl::StatusOr<std::vector<bool>> EntriesToCreate(const NamespaceState& state,
   if (request.on_existing == OnExisting::kReplace) return wanted;
   for (size_t i = 0; i < request.entries.size(); ++i) {
     const InitEntry& entry = request.entries[i];
-    const StoredKey* key = state.keys.Find(entry.key);
+    const StoredKey* key = state.keys.Find(entry.key, hashes[i]);
     if (key == nullptr) continue;
     if (request.on_existing == OnExisting::kFail) {
       return WithReason(absl::AlreadyExistsError(absl::StrCat(
@@ -103,11 +114,12 @@ absl::Status CheckFields(const NamespaceState& state,
 // What the Init needs, as things are. Errors: those of Init.
 absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
                                         const InitRequest& request) {
+  const std::vector<size_t> hashes = HashesOf(request);
   std::vector<bool> wanted;
   std::shared_ptr<const RuleBindings> bindings;
   {
     MutexLock lock(&state.mutex);
-    ASSIGN_OR_RETURN(wanted, EntriesToCreate(state, request));
+    ASSIGN_OR_RETURN(wanted, EntriesToCreate(state, request, hashes));
     bindings = state.bindings;
   }
   std::vector<absl::string_view> names;
@@ -174,6 +186,7 @@ class KeyCreation {
       : transaction_(state, std::defer_lock),
         state_(state),
         request_(std::move(request)),
+        hashes_(HashesOf(request_)),
         context_(context),
         made_(made),
         keys_(request_.entries.size()) {}
@@ -207,6 +220,7 @@ class KeyCreation {
   Transaction transaction_;
   NamespaceState& state_;
   InitRequest request_;
+  const std::vector<size_t> hashes_;
   const CallContext& context_;
   const Made made_;
   // The key of each entry; what one turn has made, the next one keeps.
@@ -232,7 +246,7 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
   std::shared_ptr<const RuleBindings> bindings;
   {
     MutexLock lock(&state_.mutex);
-    ASSIGN_OR_RETURN(wanted, EntriesToCreate(state_, request_));
+    ASSIGN_OR_RETURN(wanted, EntriesToCreate(state_, request_, hashes_));
     bindings = state_.bindings;
   }
   RETURN_IF_ERROR(MakeKeys(wanted, *bindings));
@@ -247,7 +261,7 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
     const RuleBindings& bindings) {
   RETURN_IF_ERROR(state_.gone);
   ASSIGN_OR_RETURN(const std::vector<bool> wanted,
-                   EntriesToCreate(state_, request_));
+                   EntriesToCreate(state_, request_, hashes_));
   // The rules have changed, or are about to, or a key that was to be kept was
   // deleted.
   if (&bindings != state_.bindings.get() || state_.new_keys_wait ||
@@ -363,11 +377,13 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
   // It was looked for just now.
   const bool none_exists = request_.on_existing == OnExisting::kFail;
   InitReply reply;
+  reply.versions.reserve(keys_.size());
   RoundsOfKeys ended;
   absl::Status status;
   for (size_t i = 0; i < keys_.size(); ++i) {
     StoredKey* const existing =
-        none_exists ? nullptr : state_.keys.Find(request_.entries[i].key);
+        none_exists ? nullptr
+                    : state_.keys.Find(request_.entries[i].key, hashes_[i]);
     reply.versions.push_back(wanted[i] ? Replace(existing, keys_[i], ended)
                                        : existing->version);
     if (wanted[i]) status.Update(made_(i, *keys_[i]));

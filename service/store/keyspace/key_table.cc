@@ -14,12 +14,12 @@ constexpr size_t kMinCapacity = 1024;
 
 StoredKey* KeyTable::Find(absl::string_view name) const {
   const auto it = by_name_.find(name);
-  return it == by_name_.end() ? nullptr : it->get();
+  return it == by_name_.end() ? nullptr : it->key.get();
 }
 
 StoredKey* KeyTable::Find(absl::string_view name, size_t hash) const {
   const auto it = by_name_.find(name, hash);
-  return it == by_name_.end() ? nullptr : it->get();
+  return it == by_name_.end() ? nullptr : it->key.get();
 }
 
 KeyTable::Finder::Finder(const KeyTable& table, size_t num_names)
@@ -68,9 +68,10 @@ void KeyTable::Remember(std::vector<StoredKey*> order) const {
 }
 
 void KeyTable::Insert(const RefPtr<StoredKey>& key) {
-  if (!by_name_.insert(key).second) {
+  const HashedKey hashed = {key, HashOf(key->name())};
+  if (!by_name_.insert(hashed).second) {
     Erase(key->name());
-    by_name_.insert(key);
+    by_name_.insert(hashed);
   }
   in_order_.insert(in_order_.end(), key.get());
 }
@@ -79,7 +80,7 @@ RefPtr<StoredKey> KeyTable::Erase(absl::string_view name) {
   const auto it = by_name_.find(name);
   if (it == by_name_.end()) return nullptr;
   orders_.clear();
-  RefPtr<StoredKey> key = *it;
+  RefPtr<StoredKey> key = it->key;
   in_order_.erase(key.get());
   by_name_.erase(it);
   // A hash table keeps the size it once had; memory must come back.

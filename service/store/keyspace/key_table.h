@@ -98,16 +98,25 @@ class KeyTable {
  private:
   void Remember(std::vector<StoredKey*> order) const;
 
-  // A key stands for its name, so that a table needs one pointer per key.
+  // A key stands for its name, so that a table needs no copy of that. Its hash
+  // is kept: a table that grows, while all wait for it, need not read the names
+  // of all keys.
+  struct HashedKey {
+    RefPtr<StoredKey> key;
+    size_t hash;
+  };
   struct Name {
     Name(absl::string_view text) : text(text) {}
     Name(const StoredKey* key) : text(key->name()) {}
-    Name(const RefPtr<StoredKey>& key) : text(key->name()) {}
+    Name(const HashedKey& key) : text(key.key->name()) {}
     absl::string_view text;
   };
   struct HashOfName {
     using is_transparent = void;
-    size_t operator()(Name name) const { return absl::HashOf(name.text); }
+    size_t operator()(const HashedKey& key) const { return key.hash; }
+    size_t operator()(absl::string_view name) const {
+      return absl::HashOf(name);
+    }
   };
   struct SameName {
     using is_transparent = void;
@@ -122,7 +131,7 @@ class KeyTable {
   static constexpr size_t kMinOrder = 64;
   static constexpr size_t kMaxOrders = 4;
 
-  absl::flat_hash_set<RefPtr<StoredKey>, HashOfName, SameName> by_name_;
+  absl::flat_hash_set<HashedKey, HashOfName, SameName> by_name_;
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
   // The keys of recent calls in the order of their names there, the latest
   // last; together no more than there are keys. All go when a key goes.

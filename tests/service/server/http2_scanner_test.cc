@@ -11,7 +11,9 @@ namespace {
 constexpr uint8_t kData = 0;
 constexpr uint8_t kHeaders = 1;
 constexpr uint8_t kRstStream = 3;
+constexpr uint8_t kPing = 6;
 constexpr uint8_t kContinuation = 9;
+constexpr uint8_t kEndStream = 1;
 constexpr uint8_t kEndHeaders = 4;
 
 std::string Preface() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"; }
@@ -131,12 +133,49 @@ TEST(Http2ScannerTest, StreamsThatNoClientMayOpenDoNotCount) {
   EXPECT_EQ(scanner.unfinished_bytes(), 20u + 4u);
 }
 
+// Whoever ends a stream: it is open until the server has ended it, or the
+// client has reset it.
+TEST(Http2ScannerTest, StreamsAreOpenUntilTheServerHasEndedThem) {
+  Http2Scanner scanner = WithTwoUnfinished();
+
+  EXPECT_EQ(scanner.Scan(Open(5) + StreamFrame(kData, kEndStream, 5, "xxxxx"))
+                .num_open_streams,
+            3u);
+  scanner.ScanReply(StreamFrame(kHeaders, kEndHeaders, 5, "headers") +
+                    StreamFrame(kHeaders, kEndHeaders | kEndStream, 5, "end"));
+  EXPECT_EQ(scanner.num_open_streams(), 2u);
+  scanner.Scan(StreamFrame(kRstStream, 0, 3, "code"));
+  EXPECT_EQ(scanner.num_open_streams(), 1u);
+}
+
+TEST(Http2ScannerTest, WhatComesAfterTheClientsEndDoesNotCount) {
+  Http2Scanner scanner = WithTwoUnfinished();
+
+  scanner.Scan(StreamFrame(kData, kEndStream, 1, "") +
+               StreamFrame(kData, 0, 1, Prefix(100) + "more"));
+
+  EXPECT_EQ(scanner.unfinished_bytes(), 10u);
+}
+
+TEST(Http2ScannerTest, BytesOfDataAreLessWorkThanOtherFrames) {
+  Http2Scanner scanner;
+  scanner.Scan(Preface());
+
+  const uint32_t call = scanner.Scan(Open(1)).work;
+  const uint32_t ping = scanner.Scan(StreamFrame(kPing, 0, 0, "12345678")).work;
+  const uint32_t data =
+      scanner.Scan(StreamFrame(kData, 0, 1, std::string(16384, 'x'))).work;
+
+  EXPECT_GT(call, ping);
+  EXPECT_GT(ping, data);
+}
+
 TEST(Http2ScannerTest, MessagesOfStreamsThatEndCountNoLonger) {
   Http2Scanner scanner = WithTwoUnfinished();
 
   scanner.Scan(StreamFrame(kRstStream, 0, 1, "code"));
   EXPECT_EQ(scanner.unfinished_bytes(), 10u);
-  scanner.Scan(StreamFrame(kData, /*END_STREAM*/ 1, 3, "xxxxx"));
+  scanner.Scan(StreamFrame(kData, kEndStream, 3, "xxxxx"));
   EXPECT_EQ(scanner.unfinished_bytes(), 0u);
 }
 

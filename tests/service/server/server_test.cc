@@ -297,6 +297,18 @@ class RawPeer {
     return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
   }
 
+  // Returns once the server has sent that, or ended the connection; false then.
+  bool ReceiveUntil(absl::string_view bytes) {
+    std::string received;
+    char reply[4096];
+    while (!absl::StrContains(received, bytes)) {
+      const ssize_t size = recv(fd_.get(), reply, sizeof(reply), 0);
+      if (size <= 0) return false;
+      received.append(reply, static_cast<size_t>(size));
+    }
+    return true;
+  }
+
  private:
   const FileDescriptor fd_;
 };
@@ -332,6 +344,45 @@ TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
               HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
+// POST, http, :path and :authority by their numbers in HPACK's table, and
+// literals.
+std::string HeadersOfInit() {
+  return absl::StrCat("\x83\x86\x04\x1a/tensorkv.v1.TensorKV/Init", "\x01\x01k",
+                      std::string("\0\x0c", 2), "content-type", "\x10",
+                      "application/grpc", std::string("\0\2", 2), "te", "\x8",
+                      "trailers");
+}
+
+// It acknowledges no setting, so that gRPC bounds nothing.
+TEST(HostilePeerTest, MoreStreamsThanAllowedEndTheConnection) {
+  ServerOptions options = WithHttp();
+  options.max_streams = 4;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  RawPeer peer(server->port());
+
+  for (uint32_t stream = 1;; stream += 2) {
+    if (!peer.Send(Frame(1, 4, stream, HeadersOfInit()))) break;
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+// It is read in many turns, of which none may be the last.
+TEST(HostilePeerTest, AllPingsAreAnswered) {
+  constexpr size_t kNumPings = 5000;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  RawPeer peer(server->port());
+  std::string pings;
+  // Their acknowledgements, so that gRPC does not take them for a flood.
+  for (size_t i = 0; i < kNumPings; ++i) pings += Frame(6, 1, 0, "12345678");
+
+  EXPECT_TRUE(peer.Send(pings + Frame(6, 0, 0, "the last")));
+
+  EXPECT_TRUE(peer.ReceiveUntil("the last"));
+}
+
 TEST(HostilePeerTest, MessagesWithoutEndEndTheConnectionThatHasTheMost) {
   ServerOptions options = WithHttp();
   // Less than a peer may send before the server asks for more.
@@ -340,12 +391,7 @@ TEST(HostilePeerTest, MessagesWithoutEndEndTheConnectionThatHasTheMost) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
   const auto stub = StubOf(*server);
   ASSERT_OK(Init(*stub, "bytes"));
-  // POST, http, :path and :authority by their numbers in HPACK's table, and
-  // literals.
-  const std::string fields = absl::StrCat(
-      "\x83\x86\x04\x1a/tensorkv.v1.TensorKV/Init", "\x01\x01k",
-      std::string("\0\x0c", 2), "content-type", "\x10", "application/grpc",
-      std::string("\0\2", 2), "te", "\x8", "trailers");
+  const std::string fields = HeadersOfInit();
   const std::string message =
       std::string("\0\0\0\x4e\x20", 5) + std::string(8000, 'x');
   const std::string of_modest = "tensorkv_unfinished_bytes 8000\n";
