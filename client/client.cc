@@ -14,7 +14,6 @@
 #include "client/cluster/part_outcomes.h"
 #include "client/compression/compressor.h"
 #include "client/internal/client_calls.h"
-#include "client/internal/steady_now.h"
 #include "client/internal/trimmed_pool.h"
 
 namespace tensorkv {
@@ -73,8 +72,9 @@ struct Client::Shared {
   Shared(std::unique_ptr<Connection> connection, const ClientOptions& options)
       : calls(std::move(connection), options.target),
         name_space(options.name_space),
+        transfer(options.transfer),
         observer(options.observer),
-        payloads(kMaxIdlePayloadBytes, options.transfer.max_idle_time),
+        payloads(kMaxIdlePayloadBytes, transfer.max_idle_time),
         compressor(NewCompressor(options.compression)),
         worker(WorkerOf(options)) {}
 
@@ -151,6 +151,7 @@ struct Client::Shared {
 
   ClientCalls calls;
   const std::string name_space;
+  const TransferOptions transfer;
   const std::shared_ptr<ClientObserver> observer;
   const TrimmedPool payloads;
   std::atomic<Step> step = 0;
@@ -178,8 +179,10 @@ Client::Client(std::unique_ptr<Connection> connection,
              {.timeout = options.timeout}) {}
 
 Client::Client(const std::shared_ptr<Shared>& shared, CallOptions call_options)
-    : ServerVerbs(std::shared_ptr<ClientCalls>(shared, &shared->calls),
-                  std::move(call_options)),
+    : NamespaceVerbs(
+          std::shared_ptr<ClientCalls>(shared, &shared->calls),
+          std::shared_ptr<const std::string>(shared, &shared->name_space),
+          std::move(call_options)),
       shared_(shared) {}
 
 Client Client::WithTimeout(absl::Duration timeout) const {
@@ -197,8 +200,6 @@ Client Client::Into(absl::Span<const Destination> destinations) const {
   options.destinations = destinations;
   return Client(shared_, std::move(options));
 }
-
-const std::string& Client::name_space() const { return shared_->name_space; }
 
 Step Client::step() const { return shared_->step; }
 
@@ -396,67 +397,6 @@ absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
   return Pull(keys);
 }
 
-absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
-                                        bool allow_missing) {
-  const absl::Duration end = SteadyNow() + call_options_.timeout;
-  DeleteRequest request = {.name_space = shared_->name_space,
-                           .keys = std::move(keys),
-                           .allow_missing = allow_missing};
-  absl::StatusOr<DeleteReply> reply = calls_->Call(request, call_options_);
-  if (absl::IsResourceExhausted(reply.status())) {
-    // Nothing has happened, maybe for want of room to remember the call: what
-    // makes room must not need it.
-    request.call_id.reset();
-    reply = calls_->Send(request, Within(end - SteadyNow()));
-  }
-  RETURN_IF_ERROR(reply.status());
-  return reply->num_deleted;
-}
-
-absl::StatusOr<ListReply> Client::List(ListRequest request) {
-  request.name_space = shared_->name_space;
-  return calls_->Call(request, call_options_);
-}
-
-absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
-    std::vector<std::string> keys, bool with_digest) {
-  StatRequest request = {.name_space = shared_->name_space,
-                         .keys = std::move(keys),
-                         .with_digest = with_digest};
-  ASSIGN_OR_RETURN(StatReply reply, calls_->Call(request, call_options_));
-  return std::move(reply.keys);
-}
-
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> Client::Call(Request request) {
-  request.name_space = shared_->name_space;
-  return calls_->Call(request, call_options_);
-}
-#define TENSORKV_INSTANTIATE(name, ...) \
-  template absl::StatusOr<name##Reply> Client::Call(name##Request request);
-TENSORKV_NAMESPACE_METHODS(TENSORKV_INSTANTIATE)
-#undef TENSORKV_INSTANTIATE
-
-absl::Status Client::SetRule(const RuleSpec& rule,
-                             absl::string_view key_pattern) {
-  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
-                             .rule = rule})
-      .status();
-}
-
-absl::Status Client::SetMultipliers(const Multipliers& multipliers,
-                                    absl::string_view key_pattern) {
-  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
-                             .multipliers = multipliers})
-      .status();
-}
-
-absl::StatusOr<RuleSpec> Client::SetHyperparameters(
-    const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
-  return Call(SetHyperparametersRequest{.key_pattern = std::string(key_pattern),
-                                        .hyperparameters = hyperparameters});
-}
-
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                                        absl::Duration lease,
                                        uint64_t namespace_uid) {
@@ -501,6 +441,8 @@ absl::Status Client::Barrier(absl::string_view barrier) {
 std::optional<Worker> Client::worker() const {
   return shared_->CurrentWorker();
 }
+
+const TransferOptions& Client::transfer() const { return shared_->transfer; }
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options,

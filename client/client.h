@@ -27,8 +27,9 @@
 #include "client/compression/compression.h"
 #include "client/connection.h"
 #include "client/destination.h"
+#include "client/namespace_verbs.h"
 #include "client/push_options.h"
-#include "client/server_verbs.h"
+#include "client/transfer_options.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -60,7 +61,7 @@ class LeftCasts;
 //
 // A server that was restarted without the state that this client has seen
 // refuses calls but DescribeNamespace with FailedPrecondition: connect anew.
-class Client : public ServerVerbs {
+class Client : public NamespaceVerbs {
  public:
   // Connects in the background: a server that is down shows at the first call.
   // Errors: InvalidArgument for options that cannot work.
@@ -179,29 +180,6 @@ class Client : public ServerVerbs {
   // Init with KEEP, then Pull: every caller gets the first writer's values.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
 
-  // How many keys were removed. A full namespace is called without a call_id:
-  // a connection that breaks is the caller's to look into.
-  absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
-                                  bool allow_missing = false);
-  // One page; the request's namespace is filled in.
-  absl::StatusOr<ListReply> List(ListRequest request = {});
-  absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
-                                              bool with_digest = false);
-
-  absl::Status SetRule(const RuleSpec& rule,
-                       absl::string_view key_pattern = "");
-  absl::Status SetMultipliers(const Multipliers& multipliers,
-                              absl::string_view key_pattern);
-  // The rule as it now is.
-  absl::StatusOr<RuleSpec> SetHyperparameters(
-      const Hyperparameters& hyperparameters,
-      absl::string_view key_pattern = "");
-
-  // Makes a call by its request, one of TENSORKV_NAMESPACE_METHODS, for those
-  // without a method here, such as UnsetRule. Fills in its namespace.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(Request request);
-
   // Membership of the namespace; WorkerClient looks after it. Join makes this
   // client the worker of that name: its calls are signed so, and its steps go
   // on from where the worker is. A client that is the worker already follows
@@ -215,9 +193,10 @@ class Client : public ServerVerbs {
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);
-  // The namespace of the options, and who signs this client's calls.
-  const std::string& name_space() const;
+  // Who signs this client's calls.
   std::optional<Worker> worker() const;
+  // How its tensors travel: as its options say.
+  const TransferOptions& transfer() const;
 
   // The step of the last push that succeeded, counted for a client with a rank.
   // A push that failed leaves it; a PushPull whose wait failed may stand, and

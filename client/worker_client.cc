@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -105,29 +104,6 @@ bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
          open.Has(step, info->metadata["key"]);
 }
 
-// Gives entries that are not encoded tensors of their own.
-absl::Status CopyTensors(BufferPool& memory, std::vector<PushEntry>& entries) {
-  std::vector<PushEntry*> copied;
-  std::vector<Value> copies;
-  for (PushEntry& entry : entries) {
-    if (entry.encoding || !entry.tensor.has_data()) continue;
-    ASSIGN_OR_RETURN(Tensor copy, Tensor::WithoutData(entry.tensor.dtype(),
-                                                      entry.tensor.shape()));
-    copied.push_back(&entry);
-    copies.push_back({.tensor = std::move(copy)});
-  }
-  RETURN_IF_ERROR(AllocateTensors(copies, memory));
-  for (size_t i = 0; i < copies.size(); ++i) {
-    Tensor& tensor = copied[i]->tensor;
-    if (tensor.size_bytes() > 0) {
-      std::memcpy(copies[i].tensor.mutable_data(), tensor.data(),
-                  tensor.size_bytes());
-    }
-    tensor = std::move(copies[i].tensor);
-  }
-  return absl::OkStatus();
-}
-
 template <typename Entry>
 std::vector<std::string> KeysOf(const std::vector<Entry>& entries) {
   std::vector<std::string> keys;
@@ -156,27 +132,24 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
     const ClientOptions& client_options, const WorkerOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
                    Client::Connect(client_options));
-  return Join(std::move(client), options, SystemRetryEnvironment(),
-              client_options.transfer);
+  return Join(std::move(client), options);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
     std::unique_ptr<Client> client, const WorkerOptions& options,
-    RetryEnvironment environment, const TransferOptions& transfer) {
+    RetryEnvironment environment) {
   // Nobody goes by what was read of another incarnation before.
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(const JoinReply reply,
                    JoinAs(*client, options, status.uid, environment));
-  return std::unique_ptr<WorkerClient>(
-      new WorkerClient(std::move(client), options, std::move(environment),
-                       transfer, status, reply));
+  return std::unique_ptr<WorkerClient>(new WorkerClient(
+      std::move(client), options, std::move(environment), status, reply));
 }
 
 WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                            const WorkerOptions& options,
                            RetryEnvironment environment,
-                           const TransferOptions& transfer,
                            const NamespaceStatus& name_space,
                            const JoinReply& joined)
     : options_(options),
@@ -186,8 +159,8 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                      name_space.config.mode == Mode::kBounded),
       has_rounds_(name_space.config.mode == Mode::kSync),
       namespace_uid_(name_space.uid),
-      copies_(transfer.max_idle_bytes, transfer.max_idle_time,
-              environment_.run_after),
+      copies_(client_->transfer().max_idle_bytes,
+              client_->transfer().max_idle_time, environment_.run_after),
       open_(name_space.config.max_open_rounds),
       joined_{joined.worker, joined.server_incarnation},
       lease_(std::make_unique<LeaseRenewal>(*client_, options.lease,
@@ -255,7 +228,7 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
   ASSIGN_OR_RETURN(
       entries, client_->Encode(is_repeatable_ ? step : 0, std::move(entries)));
   if (options_.keeps_copies) {
-    RETURN_IF_ERROR(CopyTensors(*copies_.pool(), entries));
+    RETURN_IF_ERROR(CopyTensors(entries, *copies_.pool()));
   }
   return open_.Add(step, std::move(entries));
 }
@@ -486,6 +459,14 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     return absl::OkStatus();
   }
   const uint64_t number = ++recoveries_begun_;
+  absl::Status status = RecoverInTime(cause, attempt, own);
+  if (status.ok()) last_that_succeeded_ = number;
+  return status;
+}
+
+absl::Status WorkerClient::RecoverInTime(const absl::Status& cause,
+                                         const Attempt& attempt,
+                                         const Contribution* own) {
   bool is_member = !NeedsToJoin(cause);
   absl::Status status = cause;
   // What is known of a restart stays known when an attempt ends otherwise.
@@ -494,11 +475,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     if (IsCancelled(attempt.canceller)) return Cancelled();
     if (MayMeanRestart(status)) known = status;
     status = RecoverOnce(known, attempt, is_member, own);
-    if (status.ok()) {
-      last_that_succeeded_ = number;
-      return status;
-    }
-    if (!MayRecoverAfter(status, is_member)) return status;
+    if (status.ok() || !MayRecoverAfter(status, is_member)) return status;
     is_member = is_member && !NeedsToJoin(status);
     environment_.sleep(kPause, attempt.canceller);
   }

@@ -28,7 +28,6 @@
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
 #include "client/internal/trimmed_pool.h"
-#include "client/transfer_options.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {
@@ -81,11 +80,9 @@ class WorkerClient {
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
   // Makes `client`, which is no worker yet, the worker. It has no canceller.
-  // Idle memory of copies is kept as `transfer` says: as it says of `client`.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options,
-      RetryEnvironment environment = SystemRetryEnvironment(),
-      const TransferOptions& transfer = {});
+      RetryEnvironment environment = SystemRetryEnvironment());
 
   // Leaves, if it can do so within a few seconds.
   ~WorkerClient();
@@ -157,8 +154,8 @@ class WorkerClient {
   };
 
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
-               RetryEnvironment environment, const TransferOptions& transfer,
-               const NamespaceStatus& name_space, const JoinReply& joined);
+               RetryEnvironment environment, const NamespaceStatus& name_space,
+               const JoinReply& joined);
 
   Worker self() const;
   Joined joined() const;
@@ -208,6 +205,10 @@ class WorkerClient {
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
   absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
                        const Contribution* own = nullptr);
+  // Attempts at it, until one succeeds, none may, or the verb's time is over.
+  absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
+                             const Contribution* own)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
   // One attempt at it, where `cause` made it necessary or shows a restart; sets
   // `is_member` when it has joined.
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/answer.h"
 #include "base/status_macros.h"
 #include "bench/data_path/peers/workload.h"
 #include "bench/harness/load.h"
@@ -52,8 +51,9 @@ class CallerTensors {
     return tensors;
   }
 
-  const std::vector<MemoryCopy>& copies(CopyDirection direction) const {
-    return direction == CopyDirection::kToHost ? to_host_ : to_device_;
+  tensorkv::Plan CopiesIn(CopyDirection direction) const {
+    if (direction == CopyDirection::kToHost) return {.downloads = to_host_};
+    return {.uploads = to_device_};
   }
 
  private:
@@ -62,17 +62,6 @@ class CallerTensors {
   std::vector<MemoryCopy> to_device_;
   std::vector<MemoryCopy> to_host_;
 };
-
-absl::Status Copy(Backend* backend, CopyDirection direction,
-                  const std::vector<MemoryCopy>& copies) {
-  if (direction == CopyDirection::kToDevice) {
-    return backend->CopyToDevice(copies);
-  }
-  Answer<absl::Status> answer;
-  backend->CopyToHost(
-      copies, [answer](absl::Status status) { answer.Set(std::move(status)); });
-  return answer.Wait();
-}
 
 // Copies of several callers at once.
 absl::StatusOr<std::unique_ptr<Load>> MakeStagingLoad(Backend* backend,
@@ -90,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Load>> MakeStagingLoad(Backend* backend,
                 .keys_per_call = shape.num_tensors,
                 .in_flight = num_callers},
       [backend, direction, callers](int lane) {
-        return Copy(backend, direction, (*callers)[lane].copies(direction));
+        return backend->Run((*callers)[lane].CopiesIn(direction));
       });
 }
 

@@ -71,7 +71,7 @@ Json GuardObject(const NamespaceStatus& status) {
           {"counts", std::move(counts)}};
 }
 
-Json NamespaceObject(const NamespaceStatus& status) {
+Json DevicesArray(const NamespaceStatus& status) {
   Json devices = Json::array();
   for (const DeviceMemoryUse& on : status.device_memory) {
     devices.push_back({{"device", on.device},
@@ -79,24 +79,32 @@ Json NamespaceObject(const NamespaceStatus& status) {
                        {"state_bytes", on.memory.state},
                        {"contribution_bytes", on.memory.contributions}});
   }
+  return devices;
+}
+
+Json RulesArray(const NamespaceStatus& status) {
   Json rules = Json::array();
   for (const RuleBinding& binding : status.rules) {
     Json rule = {{"pattern", PatternText(binding.key_pattern)}};
     rule.update(RuleObject(binding.rule));
     rules.push_back(std::move(rule));
   }
+  return rules;
+}
+
+Json NamespaceObject(const NamespaceStatus& status) {
   return {{"namespace", status.name},
           {"mode", std::string(NameOf(status.config.mode))},
           {"num_workers", status.config.num_workers},
           {"max_open_rounds", status.config.max_open_rounds},
           {"budget_bytes", status.config.budget_bytes},
-          {"rules", std::move(rules)},
+          {"rules", RulesArray(status)},
           {"num_keys", status.num_keys},
           {"value_bytes", status.memory.values},
           {"state_bytes", status.memory.state},
           {"contribution_bytes", status.memory.contributions},
           {"metadata_bytes", status.memory.metadata},
-          {"devices", std::move(devices)},
+          {"devices", DevicesArray(status)},
           {"updates_applied", status.updates_applied},
           {"rounds_open", status.rounds_open},
           {"rounds_closed", status.rounds_closed},

@@ -276,9 +276,7 @@ CLI::Option* AddCompression(CLI::App& command, ValueCommandFlags& flags) {
       "i8:BLOCK, f8e4m3fn[:BLOCK], f8e5m2[:BLOCK], f16 or bf16");
 }
 
-}  // namespace
-
-void AddValueCommands(CLI::App& app, Action& action) {
+void AddInit(CLI::App& app, Action& action) {
   auto [init, init_flags] =
       AddCommand(app, action, "init", "Create keys with values", RunInit);
   AddKeys(*init, *init_flags);
@@ -288,7 +286,9 @@ void AddValueCommands(CLI::App& app, Action& action) {
   init->add_option("--state", init_flags->state,
                    "Set this state of keys that exist, as stat lists them, or "
                    "update_count (--dtype=u64 --shape=[])");
+}
 
+void AddPush(CLI::App& app, Action& action) {
   auto [push, push_flags] = AddCommand(
       app, action, "push",
       "Contribute values; dtype and shape default to the key's", RunPush);
@@ -303,7 +303,9 @@ void AddValueCommands(CLI::App& app, Action& action) {
   push->add_flag("--update_all_rows", push_flags->updates_all_rows,
                  "The other rows get zeros, instead of staying as they are")
       ->needs(rows);
+}
 
+void AddPull(CLI::App& app, Action& action) {
   auto [pull, pull_flags] = AddCommand(
       app, action, "pull",
       "Print values; of long ones the ends, with --output=json all", RunPull);
@@ -332,7 +334,9 @@ void AddValueCommands(CLI::App& app, Action& action) {
   pull->add_option("--npy", pull_flags->npy_out,
                    "Write the value to this .npy file; - for the standard "
                    "output");
+}
 
+void AddPushPull(CLI::App& app, Action& action) {
   auto [pushpull, pushpull_flags] =
       AddCommand(app, action, "pushpull",
                  "Contribute values and print the outcome", RunPushPull);
@@ -340,6 +344,15 @@ void AddValueCommands(CLI::App& app, Action& action) {
   AddValueFlags(*pushpull, pushpull_flags->value);
   AddTimes(*pushpull, *pushpull_flags);
   AddCompression(*pushpull, *pushpull_flags);
+}
+
+}  // namespace
+
+void AddValueCommands(CLI::App& app, Action& action) {
+  AddInit(app, action);
+  AddPush(app, action);
+  AddPull(app, action);
+  AddPushPull(app, action);
 }
 
 }  // namespace tensorkv

@@ -49,6 +49,15 @@ auto& EntriesOf(Request& request) {
   }
 }
 
+template <typename Request>
+bool WaitsForKeys(const Request& request) {
+  if constexpr (requires { request.wait_for_keys; }) {
+    return request.wait_for_keys;
+  } else {
+    return false;
+  }
+}
+
 const SplitLayout* Find(const SplitLayouts& layouts, const std::string& key) {
   const auto found = layouts.find(key);
   return found == layouts.end() ? nullptr : &found->second;
@@ -245,6 +254,20 @@ absl::Status Exists(const InitEntry& entry, const SplitLayout& layout,
                     Reason::kExistsDifferently, {{"key", entry.key}});
 }
 
+// Adds the slices of a key that is to have another layout to `removed`, if it
+// may be replaced.
+absl::Status Replace(const InitEntry& entry, const SplitLayout& layout,
+                     OnExisting on_existing,
+                     std::vector<std::string>& removed) {
+  if (on_existing != OnExisting::kReplace) {
+    return Exists(entry, layout, on_existing);
+  }
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    removed.push_back(layout.NameOf(i));
+  }
+  return absl::OkStatus();
+}
+
 // The statuses of a page that are not of slices; the last page ends with the
 // first slice, since no other key comes after it.
 void EndBeforeSlices(ListReply& page) {
@@ -343,10 +366,7 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
     const Request& request, const ClusterPlacement& placement,
     const Limit& limit) {
-  bool waits_for_keys = false;
-  if constexpr (requires { request.wait_for_keys; }) {
-    waits_for_keys = request.wait_for_keys;
-  }
+  const bool waits_for_keys = WaitsForKeys(request);
   ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
                    LayoutsFor(request, placement, limit));
   for (;;) {
@@ -467,12 +487,7 @@ absl::StatusOr<SplitLayouts> SplittingConnection::PlanCreation(
         layouts[entry.key] = *layout;
         continue;
       }
-      if (request.on_existing != OnExisting::kReplace) {
-        return Exists(entry, *layout, request.on_existing);
-      }
-      for (uint32_t i = 0; i < layout->num_slices; ++i) {
-        removed.push_back(layout->NameOf(i));
-      }
+      RETURN_IF_ERROR(Replace(entry, *layout, request.on_existing, removed));
     } else if (planned) {
       ASSIGN_OR_RETURN(const bool is_whole,
                        IsWhole(request.name_space, entry.key, limit));

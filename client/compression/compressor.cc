@@ -109,6 +109,14 @@ bool EncodesRows(const Compression& compression) {
           compression.kind == Compression::Kind::kBlocks);
 }
 
+// Whether what the entry brings can be encoded at all.
+bool IsEncodable(const PushEntry& entry) {
+  if (entry.skip || entry.encoding) return false;
+  // The encoding of no elements is a top-k, which rows do not take.
+  if (entry.rows && entry.tensor.num_elements() == 0) return false;
+  return IsFloat(entry.tensor.dtype());
+}
+
 // Whether nothing of an entry is kept for its key's next ones. Its repeat is
 // encoded to the same bytes.
 bool IsEncodedAlone(const Compression& compression, const PushEntry& entry) {
@@ -369,24 +377,12 @@ Compressor::~Compressor() = default;
 
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Step step, std::vector<PushEntry> entries, LeftCasts* left) {
-  std::vector<Job> jobs;
-  absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
   if (options_.rules.empty()) return entries;
   if (left != nullptr && MayLeaveCasts(step, entries)) {
     LeaveCasts(entries, *left);
     return entries;
   }
-  for (PushEntry& entry : entries) {
-    const Compression* const compression = Find(entry);
-    if (compression == nullptr) continue;
-    if (IsEncodedAlone(*compression, entry)) {
-      jobs.push_back({&entry, compression});
-      continue;
-    }
-    jobs.push_back({&entry, compression, KeyOf(entry.key),
-                    num_before[entry.key]++,
-                    step > 0 ? FingerprintOf(entry.tensor) : Fingerprint()});
-  }
+  std::vector<Job> jobs = JobsOf(step, absl::MakeSpan(entries));
   // All, before the first that changes what is kept.
   for (Job& job : jobs) RETURN_IF_ERROR(Check(step, job));
   for (Job& job : jobs) {
@@ -399,6 +395,24 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Observe(*job.compression, bytes_before, entry.tensor.size_bytes());
   }
   return entries;
+}
+
+std::vector<Compressor::Job> Compressor::JobsOf(Step step,
+                                                absl::Span<PushEntry> entries) {
+  std::vector<Job> jobs;
+  absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
+  for (PushEntry& entry : entries) {
+    const Compression* const compression = Find(entry);
+    if (compression == nullptr) continue;
+    if (IsEncodedAlone(*compression, entry)) {
+      jobs.push_back({&entry, compression});
+      continue;
+    }
+    jobs.push_back({&entry, compression, KeyOf(entry.key),
+                    num_before[entry.key]++,
+                    step > 0 ? FingerprintOf(entry.tensor) : Fingerprint()});
+  }
+  return jobs;
 }
 
 bool Compressor::MayLeaveCasts(Step step,
@@ -443,12 +457,10 @@ void Compressor::Observe(const Compression& compression, int64_t bytes_before,
 }
 
 const Compression* Compressor::Find(const PushEntry& entry) const {
-  if (entry.skip || entry.encoding || !IsFloat(entry.tensor.dtype()) ||
+  if (!IsEncodable(entry) ||
       entry.tensor.size_bytes() < static_cast<int64_t>(options_.min_bytes)) {
     return nullptr;
   }
-  // The encoding of no elements is a top-k, which rows do not take.
-  if (entry.rows && entry.tensor.num_elements() == 0) return nullptr;
   for (const CompressionRule& rule : options_.rules) {
     if (!MatchesPattern(rule.key_pattern, entry.key)) continue;
     const bool encodes =

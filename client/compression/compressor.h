@@ -86,6 +86,7 @@ class Compressor {
   // An entry that is to be encoded.
   struct Job;
 
+  std::vector<Job> JobsOf(Step step, absl::Span<PushEntry> entries);
   absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job);
   // Whether all entries may be cast as they are sent.
   bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;

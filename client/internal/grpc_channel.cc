@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "contract/keep_grpc.h"
 #include "grpcpp/create_channel.h"
 
 namespace tensorkv {
@@ -25,6 +26,7 @@ constexpr int kBulkReadChunkBytes = 1 << 20;
 std::shared_ptr<grpc::Channel> Open(const std::string& target,
                                     const ChannelSecurity& security,
                                     grpc::ChannelArguments arguments) {
+  KeepGrpc();
   if (!security.server_name.empty()) {
     arguments.SetSslTargetNameOverride(security.server_name);
   }

@@ -1,6 +1,7 @@
 #include "client/internal/tensor_memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -67,6 +68,28 @@ absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool,
     }
     ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, pool.Allocate(bytes));
     tensor.SetBuffer(std::move(buffer), 0);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CopyTensors(std::vector<PushEntry>& entries, BufferPool& pool) {
+  std::vector<PushEntry*> copied;
+  std::vector<Value> copies;
+  for (PushEntry& entry : entries) {
+    if (entry.encoding || !entry.tensor.has_data()) continue;
+    ASSIGN_OR_RETURN(Tensor copy, Tensor::WithoutData(entry.tensor.dtype(),
+                                                      entry.tensor.shape()));
+    copied.push_back(&entry);
+    copies.push_back({.tensor = std::move(copy)});
+  }
+  RETURN_IF_ERROR(AllocateTensors(copies, pool));
+  for (size_t i = 0; i < copies.size(); ++i) {
+    Tensor& tensor = copied[i]->tensor;
+    if (tensor.size_bytes() > 0) {
+      std::memcpy(copies[i].tensor.mutable_data(), tensor.data(),
+                  tensor.size_bytes());
+    }
+    tensor = std::move(copies[i].tensor);
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Memory for the tensors of a reply.
+// Memory for the tensors of a reply, and for copies of those of a push.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_TENSOR_MEMORY_H_
 #define TENSORKV_CLIENT_INTERNAL_TENSOR_MEMORY_H_
@@ -26,6 +26,10 @@ inline constexpr size_t kSharedBufferBytes = 64 << 10;
 // Errors: ResourceExhausted.
 absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool,
                              absl::Span<const Destination> destinations = {});
+
+// Gives the entries, but those that are encoded, copies of their tensors in
+// such memory from `pool`. Errors: ResourceExhausted.
+absl::Status CopyTensors(std::vector<PushEntry>& entries, BufferPool& pool);
 
 }  // namespace tensorkv
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/buffer.h"
+
 namespace tensorkv {
 
 CopyCursor::CopyCursor(std::vector<MemoryCopy> copies)
@@ -9,11 +11,13 @@ CopyCursor::CopyCursor(std::vector<MemoryCopy> copies)
   SkipEmpty();
 }
 
-std::vector<MemoryCopy> CopyCursor::Next(size_t max_bytes, size_t max_pieces) {
-  std::vector<MemoryCopy> pieces;
-  while (!is_done() && max_bytes > 0 && pieces.size() < max_pieces) {
-    pieces.push_back(TakePiece(max_bytes));
-    max_bytes -= pieces.back().size_bytes;
+std::vector<CopyCursor::Piece> CopyCursor::Next(size_t slot_bytes) {
+  std::vector<Piece> pieces;
+  for (size_t offset = 0; !is_done() && offset < slot_bytes;) {
+    const MemoryCopy piece = TakePiece(slot_bytes - offset);
+    pieces.push_back({piece, offset});
+    offset = (offset + piece.size_bytes + kBufferAlignment - 1) /
+             kBufferAlignment * kBufferAlignment;
     SkipEmpty();
   }
   return pieces;

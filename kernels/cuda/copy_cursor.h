@@ -1,4 +1,4 @@
-// Copies of any size, cut and packed into parts of one size.
+// Copies of any size, cut and packed into parts that fit a slot.
 
 #ifndef TENSORKV_KERNELS_CUDA_COPY_CURSOR_H_
 #define TENSORKV_KERNELS_CUDA_COPY_CURSOR_H_
@@ -15,14 +15,20 @@ namespace tensorkv {
 // Not thread-safe.
 class CopyCursor {
  public:
+  // Bytes of one copy, and where in the slot they pass through it.
+  struct Piece {
+    MemoryCopy copy;
+    size_t offset = 0;
+  };
+
   explicit CopyCursor(std::vector<MemoryCopy> copies);
 
   // Whether all bytes have been handed out.
   bool is_done() const { return next_ == copies_.size(); }
 
-  // The next bytes, as many as both bounds (above 0) allow: one piece of each
-  // copy that they are of. REQUIRES: !is_done().
-  std::vector<MemoryCopy> Next(size_t max_bytes, size_t max_pieces);
+  // The next pieces, as many as fit a slot of so many bytes (above 0), each
+  // aligned to 64 bytes there. REQUIRES: !is_done().
+  std::vector<Piece> Next(size_t slot_bytes);
 
  private:
   // Takes up to `max_bytes` off the copy at next_.

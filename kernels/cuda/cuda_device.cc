@@ -96,14 +96,6 @@ class CudaStream final : public Stream {
     return Copy(pinned, device, size_bytes, cudaMemcpyDeviceToHost);
   }
 
-  absl::Status SetZero(void* device, size_t size_bytes) override {
-    RETURN_IF_ERROR(device_.Begin());
-    RETURN_IF_CUDA_ERROR(device_,
-                         cudaMemsetAsync(device, 0, size_bytes, stream_),
-                         " of ", size_bytes, " bytes");
-    return absl::OkStatus();
-  }
-
   absl::Status Launch(const UpdateLaunch& launch) override {
     RETURN_IF_ERROR(device_.Begin());
     const unsigned num_blocks =
@@ -237,7 +229,7 @@ absl::Status CudaDevice::Open() {
       absl::string_view(properties.uuid.bytes, sizeof(properties.uuid.bytes)));
   ASSIGN_OR_RETURN(const int has_pools,
                    Attribute(cudaDevAttrMemoryPoolsSupported));
-  if (has_pools != 0) RETURN_IF_ERROR(CreatePool());
+  if (has_pools != 0 && options_.uses_pool) RETURN_IF_ERROR(CreatePool());
   return LetPeersRead();
 }
 

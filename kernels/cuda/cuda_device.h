@@ -36,13 +36,14 @@ cudaError_t LaunchAnyUpdate(const UpdateLaunch& launch, unsigned num_blocks,
 // What only a GPU can judge: the defaults are predictions, beside which
 // gpu_benchmark measures others.
 struct CudaDeviceOptions {
-  // Who waits looks again and again for so long, about what waking a thread
-  // takes, before it sleeps.
+  // As Device::spin_time.
   absl::Duration spin_time = absl::Microseconds(50);
   // How many blocks of a launch there are at most for each multiprocessor, to
   // take turns at the tasks; 0: one for each task.
   unsigned blocks_per_multiprocessor = 0;
   UpdateLauncher launcher = &LaunchAnyUpdate;
+  // Without a pool memory comes as from a driver that has none.
+  bool uses_pool = true;
   // The GPUs of the process, by their numbers, which read each other's memory
   // where they can.
   std::vector<int> peers;
@@ -64,6 +65,7 @@ class CudaDevice final : public Device {
 
   absl::string_view name() const override { return name_; }
   DeviceHealth& health() override { return health_; }
+  absl::Duration spin_time() const override { return options_.spin_time; }
   bool CanRead(const void* data) override;
   uint64_t BeginRange(const char* name) override;
   void EndRange(uint64_t range) override;

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "kernels/cuda/update_work.h"
 #include "kernels/device_health.h"
 
@@ -57,7 +58,6 @@ class Stream {
                                     size_t size_bytes) = 0;
   virtual absl::Status CopyToHost(void* pinned, const void* device,
                                   size_t size_bytes) = 0;
-  virtual absl::Status SetZero(void* device, size_t size_bytes) = 0;
 
   // Runs an update kernel. A table that travels with it is copied before this
   // returns. REQUIRES: any other is in device memory, and so are all tensors;
@@ -91,6 +91,10 @@ class Device {
   virtual absl::string_view name() const = 0;
 
   virtual DeviceHealth& health() = 0;
+
+  // How long a thread that waits for the device, or for work to wait for, looks
+  // again and again before it sleeps: about what waking it takes.
+  virtual absl::Duration spin_time() const = 0;
 
   // Whether kernels and copies of this device can read what is there: memory of
   // its own, of a peer, or pinned.

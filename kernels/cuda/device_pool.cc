@@ -15,20 +15,8 @@ uint64_t TakenBy(size_t size_bytes) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
-    : pool_(std::move(other.pool_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  std::swap(pool_, other.pool_);
-  std::swap(data_, other.data_);
-  std::swap(size_bytes_, other.size_bytes_);
-  return *this;
-}
-
-DeviceMemory::~DeviceMemory() {
-  if (data_ != nullptr) pool_->Free(data_, size_bytes_);
+void FreeOnDevice::operator()(char* data) const {
+  pool->Free(data, size_bytes);
 }
 
 absl::StatusOr<std::shared_ptr<DevicePool>> DevicePool::Create(

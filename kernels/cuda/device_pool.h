@@ -19,28 +19,27 @@ namespace tensorkv {
 
 class DevicePool;
 
-// A piece of device memory, freed at the end. Move-only; may be empty.
+struct FreeOnDevice {
+  void operator()(char* data) const;
+  std::shared_ptr<DevicePool> pool;
+  size_t size_bytes = 0;
+};
+
+// A piece of device memory, freed at the end, when the device must be done with
+// it. Move-only; may be empty.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  DeviceMemory(DeviceMemory&& other) noexcept;
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
-  // REQUIRES: the device is done with it.
-  ~DeviceMemory();
 
-  char* data() const { return data_; }
-  size_t size_bytes() const { return size_bytes_; }
+  char* data() const { return data_.get(); }
+  size_t size_bytes() const { return data_.get_deleter().size_bytes; }
 
  private:
   friend class DevicePool;
   DeviceMemory(std::shared_ptr<DevicePool> pool, void* data, size_t size_bytes)
-      : pool_(std::move(pool)),
-        data_(static_cast<char*>(data)),
-        size_bytes_(size_bytes) {}
+      : data_(static_cast<char*>(data), {std::move(pool), size_bytes}) {}
 
-  std::shared_ptr<DevicePool> pool_;
-  char* data_ = nullptr;
-  size_t size_bytes_ = 0;
+  std::unique_ptr<char, FreeOnDevice> data_;
 };
 
 // What a device takes for an allocation is a multiple of this. The runtime
@@ -86,7 +85,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   uint64_t used_bytes() const;
 
  private:
-  friend class DeviceMemory;
+  friend struct FreeOnDevice;
   DevicePool(std::unique_ptr<Device> device, uint64_t quota_bytes)
       : device_(std::move(device)), quota_bytes_(quota_bytes) {}
 

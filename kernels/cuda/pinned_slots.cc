@@ -10,59 +10,37 @@ absl::StatusOr<PinnedMemory> PinnedMemory::Create(Device* device,
   return PinnedMemory(device, data, size_bytes);
 }
 
-PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
-    : device_(other.device_),
-      data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-
-PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(data_, other.data_);
-  std::swap(size_bytes_, other.size_bytes_);
-  return *this;
-}
-
-PinnedMemory::~PinnedMemory() {
-  if (data_ == nullptr) return;
-  // Nobody is left who could be told.
-  device_->FreePinned(data_).IgnoreError();
-}
-
-PinnedSlot::~PinnedSlot() {
-  if (owner_ != nullptr) owner_->Release(data_);
+// Nobody is left who could be told.
+void FreePinned::operator()(char* data) const {
+  device->FreePinned(data).IgnoreError();
 }
 
 absl::StatusOr<std::unique_ptr<PinnedSlots>> PinnedSlots::Create(
     Device* device, int num_slots, size_t slot_bytes) {
   ASSIGN_OR_RETURN(PinnedMemory memory,
                    PinnedMemory::Create(device, num_slots * slot_bytes));
-  return std::unique_ptr<PinnedSlots>(
-      new PinnedSlots(std::move(memory), num_slots, slot_bytes));
-}
-
-PinnedSlots::PinnedSlots(PinnedMemory memory, int num_slots, size_t slot_bytes)
-    : memory_(std::move(memory)), slot_bytes_(slot_bytes) {
+  std::unique_ptr<PinnedSlots> slots(new PinnedSlots(std::move(memory)));
   for (int i = 0; i < num_slots; ++i) {
-    free_.push_back(memory_.data() + i * slot_bytes);
+    slots->Release(slots->memory_.data() + i * slot_bytes);
   }
+  return slots;
 }
 
-PinnedSlot PinnedSlots::Acquire() {
+PinnedSlots::Slot PinnedSlots::Acquire() {
   MutexLock lock(&mutex_);
   while (free_.empty()) released_.Wait(&mutex_);
   return Take();
 }
 
-std::optional<PinnedSlot> PinnedSlots::TryAcquire() {
+PinnedSlots::Slot PinnedSlots::TryAcquire() {
   MutexLock lock(&mutex_);
-  if (free_.empty()) return std::nullopt;
-  return Take();
+  return free_.empty() ? Slot() : Take();
 }
 
-PinnedSlot PinnedSlots::Take() {
-  char* const slot = free_.back();
+PinnedSlots::Slot PinnedSlots::Take() {
+  Slot slot(free_.back(), {this});
   free_.pop_back();
-  return PinnedSlot(this, slot);
+  return slot;
 }
 
 void PinnedSlots::Release(char* slot) {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,55 +16,29 @@
 
 namespace tensorkv {
 
-// Page-locked memory, freed at the end. Move-only; may be empty.
+struct FreePinned {
+  void operator()(char* data) const;
+  Device* device = nullptr;
+};
+
+// Page-locked memory, freed at the end, when the device must be done with it
+// and still there. Move-only; may be empty.
 class PinnedMemory {
  public:
   // Errors: those of Device::AllocatePinned.
   static absl::StatusOr<PinnedMemory> Create(Device* device, size_t size_bytes);
 
   PinnedMemory() = default;
-  PinnedMemory(PinnedMemory&& other) noexcept;
-  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
-  // REQUIRES: the device is done with it, and still there.
-  ~PinnedMemory();
 
-  char* data() const { return data_; }
+  char* data() const { return data_.get(); }
   size_t size_bytes() const { return size_bytes_; }
 
  private:
   PinnedMemory(Device* device, void* data, size_t size_bytes)
-      : device_(device),
-        data_(static_cast<char*>(data)),
-        size_bytes_(size_bytes) {}
+      : data_(static_cast<char*>(data), {device}), size_bytes_(size_bytes) {}
 
-  Device* device_ = nullptr;
-  char* data_ = nullptr;
+  std::unique_ptr<char, FreePinned> data_;
   size_t size_bytes_ = 0;
-};
-
-class PinnedSlots;
-
-// One slot, given back at the end. Move-only; may be empty.
-class PinnedSlot {
- public:
-  PinnedSlot() = default;
-  PinnedSlot(PinnedSlot&& other) noexcept
-      : owner_(std::exchange(other.owner_, nullptr)), data_(other.data_) {}
-  PinnedSlot& operator=(PinnedSlot&& other) noexcept {
-    std::swap(owner_, other.owner_);
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  ~PinnedSlot();
-
-  char* data() const { return data_; }
-
- private:
-  friend class PinnedSlots;
-  PinnedSlot(PinnedSlots* owner, char* data) : owner_(owner), data_(data) {}
-
-  PinnedSlots* owner_ = nullptr;
-  char* data_ = nullptr;
 };
 
 // A fixed number of slots of one size. Thread-safe.
@@ -75,30 +48,32 @@ class PinnedSlot {
 // it Tries.
 class PinnedSlots {
  public:
+  struct GiveBack {
+    void operator()(char* slot) const { slots->Release(slot); }
+    PinnedSlots* slots = nullptr;
+  };
+  using Slot = std::unique_ptr<char, GiveBack>;
+
   // One piece of memory for all slots. REQUIRES: both numbers above 0.
   // Errors: those of Device::AllocatePinned.
   static absl::StatusOr<std::unique_ptr<PinnedSlots>> Create(Device* device,
                                                              int num_slots,
                                                              size_t slot_bytes);
 
-  size_t slot_bytes() const { return slot_bytes_; }
-
   // Waits until there is one.
-  PinnedSlot Acquire();
-  // Nothing if there is none.
-  std::optional<PinnedSlot> TryAcquire();
+  Slot Acquire();
+  // Null if there is none.
+  Slot TryAcquire();
 
   int num_free() const;
 
  private:
-  friend class PinnedSlot;
-  PinnedSlots(PinnedMemory memory, int num_slots, size_t slot_bytes);
+  explicit PinnedSlots(PinnedMemory memory) : memory_(std::move(memory)) {}
 
-  PinnedSlot Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Slot Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(char* slot);
 
   const PinnedMemory memory_;
-  const size_t slot_bytes_;
   mutable Mutex mutex_;
   CondVar released_;
   std::vector<char*> free_ ABSL_GUARDED_BY(mutex_);

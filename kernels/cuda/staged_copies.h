@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,27 +17,25 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/copy_cursor.h"
 #include "kernels/cuda/device_pool.h"
 #include "kernels/cuda/pinned_arena.h"
 #include "kernels/cuda/pinned_slots.h"
-#include "kernels/cuda/staged_part.h"
 #include "kernels/cuda/stream_lane.h"
+#include "kernels/last_of_many.h"
 
 namespace tensorkv {
 
 struct StagedCopiesOptions {
   // Per direction, so that pushes do not hold up pulls.
   int num_slots = 16;
-  // Large enough that the copy outweighs its start.
+  // Large enough that the copy outweighs its start; rounded up to 64.
   size_t slot_bytes = 1 << 20;
 };
 
-// Copies from and to the arena are the device's alone: one transfer each, or,
-// of many small ones, one kernel that reads and writes the arena itself. All
+// Copies from and to the arena are the device's alone (pinned_copies.h). All
 // others go part by part through pinned slots: while the device copies one
 // part, the host fills or empties the slot of another. Small copies of one call
-// share parts (staged_part.h). Thread-safe.
+// share parts. Thread-safe.
 //
 // A call to the device waits for slots, if it needs any, and for nothing else;
 // it holds a slot only while it fills it, and the device's progress frees it.
@@ -62,8 +59,8 @@ class StagedCopies {
   void ToHost(std::vector<MemoryCopy> copies, PlanCallback done);
 
   // Starts copies to the device, all or none, of which nobody tells when they
-  // are over, if they are the device's alone. Who hears of that ends the lane's
-  // `mark`, unless they are not. Errors: as above.
+  // are over, if each is a transfer. Who hears of that ends the lane's `mark`,
+  // unless they are not. Errors: as above.
   absl::StatusOr<bool> StartToDevice(absl::Span<const MemoryCopy> copies,
                                      StreamLane::Mark& mark);
 
@@ -71,7 +68,7 @@ class StagedCopies {
   StreamLane& to_host() { return *to_host_; }
 
   // The slots of both directions.
-  int num_slots() const { return 2 * options_.num_slots; }
+  int num_slots() const { return 2 * num_slots_; }
   int num_free_slots() const {
     return slots_to_device_->num_free() + slots_to_host_->num_free();
   }
@@ -80,69 +77,38 @@ class StagedCopies {
   // Threads that empty slots: copying one part must not wait for another.
   static constexpr size_t kNumEmptying = 4;
 
-  using Direction = StagedPart::Direction;
-
-  // One call to the host.
+  // One call to the host, and what of it is started at once.
   struct HostCall;
-  // A slot on its way to the host, and what its bytes are for.
   struct HostPart;
-  // Small copies that are one kernel.
-  struct Move;
 
   StagedCopies(DevicePool* pool, PinnedArena* arena,
-               const StagedCopiesOptions& options)
-      : pool_(*pool), arena_(*arena), options_(options) {}
-
-  absl::Status ClearScratch();
-  Executor& TakeEmptying() {
-    return emptying_[next_emptying_++ % kNumEmptying];
-  }
+               const StagedCopiesOptions& options);
 
   // Takes those out of `copies` that need no slots.
-  std::vector<MemoryCopy> TakeDirect(std::vector<MemoryCopy>& copies,
-                                     Direction direction) const;
+  std::vector<MemoryCopy> TakePinned(std::vector<MemoryCopy>& copies,
+                                     bool to_device) const;
 
-  std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
-    return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
-  }
-  absl::Status CopyDirect(absl::Span<const MemoryCopy> copies, Stream& stream);
-  absl::Status StartToDevice(PinnedSlot slot, const StagedPart& part,
-                             PlanCallback done);
-  // Has the stream to the host wait for what the copies need.
-  absl::Status OrderToHost(Stream& stream);
+  // Starts copies from pinned memory, maybe of a slot. The call counts them.
+  absl::Status StartPinned(std::vector<MemoryCopy> copies,
+                           PinnedSlots::Slot slot,
+                           std::shared_ptr<LastOfMany> call);
 
-  // Takes those out of `copies` that are small and in the arena. Null if they
-  // are few, or there is no memory for their table.
-  std::shared_ptr<Move> TakeMove(std::vector<MemoryCopy>& copies,
-                                 Direction direction);
-  std::shared_ptr<Move> MakeMove(absl::Span<const MemoryCopy> copies);
-  absl::Status StartMoveToDevice(std::shared_ptr<Move> move, PlanCallback done);
-  // These start a part of the call, which counts it.
-  void StartDirectToHost(absl::Span<const MemoryCopy> copies,
-                         std::shared_ptr<HostCall> call);
-  void StartMoveToHost(std::shared_ptr<Move> move,
-                       std::shared_ptr<HostCall> call);
-  // Ends it, on a thread that may take its time.
-  void EndOnThread(std::shared_ptr<HostCall> call, absl::Status status);
-  // Starts what goes through slots.
-  void StartRest(std::shared_ptr<HostCall> call);
   // Starts parts of the calls that wait, as long as there are slots.
   void StartParts();
   std::shared_ptr<HostPart> TakePart();
-  void StartToHost(const std::shared_ptr<HostPart>& part);
+  // Starts the copies of a part, whose ends on the host are pinned.
+  void StartToHost(std::vector<MemoryCopy> copies,
+                   std::shared_ptr<HostPart> part);
   // On a thread that empties slots.
-  void FinishPart(HostPart& part, absl::Status status);
-  // Whether the call is done.
-  bool EndPart(HostCall& call, const absl::Status& status);
+  void FinishPart(HostPart& part, const absl::Status& status);
 
   DevicePool& pool_;
   PinnedArena& arena_;
-  const StagedCopiesOptions options_;
+  const int num_slots_;
+  const size_t slot_bytes_;
   // Set by Create.
   std::unique_ptr<PinnedSlots> slots_to_device_;
   std::unique_ptr<PinnedSlots> slots_to_host_;
-  DeviceMemory scratch_to_device_;
-  DeviceMemory scratch_to_host_;
 
   Mutex mutex_;
   // Calls to the host of which something has not been started.

@@ -1,6 +1,7 @@
 #include "kernels/cuda/stream_lane.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/status_macros.h"
 
@@ -46,7 +47,9 @@ absl::Status StreamLane::Run(
   waiter_.Submit([this, started, event = std::move(event), range,
                   done = std::move(done)]() mutable {
     End(std::move(started), std::move(event), range, std::move(done));
+    LookForMore();
   });
+  ++num_given_;
   return started;
 }
 
@@ -82,6 +85,15 @@ void StreamLane::End(absl::Status started,
   MutexLock lock(&mutex_);
   ++num_ended_;
   changed_.SignalAll();
+}
+
+// What is started meanwhile finds the waiter awake.
+void StreamLane::LookForMore() {
+  ++num_had_;
+  const auto end = std::chrono::steady_clock::now() +
+                   absl::ToChronoNanoseconds(device_.spin_time());
+  while (num_given_ <= num_had_ && std::chrono::steady_clock::now() < end) {
+  }
 }
 
 absl::Status StreamLane::OrderBehind(Stream& stream) {

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_KERNELS_CUDA_STREAM_LANE_H_
 #define TENSORKV_KERNELS_CUDA_STREAM_LANE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -78,6 +79,7 @@ class StreamLane {
   void End(absl::Status started, absl::StatusOr<std::unique_ptr<Event>> event,
            uint64_t range, DoneCallback done);
   absl::Status OutcomeOf(absl::StatusOr<std::unique_ptr<Event>> event);
+  void LookForMore();
 
   Device& device_;
   const StreamUse use_;
@@ -95,6 +97,10 @@ class StreamLane {
   uint64_t num_put_awaited_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_started_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  // How many tasks the waiter was given, and how many of them it has had.
+  std::atomic<uint64_t> num_given_ = 0;
+  uint64_t num_had_ = 0;
 
   Executor waiter_;  // last: its tasks use the rest
 };

@@ -33,17 +33,14 @@ SourceArray SourceOf(const TensorView& tensor) {
           /*packed_first=*/0};
 }
 
-// No functor is larger, of any rule and type, but for programs.
-constexpr size_t kMaxFunctorBytes = 192;
-
 size_t MaxFunctorBytesOf(const UpdateRule& rule) {
-  return rule.expression() == nullptr ? kMaxFunctorBytes
+  return rule.expression() == nullptr ? UpdateTable::kMaxFunctorBytes
                                       : sizeof(ops::Expression<double>);
 }
 
 template <typename Op>
 size_t FunctorBytes(const Op& op) {
-  static_assert(sizeof(Op) <= kMaxFunctorBytes);
+  static_assert(sizeof(Op) <= UpdateTable::kMaxFunctorBytes);
   return sizeof(op);
 }
 template <typename T>
@@ -319,34 +316,24 @@ void UpdateTable::Write(char* host) const {
   }
 }
 
-std::vector<UpdateLaunch> UpdateTable::LaunchesWith(const char* host,
-                                                    char* scratch) const {
-  // The offsets are addresses in a block at 0.
-  std::vector<UpdateLaunch> launches = LaunchesAt(nullptr, scratch);
-  for (UpdateLaunch& launch : launches) {
-    launch.work.has_table_beside = true;
-    launch.table = host;
-    launch.table_bytes = static_cast<uint32_t>(size_bytes());
+absl::Status UpdateTable::CopyAndLaunch(Place& place, Stream& stream) const {
+  const bool is_beside = fits_launches();
+  const size_t table_bytes = size_bytes();
+  if (!is_beside) {
+    RETURN_IF_ERROR(stream.CopyToDevice(place.device, place.host, table_bytes));
   }
-  return launches;
-}
-
-absl::Status UpdateTable::Launch(Place& place, Stream& stream) const {
-  for (const UpdateLaunch& launch :
-       fits_launches() ? LaunchesWith(place.host, place.scratch)
-                       : LaunchesAt(place.device, place.scratch)) {
+  // Beside a launch, offsets in the table are addresses in a block at 0.
+  for (UpdateLaunch& launch :
+       LaunchesAt(is_beside ? nullptr : place.device, place.scratch)) {
+    if (is_beside) {
+      launch.work.has_table_beside = true;
+      launch.table = place.host;
+      launch.table_bytes = static_cast<uint32_t>(table_bytes);
+    }
     RETURN_IF_ERROR(stream.Launch(launch));
     ++place.num_launches;
   }
   return absl::OkStatus();
-}
-
-absl::Status UpdateTable::CopyAndLaunch(Place& place, Stream& stream) const {
-  if (!fits_launches()) {
-    RETURN_IF_ERROR(
-        stream.CopyToDevice(place.device, place.host, size_bytes()));
-  }
-  return Launch(place, stream);
 }
 
 std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,

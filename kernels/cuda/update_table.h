@@ -37,6 +37,9 @@ class UpdateTable {
   explicit UpdateTable(const UpdateTableOptions& options = {})
       : options_(options) {}
 
+  // No functor is larger, of any rule and type, but for programs.
+  static constexpr size_t kMaxFunctorBytes = 192;
+
   // What size_bytes and scratch_bytes are of.
   struct Room {
     size_t table_bytes = 0;
@@ -74,11 +77,6 @@ class UpdateTable {
   std::vector<UpdateLaunch> LaunchesAt(const char* device,
                                        char* scratch = nullptr) const;
 
-  // The same where the block, which was written to `host`, travels with each of
-  // them. REQUIRES: fits_launches().
-  std::vector<UpdateLaunch> LaunchesWith(const char* host,
-                                         char* scratch = nullptr) const;
-
   // Where the block was written, `host`, where it is for the device if it does
   // not travel with its launches, and `scratch` as above.
   struct Place {
@@ -88,11 +86,8 @@ class UpdateTable {
     // How many launches were put on a stream.
     int num_launches = 0;
   };
-  // Puts the launches on `stream`, behind what copies the block. Errors: those
-  // of the stream.
-  absl::Status Launch(Place& place, Stream& stream) const;
   // Copies the block to the device, unless it travels with the launches, and
-  // puts these behind it. Errors: as those of Launch.
+  // puts these behind it. Errors: those of the stream.
   absl::Status CopyAndLaunch(Place& place, Stream& stream) const;
 
  private:

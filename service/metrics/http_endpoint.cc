@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -88,6 +89,17 @@ HttpEndpointOptions WithMetrics(HttpEndpointOptions options) {
       .content_type = "text/plain; version=0.0.4; charset=utf-8",
       .text = collect};
   return options;
+}
+
+// What a request is told that is none for a page, by the words of its line.
+std::optional<Response> Refused(const std::vector<absl::string_view>& words) {
+  if (words.size() != 3 || !absl::StartsWith(words[2], "HTTP/1.")) {
+    return Response{.code = 400, .body = "expected an HTTP/1 request\n"};
+  }
+  if (words[0] == "GET" || words[0] == "HEAD") return std::nullopt;
+  return Response{.code = 405,
+                  .body = "expected GET or HEAD\n",
+                  .more_headers = "Allow: GET, HEAD\r\n"};
 }
 
 // `good` is what a probe is told if there is nothing wrong.
@@ -274,12 +286,8 @@ void HttpEndpoint::Answer(Peer& peer) {
   const auto page = options_.pages.find(target.first);
   peer.is_head = words[0] == "HEAD";
   peer.deadline += absl::ToChronoNanoseconds(options_.timeout);
-  if (words.size() != 3 || !absl::StartsWith(words[2], "HTTP/1.")) {
-    response = {.code = 400, .body = "expected an HTTP/1 request\n"};
-  } else if (!peer.is_head && words[0] != "GET") {
-    response = {.code = 405,
-                .body = "expected GET or HEAD\n",
-                .more_headers = "Allow: GET, HEAD\r\n"};
+  if (std::optional<Response> refused = Refused(words)) {
+    response = *std::move(refused);
   } else if (target.first == "/healthz") {
     response = Probed(options_.health(), "ok\n");
   } else if (target.first == "/readyz") {

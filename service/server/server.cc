@@ -19,6 +19,7 @@
 #include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "base/version.h"
+#include "contract/keep_grpc.h"
 #include "contract/method.h"
 #include "grpc/support/time.h"
 #include "grpcpp/server_builder.h"
@@ -283,6 +284,7 @@ absl::Status Server::StartGrpc(
   absl::StatusOr<ListeningSockets> sockets =
       ListeningSockets::Open(options_.listen);
   if (!sockets.ok()) return CannotListen(options_.listen, sockets.status());
+  KeepGrpc();
   grpc::ServerBuilder builder;
   ApplyLimits(options_, &builder);
   SetReflection(options_.reflection, &builder);

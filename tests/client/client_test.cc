@@ -3,7 +3,6 @@
 #include <cmath>
 #include <memory>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/client/fake_service.h"
+#include "tests/client/scripted_client.h"
 #include "tests/client/scripted_connection.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -22,10 +22,11 @@
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::DestinationOf;
+using ::tensorkv::testing::EncodeAll;
 using ::tensorkv::testing::FakeService;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::IsOk;
-using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
@@ -34,17 +35,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsNull;
 
-class ClientTest : public ::testing::Test {
- protected:
-  Client MakeClient(const ClientOptions& options) {
-    return Client(std::make_unique<ScriptedConnection>(script_), options);
-  }
-  Client MakeWorker() { return MakeClient({.name_space = "n", .rank = 2}); }
-  // For clients that push one key.
-  void AnswerPushes() { script_.reply<PushRequest>().results.resize(1); }
-
-  Script script_;
-};
+using ClientTest = testing::ScriptedClientTest;
 
 TEST_F(ClientTest, InitNamesNamespaceKeyAndPolicy) {
   Client client = MakeClient({.name_space = "n"});
@@ -88,82 +79,15 @@ TEST_F(ClientTest, CallsGetTheCanceller) {
   EXPECT_EQ(script_.cancellers.back(), canceller);
 }
 
-// A connection that breaks because of it, or a stripe that the server ends.
-TEST_F(ClientTest, CallThatFailsAfterTheCallerHasCancelledIsCancelled) {
-  const auto canceller = std::make_shared<Canceller>();
-  Client client = MakeClient({}).WithCanceller(canceller);
-  script_.statuses = {absl::AbortedError("a stripe failed"),
-                      absl::AbortedError("a stripe failed")};
-
-  EXPECT_THAT(client.Push("w", Full({2}, 1)),
-              StatusIs(absl::StatusCode::kAborted));
-  canceller->Cancel();
-
-  EXPECT_THAT(client.Push("w", Full({2}, 1)),
-              StatusIs(absl::StatusCode::kCancelled, HasSubstr("may have")));
-}
-
 TEST_F(ClientTest, NothingIsEncodedOnceTheCallerHasCancelled) {
   const auto canceller = std::make_shared<Canceller>();
   Client client = MakeClient({}).WithCanceller(canceller);
-  client.SetCompression(
-      {.rules = {{"", *Compression::Parse("2bit:0.5")}}, .min_bytes = 0});
+  client.SetCompression(EncodeAll("2bit:0.5"));
   canceller->Cancel();
 
   EXPECT_THAT(
       client.Encode(/*step=*/1, {{.key = "w", .tensor = Full({8}, 0.4)}}),
       StatusIs(absl::StatusCode::kCancelled));
-}
-
-TEST_F(ClientTest, CancellerWaitsForTheCallsThatHaveBegun) {
-  const auto canceller = std::make_shared<Canceller>();
-  auto use = std::make_unique<Canceller::Use>(canceller);
-  bool has_ended = false;
-
-  std::thread caller([&, ending = std::move(use)]() mutable {
-    while (!canceller->is_cancelled()) std::this_thread::yield();
-    has_ended = true;
-    ending.reset();
-  });
-  canceller->CancelAndWait();
-
-  EXPECT_TRUE(has_ended);
-  EXPECT_FALSE(Canceller::Use(canceller).may_begin());
-  caller.join();
-}
-
-TEST_F(ClientTest, ValuesComeIntoMemoryOfTheCaller) {
-  Client client = MakeClient({.target = ""});
-  std::vector<float> memory(2);
-  const Destination destination = {
-      .dtype = DType::kF32,
-      .shape = Shape({2}),
-      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
-  script_.reply<PullRequest>().values = {{5, Full({2}, 3)}};
-
-  ASSERT_OK_AND_ASSIGN(const Value value, client.Into({destination}).Pull("w"));
-
-  EXPECT_THAT(memory, ElementsAre(3, 3));
-  EXPECT_EQ(value.tensor.data(), destination.memory.data());
-  EXPECT_THAT(
-      client.Into({destination, destination}).Pull("w"),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one per key")));
-}
-
-TEST_F(ClientTest, ValuesThatDoNotFitTheirMemoryAreInvalid) {
-  Client client = MakeClient({.target = ""});
-  std::vector<float> memory(2);
-  const Destination destination = {
-      .dtype = DType::kF32,
-      .shape = Shape({2}),
-      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
-  script_.reply<PushPullRequest>().values = {{5, Full({3}, 3)}};
-
-  EXPECT_THAT(client.Into({destination}).PushPull("w", Full({3}, 1)),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "out of key \"w\": expected f32[3], got f32[2]"));
-
-  EXPECT_THAT(memory, ElementsAre(0, 0));
 }
 
 TEST_F(ClientTest, MembershipOutlivesTheCanceller) {
@@ -180,8 +104,7 @@ TEST_F(ClientTest, CompressionCanBeSetAndUnset) {
   AnswerPushes();
   Client client = MakeClient({});
   for (const char* compression : {"2bit:0.5", "none"}) {
-    client.SetCompression(
-        {.rules = {{"", *Compression::Parse(compression)}}, .min_bytes = 0});
+    client.SetCompression(EncodeAll(compression));
 
     ASSERT_OK(client.Push("w", Full({8}, 0.4)));
 
@@ -198,8 +121,7 @@ TEST_F(ClientTest, EntriesThatAreLentStayTheCallers) {
     AnswerPushes();
     script_.reply<PushPullRequest>().values = {{1, Full({2}, 1)}};
     if (is_encoded) {
-      client.SetCompression(
-          {.rules = {{"", *Compression::Parse("2bit")}}, .min_bytes = 0});
+      client.SetCompression(EncodeAll("2bit"));
     }
     std::vector<PushEntry> entries = {{.key = "w", .tensor = Full({2}, 1)}};
     const Tensor before = entries[0].tensor;
@@ -232,8 +154,7 @@ TEST_F(ClientTest, EntriesThatAreLentComeBackFromACallThatFails) {
 TEST_F(ClientTest, RowsAreEncodedUnlessTheyAreAlready) {
   script_.reply<PushRowsRequest>().results.resize(1);
   Client client = MakeClient({});
-  client.SetCompression(
-      {.rules = {{"", *Compression::Parse("f16")}}, .min_bytes = 0});
+  client.SetCompression(EncodeAll("f16"));
   const RefPtr<const RowIds> ids =
       *RowIds::Create(testing::Vector({1}, DType::kI64));
   for (const bool is_encoded : {false, true}) {
@@ -242,29 +163,6 @@ TEST_F(ClientTest, RowsAreEncodedUnlessTheyAreAlready) {
     EXPECT_EQ(script_.last<PushRowsRequest>().entries[0].dtype(),
               is_encoded ? DType::kF32 : DType::kF16);
   }
-}
-
-TEST_F(ClientTest, IdsAreOfCallsOfRowsAlone) {
-  Client client = MakeClient({});
-  const RefPtr<const RowIds> ids =
-      *RowIds::Create(testing::Vector({1}, DType::kI64));
-  const auto refused = [](const std::string& what) {
-    return StatusIs(absl::StatusCode::kInvalidArgument,
-                    HasSubstr("entry 0 (\"w\"): rows: " + what));
-  };
-  const auto with_ids = [&] {
-    return std::vector<PushEntry>{
-        {.key = "w", .tensor = Full({1, 2}, 1), .rows = ids}};
-  };
-
-  EXPECT_THAT(client.PushRows("w", nullptr, Full({1, 2}, 1)),
-              refused("missing"));
-  EXPECT_THAT(client.PullRows("w", nullptr), refused("missing"));
-  EXPECT_THAT(client.Push(with_ids()), refused("expected none"));
-  EXPECT_THAT(client.PushPull(with_ids()), refused("expected none"));
-  EXPECT_THAT(client.Pull(PullRequest{.entries = {{.key = "w", .rows = ids}}}),
-              refused("expected none"));
-  EXPECT_THAT(script_.verbs, IsEmpty());
 }
 
 // Casts what is pushed, as one that sends it does.
@@ -298,10 +196,7 @@ class CastingConnection final : public Connection {
 // with that status or with an answer of no use.
 class CastingClientTest : public ClientTest {
  protected:
-  CastingClientTest() {
-    client_.SetCompression(
-        {.rules = {{"", *Compression::Parse("f16,feedback")}}, .min_bytes = 0});
-  }
+  CastingClientTest() { client_.SetCompression(EncodeAll("f16,feedback")); }
 
   float FoundAfterPush(const absl::Status& status) {
     script_.reply<PushRequest>().results.resize(1);
@@ -358,10 +253,7 @@ TEST_F(CastingClientTest, WhatIsLeftOutCountsOnceHoweverThePushEnds) {
 TEST_F(CastingClientTest, WhatIsLeftOutCountsThoughTheReplyIsOfNoUse) {
   script_.reply<PushPullRequest>().values.assign(1, {1, Full({3}, 1)});
   std::vector<float> memory(2);
-  const Destination destination = {
-      .dtype = DType::kF32,
-      .shape = {2},
-      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
+  const Destination destination = DestinationOf(memory);
   Client into = client_.Into({&destination, 1});
 
   EXPECT_THAT(into.PushPull("w", tensor_),
@@ -369,25 +261,6 @@ TEST_F(CastingClientTest, WhatIsLeftOutCountsThoughTheReplyIsOfNoUse) {
   EXPECT_FALSE(into.PushPull("w", tensor_).ok());
 
   EXPECT_EQ(found_.back(), left_);
-}
-
-TEST_F(ClientTest, MutatingCallsAreNumbered) {
-  AnswerPushes();
-  Client client = MakeClient({});
-
-  ASSERT_OK(client.Init("w", Full({2}, 1)));
-  ASSERT_OK(client.Push("w", Full({2}, 1)));
-  ASSERT_OK(client.Delete({"w"}));
-  ASSERT_OK(client.SetRule({.name = "sgd"}));
-  ASSERT_OK(client.SetHyperparameters({}));
-  ASSERT_OK(client.CreateNamespace("n", {}));
-
-  EXPECT_EQ(script_.last<InitRequest>().call_id->sequence, 1u);
-  EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 2u);
-  EXPECT_EQ(script_.last<DeleteRequest>().call_id->sequence, 3u);
-  EXPECT_EQ(script_.last<SetRuleRequest>().call_id->sequence, 4u);
-  EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id->sequence, 5u);
-  EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id->sequence, 6u);
 }
 
 TEST_F(ClientTest, JoinMakesTheClientAWorker) {
@@ -533,17 +406,6 @@ TEST_F(ClientTest, PullOfManyKeysKeepsTheirOrder) {
   EXPECT_EQ(script_.last<PullRequest>().entries[1].key, "a");
 }
 
-TEST_F(ClientTest, ReplyOfAnotherSizeIsInternal) {
-  script_.reply<PullRequest>().values.resize(2);
-  Client client = MakeClient({});
-
-  EXPECT_THAT(client.Pull("w"),
-              StatusIs(absl::StatusCode::kInternal,
-                       HasSubstr("each of 1 entries, got 2")));
-  EXPECT_THAT(client.Push("w", Full({2}, 1)),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("got 0")));
-}
-
 TEST_F(ClientTest, BroadcastIsInitWithKeepAndPull) {
   script_.reply<PullRequest>().values.resize(1);
   Client client = MakeClient({});
@@ -563,93 +425,6 @@ TEST_F(ClientTest, BroadcastThatCannotInitDoesNotPull) {
               StatusIs(absl::StatusCode::kFailedPrecondition));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Init"));
-}
-
-TEST_F(ClientTest, DeleteAndStatPassTheirFlags) {
-  script_.reply<DeleteRequest>().num_deleted = 2;
-  script_.reply<StatRequest>().keys.resize(1);
-  Client client = MakeClient({.name_space = "n"});
-
-  EXPECT_THAT(client.Delete({"a", "b"}, /*allow_missing=*/true),
-              IsOkAndHolds(2));
-  ASSERT_OK(client.Stat({"a"}, /*with_digest=*/true));
-
-  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a", "b"));
-  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing);
-  EXPECT_EQ(script_.last<StatRequest>().name_space, "n");
-  EXPECT_TRUE(script_.last<StatRequest>().with_digest);
-}
-
-TEST_F(ClientTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
-  script_.statuses = {absl::ResourceExhaustedError("full")};
-  script_.reply<DeleteRequest>().num_deleted = 1;
-  Client client = MakeClient({.name_space = "n"});
-
-  EXPECT_THAT(client.Delete({"a"}), IsOkAndHolds(1));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
-  EXPECT_LT(script_.timeouts[1], script_.timeouts[0]);
-  EXPECT_FALSE(script_.last<DeleteRequest>().call_id.has_value());
-  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a"));
-}
-
-TEST_F(ClientTest, RulesAreThoseOfTheNamespace) {
-  Client client = MakeClient({.name_space = "n"});
-
-  ASSERT_OK(client.SetRule({.name = "sgd"}, "*.bias"));
-  ASSERT_OK(client.SetHyperparameters({{"momentum", 0.5}}, "*.bias"));
-
-  EXPECT_EQ(script_.last<SetRuleRequest>().name_space, "n");
-  EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern, "*.bias");
-  EXPECT_EQ(script_.last<SetRuleRequest>().rule->name, "sgd");
-  EXPECT_EQ(
-      script_.last<SetHyperparametersRequest>().hyperparameters.at("momentum"),
-      0.5);
-}
-
-TEST_F(ClientTest, NamespaceVerbsTakeTheNameGiven) {
-  Client client = MakeClient({.name_space = "n"});
-
-  ASSERT_OK(client.CreateNamespace("new", {.num_workers = 4}));
-  EXPECT_EQ(script_.last<CreateNamespaceRequest>().name_space, "new");
-  EXPECT_EQ(script_.last<CreateNamespaceRequest>().config.num_workers, 4);
-
-  ASSERT_OK(client.DescribeNamespace("other"));
-  EXPECT_EQ(script_.last<DescribeNamespaceRequest>().name_space, "other");
-
-  ASSERT_OK(client.DeleteNamespace("old"));
-  EXPECT_EQ(script_.last<DeleteNamespaceRequest>().name_space, "old");
-}
-
-TEST_F(ClientTest, ErrorsNameVerbAndServerAndKeepTheirCode) {
-  script_.statuses = {absl::NotFoundError("key \"w\""),
-                      absl::AbortedError("round 3")};
-  Client client = MakeClient({.target = "10.0.0.4:7363"});
-
-  EXPECT_THAT(client.Pull("w"), StatusIs(absl::StatusCode::kNotFound,
-                                         "Pull from 10.0.0.4:7363: key \"w\""));
-  EXPECT_THAT(
-      client.Push("w", Full({1}, 1)),
-      StatusIs(absl::StatusCode::kAborted, "Push to 10.0.0.4:7363: round 3"));
-}
-
-TEST_F(ClientTest, ErrorsKeepTheirReason) {
-  script_.statuses = {WithReason(absl::AbortedError("round 3"),
-                                 Reason::kRoundFailed, {{"step", 3}})};
-  Client client = MakeClient({.target = "10.0.0.4:7363"});
-
-  const absl::Status status = client.Pull("w").status();
-
-  EXPECT_EQ(ReasonOf(status), Reason::kRoundFailed);
-  EXPECT_EQ(ErrorInfoOf(status)->metadata["step"], "3");
-}
-
-TEST_F(ClientTest, ErrorsOfAClientWithoutTargetHaveNoPrefix) {
-  script_.statuses = {absl::NotFoundError("key \"w\"")};
-  Client client = MakeClient({.target = ""});
-
-  EXPECT_THAT(client.DeleteNamespace("w"),
-              StatusIs(absl::StatusCode::kNotFound, "key \"w\""));
 }
 
 TEST(ClientConnectTest, OptionsThatCannotWorkAreInvalid) {

@@ -1,7 +1,6 @@
 #include "client/worker_client.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,98 +8,36 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "client/compression/compression.h"
-#include "client/internal/retry_loop.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/client/scripted_connection.h"
+#include "tests/client/scripted_worker.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::DestinationOf;
+using ::tensorkv::testing::EncodeAll;
+using ::tensorkv::testing::EntriesOf;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::IsOk;
-using ::tensorkv::testing::Script;
-using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A lease that no test lives to see renewed.
-constexpr absl::Duration kLongLease = absl::Hours(1);
-
-class WorkerClientTest : public ::testing::Test {
- protected:
-  WorkerClientTest() {
-    script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kSync;
-    script_.reply<DescribeNamespaceRequest>().uid = 17;
-    script_.reply<JoinRequest>() = {.worker = {.rank = 1, .epoch = 5},
-                                    .next_step = 7};
-    script_.reply<PushRequest>().results = {{.step = 7}};
-    script_.reply<PullRequest>().values.resize(1);
-    script_.reply<PushPullRequest>().values.resize(1);
-  }
-
-  absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
-      const WorkerOptions& options) {
-    return WorkerClient::Join(
-        std::make_unique<Client>(std::make_unique<ScriptedConnection>(script_),
-                                 client_options_),
-        options, environment_);
-  }
-
-  // A worker whose calls after Join end with `statuses`, then well.
-  std::unique_ptr<WorkerClient> JoinedWorker(
-      std::vector<absl::Status> statuses) {
-    std::unique_ptr<WorkerClient> worker =
-        Join({.name = "w1", .lease = kLongLease}).value();
-    script_.verbs.clear();
-    script_.statuses.assign(statuses.begin(), statuses.end());
-    return worker;
-  }
-
-  Script script_;
-  ClientOptions client_options_ = {.name_space = "n"};
-  absl::Duration now_ = absl::Seconds(1000);
-  // Runs whenever somebody looks at the clock.
-  std::function<void()> at_a_look_ = [] {};
-  const RetryEnvironment environment_ = {
-      .now =
-          [this] {
-            at_a_look_();
-            return now_;
-          },
-      .sleep = [this](absl::Duration pause, const auto&) { now_ += pause; },
-      .random = [] { return 0.5; }};
-};
+using WorkerClientTest = testing::ScriptedWorkerTest;
 
 absl::Status RoundFailed(Step step = 7, absl::string_view key = "w") {
   return WithReason(absl::AbortedError("a round"), Reason::kRoundFailed,
                     {{"key", key}, {"step", step}});
 }
+
 absl::Status LeaseLost() {
   return WithReason(absl::FailedPreconditionError("epoch 5"),
                     Reason::kLeaseLost);
-}
-
-absl::Status ServerRestarted() {
-  return WithReason(absl::FailedPreconditionError("restarted"),
-                    Reason::kServerRestarted);
-}
-// By another incarnation, of an earlier state.
-const JoinReply kJoinedAnew = {
-    .worker = {.rank = 1, .epoch = 6}, .server_incarnation = 2, .next_step = 4};
-
-std::vector<PushEntry> EntriesOf(const std::vector<std::string>& keys) {
-  std::vector<PushEntry> entries;
-  for (const std::string& key : keys) {
-    entries.push_back({.key = key, .tensor = Full({2}, 1)});
-  }
-  return entries;
 }
 
 TEST_F(WorkerClientTest, JoinsAndLeaves) {
@@ -219,10 +156,7 @@ TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
 TEST_F(WorkerClientTest, ValuesOfEveryWayComeIntoMemoryOfTheCaller) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
   std::vector<float> memory(2);
-  const Destination destination = {
-      .dtype = DType::kF32,
-      .shape = Shape({2}),
-      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
+  const Destination destination = DestinationOf(memory);
   script_.reply<PullRequest>().values = {{5, Full({2}, 3)}};
   script_.reply<PushPullRequest>().values = {{6, Full({2}, 4)}};
 
@@ -234,22 +168,13 @@ TEST_F(WorkerClientTest, ValuesOfEveryWayComeIntoMemoryOfTheCaller) {
   EXPECT_THAT(memory, ElementsAre(4, 4));
 }
 
-TEST_F(WorkerClientTest, ReadThatIsCancelledEnds) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-  const auto canceller = std::make_shared<Canceller>();
-  canceller->Cancel();
-
-  EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
-              StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_OK(worker->Pull({"w"}));
-}
-
 TEST_F(WorkerClientTest, EveryVerbOfAStepEndsWhenItIsCancelled) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
   const auto canceller = std::make_shared<Canceller>();
   canceller->Cancel();
   const auto is_cancelled = StatusIs(absl::StatusCode::kCancelled);
 
+  EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}), is_cancelled);
   EXPECT_THAT(worker->Push(7, EntriesOf({"w"}), canceller), is_cancelled);
   EXPECT_THAT(worker->PushRows(7, EntriesOf({"w"}), canceller), is_cancelled);
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"}), {.canceller = canceller}),
@@ -272,17 +197,24 @@ TEST_F(WorkerClientTest, PushWithoutAStepIsRefused) {
 }
 
 TEST_F(WorkerClientTest, RecoveryEndsWhenItsCallIsCancelled) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({RoundFailed(), RoundFailed(), RoundFailed()});
-  const auto canceller = std::make_shared<Canceller>();
-  script_.during_call = [&] {
-    if (script_.verbs.size() == 2) canceller->Cancel();
-  };
+  const absl::Status is_taken = absl::AlreadyExistsError("a live worker");
+  const std::vector<std::pair<std::vector<absl::Status>, std::string>> cases = {
+      {{RoundFailed(), RoundFailed(), RoundFailed()}, "Push"},
+      {{LeaseLost(), is_taken, is_taken}, "Join"}};
+  for (const auto& [statuses, last_verb] : cases) {
+    const std::unique_ptr<WorkerClient> worker = JoinedWorker(statuses);
+    const auto canceller = std::make_shared<Canceller>();
+    script_.during_call = [&] {
+      if (script_.verbs.size() == 2) canceller->Cancel();
+    };
 
-  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"}), {.canceller = canceller}),
-              StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"}), {.canceller = canceller}),
+                StatusIs(absl::StatusCode::kCancelled));
 
-  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push"));
+    EXPECT_THAT(script_.verbs, ElementsAre("PushPull", last_verb));
+    script_.statuses.clear();
+    script_.during_call = [] {};
+  }
 }
 
 TEST_F(WorkerClientTest, WaitForAnotherRecoveryEndsWhenItsCallIsCancelled) {
@@ -326,21 +258,6 @@ TEST_F(WorkerClientTest, RecoveryThatIsCancelledForgetsNoOtherPush) {
               ElementsAre("Push", "Pull", "Push", "Pull", "Push", "Pull"));
 }
 
-TEST_F(WorkerClientTest, JoiningAgainEndsWhenItsCallIsCancelled) {
-  const absl::Status is_taken = absl::AlreadyExistsError("a live worker");
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({LeaseLost(), is_taken, is_taken});
-  const auto canceller = std::make_shared<Canceller>();
-  script_.during_call = [&] {
-    if (script_.verbs.size() == 2) canceller->Cancel();
-  };
-
-  EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
-              StatusIs(absl::StatusCode::kCancelled));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Pull", "Join"));
-}
-
 TEST_F(WorkerClientTest, CopiesAreKeptOfWhatItsOwnerWritesAgain) {
   ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<WorkerClient> worker,
@@ -364,19 +281,15 @@ TEST_F(WorkerClientTest, CopiesAreKeptOfWhatItsOwnerWritesAgain) {
   EXPECT_EQ(again[2].tensor.num_elements(), 0);
 }
 
-TEST_F(WorkerClientTest, MemoryOfCopiesIsKeptAsTransferOptionsSay) {
-  RetryEnvironment environment = environment_;
+TEST_F(WorkerClientTest, MemoryOfCopiesIsKeptAsTheClientsOptionsSay) {
   std::vector<absl::Duration> alarms;
-  environment.run_after = [&](absl::Duration delay, const auto&, auto&&) {
+  environment_.run_after = [&](absl::Duration delay, const auto&, auto&&) {
     alarms.push_back(delay);
   };
+  client_options_.transfer.max_idle_time = absl::Seconds(3);
   ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<WorkerClient> worker,
-      WorkerClient::Join(
-          std::make_unique<Client>(
-              std::make_unique<ScriptedConnection>(script_), client_options_),
-          {.name = "w1", .lease = kLongLease, .keeps_copies = true},
-          environment, {.max_idle_time = absl::Seconds(3)}));
+      Join({.name = "w1", .lease = kLongLease, .keeps_copies = true}));
 
   ASSERT_OK(worker->PushPull(7, {{.key = "w", .tensor = Full({20'000}, 1)}}));
   // Until then the script has the copy.
@@ -444,22 +357,7 @@ TEST_F(WorkerClientTest, ReplyThatIsLostIsAnErrorWherePushesAreNotKnownAgain) {
   EXPECT_EQ(worker->step(), 7u);
 }
 
-TEST_F(WorkerClientTest, StepThatClosedWithoutTheWorkerIsDropped) {
-  const absl::Status closed =
-      WithReason(absl::FailedPreconditionError("round 7"), Reason::kStepClosed);
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({closed, closed, closed, absl::OkStatus()});
-  script_.reply<PullRequest>().values.resize(2);
-
-  EXPECT_THAT(worker->PushPull(7, EntriesOf({"gone", "w"})), IsOk());
-
-  EXPECT_THAT(script_.verbs,
-              ElementsAre("PushPull", "Push", "Push", "Push", "Pull"));
-  EXPECT_EQ(script_.last<PushRequest>().entries.at(0).key, "w");
-  EXPECT_EQ(worker->step(), 8u);
-}
-
-TEST_F(WorkerClientTest, EntriesOfAKeyArePushedAgainTogether) {
+TEST_F(WorkerClientTest, StepThatClosedIsPushedAgainKeyByKeyOrDropped) {
   const absl::Status closed =
       WithReason(absl::FailedPreconditionError("round 7"), Reason::kStepClosed);
   const std::unique_ptr<WorkerClient> worker =
@@ -475,12 +373,12 @@ TEST_F(WorkerClientTest, EntriesOfAKeyArePushedAgainTogether) {
   ASSERT_EQ(last.size(), 2);
   EXPECT_EQ(last[0].key, "w");
   EXPECT_EQ(last[1].key, "w");
+  EXPECT_EQ(worker->step(), 8u);
 }
 
 TEST_F(WorkerClientTest, PushesOfAStepAreUpdatesOfTheirOwnInAsyncMode) {
   script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
-  client_options_.compression = {
-      .rules = {{"", *Compression::Parse("2bit:0.5")}}, .min_bytes = 0};
+  client_options_.compression = EncodeAll("2bit:0.5");
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
   std::vector<std::string> pushed;
   for (int push = 0; push < 2; ++push) {
@@ -494,8 +392,7 @@ TEST_F(WorkerClientTest, PushesOfAStepAreUpdatesOfTheirOwnInAsyncMode) {
 
 TEST_F(WorkerClientTest, WhatIsPushedAgainIsEncodedOnce) {
   for (const char* compression : {"2bit:0.5", "f16"}) {
-    client_options_.compression = {
-        .rules = {{"", *Compression::Parse(compression)}}, .min_bytes = 0};
+    client_options_.compression = EncodeAll(compression);
     const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
     constexpr Step kFirst = 7;
     constexpr Step kLast = 16;
@@ -537,152 +434,15 @@ TEST_F(WorkerClientTest, RecoveryEndsAfterTheStepTimeout) {
   script_.statuses.clear();
 }
 
-TEST_F(WorkerClientTest, FailedRoundThatOthersHavePushedToIsAnError) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({absl::OkStatus(), RoundFailed(/*step=*/6)});
+TEST_F(WorkerClientTest, FailedRoundWithoutPushesOfTheWorkerIsAnError) {
+  for (const absl::Status& failed :
+       {RoundFailed(/*step=*/6, "w"), RoundFailed(/*step=*/7, "b")}) {
+    const std::unique_ptr<WorkerClient> worker =
+        JoinedWorker({absl::OkStatus(), failed});
 
-  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
-  EXPECT_THAT(worker->Pull({"w"}), StatusIs(absl::StatusCode::kAborted));
-}
-
-TEST_F(WorkerClientTest, FailedRoundOfAKeyThatWasNotPushedIsAnError) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({absl::OkStatus(), RoundFailed(/*step=*/7, "b")});
-
-  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
-  EXPECT_THAT(worker->Pull({"w", "b"}), StatusIs(absl::StatusCode::kAborted));
-}
-
-TEST_F(WorkerClientTest, EmptiedServerIsAnError) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({ServerRestarted(), absl::UnavailableError("down"),
-                    WithReason(absl::NotFoundError("no namespace"),
-                               Reason::kNamespaceNotFound)});
-
-  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       ::testing::HasSubstr("restarted")));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Join", "Join"));
-}
-
-TEST_F(WorkerClientTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({absl::OkStatus(), ServerRestarted()});
-  ASSERT_EQ(worker->step(), 7u);
-  ASSERT_OK(worker->Push(7, EntriesOf({"v"})));
-  script_.reply<JoinRequest>() = kJoinedAnew;
-
-  EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Join", "Pull"));
-  EXPECT_EQ(script_.last<JoinRequest>().namespace_uid, 17u);
-  EXPECT_EQ(worker->step(), 4u);
-  ASSERT_OK(worker->PushPull(4, EntriesOf({"w"})));
-  EXPECT_EQ(script_.last<PushPullRequest>().step, 4u);
-  EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 6u);
-  EXPECT_EQ(worker->step(), 5u);
-}
-
-TEST_F(WorkerClientTest, StepsMadeAgainAreReadWithoutLaterOnes) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({ServerRestarted()});
-  ASSERT_EQ(worker->step(), 7u);
-  script_.reply<JoinRequest>() = kJoinedAnew;
-  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
-  script_.verbs.clear();
-
-  for (Step step = worker->step(); step <= 8; step = worker->step()) {
-    script_.reply<PushRequest>().results = {{.step = step}};
-    ASSERT_OK(worker->Push(step, EntriesOf({"w"})));
-    ASSERT_OK(worker->Pull({"w"}));
-    const bool is_repeated = step <= 7;
-    EXPECT_EQ(script_.last<PullRequest>().worker.has_value(), !is_repeated);
-    EXPECT_EQ(script_.last<PushPullRequest>().step, std::min<Step>(step, 7));
+    EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+    EXPECT_THAT(worker->Pull({"w", "b"}), StatusIs(absl::StatusCode::kAborted));
   }
-
-  EXPECT_EQ(std::count(script_.verbs.begin(), script_.verbs.end(), "PushPull"),
-            4);
-}
-
-TEST_F(WorkerClientTest, FormerSelfsStepsAreReadWithoutLaterOnes) {
-  script_.reply<DescribeNamespaceRequest>().workers = {
-      {.name = "w1", .step = 9}};
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-
-  ASSERT_OK(worker->Push(worker->step(), EntriesOf({"w"})));
-  ASSERT_OK(worker->Pull({"w"}));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Pull"));
-  EXPECT_FALSE(script_.last<PullRequest>().worker.has_value());
-}
-
-TEST_F(WorkerClientTest, WhatWasLeftOutOfAStateThatIsGoneIsForgotten) {
-  client_options_.compression = {
-      .rules = {{"", *Compression::Parse("2bit:1.5")}}, .min_bytes = 0};
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({absl::OkStatus(), ServerRestarted()});
-  script_.reply<JoinRequest>() = kJoinedAnew;
-  const auto pushed = [&](Step step) {
-    EXPECT_OK(worker->Push(step, EntriesOf({"w"})));
-    return testing::BytesOf(script_.last<PushRequest>().entries[0].tensor);
-  };
-
-  // The ones of two pushes together are enough for a code.
-  const std::string nothing = pushed(7);
-  EXPECT_NE(pushed(8), nothing);
-  EXPECT_EQ(worker->step(), 4u);
-  EXPECT_EQ(pushed(4), nothing);
-}
-
-TEST_F(WorkerClientTest, NothingIsPushedToARestoredServerBeforeStepIsAsked) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({ServerRestarted()});
-  ASSERT_EQ(worker->step(), 7u);
-  script_.reply<JoinRequest>() = kJoinedAnew;
-
-  EXPECT_OK(worker->Push(7, EntriesOf({"v"})));
-  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
-  EXPECT_OK(worker->PushPull(7, EntriesOf({"x"})));
-  const absl::Status next = worker->Push(8, EntriesOf({"v"}));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Pull"));
-  EXPECT_EQ(ReasonOf(next), Reason::kServerRestarted);
-}
-
-TEST_F(WorkerClientTest, RestartIsSeenByAllVerbs) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
-      {ServerRestarted(), absl::OkStatus(), absl::OkStatus(),
-       absl::UnavailableError("down"), ServerRestarted(),
-       absl::UnavailableError("down"), absl::OkStatus(), absl::OkStatus()});
-  script_.reply<JoinRequest>() = kJoinedAnew;
-  ASSERT_OK(worker->Barrier("start"));
-  EXPECT_EQ(worker->step(), 4u);
-  script_.reply<JoinRequest>().server_incarnation = 3;
-  script_.reply<JoinRequest>().next_step = 2;
-
-  EXPECT_OK(worker->PushPull(4, EntriesOf({"w"})));
-
-  EXPECT_THAT(script_.verbs,
-              ElementsAre("Barrier", "Join", "Barrier", "PushPull", "Push",
-                          "Join", "Join", "Pull"));
-  EXPECT_EQ(worker->step(), 2u);
-}
-
-TEST_F(WorkerClientTest, PushOfUnknownOutcomeIsForgottenByARestoredServer) {
-  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
-  const absl::Status unknown = WithReason(
-      absl::FailedPreconditionError("unknown"), Reason::kOutcomeUnknown);
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({unknown, absl::OkStatus(), unknown});
-
-  EXPECT_EQ(ReasonOf(worker->Push(7, EntriesOf({"w"}))),
-            Reason::kOutcomeUnknown);
-  script_.reply<JoinRequest>() = kJoinedAnew;
-  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Push", "Join"));
-  EXPECT_EQ(worker->step(), 4u);
 }
 
 TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {

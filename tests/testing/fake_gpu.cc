@@ -113,14 +113,6 @@ class FakeGpu::FakeStream final : public Stream, public FakeStreamHandle {
     });
   }
 
-  absl::Status SetZero(void* device, size_t size_bytes) override {
-    return Do([this, device, size_bytes]() -> absl::Status {
-      ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
-      std::memset(memory, 0, size_bytes);
-      return absl::OkStatus();
-    });
-  }
-
   absl::Status Launch(const UpdateLaunch& launch) override {
     return Do([this, launch,
                table = std::string(launch.table,
@@ -238,6 +230,10 @@ class FakeGpu::FakeDevice final : public Device {
 
   absl::string_view name() const override { return gpu_.name_; }
   DeviceHealth& health() override { return gpu_.health_; }
+  absl::Duration spin_time() const override {
+    return gpu_.options_.shuffle_seed ? absl::Microseconds(20)
+                                      : absl::ZeroDuration();
+  }
   bool CanRead(const void* data) override {
     return gpu_.FindToRead(data, 1).ok();
   }

@@ -28,7 +28,8 @@ struct FakeGpuOptions {
   int ordinal = 0;
   uint64_t memory_bytes = uint64_t{1} << 30;
   // With a seed, one piece of work runs at a time, of a stream drawn at random
-  // from those that could go on; else streams run side by side.
+  // from those that could go on, and who waits looks for a while before it
+  // sleeps; else streams run side by side.
   std::optional<uint64_t> shuffle_seed;
 };
 

@@ -98,6 +98,7 @@ server_on_gpu
 expect 0 '7 passed, 0 failed, 1 skipped' --
 [[ $(<"$package/tests/a/device_test.devices") == $'cpu\ncuda:0' ]] ||
   fail "the test of devices did not run on both"
+expect 0 '4 passed, 0 failed, 0 skipped' -- --gpu-only
 
 expect 0 'SKIPPED 4: compute-sanitizer is not on PATH' \
   '0 passed, 0 failed, 4 skipped' -- --sanitize

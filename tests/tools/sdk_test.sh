@@ -79,13 +79,13 @@ grep -q 'TensorKV was built with Abseil' log || fail "$(<log)"
 
 nm -DC --defined-only sdk/lib/libtensorkv.so |
   sed 's/^[0-9a-f]* [A-Za-z] //; s/\[abi:cxx11\](/(/
-       s/^absl::.* \(tensorkv::Client::Call\)<.*>(/\1(/' >exports
+       s/^absl::.* \(tensorkv::NamespaceVerbs::Call\)<.*>(/\1(/' >exports
 grep -q '^tensorkv::Client::Connect(' exports || fail "exports nothing"
 ! grep -vE "$EXPORTS" exports || fail "exports what is not the API's"
 
 # Of the classes that programs use, all that their headers declare public, and
 # nothing that they call private.
-for class in Client Pipeline ServerVerbs WorkerClient; do
+for class in Client NamespaceVerbs Pipeline ServerVerbs WorkerClient; do
   header=$(grep -l "^class $class [:{]" sdk/include/tensorkv/client/*.h)
   declared() { grep -oE '~?[A-Za-z_]+\(' | sort -u; }
   public_part() { sed "1,/^class $class [:{]/d;/^ pr[a-z]*:/,\$d" "$header"; }

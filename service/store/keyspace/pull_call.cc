@@ -13,10 +13,9 @@
 #include "contract/reason.h"
 #include "service/store/keyspace/pull_cast.h"
 #include "service/store/keyspace/row_check.h"
-#include "service/store/keyspace/row_turn.h"
+#include "service/store/keyspace/row_reads.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/state_calls.h"
-#include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -123,10 +122,6 @@ class PullCall final : public WaitingCall {
                        PullReply& reply);
   // The answer becomes an error if its values are more than the reply may have.
   void CheckAnswerBytes();
-  // Has the rows read, which ends the call.
-  void ReadRows(absl::Span<const KeyPtr> keys);
-  absl::Status AllocateRows(absl::Span<const KeyPtr> keys,
-                            Reservation& turn_bytes);
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
@@ -150,7 +145,6 @@ class PullCall final : public WaitingCall {
   std::vector<DeviceIndex> devices_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;
-  std::vector<RefPtr<const RowIds>> rows_;
   // What is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
@@ -431,8 +425,9 @@ void PullCall::Send() {
   pinned_ = {};
   watches_ = {};
   const std::vector<KeyPtr> keys_of_rows = std::move(keys_of_rows_);
+  std::vector<RefPtr<const RowIds>> rows;
   if (!keys_of_rows.empty()) {
-    for (PullEntry& entry : request_.entries) rows_.push_back(entry.rows);
+    for (const PullEntry& entry : request_.entries) rows.push_back(entry.rows);
   }
   std::optional<PullCast> cast;
   if (answer_.ok() && request_.dtype != DType::kUnknown) {
@@ -441,70 +436,15 @@ void PullCall::Send() {
   request_ = {};
   CheckAnswerBytes();
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
-  if (!keys_of_rows.empty()) return ReadRows(keys_of_rows);
+  if (!keys_of_rows.empty()) {
+    return SendRows(state_, keys_of_rows, std::move(rows), *std::move(answer_),
+                    std::move(devices_), std::move(done_));
+  }
   if (cast) {
     return SendCast(state_, rest, *std::move(cast), *std::move(answer_),
                     std::move(devices_), std::move(done_));
   }
   state_.home->Send(*std::move(answer_), devices_, std::move(done_));
-}
-
-// Gives the rows memory where their keys are, which is counted as values.
-absl::Status PullCall::AllocateRows(absl::Span<const KeyPtr> keys,
-                                    Reservation& turn_bytes) {
-  uint64_t bytes = rows_.size() * kContributionOverheadBytes;
-  for (const auto& ids : rows_) bytes += ids->tensor().size_bytes();
-  ASSIGN_OR_RETURN(turn_bytes,
-                   Reservation::Create(state_.memory.metadata(), bytes));
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const StoredKey& key = *keys[i];
-    Tensor& rows = answer_->values[i].tensor;
-    ASSIGN_OR_RETURN(
-        RefPtr<Buffer> buffer,
-        state_.AllocateFor(key, state_.memory.on(key.device).values,
-                           rows.size_bytes()));
-    rows = Tensor::OfBuffer(rows.dtype(), rows.shape(), std::move(buffer));
-  }
-  return absl::OkStatus();
-}
-
-// Each entry takes a turn among the updates of its key.
-void PullCall::ReadRows(absl::Span<const KeyPtr> keys) {
-  Reservation turn_bytes;
-  if (absl::Status status = AllocateRows(keys, turn_bytes); !status.ok()) {
-    answer_ = std::move(status);  // and what was allocated is free
-    return SendOnce(std::move(done_), std::move(answer_));
-  }
-  std::vector<RefPtr<RowTurn>> turns;
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    turns.push_back(MakeRefCounted<RowTurn>(std::move(rows_[i]),
-                                            answer_->values[i].tensor));
-  }
-  const auto call = MakeRefCounted<PushCall>();
-  call->num_pending = turns.size();
-  call->reply.results.resize(turns.size());
-  call->done =
-      [&home = *state_.home, reply = *std::move(answer_),
-       devices = std::move(devices_), turn_bytes = std::move(turn_bytes),
-       done = std::move(done_)](absl::StatusOr<PushReply> versions) mutable {
-        turn_bytes.Clear();
-        if (!versions.ok()) {
-          reply = {};
-          return std::move(done)(versions.status());
-        }
-        for (size_t i = 0; i < reply.values.size(); ++i) {
-          reply.values[i].version = versions->results[i].version;
-        }
-        home.Send(std::move(reply), devices, std::move(done));
-      };
-  Transaction transaction(state_);
-  for (uint32_t i = 0; i < keys.size(); ++i) {
-    PendingUpdate update;
-    update.turn = std::move(turns[i]);
-    update.call = call;
-    update.results = {i};
-    Enqueue(transaction, *keys[i], std::move(update));
-  }
 }
 
 absl::Status CheckFields(const NamespaceState& state,

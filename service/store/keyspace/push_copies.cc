@@ -54,8 +54,10 @@ class StaysOnHost {
  public:
   explicit StaysOnHost(const NamespaceState& state) : state_(state) {}
 
+  // A tensor that has no elements yet will be received where devices read it.
   bool operator()(DeviceIndex device, const Tensor& tensor) {
     if (!MayStay(tensor)) return false;
+    if (!tensor.has_data()) return true;
     const Buffer& buffer = *tensor.buffer();
     if (last_ != &buffer || last_device_ != device) {
       last_ = &buffer;
@@ -73,7 +75,8 @@ class StaysOnHost {
     const int64_t bytes = tensor.size_bytes();
     return state_.home->copies() && state_.mode->applies_at_once() &&
            bytes > 0 && bytes <= kMaxBytesReadThere &&
-           IsCountedBy(*state_.memory.host().contributions, tensor);
+           (!tensor.has_data() ||
+            IsCountedBy(*state_.memory.host().contributions, tensor));
   }
 
   const NamespaceState& state_;

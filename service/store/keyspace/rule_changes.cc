@@ -469,6 +469,17 @@ uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
   return bytes;
 }
 
+absl::Status AddNewStates(const NamespaceState& of, const StoredKey& key,
+                          const UpdateRule& rule, RuleState& state) {
+  state.states_are_new = rule.num_states() > 0;
+  for (const StateSpec& spec : rule.states()) {
+    ASSIGN_OR_RETURN(
+        state.states.emplace_back(),
+        AllocateState(of, key, BytesOfState(spec, key.dtype(), key.shape())));
+  }
+  return absl::OkStatus();
+}
+
 // The state that `key` has under `rule`: what it keeps of its present state, of
 // which SetRuleOf knows whether it is filled, and new tensors, to be filled by
 // its next update.
@@ -488,12 +499,7 @@ absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
   if (keeps_states) {
     state->states = present->states;
   } else {
-    state->states_are_new = rule.num_states() > 0;
-    for (const StateSpec& spec : rule.states()) {
-      ASSIGN_OR_RETURN(
-          state->states.emplace_back(),
-          AllocateState(of, key, BytesOfState(spec, key.dtype(), key.shape())));
-    }
+    RETURN_IF_ERROR(AddNewStates(of, key, rule, *state));
   }
   if (keeps_master && has_master) {
     state->master = present->master;

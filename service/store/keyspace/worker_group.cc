@@ -134,27 +134,34 @@ absl::StatusOr<uint32_t> WorkerGroup::WantedRank(absl::string_view name,
                     Reason::kWorkerNameTaken, {{"rank", rank}});
 }
 
-absl::StatusOr<uint32_t> WorkerGroup::RankFor(
-    absl::string_view name, uint64_t replaces_epoch,
-    std::optional<uint32_t> wanted) const {
-  if (wanted) return WantedRank(name, replaces_epoch, *wanted);
-  uint32_t lowest_vacant = UINT32_MAX;
-  uint32_t lowest_free = UINT32_MAX;
+bool WorkerGroup::IsOf(uint32_t rank, absl::string_view name,
+                       uint64_t replaces_epoch) const {
+  const State state = StateOf(rank);
+  if (state == State::kVacant || members_[rank].name != name) return false;
+  return state != State::kLive || members_[rank].epoch == replaces_epoch;
+}
+
+std::optional<uint32_t> WorkerGroup::FreeRank() const {
+  std::optional<uint32_t> lowest;
   const uint32_t end =
       std::min<uint64_t>(options_.max_workers, uint64_t{members_.size()} + 1);
   for (uint32_t rank = 0; rank < end; ++rank) {
     const State state = StateOf(rank);
-    if (state == State::kLive) {
-      const Member& member = members_[rank];
-      if (member.epoch == replaces_epoch && member.name == name) return rank;
-      continue;
-    }
-    lowest_free = std::min(lowest_free, rank);
-    if (state == State::kVacant) lowest_vacant = std::min(lowest_vacant, rank);
-    if (state != State::kVacant && members_[rank].name == name) return rank;
+    if (state == State::kLive) continue;
+    if (!is_elastic() && state == State::kVacant) return rank;
+    if (!lowest) lowest = rank;
   }
-  if (!is_elastic() && lowest_vacant != UINT32_MAX) return lowest_vacant;
-  if (lowest_free != UINT32_MAX) return lowest_free;
+  return lowest;
+}
+
+absl::StatusOr<uint32_t> WorkerGroup::RankFor(
+    absl::string_view name, uint64_t replaces_epoch,
+    std::optional<uint32_t> wanted) const {
+  if (wanted) return WantedRank(name, replaces_epoch, *wanted);
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    if (IsOf(rank, name, replaces_epoch)) return rank;
+  }
+  if (const std::optional<uint32_t> rank = FreeRank()) return *rank;
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
                         "worker ", Quoted(name), ": expected at most ",
                         options_.max_workers, " workers, got one more")),

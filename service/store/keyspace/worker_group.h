@@ -199,6 +199,13 @@ class WorkerGroup {
   };
 
   absl::Status CheckLease(absl::Duration lease) const;
+  // Whether the worker of that name has, or had, the rank and may have it
+  // again: from a live one only in place of its epoch.
+  bool IsOf(uint32_t rank, absl::string_view name,
+            uint64_t replaces_epoch) const;
+  // The lowest that no live worker has; of a group of fixed size one that
+  // nobody has had, if there is any.
+  std::optional<uint32_t> FreeRank() const;
   // `rank`, if `name` can have it.
   absl::StatusOr<uint32_t> WantedRank(absl::string_view name,
                                       uint64_t replaces_epoch,

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/pinned_slots.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/status_matchers.h"
 
@@ -20,6 +21,8 @@ using testing::StatusIs;
 
 class DevicePoolTest : public ::testing::Test {
  protected:
+  PinnedMemory Pinned() { return *PinnedMemory::Create(&pool_->device(), 100); }
+
   FakeGpu gpu_{{.memory_bytes = 1500}};
   std::shared_ptr<DevicePool> pool_ = *DevicePool::Create(gpu_.Open(), 2048);
 };
@@ -114,9 +117,10 @@ TEST_F(DevicePoolTest, StreamsWaitForAllocationsBeforeThem) {
                        pool_->device().CreateStream(StreamUse::kCompute));
   gpu_.Hold(StreamUse::kMemory);
   ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, pool_->Allocate(100));
+  const PinnedMemory pinned = Pinned();
 
   ASSERT_OK(pool_->OrderBehindAllocations(*stream));
-  ASSERT_OK(stream->SetZero(memory.data(), 100));
+  ASSERT_OK(stream->CopyToHost(pinned.data(), memory.data(), 100));
 
   gpu_.WaitForQueued(StreamUse::kCompute, 2);
   gpu_.Release(StreamUse::kMemory);
@@ -129,8 +133,9 @@ TEST_F(DevicePoolTest, WithoutOrderTheFakeFails) {
                        pool_->device().CreateStream(StreamUse::kCompute));
   gpu_.Hold(StreamUse::kMemory);
   ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, pool_->Allocate(100));
+  const PinnedMemory pinned = Pinned();
 
-  ASSERT_OK(stream->SetZero(memory.data(), 100));
+  ASSERT_OK(stream->CopyToHost(pinned.data(), memory.data(), 100));
 
   EXPECT_THAT(stream->Synchronize(), StatusIs(absl::StatusCode::kUnavailable,
                                               HasSubstr("no device memory")));
@@ -143,21 +148,22 @@ TEST_F(DevicePoolTest, MemoryThatIsUploadedToIsFreedBehindThat) {
       *StreamLane::Create(&pool_->device(), StreamUse::kToDevice);
   pool_->FreeBehind(uploads.get());
   ASSERT_OK_AND_ASSIGN(DeviceMemory memory, pool_->Allocate(100));
+  const PinnedMemory pinned = Pinned();
   gpu_.Hold(StreamUse::kToDevice);
-  const Answer<absl::Status> zeroed;
+  const Answer<absl::Status> uploaded;
   ASSERT_OK(uploads->Run(
       [&](Stream& stream) -> absl::Status {
         RETURN_IF_ERROR(pool_->OrderBehindAllocations(stream));
-        return stream.SetZero(memory.data(), 100);
+        return stream.CopyToDevice(memory.data(), pinned.data(), 100);
       },
-      [zeroed](absl::Status status) { zeroed.Set(std::move(status)); }));
+      [uploaded](absl::Status status) { uploaded.Set(std::move(status)); }));
 
   memory = DeviceMemory();
 
   EXPECT_EQ(pool_->used_bytes(), 0);
   EXPECT_EQ(gpu_.usage().device_bytes, 100);
   gpu_.Release(StreamUse::kToDevice);
-  EXPECT_OK(zeroed.Wait());
+  EXPECT_OK(uploaded.Wait());
   pool_->FreeBehind(nullptr);
 }
 

@@ -1,7 +1,7 @@
 #include "kernels/cuda/pinned_slots.h"
 
-#include <optional>
-#include <utility>
+#include <cstdlib>
+#include <memory>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,24 +25,24 @@ class PinnedSlotsTest : public ::testing::Test {
 };
 
 TEST_F(PinnedSlotsTest, SlotsAreApartAndComeBack) {
-  PinnedSlot one = slots_->Acquire();
-  const PinnedSlot other = slots_->Acquire();
-  EXPECT_GE(std::abs(one.data() - other.data()), 64);
-  EXPECT_EQ(slots_->TryAcquire(), std::nullopt);
+  PinnedSlots::Slot one = slots_->Acquire();
+  const PinnedSlots::Slot other = slots_->Acquire();
+  EXPECT_GE(std::abs(one.get() - other.get()), 64);
+  EXPECT_EQ(slots_->TryAcquire(), nullptr);
 
-  { const PinnedSlot gone = std::move(one); }
+  one = nullptr;
 
   EXPECT_EQ(slots_->num_free(), 1);
-  EXPECT_NE(slots_->TryAcquire(), std::nullopt);
+  EXPECT_NE(slots_->TryAcquire(), nullptr);
 }
 
 TEST_F(PinnedSlotsTest, AcquireWaitsForASlot) {
-  std::optional<PinnedSlot> one = slots_->Acquire();
-  const PinnedSlot other = slots_->Acquire();
-  char* const data = one->data();
-  Background waiting([&] { return slots_->Acquire().data(); });
+  PinnedSlots::Slot one = slots_->Acquire();
+  const PinnedSlots::Slot other = slots_->Acquire();
+  char* const data = one.get();
+  Background waiting([&] { return slots_->Acquire().get(); });
 
-  one.reset();
+  one = nullptr;
 
   EXPECT_EQ(waiting.Result(), data);
 }

@@ -150,9 +150,9 @@ TEST_F(StreamLaneTest, OrderThatCannotBeGivenIsWaitedFor) {
 TEST_F(StreamLaneTest, StreamThatCannotBeWaitedForFailsTheDevice) {
   char memory[1];
   gpu_.FailWork(0, absl::InternalError("broken"));
-  ASSERT_OK(
-      lane_->Run([&](Stream& stream) { return stream.SetZero(memory, 1); },
-                 [](absl::Status) {}));
+  ASSERT_OK(lane_->Run(
+      [&](Stream& stream) { return stream.CopyToHost(memory, memory, 1); },
+      [](absl::Status) {}));
 
   EXPECT_THAT(Outcome(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("broken")));

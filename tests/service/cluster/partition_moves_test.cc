@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -67,14 +68,16 @@ class PartitionMovesTest : public ::testing::Test {
         .servers = {{.name = "a", .address = "a:1"}},
         .owners = std::vector<uint32_t>(kPartitions)};
     EXPECT_OK(a_->records().CreatePlacement(placement));
-    Connect();
+    Connect(a_, b_);
     a_->Learn();
     b_->Learn();
   }
 
-  void Connect() {
-    a_->call = [this](const MovePartitionsRequest& request) {
-      return b_->receiver().Handle(request);
+  // What `from` sends comes to `to`, also once that was started anew.
+  static void Connect(const std::unique_ptr<MovingServer>& from,
+                      const std::unique_ptr<MovingServer>& to) {
+    from->call = [&to](const MovePartitionsRequest& request) {
+      return to->receiver().Handle(request);
     };
   }
   void CreateNamespace(const NamespaceConfig& config) {
@@ -94,8 +97,19 @@ class PartitionMovesTest : public ::testing::Test {
     config.num_workers = num_workers;
     return config;
   }
-  absl::Status Move() {
-    return a_->sender().Move({.name = "b"}, AllPartitions(), kPartitions);
+  // With a key "k" of zeros.
+  void CreateKey(const NamespaceConfig& config) {
+    CreateNamespace(config);
+    ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  }
+  static absl::Status Move(MovingServer& from, const std::string& to) {
+    return from.sender().Move({.name = to}, AllPartitions(), kPartitions);
+  }
+  absl::Status Move() { return Move(*a_, "b"); }
+  static float ElementOf(MovingServer& server, const std::string& key = "k") {
+    const absl::StatusOr<PullReply> reply = server.Pull(kNamespace, key);
+    EXPECT_OK(reply);
+    return reply.ok() ? reply->values[0].tensor.elements<float>()[0] : NAN;
   }
   // The one that the placement names for all; null if they are not one's.
   MovingServer* Owner() {
@@ -134,7 +148,6 @@ TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   EXPECT_EQ(moved.values[0].version, before.values[0].version);
   ASSERT_OK_AND_ASSIGN(const PushReply pushed, push(*b_));
   EXPECT_GT(pushed.results[0].version, before.values[0].version);
-  ASSERT_OK_AND_ASSIGN(const PullReply after, b_->Pull(kNamespace, "w"));
   PullRequest pull;
   pull.name_space = kNamespace;
   pull.entries.push_back({.key = "w"});
@@ -142,7 +155,7 @@ TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   stays.store().Pull(pull, {}, [&](absl::StatusOr<PullReply> reply) {
     expected = reply->values[0].tensor.elements<float>()[0];
   });
-  EXPECT_EQ(after.values[0].tensor.elements<float>()[0], expected);
+  EXPECT_EQ(ElementOf(*b_, "w"), expected);
   EXPECT_THAT(a_->Push(PushOne("w")).status(), HasReason(Reason::kWrongServer));
   EXPECT_EQ(a_->store().DescribeNamespace(kNamespace)->num_keys, 0u);
 }
@@ -235,15 +248,12 @@ TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
 
   ASSERT_OK(moved);
   for (int key = 0; key < Traffic::kKeys; ++key) {
-    ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                         b_->Pull(kNamespace, absl::StrCat("k", key)));
-    EXPECT_EQ(reply.values[0].tensor.elements<float>()[0], pushed[key]);
+    EXPECT_EQ(ElementOf(*b_, absl::StrCat("k", key)), pushed[key]);
   }
 }
 
 TEST_F(PartitionMovesTest, RepeatOfAPushIsAnsweredByTheFormerOwner) {
-  CreateNamespace(Summing());
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Summing());
   ASSERT_OK_AND_ASSIGN(const PushReply first, a_->Push(PushOne("k", "c", 1)));
   ASSERT_OK(Move());
 
@@ -252,13 +262,11 @@ TEST_F(PartitionMovesTest, RepeatOfAPushIsAnsweredByTheFormerOwner) {
   EXPECT_EQ(again.results[0].version, first.results[0].version);
   EXPECT_THAT(a_->Push(PushOne("k", "c", 2)).status(),
               HasReason(Reason::kWrongServer));
-  EXPECT_EQ(b_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
-            1);
+  EXPECT_EQ(ElementOf(*b_), 1);
 }
 
 TEST_F(PartitionMovesTest, KeysThatAreOnTheirWayAreReadAndNotChanged) {
-  CreateNamespace(Summing());
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Summing());
   std::vector<absl::Status> pushes;
   std::vector<absl::Status> pulls;
   a_->call = [&](const MovePartitionsRequest& request) {
@@ -278,8 +286,7 @@ TEST_F(PartitionMovesTest, KeysThatAreOnTheirWayAreReadAndNotChanged) {
 }
 
 TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
-  CreateNamespace(Rounds(/*num_workers=*/2));
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Rounds(/*num_workers=*/2));
   const auto push = [](MovingServer& server, uint32_t rank, Step step) {
     return server.Push(PushStep(rank, step)).status();
   };
@@ -301,8 +308,7 @@ TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
   ASSERT_OK(moved);
   EXPECT_THAT(next_step, HasReason(Reason::kKeyMoving));
   EXPECT_OK(last_of_round);
-  EXPECT_EQ(b_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
-            2);
+  EXPECT_EQ(ElementOf(*b_), 2);
   // What the round knew has come along.
   ASSERT_OK(push(*b_, 0, 1));
   EXPECT_OK(push(*b_, 0, 2));
@@ -310,8 +316,7 @@ TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
 
 // Its workers go back to the step of that round when they come again.
 TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
-  CreateNamespace(Rounds(/*num_workers=*/2));
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Rounds(/*num_workers=*/2));
   const auto join = [](MovingServer& server, uint32_t rank) {
     JoinRequest request = {.name_space = kNamespace};
     request.worker_name = absl::StrCat("worker", rank);
@@ -339,29 +344,24 @@ TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
     EXPECT_LE(joined.next_step, 2u);
     ASSERT_OK(push(*b_, joined.worker, 2));
   }
-  EXPECT_EQ(b_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
-            4);
+  EXPECT_EQ(ElementOf(*b_), 4);
 }
 
 // It has the group from before, and the others have gone on since.
 TEST_F(PartitionMovesTest, StepsGoOnWhereKeysComeBack) {
-  CreateNamespace(Rounds(/*num_workers=*/1));
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Rounds(/*num_workers=*/1));
   constexpr Step kSteps = 20;
   ASSERT_OK(a_->Push(PushStep(0, 1)));
   ASSERT_OK(Move());
   for (Step step = 2; step <= kSteps; ++step) {
     ASSERT_OK(b_->Push(PushStep(0, step)));
   }
-  b_->call = [this](const MovePartitionsRequest& request) {
-    return a_->receiver().Handle(request);
-  };
+  Connect(b_, a_);
 
-  ASSERT_OK(b_->sender().Move({.name = "a"}, AllPartitions(), kPartitions));
+  ASSERT_OK(Move(*b_, "a"));
 
   EXPECT_OK(a_->Push(PushStep(0, kSteps + 1)));
-  EXPECT_EQ(a_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
-            kSteps + 1);
+  EXPECT_EQ(ElementOf(*a_), kSteps + 1);
 }
 
 // What goes wrong at the n-th call of a move.
@@ -414,15 +414,13 @@ class FaultyMovesTest : public PartitionMovesTest {
 
   // The move is made again, or is undone by one in the other direction.
   void MoveBack(MovingServer* owner) {
-    Connect();
+    Connect(a_, b_);
     if (owner == a_.get()) {
       ASSERT_OK(Move());
     }
     b_->Learn();
-    b_->call = [&](const MovePartitionsRequest& request) {
-      return a_->receiver().Handle(request);
-    };
-    ASSERT_OK(b_->sender().Move({.name = "a"}, AllPartitions(), kPartitions));
+    Connect(b_, a_);
+    ASSERT_OK(Move(*b_, "a"));
   }
 
  private:
@@ -453,10 +451,7 @@ TEST_F(FaultyMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
       ASSERT_NE(now, nullptr);
       now->Learn();
       for (int i = 0; i < num_keys; ++i) {
-        const absl::StatusOr<PullReply> reply =
-            now->Pull(kNamespace, absl::StrCat("k", i));
-        ASSERT_OK(reply);
-        EXPECT_EQ(reply->values[0].tensor.elements<float>()[0], 1);
+        EXPECT_EQ(ElementOf(*now, absl::StrCat("k", i)), 1);
       }
       ASSERT_NO_FATAL_FAILURE(MoveBack(now));
     }
@@ -464,8 +459,7 @@ TEST_F(FaultyMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
 }
 
 TEST_F(PartitionMovesTest, EtcdThatIsAwayLeavesTheOutcomeOpen) {
-  CreateNamespace(Summing());
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Summing());
   a_->call = [&](const MovePartitionsRequest& request) {
     const absl::Status status = b_->receiver().Handle(request);
     if (request.step == MoveStep::kCommit) etcd_.Stop();
@@ -489,8 +483,7 @@ TEST_F(PartitionMovesTest, EtcdThatIsAwayLeavesTheOutcomeOpen) {
 // What the receiver is told late does not count once the sender has taken the
 // partitions back, or was started anew.
 TEST_F(PartitionMovesTest, LateCommitIsRefused) {
-  CreateNamespace(Summing());
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Summing());
   MovePartitionsRequest commit;
   a_->call = [&](const MovePartitionsRequest& request) {
     if (request.step != MoveStep::kCommit)
@@ -514,8 +507,7 @@ TEST_F(PartitionMovesTest, LateCommitIsRefused) {
 // What the receiver has got, or is getting, from another server meanwhile, a
 // sender that has come to nothing before does not take away.
 TEST_F(PartitionMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
-  CreateNamespace(Summing());
-  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  CreateKey(Summing());
   MovingServer c(etcd_, "c");
   c.Learn();
   MovePartitionsRequest begin;
@@ -524,9 +516,8 @@ TEST_F(PartitionMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
     if (request.step == MoveStep::kCommit) return absl::AbortedError("lost");
     return c.receiver().Handle(request);
   };
-  EXPECT_FALSE(
-      a_->sender().Move({.name = "c"}, AllPartitions(), kPartitions).ok());
-  Connect();
+  EXPECT_FALSE(Move(*a_, "c").ok());
+  Connect(a_, b_);
   ASSERT_OK(Move());
   b_->call = [&](const MovePartitionsRequest& request) {
     if (request.step == MoveStep::kCommit) {
@@ -539,7 +530,7 @@ TEST_F(PartitionMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
     return c.receiver().Handle(request);
   };
 
-  ASSERT_OK(b_->sender().Move({.name = "c"}, AllPartitions(), kPartitions));
+  ASSERT_OK(Move(*b_, "c"));
 
   EXPECT_OK(c.Pull(kNamespace, "k"));
   EXPECT_OK(c.Push(PushOne("k")));
@@ -551,56 +542,52 @@ class LatePartTest : public PartitionMovesTest {
  protected:
   // "a" begins, and its part is on its way for long.
   void BeginToC() {
-    CreateNamespace(Summing());
-    ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
-    c_.Learn();
+    CreateKey(Summing());
+    c_->Learn();
     a_->call = [this](const MovePartitionsRequest& request) -> absl::Status {
       if (request.step == MoveStep::kBegin) {
-        return c_.receiver().Handle(request);
+        return c_->receiver().Handle(request);
       }
       part_ = request;
       return absl::UnavailableError("late");
     };
-    EXPECT_FALSE(
-        a_->sender().Move({.name = "c"}, AllPartitions(), kPartitions).ok());
+    EXPECT_FALSE(Move(*a_, "c").ok());
     ASSERT_EQ(part_.step, MoveStep::kPart);
   }
   void ExpectPartIsRefused() {
-    EXPECT_THAT(c_.receiver().Handle(part_),
+    EXPECT_THAT(c_->receiver().Handle(part_),
                 StatusIs(absl::StatusCode::kAborted));
-    EXPECT_THAT(c_.Pull(kNamespace, "k").status(),
+    EXPECT_THAT(c_->Pull(kNamespace, "k").status(),
                 StatusIs(absl::StatusCode::kNotFound));
   }
 
-  MovingServer c_{etcd_, "c"};
+  std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");
   MovePartitionsRequest part_;
 };
 
 TEST_F(LatePartTest, IsRefusedOnceTheyHaveComeFromAnotherServer) {
   ASSERT_NO_FATAL_FAILURE(BeginToC());
-  Connect();
+  Connect(a_, b_);
   ASSERT_OK(Move());
-  b_->call = [this](const MovePartitionsRequest& request) {
-    return c_.receiver().Handle(request);
-  };
-  ASSERT_OK(b_->sender().Move({.name = "c"}, AllPartitions(), kPartitions));
+  Connect(b_, c_);
+  ASSERT_OK(Move(*b_, "c"));
   DeleteRequest erase = {.name_space = kNamespace};
   erase.keys = {"k"};
-  ASSERT_OK(c_.placed().Delete(erase, {}));
+  ASSERT_OK(c_->placed().Delete(erase, {}));
 
   ExpectPartIsRefused();
 }
 
 TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ASSERT_NO_FATAL_FAILURE(BeginToC());
-  ClusterReading reading = *c_.records().Read();
+  ClusterReading reading = *c_->records().Read();
   reading.placement.servers = {{.name = "c", .address = "c:1"}};
   reading.placement.lost = {
       {.server = "a", .partitions = AllPartitions(), .is_given_up = true}};
   ++reading.placement.version;
-  ASSERT_OK(c_.records().ReplacePlacement(reading.placement,
-                                          reading.placement_revision));
-  ASSERT_OK(c_.restorer().Turn(*c_.records().Read()));
+  ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
+                                           reading.placement_revision));
+  ASSERT_OK(c_->restorer().Turn(*c_->records().Read()));
 
   ExpectPartIsRefused();
 }

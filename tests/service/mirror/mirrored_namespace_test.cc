@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,37 @@ TEST_F(MirroredNamespaceTest, HasTheSameBitsOnGpus) {
         server->Call(DescribeNamespaceRequest{.name_space = kSpace}, {});
     ASSERT_OK(described);
     EXPECT_EQ(described->memory.contributions, 0u);  // sums, too
+  }
+  Close();
+}
+
+// There is room for a contribution on its way to its GPU, and not for the
+// slices and sums that servers send each other.
+TEST_F(MirroredNamespaceTest, RoundWithoutRoomOnTheHostForItsSumFailsByName) {
+  FakeGpu gpus[] = {FakeGpu(), FakeGpu({.ordinal = 1}),
+                    FakeGpu({.ordinal = 2})};
+  OpenGpus({&gpus[0], &gpus[1], &gpus[2]});
+  host_bytes_ = 80'000;
+  Start();
+  const auto push = [&](const std::string& key, int64_t size, Step step) {
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      ASSERT_OK(Worker(rank).Push(key, Full({size}, 1), step));
+    }
+  };
+
+  push("sgd", 12301, 1);
+
+  for (uint32_t rank = 0; rank < kServers; ++rank) {
+    EXPECT_THAT(Worker(rank).Pull("sgd"),
+                AllOf(HasReason(Reason::kRoundFailed),
+                      StatusIs(absl::StatusCode::kAborted,
+                               HasSubstr("expected at most"))));
+  }
+  push("small", 7, 1);
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_THAT(Worker(rank).Pull("small"),
+                testing::IsOkAndHolds(
+                    testing::HasTensor(testing::IsFilledWith(1 + kWorkers))));
   }
   Close();
 }

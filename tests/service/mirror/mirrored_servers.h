@@ -145,6 +145,7 @@ class MirroredServersTest : public ::testing::Test {
       options.store.exchange = network_->exchange(i);
       if (i < gpus_.size()) {
         options.backend = gpus_[i].get();
+        options.store.budget_bytes = host_bytes_;
         options.store.device_budget_bytes = {kGpuBytes};
       }
       servers_.push_back(std::make_unique<LocalConnection>(options));
@@ -233,6 +234,8 @@ class MirroredServersTest : public ::testing::Test {
 
   std::unique_ptr<MirrorNetwork> network_;
   std::vector<std::unique_ptr<CudaBackend>> gpus_;
+  // The budget of the host's memory of servers with GPUs; before Start.
+  uint64_t host_bytes_ = 256 << 20;
   // By server; before Start.
   std::vector<std::unique_ptr<DeviceLink>> links_;
   std::vector<std::unique_ptr<LocalConnection>> servers_;

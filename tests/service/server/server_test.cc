@@ -15,6 +15,7 @@
 #include "base/file_descriptor.h"
 #include "contract/grpc_status.h"
 #include "gmock/gmock.h"
+#include "grpc/grpc.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
@@ -64,6 +65,17 @@ TEST(ServerTest, KeepsTensors) {
 
   EXPECT_OK(Pull(*stub));
   EXPECT_GE(server->Describe().used_bytes, 5u);
+}
+
+// gRPC's end may take as long as 10 s. A process of its own has no other user.
+TEST(ServerDeathTest, EndsWithoutEndingGrpc) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Server::Create(Local()).value().reset();
+        std::exit(grpc_is_initialized() != 0 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(ServerTest, DescribesItself) {

@@ -120,6 +120,28 @@ TEST_F(GpuCopiesTest, PushOfManySmallKeysIsATableAndAKernel) {
   }
 }
 
+// So there need be no room for a copy, neither when the push comes nor before
+// its elements have.
+TEST_F(GpuCopiesTest, ContributionThatIsReadInPlaceTakesNothingOfTheDevice) {
+  constexpr int64_t kSize = 10'000;  // 40 KB: the value, and room for the next
+  ASSERT_OK(Init("filler", Filled((128 << 18) - 2 * kSize - kSize / 2, 1)));
+  InitKeys(1, kSize);
+  const auto push_of = [](Tensor tensor) {
+    PushRequest request;
+    request.entries.push_back({KeyOf(0), false, std::move(tensor)});
+    return request;
+  };
+
+  EXPECT_OK(
+      store_->CheckPush(push_of(*Tensor::WithoutData(DType::kF32, {kSize}))));
+  EXPECT_EQ(CountPush(StagedPush(1, kSize)).copies, 0);
+
+  // What lies elsewhere is copied to the device.
+  EXPECT_THAT(Push(KeyOf(0), Filled(kSize, 1)),
+              testing::StatusIs(absl::StatusCode::kResourceExhausted,
+                                ::testing::HasSubstr("GPUs")));
+}
+
 // Its table travels with the kernel.
 TEST_F(GpuCopiesTest, PushOfOneLargeKeyIsOneTransferAndOneKernel) {
   ASSERT_OK(store_->SetRule(

@@ -1,0 +1,73 @@
+#include "client/namespace_verbs.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "client/internal/client_calls.h"
+#include "client/internal/steady_now.h"
+
+namespace tensorkv {
+
+absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
+                                                bool allow_missing) {
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  DeleteRequest request = {.name_space = *name_space_,
+                           .keys = std::move(keys),
+                           .allow_missing = allow_missing};
+  absl::StatusOr<DeleteReply> reply = calls_->Call(request, call_options_);
+  if (absl::IsResourceExhausted(reply.status())) {
+    // Nothing has happened, maybe for want of room to remember the call: what
+    // makes room must not need it.
+    request.call_id.reset();
+    reply = calls_->Send(request, Within(end - SteadyNow()));
+  }
+  RETURN_IF_ERROR(reply.status());
+  return reply->num_deleted;
+}
+
+absl::StatusOr<ListReply> NamespaceVerbs::List(ListRequest request) {
+  request.name_space = *name_space_;
+  return calls_->Call(request, call_options_);
+}
+
+absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(
+    std::vector<std::string> keys, bool with_digest) {
+  StatRequest request = {.name_space = *name_space_,
+                         .keys = std::move(keys),
+                         .with_digest = with_digest};
+  ASSIGN_OR_RETURN(StatReply reply, calls_->Call(request, call_options_));
+  return std::move(reply.keys);
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> NamespaceVerbs::Call(Request request) {
+  request.name_space = *name_space_;
+  return calls_->Call(request, call_options_);
+}
+#define TENSORKV_INSTANTIATE(name, ...)                      \
+  template absl::StatusOr<name##Reply> NamespaceVerbs::Call( \
+      name##Request request);
+TENSORKV_NAMESPACE_METHODS(TENSORKV_INSTANTIATE)
+#undef TENSORKV_INSTANTIATE
+
+absl::Status NamespaceVerbs::SetRule(const RuleSpec& rule,
+                                     absl::string_view key_pattern) {
+  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
+                             .rule = rule})
+      .status();
+}
+
+absl::Status NamespaceVerbs::SetMultipliers(const Multipliers& multipliers,
+                                            absl::string_view key_pattern) {
+  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
+                             .multipliers = multipliers})
+      .status();
+}
+
+absl::StatusOr<RuleSpec> NamespaceVerbs::SetHyperparameters(
+    const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
+  return Call(SetHyperparametersRequest{.key_pattern = std::string(key_pattern),
+                                        .hyperparameters = hyperparameters});
+}
+
+}  // namespace tensorkv

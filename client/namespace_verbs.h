@@ -1,0 +1,64 @@
+// The verbs about the keys of a client's namespace that carry no tensors.
+
+#ifndef TENSORKV_CLIENT_NAMESPACE_VERBS_H_
+#define TENSORKV_CLIENT_NAMESPACE_VERBS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/server_verbs.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// What every Client has; see there for threads, deadlines and errors.
+class NamespaceVerbs : public ServerVerbs {
+ public:
+  // The namespace of the client's options.
+  const std::string& name_space() const { return *name_space_; }
+
+  // How many keys were removed. A full namespace is called without a call_id:
+  // a connection that breaks is the caller's to look into.
+  absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
+                                  bool allow_missing = false);
+  // One page; the request's namespace is filled in.
+  absl::StatusOr<ListReply> List(ListRequest request = {});
+  absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
+                                              bool with_digest = false);
+
+  // Rules of all keys, or of those that match the pattern.
+  absl::Status SetRule(const RuleSpec& rule,
+                       absl::string_view key_pattern = "");
+  absl::Status SetMultipliers(const Multipliers& multipliers,
+                              absl::string_view key_pattern);
+  // The rule as it now is.
+  absl::StatusOr<RuleSpec> SetHyperparameters(
+      const Hyperparameters& hyperparameters,
+      absl::string_view key_pattern = "");
+
+  // Makes a call by its request, one of TENSORKV_NAMESPACE_METHODS, for those
+  // without a method here, such as UnsetRule. Fills in its namespace.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(Request request);
+
+ protected:
+  NamespaceVerbs(std::shared_ptr<ClientCalls> calls,
+                 std::shared_ptr<const std::string> name_space,
+                 CallOptions call_options)
+      : ServerVerbs(std::move(calls), std::move(call_options)),
+        name_space_(std::move(name_space)) {}
+  ~NamespaceVerbs() = default;
+
+ private:
+  std::shared_ptr<const std::string> name_space_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_NAMESPACE_VERBS_H_

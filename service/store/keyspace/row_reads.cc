@@ -1,0 +1,80 @@
+#include "service/store/keyspace/row_reads.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "service/store/keyspace/row_turn.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/update_runner.h"
+
+namespace tensorkv {
+namespace {
+
+// Counts what the turns take.
+absl::StatusOr<Reservation> ReserveTurns(
+    const NamespaceState& state, absl::Span<const RefPtr<const RowIds>> rows) {
+  uint64_t bytes = rows.size() * kContributionOverheadBytes;
+  for (const auto& ids : rows) bytes += ids->tensor().size_bytes();
+  return Reservation::Create(state.memory.metadata(), bytes);
+}
+
+// Gives the rows memory where their keys are, which is counted as values.
+absl::Status AllocateRows(const NamespaceState& state,
+                          absl::Span<const KeyPtr> keys, PullReply& reply) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const StoredKey& key = *keys[i];
+    Tensor& rows = reply.values[i].tensor;
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                     state.AllocateFor(key, state.memory.on(key.device).values,
+                                       rows.size_bytes()));
+    rows = Tensor::OfBuffer(rows.dtype(), rows.shape(), std::move(buffer));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
+              std::vector<RefPtr<const RowIds>> rows, PullReply reply,
+              std::vector<DeviceIndex> devices, ReplyCallback<PullReply> done) {
+  absl::StatusOr<Reservation> turn_bytes = ReserveTurns(state, rows);
+  absl::Status status = turn_bytes.status();
+  if (status.ok()) status = AllocateRows(state, keys, reply);
+  if (!status.ok()) {
+    reply = {};  // what was allocated is free before the answer goes out
+    return std::move(done)(std::move(status));
+  }
+  std::vector<RefPtr<RowTurn>> turns;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    turns.push_back(
+        MakeRefCounted<RowTurn>(std::move(rows[i]), reply.values[i].tensor));
+  }
+  const auto call = MakeRefCounted<PushCall>();
+  call->num_pending = turns.size();
+  call->reply.results.resize(turns.size());
+  call->done =
+      [&home = *state.home, reply = std::move(reply),
+       devices = std::move(devices), turn_bytes = *std::move(turn_bytes),
+       done = std::move(done)](absl::StatusOr<PushReply> versions) mutable {
+        turn_bytes.Clear();
+        if (!versions.ok()) {
+          reply = {};
+          return std::move(done)(versions.status());
+        }
+        for (size_t i = 0; i < reply.values.size(); ++i) {
+          reply.values[i].version = versions->results[i].version;
+        }
+        home.Send(std::move(reply), devices, std::move(done));
+      };
+  Transaction transaction(state);
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    PendingUpdate update;
+    update.turn = std::move(turns[i]);
+    update.call = call;
+    update.results = {i};
+    Enqueue(transaction, *keys[i], std::move(update));
+  }
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,59 @@
+#include "client/namespace_verbs.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scripted_client.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::IsOkAndHolds;
+using ::testing::ElementsAre;
+
+using NamespaceVerbsTest = testing::ScriptedClientTest;
+
+TEST_F(NamespaceVerbsTest, DeleteAndStatPassTheirFlags) {
+  script_.reply<DeleteRequest>().num_deleted = 2;
+  script_.reply<StatRequest>().keys.resize(1);
+  Client client = MakeClient({.name_space = "n"});
+
+  EXPECT_THAT(client.Delete({"a", "b"}, /*allow_missing=*/true),
+              IsOkAndHolds(2));
+  ASSERT_OK(client.Stat({"a"}, /*with_digest=*/true));
+
+  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a", "b"));
+  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing);
+  EXPECT_EQ(script_.last<StatRequest>().name_space, "n");
+  EXPECT_TRUE(script_.last<StatRequest>().with_digest);
+}
+
+TEST_F(NamespaceVerbsTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
+  script_.statuses = {absl::ResourceExhaustedError("full")};
+  script_.reply<DeleteRequest>().num_deleted = 1;
+  Client client = MakeClient({.name_space = "n"});
+
+  EXPECT_THAT(client.Delete({"a"}), IsOkAndHolds(1));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
+  EXPECT_LT(script_.timeouts[1], script_.timeouts[0]);
+  EXPECT_FALSE(script_.last<DeleteRequest>().call_id.has_value());
+  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a"));
+}
+
+TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.SetRule({.name = "sgd"}, "*.bias"));
+  ASSERT_OK(client.SetHyperparameters({{"momentum", 0.5}}, "*.bias"));
+
+  EXPECT_EQ(script_.last<SetRuleRequest>().name_space, "n");
+  EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern, "*.bias");
+  EXPECT_EQ(script_.last<SetRuleRequest>().rule->name, "sgd");
+  EXPECT_EQ(
+      script_.last<SetHyperparametersRequest>().hyperparameters.at("momentum"),
+      0.5);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,167 @@
+// What a WorkerClient makes of a server that lacks its state or has an earlier
+// one.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "client/worker_client.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scripted_worker.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::EncodeAll;
+using ::tensorkv::testing::EntriesOf;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+
+using WorkerRestartTest = testing::ScriptedWorkerTest;
+
+absl::Status ServerRestarted() {
+  return WithReason(absl::FailedPreconditionError("restarted"),
+                    Reason::kServerRestarted);
+}
+
+// By another incarnation, of an earlier state.
+const JoinReply kJoinedAnew = {
+    .worker = {.rank = 1, .epoch = 6}, .server_incarnation = 2, .next_step = 4};
+
+TEST_F(WorkerRestartTest, EmptiedServerIsAnError) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({ServerRestarted(), absl::UnavailableError("down"),
+                    WithReason(absl::NotFoundError("no namespace"),
+                               Reason::kNamespaceNotFound)});
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       ::testing::HasSubstr("restarted")));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Join", "Join"));
+}
+
+TEST_F(WorkerRestartTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), ServerRestarted()});
+  ASSERT_EQ(worker->step(), 7u);
+  ASSERT_OK(worker->Push(7, EntriesOf({"v"})));
+  script_.reply<JoinRequest>() = kJoinedAnew;
+
+  EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Join", "Pull"));
+  EXPECT_EQ(script_.last<JoinRequest>().namespace_uid, 17u);
+  EXPECT_EQ(worker->step(), 4u);
+  ASSERT_OK(worker->PushPull(4, EntriesOf({"w"})));
+  EXPECT_EQ(script_.last<PushPullRequest>().step, 4u);
+  EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 6u);
+  EXPECT_EQ(worker->step(), 5u);
+}
+
+TEST_F(WorkerRestartTest, StepsMadeAgainAreReadWithoutLaterOnes) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({ServerRestarted()});
+  ASSERT_EQ(worker->step(), 7u);
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
+  script_.verbs.clear();
+
+  for (Step step = worker->step(); step <= 8; step = worker->step()) {
+    script_.reply<PushRequest>().results = {{.step = step}};
+    ASSERT_OK(worker->Push(step, EntriesOf({"w"})));
+    ASSERT_OK(worker->Pull({"w"}));
+    const bool is_repeated = step <= 7;
+    EXPECT_EQ(script_.last<PullRequest>().worker.has_value(), !is_repeated);
+    EXPECT_EQ(script_.last<PushPullRequest>().step, std::min<Step>(step, 7));
+  }
+
+  EXPECT_EQ(std::count(script_.verbs.begin(), script_.verbs.end(), "PushPull"),
+            4);
+}
+
+TEST_F(WorkerRestartTest, FormerSelfsStepsAreReadWithoutLaterOnes) {
+  script_.reply<DescribeNamespaceRequest>().workers = {
+      {.name = "w1", .step = 9}};
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+
+  ASSERT_OK(worker->Push(worker->step(), EntriesOf({"w"})));
+  ASSERT_OK(worker->Pull({"w"}));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Pull"));
+  EXPECT_FALSE(script_.last<PullRequest>().worker.has_value());
+}
+
+TEST_F(WorkerRestartTest, WhatWasLeftOutOfAStateThatIsGoneIsForgotten) {
+  client_options_.compression = EncodeAll("2bit:1.5");
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), ServerRestarted()});
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  const auto pushed = [&](Step step) {
+    EXPECT_OK(worker->Push(step, EntriesOf({"w"})));
+    return testing::BytesOf(script_.last<PushRequest>().entries[0].tensor);
+  };
+
+  // The ones of two pushes together are enough for a code.
+  const std::string nothing = pushed(7);
+  EXPECT_NE(pushed(8), nothing);
+  EXPECT_EQ(worker->step(), 4u);
+  EXPECT_EQ(pushed(4), nothing);
+}
+
+TEST_F(WorkerRestartTest, NothingIsPushedToARestoredServerBeforeStepIsAsked) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({ServerRestarted()});
+  ASSERT_EQ(worker->step(), 7u);
+  script_.reply<JoinRequest>() = kJoinedAnew;
+
+  EXPECT_OK(worker->Push(7, EntriesOf({"v"})));
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_OK(worker->PushPull(7, EntriesOf({"x"})));
+  const absl::Status next = worker->Push(8, EntriesOf({"v"}));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Pull"));
+  EXPECT_EQ(ReasonOf(next), Reason::kServerRestarted);
+}
+
+TEST_F(WorkerRestartTest, RestartIsSeenByAllVerbs) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
+      {ServerRestarted(), absl::OkStatus(), absl::OkStatus(),
+       absl::UnavailableError("down"), ServerRestarted(),
+       absl::UnavailableError("down"), absl::OkStatus(), absl::OkStatus()});
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  ASSERT_OK(worker->Barrier("start"));
+  EXPECT_EQ(worker->step(), 4u);
+  script_.reply<JoinRequest>().server_incarnation = 3;
+  script_.reply<JoinRequest>().next_step = 2;
+
+  EXPECT_OK(worker->PushPull(4, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("Barrier", "Join", "Barrier", "PushPull", "Push",
+                          "Join", "Join", "Pull"));
+  EXPECT_EQ(worker->step(), 2u);
+}
+
+TEST_F(WorkerRestartTest, PushOfUnknownOutcomeIsForgottenByARestoredServer) {
+  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  const absl::Status unknown = WithReason(
+      absl::FailedPreconditionError("unknown"), Reason::kOutcomeUnknown);
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({unknown, absl::OkStatus(), unknown});
+
+  EXPECT_EQ(ReasonOf(worker->Push(7, EntriesOf({"w"}))),
+            Reason::kOutcomeUnknown);
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Push", "Join"));
+  EXPECT_EQ(worker->step(), 4u);
+}
+
+}  // namespace
+}  // namespace tensorkv
