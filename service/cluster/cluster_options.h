@@ -28,8 +28,9 @@ struct ClusterOptions {
   // So many servers make the first placement, once they are all there.
   uint32_t size = 1;
 
-  // Of the first placement, whoever of its servers makes it.
-  uint32_t num_partitions = 1024;
+  // Of the first placement, whoever of its servers makes it; 0: as many as are
+  // even for its servers.
+  uint32_t num_partitions = 0;
   // Of the first placement too: tensors of more bytes are in slices; 0: none.
   uint64_t split_bytes = 0;
 

@@ -1,6 +1,7 @@
 #include "service/cluster/placement_maker.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <map>
@@ -14,6 +15,19 @@ namespace tensorkv {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
+
+// A server has at most one partition more than another: 1/64 of its keys.
+constexpr uint32_t kPartitionsPerServer = 64;
+// So that a cluster that begins with few servers may grow.
+constexpr uint32_t kFewestPartitions = 1024;
+// So that a placement of thousands of servers takes seconds to make.
+constexpr uint32_t kMostPartitions = 1 << 16;
+
+uint32_t PartitionsFor(size_t num_servers) {
+  const uint64_t wanted = std::bit_ceil(num_servers * kPartitionsPerServer);
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(wanted, kFewestPartitions, kMostPartitions));
+}
 
 // How many partitions each server gets: its share rounded down, and those that
 // are left go to the largest remainders.
@@ -98,6 +112,8 @@ ClusterPlacement MakePlacement(const ClusterPlacement& before,
                                uint32_t num_partitions) {
   if (!before.owners.empty()) {
     num_partitions = static_cast<uint32_t>(before.owners.size());
+  } else if (num_partitions == 0) {
+    num_partitions = PartitionsFor(servers.size());
   }
   std::vector<uint32_t> shares = SharesOf(servers, num_partitions);
   std::vector<uint32_t> owners = Kept(servers, before, shares);

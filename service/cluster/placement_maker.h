@@ -11,11 +11,12 @@
 namespace tensorkv {
 
 // The placement of those servers that follows `before`, whose partitions it
-// has; `num_partitions` where `before` has none, in the first one. Every server
-// gets its share by weight, to within one partition. A partition stays where it
-// is as long as that server is within its share; else it goes to the server
-// that ranks highest for it, by weighted rendezvous hashing, of those that are
-// not.
+// has; `num_partitions` where `before` has none, in the first one. 0 stands for
+// at least 64 for each server, and a power of two from 1024 to 65536. Every
+// server gets its share by weight, to within one partition. A partition stays
+// where it is as long as that server is within its share; else it goes to the
+// server that ranks highest for it, by weighted rendezvous hashing, of those
+// that are not.
 //
 // A pure function: whoever makes it from the same gets the same. Takes time in
 // proportion to partitions that move, times servers.

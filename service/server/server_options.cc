@@ -190,6 +190,7 @@ absl::Status CheckCluster(const ClusterOptions& cluster,
   RETURN_IF_ERROR(CheckLease(cluster.lease));
   RETURN_IF_ERROR(CheckLostAfter(cluster));
   RETURN_IF_ERROR(CheckRange("cluster_size", cluster.size, 1, 10'000));
+  if (cluster.num_partitions == 0) return absl::OkStatus();
   return CheckRange("cluster_partitions", cluster.num_partitions, cluster.size,
                     1 << 18);
 }

@@ -92,6 +92,7 @@ std::vector<std::string> FaultGroup::DrawArguments(uint32_t slot) {
           options_.name_space,
           absl::StrCat("worker", slot),
           absl::StrCat(absl::ToInt64Milliseconds(options_.lease)),
+          absl::StrCat(absl::ToInt64Milliseconds(options_.call_timeout)),
           absl::StrCat(options_.num_steps),
           must_die ? kPoints[point(random_)] : "none",
           absl::StrCat(life(random_)),

@@ -44,6 +44,7 @@ struct FaultGroupOptions {
   std::string name_space;
   uint32_t num_workers = 3;
   absl::Duration lease;
+  absl::Duration call_timeout = absl::Minutes(1);
   Step num_steps = 0;
   // Deaths after which nobody has to die.
   int num_kills = 0;

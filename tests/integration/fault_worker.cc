@@ -1,7 +1,10 @@
 // A worker that contributes to the rounds of a group, writes down what it was
 // answered, and kills itself where it was told to.
 //
-//   fault_worker TARGET NAMESPACE NAME LEASE_MS NUM_STEPS POINT LIFE DELAY_US
+//   fault_worker TARGET NAMESPACE NAME LEASE_MS TIMEOUT_MS NUM_STEPS POINT LIFE
+//                DELAY_US
+//
+// TIMEOUT_MS is that of each call; what it ends is made again.
 //
 // POINT: none, joining, before_push, during_push, between_pushes, after_push,
 // during_pull, after_pull. The worker dies in the LIFE-th step of its life in
@@ -111,6 +114,7 @@ struct Plan {
   std::string name_space;
   std::string name;
   absl::Duration lease;
+  absl::Duration call_timeout;
   Step num_steps = 0;
   std::string point;
   int life = 0;
@@ -129,13 +133,7 @@ class FaultWorker {
   // worker's lease, is none.
   absl::Status Run() {
     DieDuring("joining");
-    ASSIGN_OR_RETURN(
-        worker_,
-        WorkerClient::Join(std::make_unique<Client>(
-                               std::make_unique<LoggedConnection>(*connection_),
-                               ClientOptions{.name_space = plan_.name_space,
-                                             .timeout = absl::Minutes(1)}),
-                           {.name = plan_.name, .lease = plan_.lease}));
+    ASSIGN_OR_RETURN(worker_, Join());
     for (Step step = worker_->step(), next; step <= plan_.num_steps;
          step = next) {
       ++steps_lived_;
@@ -151,6 +149,22 @@ class FaultWorker {
   }
 
  private:
+  // Only the verbs of a step make calls again that end by their timeout.
+  absl::StatusOr<std::unique_ptr<WorkerClient>> Join() const {
+    const absl::Duration end = SteadyNow() + absl::Minutes(1);
+    for (;;) {
+      auto worker = WorkerClient::Join(
+          std::make_unique<Client>(
+              std::make_unique<LoggedConnection>(*connection_),
+              ClientOptions{.name_space = plan_.name_space,
+                            .timeout = plan_.call_timeout}),
+          {.name = plan_.name, .lease = plan_.lease});
+      const bool is_unreached = absl::IsUnavailable(worker.status()) ||
+                                absl::IsDeadlineExceeded(worker.status());
+      if (!is_unreached || SteadyNow() > end) return worker;
+    }
+  }
+
   // Makes a step, and sometimes the next one with it. Returns the values, which
   // contain them.
   absl::StatusOr<PullReply> MakeStep(Step& step) {
@@ -226,8 +240,8 @@ class FaultWorker {
 
 int main(int argc, char** argv) {
   using tensorkv::testing::FaultWorker;
-  if (argc != 9) {
-    std::cerr << "fault_worker: expected 8 arguments\n";
+  if (argc != 10) {
+    std::cerr << "fault_worker: expected 9 arguments\n";
     return 2;
   }
   const absl::Status status =
@@ -235,10 +249,11 @@ int main(int argc, char** argv) {
                    .name_space = argv[2],
                    .name = argv[3],
                    .lease = absl::Milliseconds(std::atoi(argv[4])),
-                   .num_steps = std::strtoull(argv[5], nullptr, 10),
-                   .point = argv[6],
-                   .life = std::atoi(argv[7]),
-                   .delay = absl::Microseconds(std::atoi(argv[8]))})
+                   .call_timeout = absl::Milliseconds(std::atoi(argv[5])),
+                   .num_steps = std::strtoull(argv[6], nullptr, 10),
+                   .point = argv[7],
+                   .life = std::atoi(argv[8]),
+                   .delay = absl::Microseconds(std::atoi(argv[9]))})
           .Run();
   if (status.ok()) return 0;
   std::cerr << "fault_worker: " << argv[2] << " " << argv[3] << ": " << status

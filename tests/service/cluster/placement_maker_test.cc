@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +68,20 @@ TEST(PlacementMakerTest, EveryServerGetsItsShareByWeight) {
     EXPECT_EQ(placement.version, 1u);
     EXPECT_EQ(placement.owners.size(), num_partitions);
     ExpectFairShares(placement);
+  }
+}
+
+TEST(PlacementMakerTest, DefaultIsEvenForAsManyServersAsThereAre) {
+  const std::pair<size_t, size_t> kExpected[] = {
+      {1, 1024}, {16, 1024}, {17, 2048}, {100, 8192}, {1025, 65536}};
+  for (const auto& [num_servers, num_partitions] : kExpected) {
+    std::vector<ClusterServer> servers(num_servers);
+    for (size_t i = 0; i < num_servers; ++i) {
+      servers[i].name = absl::StrCat("server", i);
+    }
+
+    EXPECT_THAT(MakePlacement({}, servers, 0).owners,
+                ::testing::SizeIs(num_partitions));
   }
 }
 
