@@ -61,17 +61,28 @@ absl::StatusOr<Tensor> Random(const Shape& shape, std::mt19937& random) {
   return tensor;
 }
 
+constexpr int kNumUpdates = 2;
+
+// A value, and the gradients of its updates.
+absl::StatusOr<std::vector<Tensor>> InputsOf(const KeyOfRows& key) {
+  std::mt19937 random(1);
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 1 + kNumUpdates; ++i) {
+    ASSIGN_OR_RETURN(inputs.emplace_back(), Random(key.shape, random));
+  }
+  return inputs;
+}
+
 void AppendBytes(const Tensor& tensor, std::string* bytes) {
   bytes->append(tensor.data(), tensor.size_bytes());
 }
 
-// Value and states after two updates.
-absl::StatusOr<std::string> BytesOf(Backend& backend, const KeyOfRows& key) {
+// Value and states after the updates.
+absl::StatusOr<std::string> BytesOf(Backend& backend, const KeyOfRows& key,
+                                    const std::vector<Tensor>& inputs) {
   ASSIGN_OR_RETURN(const RuleSpec spec, ParseRuleSpec(key.rule));
   ASSIGN_OR_RETURN(const UpdateRule rule, UpdateRule::Create(spec));
-  std::mt19937 random(1);
-  ASSIGN_OR_RETURN(const Tensor host, Random(key.shape, random));
-  ASSIGN_OR_RETURN(Tensor value, ToDevice(backend, host));
+  ASSIGN_OR_RETURN(Tensor value, ToDevice(backend, inputs[0]));
   std::vector<Tensor> states;
   std::vector<MutableTensorView> views;
   for (const StateSpec& state : rule.states()) {
@@ -80,9 +91,8 @@ absl::StatusOr<std::string> BytesOf(Backend& backend, const KeyOfRows& key) {
     ASSIGN_OR_RETURN(states.emplace_back(), ToDevice(backend, zeros));
     views.push_back(states.back().mutable_view());
   }
-  for (uint64_t t = 1; t <= 2; ++t) {
-    ASSIGN_OR_RETURN(const Tensor gradient, Random(key.shape, random));
-    ASSIGN_OR_RETURN(const Tensor pushed, ToDevice(backend, gradient));
+  for (uint64_t t = 1; t <= kNumUpdates; ++t) {
+    ASSIGN_OR_RETURN(const Tensor pushed, ToDevice(backend, inputs[t]));
     const std::vector<TensorView> contributions = {pushed.view()};
     RETURN_IF_ERROR(backend.Apply(
         {{.rule = &rule,
@@ -115,9 +125,11 @@ TEST(KeySumsTest, AreTheSameOnEveryBackend) {
   backends.push_back(std::move(on_gpu));
 
   for (const KeyOfRows& key : Keys()) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> inputs, InputsOf(key));
     std::vector<std::string> bytes;
     for (const auto& backend : backends) {
-      ASSERT_OK_AND_ASSIGN(bytes.emplace_back(), BytesOf(*backend, key));
+      ASSERT_OK_AND_ASSIGN(bytes.emplace_back(),
+                           BytesOf(*backend, key, inputs));
     }
     for (size_t i = 1; i < bytes.size(); ++i) {
       EXPECT_TRUE(bytes[i] == bytes[0])

@@ -1,0 +1,115 @@
+// What Checkpoints makes of checkpoints that are damaged.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/checkpoint/checkpoints.h"
+#include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::SavedStore;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using DamagedCheckpointsTest = testing::CheckpointsTest;
+
+TEST_F(DamagedCheckpointsTest, DamageIsFoundAndNamed) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved.checkpoints().Save());
+  ASSERT_OK(saved.Push(PushOf("", "k", Filled(DType::kF32, 2))));
+  const auto last = saved.checkpoints().SaveCheckpoint({"last"}, {});
+  ASSERT_OK(last);
+
+  for (const std::string& path : FilesOf("last")) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const char good = static_cast<char>(file.get());
+    file.seekp(-1, std::ios::end);
+    file.put(static_cast<char>(good ^ 1));
+    file.flush();
+
+    EXPECT_THAT(Restart().checkpoints().VerifyCheckpoint({"last"}, {}),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
+    EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+                StatusIs(absl::StatusCode::kDataLoss));
+    SavedStore& older = Restart(/*keep=*/3, /*fallback=*/true);
+    EXPECT_OK(older.checkpoints().RestoreLast());
+    EXPECT_EQ(older.Pull("", "k").tensor.elements<float>()[0], 1);
+
+    file.seekp(-1, std::ios::end);
+    file.put(good);
+    file.flush();
+  }
+  EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
+}
+
+TEST_F(DamagedCheckpointsTest, WhatCannotBeReadIsDamage) {
+  ASSERT_OK(Restart().Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved_->checkpoints().Save());
+  const std::string last = directory_ + "/auto-000000002";
+  std::filesystem::create_directories(last);
+  log_.clear();
+
+  EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(last)));
+  // Reading a directory fails, as a broken disk does.
+  std::filesystem::create_directories(last + "/CHECKPOINT");
+  EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(last)));
+  EXPECT_OK(Restart(/*keep=*/3, /*fallback=*/true).checkpoints().RestoreLast());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr(last), HasSubstr("auto-000000001")));
+}
+
+TEST_F(DamagedCheckpointsTest, AFileThatIsCutOffIsDamage) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+
+  for (const std::string& path : FilesOf("last")) {
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+
+    EXPECT_THAT(saved.checkpoints().VerifyCheckpoint({"last"}, {}),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
+    ASSERT_OK(saved.checkpoints().DeleteCheckpoint({"last"}, {}));
+    ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  }
+}
+
+TEST_F(DamagedCheckpointsTest,
+       AStoreDoesNotStartEmptyIfAllCheckpointsAreDamaged) {
+  ASSERT_OK(Restart().checkpoints().Save());
+  CutOff("auto-000000001/CHECKPOINT");
+
+  EXPECT_THAT(
+      Restart(/*keep=*/3, /*fallback=*/true).checkpoints().RestoreLast(),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("cut off")));
+}
+
+TEST_F(DamagedCheckpointsTest, SavingGoesOnAfterADamagedCheckpoint) {
+  ASSERT_OK(Restart().Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved_->checkpoints().Save());
+  ASSERT_OK(saved_->checkpoints().Save());
+  CutOff("auto-000000002/CHECKPOINT");
+  SavedStore& saved = Restart(/*keep=*/3, /*fallback=*/true);
+  ASSERT_OK(saved.checkpoints().RestoreLast());
+
+  const auto next = saved.checkpoints().Save();
+
+  ASSERT_OK(next);
+  EXPECT_EQ(next->name, "auto-000000003");
+  EXPECT_THAT(saved.checkpoints().SaveCheckpoint({"auto-000000002"}, {}),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+}  // namespace
+}  // namespace tensorkv
