@@ -1,5 +1,7 @@
 #include "bench/harness/row_runner.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "bench/harness/interleaved.h"
 
@@ -65,6 +67,16 @@ void RowRunner::Measure(Row row, Entrant ours, std::vector<Entrant> references,
     }
   }
   section->rows.push_back(std::move(row));
+}
+
+void RowRunner::MeasureBeside(const std::string& name, int64_t bytes,
+                              const Contender& ours, const Contender& other,
+                              Section* section) {
+  if (!MayBegin(name, section)) return;
+  std::vector<Entrant> references;
+  references.push_back({other.name, other.make_load()});
+  Measure({.name = name, .bytes = bytes}, {ours.name, ours.make_load()},
+          std::move(references), section);
 }
 
 }  // namespace tensorkv::bench

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_BENCH_HARNESS_ROW_RUNNER_H_
 #define TENSORKV_BENCH_HARNESS_ROW_RUNNER_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -22,6 +24,12 @@ namespace tensorkv::bench {
 struct Entrant {
   std::string name;
   absl::StatusOr<std::unique_ptr<Load>> load;
+};
+
+// The same, to be made where the row is measured.
+struct Contender {
+  std::string name;
+  std::function<absl::StatusOr<std::unique_ptr<Load>>()> make_load;
 };
 
 // Measures rows and adds them to sections. Not thread-safe.
@@ -58,6 +66,11 @@ class RowRunner {
   // is noted in the section as left out; where that is ours, with the row.
   void Measure(Row row, Entrant ours, std::vector<Entrant> references,
                Section* section);
+
+  // Measures ours beside one other, if the plan has the row.
+  void MeasureBeside(const std::string& name, int64_t bytes,
+                     const Contender& ours, const Contender& other,
+                     Section* section);
 
  private:
   const Plan plan_;

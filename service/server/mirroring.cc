@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "service/server/cores.h"
 #include "service/server/peer_channel.h"
 #include "spdlog/spdlog.h"
 
@@ -17,10 +17,7 @@ namespace tensorkv {
 namespace {
 
 // More would take them from updates.
-int NumThreads() {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
-                    4);
-}
+int NumThreads() { return std::min(NumCores(), 4); }
 
 void LogNotOnGpus(const absl::Status& why) {
   spdlog::warn("mirrored sums go through the host: {}",

@@ -1,19 +1,17 @@
 #include "service/server/open_device.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "service/server/cores.h"
 #include "service/server/memory_size.h"
 
 namespace tensorkv {
 namespace {
 
 int ThreadsOf(int num_threads) {
-  if (num_threads > 0) return num_threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return num_threads > 0 ? num_threads : NumCores();
 }
 
 OpenedDevices OpenCpu(int num_threads) {

@@ -141,7 +141,8 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
 
 void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
   app->add_option("--threads", flags->server.num_threads,
-                  "Threads for updates; 0 is one per CPU")
+                  "Threads for updates; 0 is one per CPU that the server may "
+                  "run on")
       ->capture_default_str();
   app->add_option(
          "--device", texts->device,

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-#include "bench/data_path/peers/raw_protocol.h"
+#include "bench/data_path/peers/wire_protocol.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::bench {

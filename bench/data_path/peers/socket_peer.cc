@@ -44,12 +44,12 @@ absl::StatusOr<SocketLane> MakeLane(const std::string& address,
                 .bytes_per_key = workload.bytes_per_key};
   ASSIGN_OR_RETURN(lane.connection, ConnectTo(address));
   Exchange put;
-  protocol.AddPut(lane.range, payload->values.data(), &put);
+  protocol.add_put(lane.range, payload->values.data(), &put);
   RETURN_IF_ERROR(put.Run(lane.connection.get()));
   if (workload.pushes()) lane.call = std::move(put);
   if (workload.pulls()) {
-    protocol.AddGet(lane.range, payload->rooms[index].mutable_data(),
-                    &lane.call);
+    protocol.add_get(lane.range, payload->rooms[index].mutable_data(),
+                     &lane.call);
   }
   return lane;
 }
@@ -58,41 +58,39 @@ void Delete(const WireProtocol& protocol,
             const std::vector<SocketLane>& lanes) {
   for (const SocketLane& lane : lanes) {
     Exchange exchange;
-    protocol.AddDelete(lane.range, &exchange);
+    protocol.add_delete(lane.range, &exchange);
     // The next load's values take the place of these.
     exchange.Run(lane.connection.get()).IgnoreError();
   }
 }
 
-absl::StatusOr<std::unique_ptr<Load>> MakeLoad(
-    const SocketPeerOptions& options,
-    const std::shared_ptr<const WireProtocol>& protocol,
-    const Workload& workload) {
-  if (workload.bytes_per_key > options.max_value_bytes) {
+absl::StatusOr<std::unique_ptr<Load>> MakeLoad(const SocketPeerOptions& options,
+                                               const WireProtocol& protocol,
+                                               const Workload& workload) {
+  if (workload.bytes_per_key > protocol.max_value_bytes) {
     return absl::OutOfRangeError(
         absl::StrCat(options.name, " takes values of at most ",
-                     options.max_value_bytes, " bytes"));
+                     protocol.max_value_bytes, " bytes"));
   }
   const auto calls = std::make_shared<SocketCalls>();
   ASSIGN_OR_RETURN(calls->payload, MakePayload(workload));
   for (int i = 0; i < workload.in_flight; ++i) {
-    ASSIGN_OR_RETURN(SocketLane lane, MakeLane(options.address, *protocol,
+    ASSIGN_OR_RETURN(SocketLane lane, MakeLane(options.address, protocol,
                                                workload, i, &calls->payload));
     calls->lanes.push_back(std::move(lane));
   }
   return std::make_unique<FunctionLoad>(
       ShapeOf(workload, options.server),
       [calls](int lane) { return calls->Call(lane); },
-      [calls, protocol] { Delete(*protocol, calls->lanes); });
+      [calls, protocol] { Delete(protocol, calls->lanes); });
 }
 
 }  // namespace
 
 Peer SocketPeer(const SocketPeerOptions& options,
-                std::shared_ptr<const WireProtocol> protocol) {
+                const WireProtocol& protocol) {
   return {.name = options.name,
-          .make_load = [options, protocol = std::move(protocol)](
-                           const Workload& workload) {
+          .make_load = [options, protocol](const Workload& workload) {
             return MakeLoad(options, protocol, workload);
           }};
 }

@@ -5,8 +5,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <memory>
 #include <string>
 
 #include "bench/data_path/peers/peer.h"
@@ -18,13 +16,11 @@ struct SocketPeerOptions {
   std::string name;
   std::string address;  // as ConnectTo takes it
   pid_t server = 0;
-  int64_t max_value_bytes = 0;
 };
 
 // Each call under way has a connection and a thread of its own. Values go from
 // and to the caller's memory without a copy.
-Peer SocketPeer(const SocketPeerOptions& options,
-                std::shared_ptr<const WireProtocol> protocol);
+Peer SocketPeer(const SocketPeerOptions& options, const WireProtocol& protocol);
 
 }  // namespace tensorkv::bench
 

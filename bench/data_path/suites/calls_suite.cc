@@ -1,5 +1,3 @@
-#include "bench/data_path/suites/calls_suite.h"
-
 #include <unistd.h>
 
 #include <string>
@@ -9,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "bench/data_path/peers/workload.h"
+#include "bench/data_path/suites/suites.h"
 
 namespace tensorkv::bench {
 namespace {
@@ -145,13 +144,12 @@ void MeasureBoth(const std::string& name, const Workload& ours,
                  RowRunner* runner, Section* section) {
   section->goals.push_back(
       {.name = name, .bound = goal, .reference = SizeText(reference)});
-  if (!runner->MayBegin(name, section)) return;
-  std::vector<Entrant> references;
-  references.push_back(
-      {SizeText(reference), peers.ours().make_load(reference)});
-  runner->Measure({.name = name, .bytes = ours.bytes_per_lane()},
-                  {SizeText(ours), peers.ours().make_load(ours)},
-                  std::move(references), section);
+  const auto contender = [&peers](const Workload& workload) -> Contender {
+    return {SizeText(workload),
+            [&peers, workload] { return peers.ours().make_load(workload); }};
+  };
+  runner->MeasureBeside(name, ours.bytes_per_lane(), contender(ours),
+                        contender(reference), section);
 }
 
 void AddSpeedGoals(Verb verb, int64_t bytes, Section* section) {

@@ -1,5 +1,3 @@
-#include "bench/data_path/suites/keys_suite.h"
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "bench/data_path/suites/population.h"
+#include "bench/data_path/suites/suites.h"
 #include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
@@ -62,18 +61,6 @@ bool WantsAny(const RowRunner& runner) {
   return runner.Wants(kMemoryPerKey);
 }
 
-void MeasureVerb(const KeyVerb& verb, Population* few, Population* many,
-                 RowRunner* runner, Section* section) {
-  const std::string name = RowName(verb, many->num_keys());
-  if (!runner->MayBegin(name, section)) return;
-  std::vector<Entrant> references;
-  references.push_back(
-      {absl::StrCat(few->num_keys(), " keys"), (few->*verb.make_load)()});
-  runner->Measure({.name = name, .bytes = verb.bytes},
-                  {"tensorkv", (many->*verb.make_load)()},
-                  std::move(references), section);
-}
-
 absl::Status Measure(ServerLauncher* launcher, RowRunner* runner,
                      Section* section) {
   ASSIGN_OR_RETURN(const ServerProcess server,
@@ -91,9 +78,12 @@ absl::Status Measure(ServerLauncher* launcher, RowRunner* runner,
     if (count != kMostKeys) {
       ASSIGN_OR_RETURN(between, Population::Create(server, count));
     }
+    Population& many = between ? *between : *most;
     for (const KeyVerb& verb : kVerbs) {
-      MeasureVerb(verb, few.get(), between ? between.get() : most.get(), runner,
-                  section);
+      runner->MeasureBeside(
+          RowName(verb, count), verb.bytes,
+          {"tensorkv", [&] { return (many.*verb.make_load)(); }},
+          {"100 keys", [&] { return ((*few).*verb.make_load)(); }}, section);
     }
   }
   return absl::OkStatus();

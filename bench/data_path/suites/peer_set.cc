@@ -1,15 +1,11 @@
 #include "bench/data_path/suites/peer_set.h"
 
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/peers/memcached_protocol.h"
 #include "bench/data_path/peers/memcpy_peer.h"
 #include "bench/data_path/peers/naive_grpc_peer.h"
-#include "bench/data_path/peers/raw_protocol.h"
-#include "bench/data_path/peers/redis_protocol.h"
 #include "bench/data_path/peers/socket_peer.h"
 #include "bench/data_path/peers/tensorkv_peer.h"
 
@@ -21,11 +17,9 @@ absl::StatusOr<std::unique_ptr<PeerSet>> PeerSet::Start(
   RETURN_IF_ERROR(peers->StartOurs(launcher));
   RETURN_IF_ERROR(peers->StartReferences(launcher));
   peers->AddSocketPeer("redis", launcher->StartRedis(transport),
-                       RedisProtocol::kMaxValueBytes,
-                       std::make_shared<RedisProtocol>());
+                       kRedisProtocol);
   peers->AddSocketPeer("memcached", launcher->StartMemcached(transport),
-                       MemcachedProtocol::kMaxValueBytes,
-                       std::make_shared<MemcachedProtocol>());
+                       kMemcachedProtocol);
   peers->references_.push_back(MemcpyPeer());
   return peers;
 }
@@ -48,8 +42,7 @@ absl::Status PeerSet::StartReferences(ServerLauncher* launcher) {
   absl::StatusOr<ServerProcess> raw =
       launcher->StartReference("raw", transport_);
   RETURN_IF_ERROR(raw.status());
-  AddSocketPeer("raw", std::move(raw), std::numeric_limits<int64_t>::max(),
-                std::make_shared<RawProtocol>());
+  AddSocketPeer("raw", std::move(raw), kRawProtocol);
   ASSIGN_OR_RETURN(ServerProcess naive,
                    launcher->StartReference("naive", transport_));
   const std::shared_ptr<NaiveStore::Stub> stub =
@@ -62,17 +55,14 @@ absl::Status PeerSet::StartReferences(ServerLauncher* launcher) {
 
 void PeerSet::AddSocketPeer(const char* name,
                             absl::StatusOr<ServerProcess> server,
-                            int64_t max_value_bytes,
-                            std::shared_ptr<const WireProtocol> protocol) {
+                            const WireProtocol& protocol) {
   if (!server.ok()) {
     missing_.push_back(absl::StrCat(name, ": ", server.status().message()));
     return;
   }
-  references_.push_back(SocketPeer({.name = name,
-                                    .address = server->address,
-                                    .server = server->pid(),
-                                    .max_value_bytes = max_value_bytes},
-                                   std::move(protocol)));
+  references_.push_back(SocketPeer(
+      {.name = name, .address = server->address, .server = server->pid()},
+      protocol));
   servers_.push_back(*std::move(server));
 }
 

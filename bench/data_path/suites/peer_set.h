@@ -40,8 +40,7 @@ class PeerSet {
   absl::Status StartOurs(ServerLauncher* launcher);
   absl::Status StartReferences(ServerLauncher* launcher);
   void AddSocketPeer(const char* name, absl::StatusOr<ServerProcess> server,
-                     int64_t max_value_bytes,
-                     std::shared_ptr<const WireProtocol> protocol);
+                     const WireProtocol& protocol);
 
   const Transport transport_;
   ServerProcess our_server_;

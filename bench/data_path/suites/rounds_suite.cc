@@ -1,5 +1,3 @@
-#include "bench/data_path/suites/rounds_suite.h"
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "bench/data_path/peers/tensorkv_peer.h"
 #include "bench/data_path/peers/workload.h"
 #include "bench/data_path/suites/push_group_load.h"
+#include "bench/data_path/suites/suites.h"
 #include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
@@ -120,13 +119,12 @@ Section MeasureRounds(const PeerSet& peers, RowRunner* runner) {
       .goals = {
           {.name = "round/4x64MiB", .bound = 0.5, .reference = "unrelated"}}};
   for (const RoundShape& shape : RoundShapes(runner->plan())) {
-    const std::string name = absl::StrCat("round/", SizeText(shape));
-    if (!runner->MayBegin(name, &section)) continue;
-    std::vector<Entrant> references;
-    references.push_back({"unrelated", MakeUnrelatedLoad(peers, shape)});
-    runner->Measure({.name = name, .bytes = shape.num_workers * shape.bytes},
-                    {"round", MakeRoundLoad(peers, shape)},
-                    std::move(references), &section);
+    runner->MeasureBeside(
+        absl::StrCat("round/", SizeText(shape)),
+        shape.num_workers * shape.bytes,
+        {"round", [&] { return MakeRoundLoad(peers, shape); }},
+        {"unrelated", [&] { return MakeUnrelatedLoad(peers, shape); }},
+        &section);
   }
   return section;
 }
@@ -137,15 +135,12 @@ Section MeasureRuleRounds(const PeerSet& peers, RowRunner* runner) {
     if (runner->plan().is_quick && bytes != kMiB && bytes != 16 * kMiB) {
       continue;
     }
-    RoundShape shape = {.num_workers = 4, .bytes = bytes};
-    const std::string name = absl::StrCat("round/", SizeText(shape), "/sgd");
-    if (!runner->MayBegin(name, &section)) continue;
-    std::vector<Entrant> references;
-    references.push_back({"assign", MakeRoundLoad(peers, shape)});
-    shape.rule = "sgd";
-    runner->Measure({.name = name, .bytes = shape.num_workers * bytes},
-                    {"sgd", MakeRoundLoad(peers, shape)}, std::move(references),
-                    &section);
+    const RoundShape assign = {.num_workers = 4, .bytes = bytes};
+    const RoundShape sgd = {.num_workers = 4, .bytes = bytes, .rule = "sgd"};
+    runner->MeasureBeside(
+        absl::StrCat("round/", SizeText(sgd), "/sgd"), 4 * bytes,
+        {"sgd", [&] { return MakeRoundLoad(peers, sgd); }},
+        {"assign", [&] { return MakeRoundLoad(peers, assign); }}, &section);
   }
   return section;
 }

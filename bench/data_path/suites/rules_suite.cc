@@ -1,5 +1,3 @@
-#include "bench/data_path/suites/rules_suite.h"
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "bench/data_path/peers/payload.h"
 #include "bench/data_path/peers/tensorkv_peer.h"
 #include "bench/data_path/peers/workload.h"
+#include "bench/data_path/suites/suites.h"
 #include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
@@ -149,13 +148,14 @@ Section MeasureEncoded(const PeerSet& peers, RowRunner* runner) {
         section.goals.push_back(
             {.name = name, .bound = 1, .reference = "plain"});
       }
-      if (!runner->MayBegin(name, &section)) continue;
-      std::vector<Entrant> references;
-      references.push_back({"plain", peers.ours().make_load(workload)});
-      runner->Measure(
-          {.name = name, .bytes = bytes},
-          {compression, MakeEncodedLoad(peers, compression, workload)},
-          std::move(references), &section);
+      runner->MeasureBeside(
+          name, bytes,
+          {compression,
+           [&, text = compression] {
+             return MakeEncodedLoad(peers, text, workload);
+           }},
+          {"plain", [&] { return peers.ours().make_load(workload); }},
+          &section);
     }
   }
   return section;

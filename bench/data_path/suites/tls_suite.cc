@@ -1,5 +1,3 @@
-#include "bench/data_path/suites/tls_suite.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -11,6 +9,7 @@
 #include "base/status_macros.h"
 #include "bench/data_path/peers/tensorkv_peer.h"
 #include "bench/data_path/peers/workload.h"
+#include "bench/data_path/suites/suites.h"
 
 namespace tensorkv::bench {
 namespace {
@@ -43,13 +42,10 @@ absl::Status Measure(const PeerSet& plain, ServerLauncher* launcher,
                    launcher->StartTensorkvWithTls());
   ASSIGN_OR_RETURN(const Peer ours, TlsPeer(server));
   for (const Workload& workload : TlsWorkloads()) {
-    const std::string name = TlsRowName(workload);
-    if (!runner->MayBegin(name, section)) continue;
-    std::vector<Entrant> references;
-    references.push_back({"plain", plain.ours().make_load(workload)});
-    runner->Measure({.name = name, .bytes = workload.bytes_per_lane()},
-                    {"tls", ours.make_load(workload)}, std::move(references),
-                    section);
+    runner->MeasureBeside(
+        TlsRowName(workload), workload.bytes_per_lane(),
+        {"tls", [&] { return ours.make_load(workload); }},
+        {"plain", [&] { return plain.ours().make_load(workload); }}, section);
   }
   return absl::OkStatus();
 }

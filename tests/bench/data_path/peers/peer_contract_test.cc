@@ -9,9 +9,9 @@
 #include "bench/data_path/peers/memcpy_peer.h"
 #include "bench/data_path/peers/naive_grpc_peer.h"
 #include "bench/data_path/peers/naive_server.h"
-#include "bench/data_path/peers/raw_protocol.h"
 #include "bench/data_path/peers/socket_peer.h"
 #include "bench/data_path/peers/tensorkv_peer.h"
+#include "bench/data_path/peers/wire_protocol.h"
 #include "bench/data_path/sockets/socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -45,11 +45,10 @@ struct Servers {
     return Client::Connect({.target = tensorkv->address()}).value();
   }
   Peer RawPeer() const {
-    return SocketPeer({.name = "raw",
-                       .address = raw.address(),
-                       .server = 7,
-                       .max_value_bytes = kRawMaxValueBytes},
-                      std::make_shared<RawProtocol>());
+    WireProtocol protocol = kRawProtocol;
+    protocol.max_value_bytes = kRawMaxValueBytes;
+    return SocketPeer({.name = "raw", .address = raw.address(), .server = 7},
+                      protocol);
   }
 };
 
@@ -118,10 +117,9 @@ TEST(PeersTest, MessagesOfTheNaivePeerMayBeLargerThanGrpcsDefault) {
 }
 
 TEST(PeersTest, WithoutAServerTheReasonIsGiven) {
-  const Peer peer = SocketPeer({.name = "redis",
-                                .address = FreeLoopbackAddress().value(),
-                                .max_value_bytes = 1 << 20},
-                               std::make_shared<RawProtocol>());
+  const Peer peer =
+      SocketPeer({.name = "redis", .address = FreeLoopbackAddress().value()},
+                 kRawProtocol);
 
   EXPECT_THAT(peer.make_load({.bytes_per_key = 4}),
               StatusIs(absl::StatusCode::kUnavailable));

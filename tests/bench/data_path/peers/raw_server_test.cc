@@ -35,7 +35,7 @@ class RawServerTest : public ::testing::Test {
 
   absl::Status Put(int lane, const std::string& value) {
     return Call([&](Exchange* exchange) {
-      protocol_.AddPut(RangeOf(lane, value), value.data(), exchange);
+      kRawProtocol.add_put(RangeOf(lane, value), value.data(), exchange);
     });
   }
 
@@ -43,13 +43,12 @@ class RawServerTest : public ::testing::Test {
   absl::StatusOr<bool> Has(int lane, const std::string& value) {
     std::string room(value.size(), '?');
     const absl::Status status = Call([&](Exchange* exchange) {
-      protocol_.AddGet(RangeOf(lane, value), room.data(), exchange);
+      kRawProtocol.add_get(RangeOf(lane, value), room.data(), exchange);
     });
     if (!status.ok()) return status;
     return room == value;
   }
 
-  const RawProtocol protocol_;
   RawServerFixture server_;
   const FileDescriptor connection_ = ConnectTo(server_.address()).value();
 };
@@ -76,8 +75,8 @@ TEST_F(RawServerTest, SlotsKeepValuesOfTheirOwn) {
 TEST_F(RawServerTest, RequestsInARowAreAnsweredInOrder) {
   std::string room(4, '?');
   ASSERT_OK(Call([&](Exchange* exchange) {
-    protocol_.AddPut(RangeOf(1, "1111"), "1111", exchange);
-    protocol_.AddGet(RangeOf(1, "1111"), room.data(), exchange);
+    kRawProtocol.add_put(RangeOf(1, "1111"), "1111", exchange);
+    kRawProtocol.add_get(RangeOf(1, "1111"), room.data(), exchange);
   }));
 
   EXPECT_EQ(room, "1111");
@@ -90,7 +89,7 @@ TEST_F(RawServerTest, AnEmptySlotEndsTheConnection) {
 TEST_F(RawServerTest, ADeletedSlotIsEmpty) {
   ASSERT_OK(Put(1, "1111"));
   ASSERT_OK(Call([&](Exchange* exchange) {
-    protocol_.AddDelete(RangeOf(1, "1111"), exchange);
+    kRawProtocol.add_delete(RangeOf(1, "1111"), exchange);
   }));
 
   EXPECT_THAT(Has(1, "1111"), StatusIs(absl::StatusCode::kUnavailable));
