@@ -215,6 +215,9 @@ class Watched {
     if (state_->HasTooMany(seen.num_open_streams)) {
       return Cut("more streams than it may open");
     }
+    if (!acks_.Take(seen.num_acks_due)) {
+      return Cut("pings or settings without end");
+    }
     if (seen.num_resets == 0 || own_resets_.Take(seen.num_resets) ||
         state_->TakeResets(connection_.address, seen.num_resets)) {
       return true;
@@ -267,6 +270,8 @@ class Watched {
   // Where gRPC waits for it.
   int epoll_ = -1;
   epoll_event event_ = {};
+  Allowance acks_{ConnectionGuard::kMaxAcks, ConnectionGuard::kAcksPerSecond,
+                  ConnectionGuard::kMaxAcks};
   Allowance own_resets_{ConnectionGuard::kMaxResetsOfConnection,
                         ConnectionGuard::kResetsPerSecondOfConnection, 0};
 };
