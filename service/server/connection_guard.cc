@@ -222,6 +222,9 @@ class Watched {
         state_->TakeResets(connection_.address, seen.num_resets)) {
       return true;
     }
+    // Its calls have their price already: who cancels all of them at once may
+    // come back.
+    has_ended_ = true;
     return Cut("resets calls without end");
   }
   void SeeReply(absl::string_view bytes) { scanner_.ScanReply(bytes); }
