@@ -215,10 +215,16 @@ class Watched {
     if (state_->HasTooMany(seen.num_open_streams)) {
       return Cut("more streams than it may open");
     }
+    if (!acks_.Take(seen.num_acks_due)) {
+      return Cut("pings or settings without end");
+    }
     if (seen.num_resets == 0 || own_resets_.Take(seen.num_resets) ||
         state_->TakeResets(connection_.address, seen.num_resets)) {
       return true;
     }
+    // Its calls have their price already: who cancels all of them at once may
+    // come back.
+    has_ended_ = true;
     return Cut("resets calls without end");
   }
   void SeeReply(absl::string_view bytes) { scanner_.ScanReply(bytes); }
@@ -267,6 +273,8 @@ class Watched {
   // Where gRPC waits for it.
   int epoll_ = -1;
   epoll_event event_ = {};
+  Allowance acks_{ConnectionGuard::kMaxAcks, ConnectionGuard::kAcksPerSecond,
+                  ConnectionGuard::kMaxAcks};
   Allowance own_resets_{ConnectionGuard::kMaxResetsOfConnection,
                         ConnectionGuard::kResetsPerSecondOfConnection, 0};
 };

@@ -23,6 +23,8 @@ namespace tensorkv {
 //    shares an address with an attacker may cancel calls. Streams that are open
 //    when a connection ends count as well, and an address that owes resets is
 //    refused when it comes back;
+//  - pings or settings faster than an allowance: gRPC decides early to end such
+//    a connection, but reads on until its last frame is written;
 //  - more streams at a time than they may open: gRPC 1.51 holds a peer to that
 //    only once it has acknowledged the setting, which it need not do;
 //  - the most of messages that are not complete, where those of all connections
@@ -44,6 +46,9 @@ class ConnectionGuard {
   // By connection, which begins with none.
   static constexpr double kMaxResetsOfConnection = 100;
   static constexpr double kResetsPerSecondOfConnection = 20;
+  // Also by connection. Those that measure the bandwidth ping all the time.
+  static constexpr double kMaxAcks = 10'000;
+  static constexpr double kAcksPerSecond = 1000;
 
   struct Limits {
     // Of all connections together.

@@ -12,7 +12,10 @@ constexpr absl::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr uint8_t kData = 0x0;
 constexpr uint8_t kHeaders = 0x1;
 constexpr uint8_t kRstStream = 0x3;
+constexpr uint8_t kSettings = 0x4;
+constexpr uint8_t kPing = 0x6;
 constexpr uint8_t kContinuation = 0x9;
+constexpr uint8_t kAck = 0x1;
 constexpr uint8_t kEndStream = 0x1;
 constexpr uint8_t kEndHeaders = 0x4;
 
@@ -20,6 +23,11 @@ constexpr uint8_t kEndHeaders = 0x4;
 bool EndsStream(const Http2Frames::Frame& frame) {
   return (frame.type == kData || frame.type == kHeaders) &&
          (frame.flags & kEndStream) != 0;
+}
+
+bool WantsAck(const Http2Frames::Frame& frame) {
+  return (frame.type == kPing || frame.type == kSettings) &&
+         (frame.flags & kAck) == 0;
 }
 
 bool HasHeaders(const Http2Frames::Frame& frame) {
@@ -125,6 +133,7 @@ void Http2Scanner::ScanReply(absl::string_view bytes) {
 void Http2Scanner::OnFrame(const Http2Frames::Frame& frame) {
   frame_ = frame;
   seen_.work += WorkFor(frame);
+  if (WantsAck(frame)) ++seen_.num_acks_due;
   if (frame.type == kRstStream) {
     ++seen_.num_resets;
     EndStream(frame.stream);

@@ -63,6 +63,8 @@ class Http2Scanner final : private Http2Frames::Listener {
   struct Seen {
     // Streams that the client has ended before their time (RST_STREAM).
     uint32_t num_resets = 0;
+    // Frames that the server has to acknowledge: PING and SETTINGS.
+    uint32_t num_acks_due = 0;
     // The largest header block, or part of one, that has come by now.
     uint64_t header_block_bytes = 0;
     // The most streams that were open at a time.

@@ -344,6 +344,21 @@ TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
               HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
+// gRPC itself ends nothing for these.
+TEST(HostilePeerTest, SettingsWithoutEndEndTheConnection) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port());
+  std::string settings;
+  for (int i = 0; i < 1000; ++i) settings += Frame(4, 0, 0, "");
+
+  while (peer.Send(settings)) {
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
 // POST, http, :path and :authority by their numbers in HPACK's table, and
 // literals.
 std::string HeadersOfInit() {
@@ -367,6 +382,31 @@ TEST(HostilePeerTest, MoreStreamsThanAllowedEndTheConnection) {
   EXPECT_OK(Init(*StubOf(*server), "bytes"));
   EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
               HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+// Ends of connections are no cheaper way to end streams than resets.
+TEST(HostilePeerTest, AddressThatLeavesStreamsOpenIsRefused) {
+  constexpr int kEnough = 20;
+  ServerOptions options = Local();
+  options.max_streams = 2000;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+  std::string calls;
+  for (uint32_t stream = 1; stream < 2 * options.max_streams; stream += 2) {
+    calls += Frame(1, 4, stream, HeadersOfInit());
+  }
+  const auto is_answered = [&] {
+    RawPeer peer(server->port());
+    return peer.Send(calls + Frame(6, 0, 0, "are you?")) &&
+           peer.ReceiveUntil("are you?");
+  };
+
+  int num_answered = 0;
+  while (num_answered < kEnough && is_answered()) ++num_answered;
+
+  EXPECT_LT(num_answered, kEnough);
+  EXPECT_OK(Pull(*stub));
 }
 
 // It is read in many turns, of which none may be the last.
