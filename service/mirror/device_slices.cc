@@ -15,6 +15,8 @@ namespace {
 
 // As ids of NCCL have.
 constexpr size_t kIdBytes = 128;
+// One that parts the devices of an attempt that has failed, and one behind it.
+constexpr int kMostMoves = 2;
 
 absl::Status GivenUp() {
   return absl::CancelledError("the attempt was given up");
@@ -60,6 +62,10 @@ absl::Status DeviceSlices::Begin(uint64_t attempt,
   std::map<uint64_t, AttemptPtr> former;  // goes after the lock
   MutexLock lock(&mutex_);
   if (is_stopped_) return GivenUp();
+  if (num_moves_ >= kMostMoves) {
+    return absl::UnavailableError(
+        "the devices of an earlier attempt have not parted yet");
+  }
   for (const auto& [id, each] : attempts_) each->is_given_up = true;
   former.swap(attempts_);
   attempts_[attempt] = std::move(begun);
@@ -80,6 +86,7 @@ void DeviceSlices::Move(uint64_t attempt, int phase, SlicesToSend sends,
     const auto found = attempts_.find(attempt);
     // Else there is no attempt, and maybe no thread.
     if (found != attempts_.end()) {
+      ++num_moves_;
       return environment_.thread->Submit(
           [self = shared_from_this(), found = found->second, phase, deadline,
            sends = std::move(sends), done = std::move(done)]() mutable {
@@ -89,6 +96,8 @@ void DeviceSlices::Move(uint64_t attempt, int phase, SlicesToSend sends,
             std::move(done)(std::move(status));
             // Whoever waits hears of it first: a device may take its time.
             if (is_broken) self->devices_ = nullptr;
+            MutexLock lock(&self->mutex_);
+            --self->num_moves_;
           });
     }
   }

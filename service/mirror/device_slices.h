@@ -44,8 +44,10 @@ class DeviceSlices final : public SliceTransport,
 
   // Begins an attempt with the devices that meet under that id. The others are
   // given up: the leader makes one at a time. `kept` stays as long as something
-  // may read or write the attempt's memory: Forget does not wait for that.
-  // Errors: InvalidArgument: no id.
+  // may read or write the attempt's memory: Forget does not wait for that. So
+  // none begins where two wait for the thread already, which a device may hold
+  // up for good: their memory alone is kept then.
+  // Errors: InvalidArgument: no id · Unavailable.
   absl::Status Begin(uint64_t attempt, const std::string& communicator,
                      std::shared_ptr<const void> kept);
 
@@ -85,6 +87,8 @@ class DeviceSlices final : public SliceTransport,
   Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);
+  // What the thread has begun or is to begin.
+  int num_moves_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tensorkv

@@ -33,7 +33,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::StatusIs;
 
-// Says when a device waits for the others of an id: it has come by then.
+// Says when a device waits for the others of an id: it has come by then. May
+// keep it there whatever becomes of the attempt, as a driver may.
 class WatchedLink final : public DeviceLink {
  public:
   explicit WatchedLink(std::unique_ptr<DeviceLink> link)
@@ -42,6 +43,12 @@ class WatchedLink final : public DeviceLink {
   void AwaitMember(const std::string& id) {
     MutexLock lock(&mutex_);
     while (!waiting_.contains(id)) changed_.Wait(&mutex_);
+  }
+
+  void Hold(bool holds) {
+    MutexLock lock(&mutex_);
+    holds_ = holds;
+    changed_.SignalAll();
   }
 
   uint32_t version() const override { return link_->version(); }
@@ -55,6 +62,7 @@ class WatchedLink final : public DeviceLink {
     return link_->Join(id, rank, size, [&] {
       MutexLock lock(&mutex_);
       if (waiting_.insert(id).second) changed_.SignalAll();
+      while (holds_) changed_.Wait(&mutex_);
       return may_wait();
     });
   }
@@ -63,6 +71,7 @@ class WatchedLink final : public DeviceLink {
   const std::unique_ptr<DeviceLink> link_;
   Mutex mutex_;
   CondVar changed_;
+  bool holds_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -223,6 +232,27 @@ TEST_F(DeviceSlicesTest, AreGivenUpWhileTheyWait) {
   EXPECT_THAT(first_.Move(4).Wait(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_THAT(first_.Begin(5, first_.NewId()),
               StatusIs(absl::StatusCode::kCancelled));
+}
+
+// Of what the device holds up no more is kept than two attempts.
+TEST_F(DeviceSlicesTest, NoMoreThanOneWaitsBehindADeviceThatStandsStill) {
+  const std::string id = first_.NewId();
+  Begin(1, id);
+  first_.link().Hold(true);
+  const auto held = first_.Move(1);
+  first_.link().AwaitMember(id);
+  Begin(2, first_.NewId());
+  const auto queued = first_.Move(2);
+
+  EXPECT_THAT(first_.Begin(3, first_.NewId()),
+              StatusIs(absl::StatusCode::kUnavailable));
+
+  first_.link().Hold(false);
+  EXPECT_THAT(held.Wait(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_OK(second_.Move(2).Wait());
+  EXPECT_OK(queued.Wait());
+  Begin(4, first_.NewId());
+  ExpectExchange(4);
 }
 
 TEST(DeviceMeetingTest, LeavesOutMoreAndMoreAttemptsThatWouldFail) {
