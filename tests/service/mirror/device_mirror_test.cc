@@ -230,7 +230,9 @@ TEST_F(DeviceMirrorTest, ServerThatIsKilledInAnAttemptFailsItAndComesBack) {
 }
 
 TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereADeviceStandsStill) {
-  StartOnGpus(kServers, kShortTimes);
+  // Calls have to come within the time that the device is waited for.
+  StartOnGpus(kServers,
+              {.patience = kShortTimes.patience, .attempt = absl::Seconds(2)});
   fake_gpus_[1].Hold(StreamUse::kLink);
 
   RunWorkers(Workers(), 1, 1);
