@@ -140,9 +140,9 @@ void TensorReader::ReadRuns() {
 
 TensorReader::Batch* TensorReader::AwaitRun(const Run*& run) {
   MutexLock lock(&mutex_);
-  while (!is_ending_ && status_.ok()) {
+  while (!is_ending_) {
     for (Batch& batch : batches_) {
-      if (batch.num_begun == batch.runs.size()) continue;
+      if (batch.num_begun == batch.runs.size() || !batch.status.ok()) continue;
       run = &batch.runs[batch.num_begun++];
       return &batch;
     }
@@ -154,8 +154,8 @@ TensorReader::Batch* TensorReader::AwaitRun(const Run*& run) {
 void TensorReader::EndRun(const absl::Status& status, Batch& batch) {
   {
     MutexLock lock(&mutex_);
-    status_.Update(status);
-    if (++batch.num_read < batch.runs.size() && status_.ok()) return;
+    batch.status.Update(status);
+    if (++batch.num_read < batch.runs.size() && batch.status.ok()) return;
   }
   changed_.SignalAll();
 }
@@ -163,10 +163,10 @@ void TensorReader::EndRun(const absl::Status& status, Batch& batch) {
 absl::Status TensorReader::Wait() {
   MutexLock lock(&mutex_);
   const Batch& batch = batches_.front();
-  while (batch.num_read < batch.runs.size() && status_.ok()) {
+  while (batch.num_read < batch.runs.size() && batch.status.ok()) {
     changed_.Wait(&mutex_);
   }
-  RETURN_IF_ERROR(status_);
+  RETURN_IF_ERROR(batch.status);
   batches_.pop_front();
   return absl::OkStatus();
 }

@@ -60,13 +60,15 @@ class TensorReader {
     std::vector<TensorToRead> tensors;
     uint64_t size_bytes = 0;
   };
-  // Once it has started, only the counts change.
+  // Once it has started, only the counts and the status change.
   struct Batch {
     // By their numbers in the manifest.
     std::map<uint32_t, InputFile> files;
     std::vector<Run> runs;
     size_t num_begun = 0;
     size_t num_read = 0;
+    // The first error: no more of it is begun. Batches before it are read.
+    absl::Status status;
   };
 
   absl::StatusOr<const InputFile*> FileOf(const v1::SavedTensor& saved,
@@ -86,8 +88,6 @@ class TensorReader {
 
   Mutex mutex_;
   CondVar changed_;
-  // The first error: it ends all.
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Batch> batches_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
