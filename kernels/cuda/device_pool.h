@@ -19,6 +19,7 @@ namespace tensorkv {
 
 class DevicePool;
 
+// Gives a piece of device memory back to its pool.
 struct FreeOnDevice {
   void operator()(char* data) const;
   std::shared_ptr<DevicePool> pool;
@@ -32,7 +33,9 @@ class DeviceMemory {
   DeviceMemory() = default;
 
   char* data() const { return data_.get(); }
-  size_t size_bytes() const { return data_.get_deleter().size_bytes; }
+  size_t size_bytes() const {
+    return data_ ? data_.get_deleter().size_bytes : 0;
+  }
 
  private:
   friend class DevicePool;

@@ -41,7 +41,7 @@ PinnedCopies::PinnedCopies(std::vector<MemoryCopy> copies, DevicePool& pool,
         return copy.size_bytes >= kMinTransferBytes;
       });
   const std::vector<MemoryCopy> small(first_small, transfers_.end());
-  if (small.size() < kMinMoved) return;
+  if (small.size() < kMinCopiesOfKernel) return;
   transfers_.erase(first_small, transfers_.end());
   if (AddKernel(small, pool, arena)) return;
   for (size_t i = 0; i < small.size(); i += kMaxCopiesBeside) {
@@ -60,11 +60,12 @@ bool PinnedCopies::AddKernel(absl::Span<const MemoryCopy> copies,
     kernel.beside.resize(size_bytes);
     host = kernel.beside.data();
   } else {
+    // The arena comes first: asking it in vain leaves the device alone.
+    kernel.on_host = arena.Allocate(size_bytes, /*account=*/nullptr);
+    if (!kernel.on_host) return false;
     absl::StatusOr<DeviceMemory> on_device = pool.Allocate(size_bytes);
     if (!on_device.ok()) return false;
     kernel.on_device = *std::move(on_device);
-    kernel.on_host = arena.Allocate(size_bytes, /*account=*/nullptr);
-    if (!kernel.on_host) return false;
     host = kernel.on_host->mutable_data();
   }
   kernel.table.Write(host);

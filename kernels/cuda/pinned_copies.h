@@ -20,11 +20,13 @@ namespace tensorkv {
 
 // Copies whose ends on the host are page-locked, in one direction. Each is a
 // transfer, but many small ones are one kernel, which reads or writes the
-// host's memory itself. Not thread-safe. Stays until the device is done.
+// host's memory itself. Not thread-safe. Stays until the device is done with
+// its kernels; transfers need nothing of it once they are started.
 class PinnedCopies {
  public:
   // Starting a transfer takes about as long as copying so many bytes by a
-  // kernel. The ends of smaller copies are known to be page-locked as a whole.
+  // kernel. The caller knows that the ends of smaller copies are page-locked
+  // from their first byte to their last, so that a kernel may touch them.
   static constexpr size_t kMinTransferBytes = 64 << 10;
 
   PinnedCopies() = default;
@@ -39,7 +41,7 @@ class PinnedCopies {
 
  private:
   // As many transfers take longer than a kernel and its table.
-  static constexpr size_t kMinMoved = 8;
+  static constexpr size_t kMinCopiesOfKernel = 8;
 
   struct Kernel {
     UpdateTable table;

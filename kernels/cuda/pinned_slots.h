@@ -16,6 +16,7 @@
 
 namespace tensorkv {
 
+// Unlocks and frees page-locked memory of a device.
 struct FreePinned {
   void operator()(char* data) const;
   Device* device = nullptr;
@@ -31,7 +32,7 @@ class PinnedMemory {
   PinnedMemory() = default;
 
   char* data() const { return data_.get(); }
-  size_t size_bytes() const { return size_bytes_; }
+  size_t size_bytes() const { return data_ ? size_bytes_ : 0; }
 
  private:
   PinnedMemory(Device* device, void* data, size_t size_bytes)

@@ -117,9 +117,10 @@ absl::Status StagedCopies::StartPinned(std::vector<MemoryCopy> copies,
       },
       [pinned = std::move(pinned), slot = std::move(slot),
        call = std::move(call)](const absl::Status& status) mutable {
-        // What they had is free before anybody hears of the end.
-        pinned = nullptr;
+        // What they had is free before anybody hears of the end: the slot
+        // first, since freeing a table may wait for the device.
         slot = nullptr;
+        pinned = nullptr;
         call->End(status);
       });
 }
@@ -212,8 +213,8 @@ void StagedCopies::StartToHost(std::vector<MemoryCopy> copies,
       .IgnoreError();  // the callback is told
 }
 
+// Freeing a table may wait for the device, so the slot is released before.
 void StagedCopies::FinishPart(HostPart& part, const absl::Status& status) {
-  part.copies = {};
   if (part.slot != nullptr) {
     for (const auto& [copy, offset] : part.pieces) {
       if (!status.ok()) break;
@@ -222,6 +223,7 @@ void StagedCopies::FinishPart(HostPart& part, const absl::Status& status) {
     part.slot = nullptr;
     StartParts();
   }
+  part.copies = {};
   // Last: when the callbacks of all calls have begun, this object may go.
   const std::shared_ptr<HostCall> call = std::move(part.call);
   call->end.End(status);

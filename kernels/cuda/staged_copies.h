@@ -37,10 +37,12 @@ struct StagedCopiesOptions {
 // part, the host fills or empties the slot of another. Small copies of one call
 // share parts. Thread-safe.
 //
-// A call to the device waits for slots, if it needs any, and for nothing else;
-// it holds a slot only while it fills it, and the device's progress frees it.
-// Calls to the host do not block: they take turns at the slots that are free.
-// So whoever has a slot never waits for one, and there is always one coming.
+// A call to the device waits for slots, if it needs any; it holds a slot only
+// while it fills it, and the device's progress frees it. Calls to the host wait
+// for no slots: they take turns at those that are free. So whoever has a slot
+// never waits for one, and there is always one coming. Both may wait while
+// memory for the table of small copies is allocated: for as long as it takes to
+// lock the pages of a block of the arena, or to trim the pool.
 //
 // Copies to the host come behind those to the device that began before.
 class StagedCopies {

@@ -43,13 +43,12 @@ absl::Status StreamLane::Run(
   absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
   last_ = event.ok() ? event->get() : nullptr;
   num_put_awaited_ = num_put_;
-  ++num_started_;
   waiter_.Submit([this, started, event = std::move(event), range,
                   done = std::move(done)]() mutable {
     End(std::move(started), std::move(event), range, std::move(done));
     LookForMore();
   });
-  ++num_given_;
+  ++num_started_;
   return started;
 }
 
@@ -89,10 +88,9 @@ void StreamLane::End(absl::Status started,
 
 // What is started meanwhile finds the waiter awake.
 void StreamLane::LookForMore() {
-  ++num_had_;
   const auto end = std::chrono::steady_clock::now() +
                    absl::ToChronoNanoseconds(device_.spin_time());
-  while (num_given_ <= num_had_ && std::chrono::steady_clock::now() < end) {
+  while (num_started_ == num_ended_ && std::chrono::steady_clock::now() < end) {
   }
 }
 

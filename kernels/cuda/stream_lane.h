@@ -95,12 +95,10 @@ class StreamLane {
   // call of Run, that they are over.
   uint64_t num_put_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_put_awaited_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t num_started_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
-
-  // How many tasks the waiter was given, and how many of them it has had.
-  std::atomic<uint64_t> num_given_ = 0;
-  uint64_t num_had_ = 0;
+  // How many tasks the waiter was given, and how many of them have ended.
+  // Changed with the mutex held.
+  std::atomic<uint64_t> num_started_ = 0;
+  std::atomic<uint64_t> num_ended_ = 0;
 
   Executor waiter_;  // last: its tasks use the rest
 };

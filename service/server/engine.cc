@@ -14,8 +14,8 @@ static_assert(kMaxGpus <= DeviceSet::kMaxDevices);
 // What is left is for messages under way and everything else.
 uint64_t DefaultBudgetBytes() { return MemorySizeBytes() / 5 * 4; }
 
-// What is left is for the tables of updates, and for what rounding up to what
-// the device allocates takes.
+// What is left is for the tables of updates and of small copies, and for what
+// rounding up to what the device allocates takes.
 uint64_t DefaultBudgetBytes(const OpenedDevice& gpu) {
   return gpu.memory_bytes / 10 * 9;
 }

@@ -90,7 +90,10 @@ expect 0 'SKIPPED 4: --device=cpu' '3 passed, 0 failed, 5 skipped' -- \
   --device=cpu
 expect 1 'FAILED no server on cuda:1, status 2' -- --device=cuda:1
 expect 0 '1 passed, 0 failed, 1 skipped' -- host_test
-expect 2 'no program has such a name' -- no_such_test
+expect 2 'no program to run has such a name' -- no_such_test
+expect 2 'no program to run has such a name' -- --gpu-only host_test
+expect 2 'no program to run has such a name' -- --sanitize host_test
+expect 2 '--gpu-only leaves nothing' -- --gpu-only --device=cpu
 expect 2 'unknown argument --else' -- --else
 expect 0 'run-tests --sanitize' -- --help
 

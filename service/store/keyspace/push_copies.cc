@@ -54,7 +54,9 @@ class StaysOnHost {
  public:
   explicit StaysOnHost(const NamespaceState& state) : state_(state) {}
 
-  // A tensor that has no elements yet will be received where devices read it.
+  // A tensor that has no elements yet will be received where devices read it,
+  // unless Staging finds no room there: then the push itself asks for room for
+  // its copy, and may be refused.
   bool operator()(DeviceIndex device, const Tensor& tensor) {
     if (!MayStay(tensor)) return false;
     if (!tensor.has_data()) return true;

@@ -42,7 +42,9 @@ void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
   absl::Status status = turn_bytes.status();
   if (status.ok()) status = AllocateRows(state, keys, reply);
   if (!status.ok()) {
-    reply = {};  // what was allocated is free before the answer goes out
+    // What was taken is free before the answer goes out.
+    turn_bytes = status;
+    reply = {};
     return std::move(done)(std::move(status));
   }
   std::vector<RefPtr<RowTurn>> turns;

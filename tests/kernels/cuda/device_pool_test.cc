@@ -34,6 +34,8 @@ TEST_F(DevicePoolTest, CountsWhatIsInUse) {
 
   DeviceMemory moved = std::move(memory);
   EXPECT_EQ(pool_->used_bytes(), 512);
+  EXPECT_EQ(moved.size_bytes(), 100);
+  EXPECT_EQ(memory.size_bytes(), 0);  // NOLINT(bugprone-use-after-move)
 
   moved = DeviceMemory();
   EXPECT_EQ(pool_->used_bytes(), 0);

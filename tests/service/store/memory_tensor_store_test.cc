@@ -165,6 +165,27 @@ TEST_F(MemoryTensorStoreTest, WeightsAndRowsOfOneKeyAreRefusedTogether) {
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
+// Whoever asks for less then must not be refused for what this call had.
+TEST_F(MemoryTensorStoreTest, RowsWithoutRoomAreFreeBeforeTheAnswer) {
+  constexpr int64_t kNumRows = 150;
+  InitRequest init;
+  init.entries.push_back({"w", Filled(1, *Shape::Create({kNumRows, 1000}))});
+  ASSERT_OK(InitNow(store_, std::move(init)));
+  Tensor ids = *Tensor::Allocate(DType::kI64, {kNumRows});
+  for (int64_t i = 0; i < kNumRows; ++i) ids.mutable_elements<int64_t>()[i] = i;
+  PullRequest request = PullOf("w");
+  request.entries[0].rows = *RowIds::Create(std::move(ids));
+  const uint64_t before = store_.used_bytes();
+  uint64_t at_answer = 0;
+
+  store_.Pull(std::move(request), {}, [&](absl::StatusOr<PullReply> reply) {
+    EXPECT_THAT(reply, StatusIs(absl::StatusCode::kResourceExhausted));
+    at_answer = store_.used_bytes();
+  });
+
+  EXPECT_EQ(at_answer, before);
+}
+
 TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   for (int i = 0; i < 1000; ++i) {
     ASSERT_OK(store_.SetRule(
