@@ -3,7 +3,7 @@
 DIRECTORY has for each CONFIG the events of its run, CONFIG.json, as Bazel's
 --build_event_json_file writes them, and CONFIG.status with Bazel's exit status
 where that was not 0. A file format.failure says that the sources are not
-formatted.
+formatted, layers.failure which layers use what they must not.
 
 Prints what failed with the last lines of its log, a line per configuration, and
 last the totals as "N passed, N failed, N skipped". Ends with status 1 if
@@ -138,18 +138,19 @@ def count_configuration(directory, config):
     return total
 
 
-def count_format(directory):
-    """Formatting is no test case, but wrong formatting is a failure."""
+def count_checks(directory):
+    """Checks of the sources are no test cases, but what they find is a failure."""
     count = Count()
-    failure = directory / "format.failure"
-    if failure.exists():
-        count.failures.append("format: " + failure.read_text().strip())
+    for check in ("format", "layers"):
+        failure = directory / (check + ".failure")
+        if failure.exists():
+            count.failures.append(check + ": " + failure.read_text().strip())
     return count
 
 
 def main(directory, configs):
     counts = {c: count_configuration(directory, c) for c in configs}
-    total = count_format(directory)
+    total = count_checks(directory)
     for count in counts.values():
         total.add(count)
     for failure in total.failures:

@@ -64,13 +64,22 @@ class Allowance {
   Clock::time_point time_;
 };
 
+// Who is at the other end of a Unix socket.
+std::string UserOf(int fd) {
+  ucred user = {.pid = 0, .uid = static_cast<uid_t>(-1), .gid = 0};
+  socklen_t size = sizeof(user);
+  getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
+  return absl::StrCat("uid:", user.uid);
+}
+
 // Whoever can have one of these addresses can have all that look the same here:
 // of IPv6 addresses, the network counts.
 std::string AddressOf(int fd) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
   getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  char text[INET6_ADDRSTRLEN] = "unix";
+  if (address.ss_family == AF_UNIX) return UserOf(fd);
+  char text[INET6_ADDRSTRLEN] = "unknown";
   if (address.ss_family == AF_INET) {
     inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in&>(address).sin_addr, text,
               sizeof(text));
@@ -92,9 +101,11 @@ class ConnectionGuard::State {
         unfinished_(limits.max_unfinished_bytes) {}
 
   // A client may have seen streams end, and opened others, before this has: so
-  // twice as many are let through.
+  // twice as many are let through. And it may open about 100 before it hears of
+  // the setting (RFC 9113, section 6.5.2).
   bool HasTooMany(size_t num_streams) const {
-    return num_streams > 2 * max_streams_;
+    constexpr size_t kUntilSettings = 100;
+    return num_streams > max_streams_ + std::max(max_streams_, kUntilSettings);
   }
 
   bool TakeResets(const std::string& address, uint32_t count) {
@@ -104,10 +115,10 @@ class ConnectionGuard::State {
 
   // Ends of connections cost as much as resets of what was open on them, and
   // nobody can be refused them: who has none left may not come back at once.
-  void ChargeResets(const std::string& address, size_t count) {
-    if (count == 0) return;
+  void ChargeResets(const std::string& address, double count) {
+    if (count <= 0) return;
     MutexLock lock(&mutex_);
-    AllowanceOf(address).Charge(static_cast<double>(count));
+    AllowanceOf(address).Charge(count);
   }
   bool IsInDebt(const std::string& address) {
     MutexLock lock(&mutex_);
@@ -125,7 +136,10 @@ class ConnectionGuard::State {
     }
   }
 
+  void CountTurn() { ++num_turns_; }
+
   uint64_t num_cut() const { return num_cut_; }
+  uint64_t num_turns() const { return num_turns_; }
   UnfinishedMessages& unfinished() { return unfinished_; }
 
  private:
@@ -145,6 +159,7 @@ class ConnectionGuard::State {
   const size_t max_streams_;
   const std::function<void(absl::string_view)> cut_;
   std::atomic<uint64_t> num_cut_{0};
+  std::atomic<uint64_t> num_turns_{0};
   Mutex mutex_;
   absl::flat_hash_map<std::string, Allowance> allowances_
       ABSL_GUARDED_BY(mutex_);
@@ -164,17 +179,16 @@ int NextEpollCtl(int epoll, int operation, int fd, epoll_event* event) {
   return next(epoll, operation, fd, event);
 }
 
-// Overwrites what the system says of bytes that are left to read (TCP_INQ).
-// Returns false if it says nothing.
-bool SayNothingIsLeft(msghdr* message) {
+// Where the system says how many bytes are left to read (TCP_INQ), as an int;
+// null if it does not.
+void* BytesLeft(msghdr* message) {
   for (cmsghdr* each = CMSG_FIRSTHDR(message); each != nullptr;
        each = CMSG_NXTHDR(message, each)) {
-    if (each->cmsg_level != SOL_TCP || each->cmsg_type != TCP_CM_INQ) continue;
-    const int nothing = 0;
-    std::memcpy(CMSG_DATA(each), &nothing, sizeof(nothing));
-    return true;
+    if (each->cmsg_level == SOL_TCP && each->cmsg_type == TCP_CM_INQ) {
+      return CMSG_DATA(each);
+    }
   }
-  return false;
+  return nullptr;
 }
 
 // What is known of one connection. One thread at a time reads from it, and one
@@ -187,14 +201,18 @@ class Watched {
   }
   ~Watched() {
     state_->unfinished().Remove(&connection_);
-    End();
+    // Where gRPC itself has closed it, nobody says when: what its address would
+    // have earned since the last read has paid for that much.
+    const std::chrono::duration<double> age = Clock::now() - last_read_;
+    End(age.count() * ConnectionGuard::kResetsPerSecond);
   }
 
-  // Charges its address for streams that are open at the end: now, as gRPC may
-  // still reset them itself.
-  void End() {
+  // Charges its address for streams that are open at the end, but for those
+  // that are paid: now, as gRPC may still reset them itself.
+  void End(double num_paid = 0) {
     if (std::exchange(has_ended_, true)) return;
-    state_->ChargeResets(connection_.address, scanner_.num_open_streams());
+    const auto num_open = static_cast<double>(scanner_.num_open_streams());
+    state_->ChargeResets(connection_.address, num_open - num_paid);
   }
 
   // Whether a descriptor of that number still means this connection.
@@ -207,6 +225,7 @@ class Watched {
       return Cut("is back at once after streams that it left open");
     }
     is_new_ = false;
+    last_read_ = Clock::now();
     const Http2Scanner::Seen seen = scanner_.Scan(bytes);
     work_ += seen.work;
     if (seen.header_block_bytes > ConnectionGuard::kMaxHeaderBlockBytes) {
@@ -222,24 +241,31 @@ class Watched {
         state_->TakeResets(connection_.address, seen.num_resets)) {
       return true;
     }
-    // Its calls have their price already: who cancels all of them at once may
-    // come back.
-    has_ended_ = true;
     return Cut("resets calls without end");
   }
   void SeeReply(absl::string_view bytes) { scanner_.ScanReply(bytes); }
 
-  // How much to read next.
-  size_t max_read() const { return turn_.max_bytes(); }
+  // How much to read next; 0 if others have their turn first.
+  size_t BeginRead() {
+    if (std::exchange(must_wait_, false) && TellLater()) {
+      state_->CountTurn();
+      return 0;
+    }
+    return turn_.max_bytes();
+  }
 
   // Counts a read that was admitted. If its turn is over with that, gRPC hears
   // that nothing is left, and waits for epoll, which tells of the rest when it
-  // has told of all others that are ready.
+  // has told of all others that are ready. After the peer's GOAWAY, gRPC tries
+  // to read whatever it hears: the next read has to bring nothing.
   void EndRead(msghdr* message, size_t size) {
-    if (!turn_.Count(size, std::exchange(work_, 0)) || epoll_ < 0) return;
-    if (SayNothingIsLeft(message)) {
-      NextEpollCtl(epoll_, EPOLL_CTL_MOD, connection_.fd, &event_);
-    }
+    if (!turn_.Count(size, std::exchange(work_, 0))) return;
+    void* const bytes_left = BytesLeft(message);
+    if (bytes_left == nullptr || !TellLater()) return;
+    const int nothing = 0;
+    std::memcpy(bytes_left, &nothing, sizeof(nothing));
+    must_wait_ = scanner_.has_goaway();
+    if (!must_wait_) state_->CountTurn();
   }
   void SetEpoll(int epoll, const epoll_event& event) {
     epoll_ = epoll;
@@ -256,6 +282,11 @@ class Watched {
   }
 
  private:
+  // Has epoll tell once more of what can be read. Returns false if it will not.
+  bool TellLater() {
+    return epoll_ >= 0 &&
+           NextEpollCtl(epoll_, EPOLL_CTL_MOD, connection_.fd, &event_) == 0;
+  }
   bool Cut(absl::string_view why) {
     connection_.is_cut = true;
     End();
@@ -268,7 +299,9 @@ class Watched {
   Http2Scanner scanner_;
   bool is_new_ = true;
   bool has_ended_ = false;
+  Clock::time_point last_read_ = Clock::now();
   ReadTurn turn_;
+  bool must_wait_ = false;
   uint32_t work_ = 0;
   // Where gRPC waits for it.
   int epoll_ = -1;
@@ -367,13 +400,14 @@ class SmallerRead {
   size_t last_bytes_ = 0;
 };
 
+// How much may be read; 0 if nothing for now.
 size_t MaxRead(int fd) {
   if (fd < 0 || fd >= kMaxWatched) return SIZE_MAX;
   MutexLock lock(&mutexes[fd % kNumMutexes]);
   Watched* const connection = watched[fd];
   // Sockets of other kinds would lose what there is no room for.
   if (connection == nullptr || !connection->IsOpen()) return SIZE_MAX;
-  return connection->max_read();
+  return connection->BeginRead();
 }
 
 void SeeReply(int fd, const msghdr& message, size_t size) {
@@ -401,6 +435,8 @@ void ConnectionGuard::Watch(int fd) {
 
 uint64_t ConnectionGuard::num_cut() const { return state_->num_cut(); }
 
+uint64_t ConnectionGuard::num_turns() const { return state_->num_turns(); }
+
 uint64_t ConnectionGuard::unfinished_bytes() const {
   return state_->unfinished().bytes();
 }
@@ -410,12 +446,17 @@ uint64_t ConnectionGuard::unfinished_bytes() const {
 // In front of the C library's: gRPC's library finds these first.
 extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   static const auto next = tensorkv::Next<decltype(recvmsg)>("recvmsg");
+  if ((flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return next(fd, message, flags);
+  const size_t max_bytes = tensorkv::MaxRead(fd);
+  if (max_bytes == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
   ssize_t size;
   {
-    const tensorkv::SmallerRead smaller(message, tensorkv::MaxRead(fd));
+    const tensorkv::SmallerRead smaller(message, max_bytes);
     size = next(fd, message, flags);
   }
-  if ((flags & MSG_PEEK) != 0) return size;
   if (size <= 0) {
     tensorkv::SeeNoBytes(fd, size);
     return size;

@@ -68,6 +68,8 @@ class ConnectionGuard {
   void Watch(int fd);
 
   uint64_t num_cut() const;
+  // How often a connection had to let others read.
+  uint64_t num_turns() const;
   // What messages take of which a part has come.
   uint64_t unfinished_bytes() const;
 

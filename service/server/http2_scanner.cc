@@ -14,6 +14,7 @@ constexpr uint8_t kHeaders = 0x1;
 constexpr uint8_t kRstStream = 0x3;
 constexpr uint8_t kSettings = 0x4;
 constexpr uint8_t kPing = 0x6;
+constexpr uint8_t kGoaway = 0x7;
 constexpr uint8_t kContinuation = 0x9;
 constexpr uint8_t kAck = 0x1;
 constexpr uint8_t kEndStream = 0x1;
@@ -138,6 +139,7 @@ void Http2Scanner::OnFrame(const Http2Frames::Frame& frame) {
     ++seen_.num_resets;
     EndStream(frame.stream);
   }
+  if (frame.type == kGoaway) has_goaway_ = true;
   if (frame.type == kHeaders) OpenStream(frame.stream);
   if (HasHeaders(frame)) CountHeaders(frame);
 }

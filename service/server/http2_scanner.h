@@ -82,6 +82,9 @@ class Http2Scanner final : private Http2Frames::Listener {
 
   size_t num_open_streams() const { return streams_.size(); }
 
+  // Whether the client has said that it will take no calls (GOAWAY).
+  bool has_goaway() const { return has_goaway_; }
+
   // What has come of messages that are not there as a whole.
   uint64_t unfinished_bytes() const { return unfinished_bytes_; }
 
@@ -118,6 +121,7 @@ class Http2Scanner final : private Http2Frames::Listener {
   // may have ended it on its side, and waits for the server.
   absl::flat_hash_map<uint32_t, Message> streams_;
   uint32_t last_stream_ = 0;
+  bool has_goaway_ = false;
   uint64_t unfinished_bytes_ = 0;
 };
 

@@ -8,9 +8,12 @@
 
 namespace tensorkv {
 
-// Says how much to read from a connection at once, and when a turn is over.
-// What counts is the work that the frames make (Http2Scanner::Seen::work), not
-// their bytes: large tensors are read as fast as ever. Not thread-safe.
+// Says how much to read from a connection at once, and when a turn is over:
+// with the read that completes the work of a turn, which may bring more. The
+// first brings up to 64 KiB and each up to 4 KiB, whatever frames that are; of
+// the smallest that begin calls, thousands and some hundreds. What counts is
+// the work that the frames make (Http2Scanner::Seen::work), not their bytes:
+// large tensors are read as fast as ever. Not thread-safe.
 class ReadTurn {
  public:
   // About four calls that begin, or 32 pings, or the 8 MiB of 512 frames.

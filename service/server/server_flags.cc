@@ -244,7 +244,7 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
       ->capture_default_str();
   app->add_option("--cluster_partitions", cluster->num_partitions,
                   "Partitions of the first placement, for good; 0: 1024 to "
-                  "65536, at least 64 for each of its servers")
+                  "65536, at least 64 for each of up to 1024 servers")
       ->capture_default_str();
   app->add_option("--cluster_split_bytes", texts->cluster_split_bytes,
                   "Tensors of more bytes are in slices on all servers, by the "

@@ -462,17 +462,22 @@ class ClusterFaultTest : public ::testing::Test {
     if (longest.length() > BoundOf(longest)) Describe(longest, group, outages);
   }
 
-  // What of the times between two steps was after all outages that had begun.
+  // What of the times between two steps, and before the first, was after all
+  // outages that had begun.
   static std::vector<Standstill> Standstills(
       const FaultGroup& group, const std::vector<Outage>& outages) {
-    std::vector<absl::Duration> reads;
+    // When the first call began, and when there was a step.
+    std::vector<absl::Duration> times;
+    absl::Duration begin = absl::InfiniteDuration();
     for (const FaultCall& call : group.calls()) {
-      if (call.verb == "read") reads.push_back(call.end);
+      begin = std::min(begin, call.begin);
+      if (call.verb == "read") times.push_back(call.end);
     }
-    std::ranges::sort(reads);
+    times.push_back(begin);
+    std::ranges::sort(times);
     std::vector<Standstill> stills;
-    for (size_t i = 1; i < reads.size(); ++i) {
-      Standstill still = {reads[i - 1], reads[i]};
+    for (size_t i = 1; i < times.size(); ++i) {
+      Standstill still = {times[i - 1], times[i]};
       for (const Outage& outage : outages) {
         if (outage.begin < still.end) {
           still.begin = std::max(still.begin, outage.end);

@@ -214,7 +214,7 @@ class KeyCreation {
 
   // REQUIRES for these: the mutex is held.
   absl::StatusOr<std::optional<InitReply>> Insert(const RuleBindings& bindings);
-  Version Replace(StoredKey* existing, const KeyPtr& key, RoundsOfKeys& ended);
+  Version Replace(StoredKey* existing, size_t entry, RoundsOfKeys& ended);
   absl::StatusOr<InitReply> InsertKeys(const std::vector<bool>& wanted);
 
   Transaction transaction_;
@@ -384,7 +384,7 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
     StoredKey* const existing =
         none_exists ? nullptr
                     : state_.keys.Find(request_.entries[i].key, hashes_[i]);
-    reply.versions.push_back(wanted[i] ? Replace(existing, keys_[i], ended)
+    reply.versions.push_back(wanted[i] ? Replace(existing, i, ended)
                                        : existing->version);
     if (wanted[i]) status.Update(made_(i, *keys_[i]));
   }
@@ -396,8 +396,9 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
   return reply;
 }
 
-Version KeyCreation::Replace(StoredKey* existing, const KeyPtr& key,
+Version KeyCreation::Replace(StoredKey* existing, size_t entry,
                              RoundsOfKeys& ended) {
+  const KeyPtr& key = keys_[entry];
   if (existing != nullptr) {
     Cut::BeforeChange(transaction_, *existing);
     replaced_.emplace_back(existing->name(), state_.LastVersionOf(*existing));
@@ -410,7 +411,7 @@ Version KeyCreation::Replace(StoredKey* existing, const KeyPtr& key,
   } else {
     key->version = state_.version_floor + 1;
   }
-  state_.keys.Insert(key);
+  state_.keys.Insert(key, hashes_[entry]);
   Cut::AfterCreation(transaction_, *key);
   if (state_.keys_made) state_.keys_made->push_back(key);
   transaction_.Commit();

@@ -67,8 +67,8 @@ void KeyTable::Remember(std::vector<StoredKey*> order) const {
   orders_.push_back(std::move(order));
 }
 
-void KeyTable::Insert(const RefPtr<StoredKey>& key) {
-  const HashedKey hashed = {key, HashOf(key->name())};
+void KeyTable::Insert(const RefPtr<StoredKey>& key, size_t hash) {
+  const HashedKey hashed = {key, hash};
   if (!by_name_.insert(hashed).second) {
     Erase(key->name());
     by_name_.insert(hashed);

@@ -76,7 +76,11 @@ class KeyTable {
 
   // Adds a key, in the place of one with its name. Keys that come in byte order
   // need no search for their places.
-  void Insert(const RefPtr<StoredKey>& key);
+  void Insert(const RefPtr<StoredKey>& key) {
+    Insert(key, HashOf(key->name()));
+  }
+  // By a hash that HashOf has given for its name.
+  void Insert(const RefPtr<StoredKey>& key, size_t hash);
   // Makes room for so many keys.
   void Reserve(size_t num_keys) { by_name_.reserve(num_keys); }
 

@@ -384,11 +384,12 @@ TEST(HostilePeerTest, MoreStreamsThanAllowedEndTheConnection) {
               HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
-// Ends of connections are no cheaper way to end streams than resets.
-TEST(HostilePeerTest, AddressThatLeavesStreamsOpenIsRefused) {
+// Of an address whose connections end with many streams open, in that way.
+void ExpectRefusalAfter(const std::string& end) {
   constexpr int kEnough = 20;
   ServerOptions options = Local();
-  options.max_streams = 2000;
+  // One connection makes a debt of seconds.
+  options.max_streams = 8000;
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
   const auto stub = StubOf(*server);
   ASSERT_OK(Init(*stub, "bytes"));
@@ -396,31 +397,57 @@ TEST(HostilePeerTest, AddressThatLeavesStreamsOpenIsRefused) {
   for (uint32_t stream = 1; stream < 2 * options.max_streams; stream += 2) {
     calls += Frame(1, 4, stream, HeadersOfInit());
   }
-  const auto is_answered = [&] {
+  const auto is_answered = [&](const std::string& frames) {
     RawPeer peer(server->port());
-    return peer.Send(calls + Frame(6, 0, 0, "are you?")) &&
-           peer.ReceiveUntil("are you?");
+    peer.Send(frames + Frame(6, 0, 0, "are you?"));
+    return peer.ReceiveUntil("are you?");
   };
 
   int num_answered = 0;
-  while (num_answered < kEnough && is_answered()) ++num_answered;
+  do {
+    is_answered(calls + end);
+  } while (is_answered("") && ++num_answered < kEnough);
 
   EXPECT_LT(num_answered, kEnough);
   EXPECT_OK(Pull(*stub));
 }
 
-// It is read in many turns, of which none may be the last.
-TEST(HostilePeerTest, AllPingsAreAnswered) {
+// Ends of connections are no cheaper way to end streams than resets.
+TEST(HostilePeerTest, AddressThatLeavesStreamsOpenIsRefused) {
+  ExpectRefusalAfter("");
+}
+
+// Nor are resets of streams that there are not.
+TEST(HostilePeerTest, AddressThatIsCutOffWithStreamsOpenIsRefused) {
+  std::string resets;
+  for (int i = 0; i < 20'000; ++i) {
+    resets += Frame(3, 0, 100'001, std::string(4, '\0'));
+  }
+  ExpectRefusalAfter(resets);
+}
+
+// Of peers that have much to read, none of which is lost.
+void ExpectTurns(const std::string& first) {
   constexpr size_t kNumPings = 5000;
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
   RawPeer peer(server->port());
   std::string pings;
   // Their acknowledgements, so that gRPC does not take them for a flood.
   for (size_t i = 0; i < kNumPings; ++i) pings += Frame(6, 1, 0, "12345678");
 
-  EXPECT_TRUE(peer.Send(pings + Frame(6, 0, 0, "the last")));
+  EXPECT_TRUE(peer.Send(first + pings + Frame(6, 0, 0, "the last")));
 
   EXPECT_TRUE(peer.ReceiveUntil("the last"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              AllOf(HasSubstr("\ntensorkv_read_turns_total "),
+                    Not(HasSubstr("\ntensorkv_read_turns_total 0\n"))));
+}
+
+TEST(HostilePeerTest, PingsAreReadInTurns) { ExpectTurns(/*first=*/""); }
+
+// gRPC then reads even where it hears that nothing is left.
+TEST(HostilePeerTest, PingsAfterGoawayAreReadInTurns) {
+  ExpectTurns(Frame(7, 0, 0, std::string(8, '\0')));
 }
 
 TEST(HostilePeerTest, MessagesWithoutEndEndTheConnectionThatHasTheMost) {
