@@ -26,7 +26,7 @@ struct Entrant {
   absl::StatusOr<std::unique_ptr<Load>> load;
 };
 
-// The same, to be made where the row is measured.
+// A load that is made where its row is measured, by the name of its column.
 struct Contender {
   std::string name;
   std::function<absl::StatusOr<std::unique_ptr<Load>>()> make_load;

@@ -16,7 +16,7 @@ struct StagedCopies::HostCall {
 
   // Guarded by the mutex of the copies.
   CopyCursor cursor;
-  // Of the parts that were started, and of what is to be.
+  // Ends the call with the last of its parts, or where no more are started.
   LastOfMany end;
 };
 
@@ -58,8 +58,8 @@ StagedCopies::~StagedCopies() {
   pool_.FreeBehind(nullptr);
 }
 
-// Of a small copy all bytes are in the block that has the first, as buffers
-// are.
+// A small copy is looked up by its first byte alone: its memory is that of a
+// buffer, which lies in one block.
 std::vector<MemoryCopy> StagedCopies::TakePinned(
     std::vector<MemoryCopy>& copies, bool to_device) const {
   absl::Span<const char> block;  // where the last was

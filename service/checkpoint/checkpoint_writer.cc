@@ -19,8 +19,8 @@ namespace {
 // and so threads enough of their own.
 constexpr size_t kMinThreads = 2;
 constexpr uint64_t kBatchBytes = 64 << 20;
-// Of batches that are written, and the next one, which is collected meanwhile:
-// above that, one batch is written at a time.
+// The batches that are written and the next one, which is collected meanwhile,
+// have at most so many bytes together; above that, one is written at a time.
 constexpr uint64_t kMaxBytes = 4 * kBatchBytes;
 // So many files may be on their way to the disk while the next are written: it
 // never waits for bytes, and there are descriptors for them.

@@ -28,10 +28,10 @@ struct ClusterOptions {
   // So many servers make the first placement, once they are all there.
   uint32_t size = 1;
 
-  // Of the first placement, whoever of its servers makes it; 0: as many as are
-  // even for its servers.
+  // The first placement has so many partitions, whichever of its servers makes
+  // it; 0: as many as spread keys evenly over these.
   uint32_t num_partitions = 0;
-  // Of the first placement too: tensors of more bytes are in slices; 0: none.
+  // In the first placement tensors of more bytes are in slices; 0: none are.
   uint64_t split_bytes = 0;
 
   // The server's capacity beside that of the others.

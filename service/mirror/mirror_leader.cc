@@ -529,28 +529,34 @@ void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
     MutexLock lock(&mutex_);
     if (is_on_devices) meeting_.End(/*has_failed=*/false);
     if (attempt->is_forgotten) status = NameSpaceHasGone();
-    NameSpace& name_space = namespaces_[attempt->name_space];
-    name_space.attempt = nullptr;
+    namespaces_[attempt->name_space].attempt = nullptr;
     for (const auto& [name, announced] : attempt->rounds) {
-      const auto found = name_space.keys.find(name);
-      Key& key = found->second;
-      key.is_under_way = false;
-      const mirror::v1::Round& round = announced.front().round;
-      if (status.ok() && round.version() > key.removed) {
-        key.last = {attempt->id, round.step(), round.version()};
-      }
-      for (const Announced& each : announced) {
-        Set(each, status.ok() ? Outcome::SUMMED : Outcome::FAILED, answered,
-            attempt->id, status);
-      }
-      // Whoever has given up meanwhile may have come again.
-      Look(name_space, name, key, answered);
-      EraseIfIdle(name_space.keys, found);
+      EndRound(*attempt, name, announced, status, answered);
     }
     next = TakeNextAfter(*attempt);
   }
   Answer(answered);
   for (const AttemptPtr& each : next) Start(each);
+}
+
+void MirrorLeader::EndRound(const Attempt& attempt, const std::string& name,
+                            const std::vector<Announced>& announced,
+                            const absl::Status& status, Answered& answered) {
+  NameSpace& name_space = namespaces_[attempt.name_space];
+  const auto found = name_space.keys.find(name);
+  Key& key = found->second;
+  key.is_under_way = false;
+  const mirror::v1::Round& round = announced.front().round;
+  if (status.ok() && round.version() > key.removed) {
+    key.last = {attempt.id, round.step(), round.version()};
+  }
+  for (const Announced& each : announced) {
+    Set(each, status.ok() ? Outcome::SUMMED : Outcome::FAILED, answered,
+        attempt.id, status);
+  }
+  // Whoever has given up meanwhile may have come again.
+  Look(name_space, name, key, answered);
+  EraseIfIdle(name_space.keys, found);
 }
 
 }  // namespace tensorkv

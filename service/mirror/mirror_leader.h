@@ -194,6 +194,11 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
   void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);
+  // The same for one of its keys.
+  void EndRound(const Attempt& attempt, const std::string& name,
+                const std::vector<Announced>& announced,
+                const absl::Status& status, Answered& answered)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Devices have failed it. No sum of it counts, so its rounds are attempted
   // again, and slices go by calls now; those of attempts that wait for their
   // turns go so, too.

@@ -51,9 +51,10 @@ class ConnectionGuard {
   static constexpr double kAcksPerSecond = 1000;
 
   struct Limits {
-    // Of all connections together.
+    // All connections together may have so many bytes of messages that do not
+    // end.
     uint64_t max_unfinished_bytes;
-    // Of one connection, as gRPC announces it.
+    // One connection may have so many streams open, as gRPC announces.
     size_t max_streams;
   };
 

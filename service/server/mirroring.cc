@@ -40,21 +40,31 @@ std::shared_ptr<grpc::Channel> ConnectTo(const ServerOptions& options,
              : grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
 }
 
+bool IsNcclNamed(const ServerOptions& options) {
+  return options.nccl != "auto";
+}
+
+absl::StatusOr<std::unique_ptr<DeviceLink>> OpenLinkOfGpu(
+    const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
+  if (devices.size() != 1 || !devices.front().open_link) {
+    return absl::FailedPreconditionError("expected one GPU");
+  }
+  if (IsNcclNamed(options)) return devices.front().open_link(options.nccl);
+  if (options.tls.is_on()) {
+    return absl::FailedPreconditionError(
+        "NCCL does not encrypt: with TLS it is to be named");
+  }
+  return devices.front().open_link("libnccl.so.2");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
     const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
-  const bool is_named = options.nccl != "auto";
+  const bool is_named = IsNcclNamed(options);
   if (options.nccl == "off" || (!is_named && !options.cluster)) return nullptr;
   absl::StatusOr<std::unique_ptr<DeviceLink>> link =
-      absl::FailedPreconditionError("expected one GPU");
-  if (devices.size() == 1 && devices.front().open_link) {
-    link = !is_named && options.tls.is_on()
-               ? absl::FailedPreconditionError(
-                     "NCCL does not encrypt: with TLS it is to be named")
-               : devices.front().open_link(is_named ? options.nccl
-                                                    : "libnccl.so.2");
-  }
+      OpenLinkOfGpu(options, devices);
   if (link.ok()) return link;
   if (is_named) {
     return absl::Status(

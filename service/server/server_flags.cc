@@ -224,20 +224,8 @@ void AddCheckpointFlags(CLI::App* app, ServerOptions* server,
 }
 
 // `cluster` is the server's if there is an etcd.
-void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
-  app->add_option("--etcd", cluster->etcd,
-                  "host:port,... of the etcd by which servers are one store, "
-                  "as docs/cluster.md describes it (default: none, the server "
-                  "has all keys)")
-      ->delimiter(',');
-  app->add_option("--cluster", cluster->cluster,
-                  "The name of that store at etcd")
-      ->capture_default_str();
-  app->add_option("--server_name", cluster->server_name,
-                  "Unique in the cluster; a server keeps its keys with it");
-  app->add_option("--cluster_address", cluster->address,
-                  "host:port where clients reach the server (default: where "
-                  "it listens)");
+void AddPlacementFlags(CLI::App* app, ClusterOptions* cluster,
+                       FlagTexts* texts) {
   app->add_option("--cluster_size", cluster->size,
                   "How many servers make the first placement, once they are "
                   "all there")
@@ -253,6 +241,23 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
   app->add_option("--cluster_weight", cluster->weight,
                   "The server's capacity beside that of the others")
       ->capture_default_str();
+}
+
+void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
+  app->add_option("--etcd", cluster->etcd,
+                  "host:port,... of the etcd by which servers are one store, "
+                  "as docs/cluster.md describes it (default: none, the server "
+                  "has all keys)")
+      ->delimiter(',');
+  app->add_option("--cluster", cluster->cluster,
+                  "The name of that store at etcd")
+      ->capture_default_str();
+  app->add_option("--server_name", cluster->server_name,
+                  "Unique in the cluster; a server keeps its keys with it");
+  app->add_option("--cluster_address", cluster->address,
+                  "host:port where clients reach the server (default: where "
+                  "it listens)");
+  AddPlacementFlags(app, cluster, texts);
   app->add_option("--cluster_tls_ca", cluster->tls_ca,
                   "PEM file of the authorities that may sign the certificates "
                   "of the cluster's servers, for calls between them");

@@ -160,6 +160,19 @@ absl::Status CheckLostAfter(const ClusterOptions& cluster) {
       "cluster_lost_after: expected cluster_checkpoints beside it");
 }
 
+absl::Status CheckClusterAddress(const ClusterOptions& cluster,
+                                 absl::string_view listen) {
+  if (!cluster.address.empty() && !IsText(cluster.address)) {
+    return absl::InvalidArgumentError(
+        "cluster_address: expected host:port in UTF-8");
+  }
+  if (cluster.address.empty() && !IsOneAddress(listen)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster_address: expected one, since clients cannot go to ", listen));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCluster(const ClusterOptions& cluster,
                           absl::string_view listen) {
   if (cluster.etcd.empty()) {
@@ -174,14 +187,7 @@ absl::Status CheckCluster(const ClusterOptions& cluster,
         "server_name: expected a name in UTF-8 without '/', as there is an "
         "etcd");
   }
-  if (!cluster.address.empty() && !IsText(cluster.address)) {
-    return absl::InvalidArgumentError(
-        "cluster_address: expected host:port in UTF-8");
-  }
-  if (cluster.address.empty() && !IsOneAddress(listen)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cluster_address: expected one, since clients cannot go to ", listen));
-  }
+  RETURN_IF_ERROR(CheckClusterAddress(cluster, listen));
   if (!(cluster.weight > 0 && cluster.weight <= 1e6)) {
     return absl::InvalidArgumentError(
         absl::StrCat("cluster_weight: expected above 0, up to a million, got ",

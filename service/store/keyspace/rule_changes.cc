@@ -469,6 +469,8 @@ uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
   return bytes;
 }
 
+namespace {
+
 absl::Status AddNewStates(const NamespaceState& of, const StoredKey& key,
                           const UpdateRule& rule, RuleState& state) {
   state.states_are_new = rule.num_states() > 0;
@@ -479,6 +481,22 @@ absl::Status AddNewStates(const NamespaceState& of, const StoredKey& key,
   }
   return absl::OkStatus();
 }
+
+// The master that the key has already, or a new one.
+absl::Status AddMaster(const NamespaceState& of, const StoredKey& key,
+                       RuleState& state) {
+  if (key.rule_state && key.rule_state->master) {
+    state.master = key.rule_state->master;
+    return absl::OkStatus();
+  }
+  state.master_is_new = true;
+  ASSIGN_OR_RETURN(
+      state.master,
+      AllocateState(of, key, key.num_elements() * SizeOf(DType::kF32)));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 // The state that `key` has under `rule`: what it keeps of its present state, of
 // which SetRuleOf knows whether it is filled, and new tensors, to be filled by
@@ -501,14 +519,7 @@ absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
   } else {
     RETURN_IF_ERROR(AddNewStates(of, key, rule, *state));
   }
-  if (keeps_master && has_master) {
-    state->master = present->master;
-  } else if (keeps_master) {
-    state->master_is_new = true;
-    ASSIGN_OR_RETURN(
-        state->master,
-        AllocateState(of, key, key.num_elements() * SizeOf(DType::kF32)));
-  }
+  if (keeps_master) RETURN_IF_ERROR(AddMaster(of, key, *state));
   return state;
 }
 

@@ -1,0 +1,269 @@
+// Peers that send what no client would.
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/file_descriptor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/server/server.h"
+#include "tests/service/http_get.h"
+#include "tests/service/server/local_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::HttpGet;
+using testing::Init;
+using testing::Local;
+using ::testing::Not;
+using testing::Pull;
+using testing::StubOf;
+using testing::WithHttp;
+
+std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
+                  const std::string& payload) {
+  std::string frame;
+  for (const int shift : {16, 8, 0}) {
+    frame.push_back(static_cast<char>(payload.size() >> shift));
+  }
+  frame.push_back(static_cast<char>(type));
+  frame.push_back(static_cast<char>(flags));
+  for (const int shift : {24, 16, 8, 0}) {
+    frame.push_back(static_cast<char>(stream >> shift));
+  }
+  return frame + payload;
+}
+
+// A connection without a client library.
+class RawPeer {
+ public:
+  explicit RawPeer(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<in_port_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address),
+                      sizeof(address)),
+              0);
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, ""));
+  }
+
+  // Returns false once the server has ended the connection.
+  bool Send(const std::string& bytes) {
+    char reply[4096];
+    while (recv(fd_.get(), reply, sizeof(reply), MSG_DONTWAIT) > 0) {
+    }
+    return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
+  }
+
+  // Returns once the server has sent that, or ended the connection; false then.
+  bool ReceiveUntil(absl::string_view bytes) {
+    std::string received;
+    char reply[4096];
+    while (!absl::StrContains(received, bytes)) {
+      const ssize_t size = recv(fd_.get(), reply, sizeof(reply), 0);
+      if (size <= 0) return false;
+      received.append(reply, static_cast<size_t>(size));
+    }
+    return true;
+  }
+
+ private:
+  const FileDescriptor fd_;
+};
+
+TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port());
+  // Literal fields, "x" with a value of 100 bytes.
+  std::string fields;
+  for (int i = 0; i < 100; ++i) {
+    fields += absl::StrCat(std::string("\0\1x\x64", 4), std::string(100, 'y'));
+  }
+  peer.Send(Frame(1, 0, 1, fields));
+
+  while (peer.Send(Frame(9, 0, 1, fields))) {
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port());
+
+  for (uint32_t stream = 1;; stream += 2) {
+    if (!peer.Send(Frame(3, 0, stream, std::string(4, '\0')))) break;
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+// gRPC itself ends nothing for these.
+TEST(HostilePeerTest, SettingsWithoutEndEndTheConnection) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port());
+  std::string settings;
+  for (int i = 0; i < 1000; ++i) settings += Frame(4, 0, 0, "");
+
+  while (peer.Send(settings)) {
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+// POST, http, :path and :authority by their numbers in HPACK's table, and
+// literals.
+std::string HeadersOfInit() {
+  return absl::StrCat("\x83\x86\x04\x1a/tensorkv.v1.TensorKV/Init", "\x01\x01k",
+                      std::string("\0\x0c", 2), "content-type", "\x10",
+                      "application/grpc", std::string("\0\2", 2), "te", "\x8",
+                      "trailers");
+}
+
+// It acknowledges no setting, so that gRPC bounds nothing.
+TEST(HostilePeerTest, MoreStreamsThanAllowedEndTheConnection) {
+  ServerOptions options = WithHttp();
+  options.max_streams = 4;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  RawPeer peer(server->port());
+
+  for (uint32_t stream = 1;; stream += 2) {
+    if (!peer.Send(Frame(1, 4, stream, HeadersOfInit()))) break;
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+// Of an address whose connections end with many streams open, in that way.
+void ExpectRefusalAfter(const std::string& end) {
+  constexpr int kEnough = 20;
+  ServerOptions options = Local();
+  // One connection makes a debt of seconds.
+  options.max_streams = 8000;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+  std::string calls;
+  for (uint32_t stream = 1; stream < 2 * options.max_streams; stream += 2) {
+    calls += Frame(1, 4, stream, HeadersOfInit());
+  }
+  const auto is_answered = [&](const std::string& frames) {
+    RawPeer peer(server->port());
+    peer.Send(frames + Frame(6, 0, 0, "are you?"));
+    return peer.ReceiveUntil("are you?");
+  };
+
+  int num_answered = 0;
+  do {
+    is_answered(calls + end);
+  } while (is_answered("") && ++num_answered < kEnough);
+
+  EXPECT_LT(num_answered, kEnough);
+  EXPECT_OK(Pull(*stub));
+}
+
+// Ends of connections are no cheaper way to end streams than resets.
+TEST(HostilePeerTest, AddressThatLeavesStreamsOpenIsRefused) {
+  ExpectRefusalAfter("");
+}
+
+// Nor are resets of streams that there are not.
+TEST(HostilePeerTest, AddressThatIsCutOffWithStreamsOpenIsRefused) {
+  std::string resets;
+  for (int i = 0; i < 20'000; ++i) {
+    resets += Frame(3, 0, 100'001, std::string(4, '\0'));
+  }
+  ExpectRefusalAfter(resets);
+}
+
+// Of peers that have much to read, none of which is lost.
+void ExpectTurns(const std::string& first) {
+  constexpr size_t kNumPings = 5000;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port());
+  std::string pings;
+  // Their acknowledgements, so that gRPC does not take them for a flood.
+  for (size_t i = 0; i < kNumPings; ++i) pings += Frame(6, 1, 0, "12345678");
+
+  EXPECT_TRUE(peer.Send(first + pings + Frame(6, 0, 0, "the last")));
+
+  EXPECT_TRUE(peer.ReceiveUntil("the last"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              AllOf(HasSubstr("\ntensorkv_read_turns_total "),
+                    Not(HasSubstr("\ntensorkv_read_turns_total 0\n"))));
+}
+
+TEST(HostilePeerTest, PingsAreReadInTurns) { ExpectTurns(/*first=*/""); }
+
+// gRPC then reads even where it hears that nothing is left.
+TEST(HostilePeerTest, PingsAfterGoawayAreReadInTurns) {
+  ExpectTurns(Frame(7, 0, 0, std::string(8, '\0')));
+}
+
+TEST(HostilePeerTest, MessagesWithoutEndEndTheConnectionThatHasTheMost) {
+  ServerOptions options = WithHttp();
+  // Less than a peer may send before the server asks for more.
+  options.max_message_bytes = 40'000;
+  options.max_unfinished_bytes = 40'000;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+  const std::string fields = HeadersOfInit();
+  const std::string message =
+      std::string("\0\0\0\x4e\x20", 5) + std::string(8000, 'x');
+  const std::string of_modest = "tensorkv_unfinished_bytes 8000\n";
+  const auto metrics = [&] {
+    return HttpGet(server->metrics_port(), "/metrics").body;
+  };
+  RawPeer modest(server->port());
+  modest.Send(Frame(1, 4, 1, fields) + Frame(0, 0, 1, message));
+  while (!absl::StrContains(metrics(), of_modest)) {
+  }
+  RawPeer peer(server->port());
+
+  for (uint32_t stream = 1;; stream += 2) {
+    if (!peer.Send(Frame(1, 4, stream, fields) + Frame(0, 0, stream, message)))
+      break;
+  }
+
+  EXPECT_OK(Pull(*stub));
+  EXPECT_TRUE(modest.Send(Frame(6, 0, 0, "12345678")));
+  EXPECT_THAT(metrics(), AllOf(HasSubstr("tensorkv_connections_cut_total 1\n"),
+                               HasSubstr(of_modest)));
+}
+
+TEST(HostilePeerTest, ConnectionsBeyondTheLimitAreClosed) {
+  ServerOptions options = Local();
+  options.max_connections = 1;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+
+  RawPeer peer(server->port());
+  while (peer.Send(Frame(6, 0, 0, "12345678"))) {
+  }
+
+  EXPECT_OK(Pull(*stub));
+}
+
+}  // namespace
+}  // namespace tensorkv
