@@ -14,13 +14,10 @@
 #include "base/alarms.h"
 #include "base/answer.h"
 #include "base/executor.h"
-#include "client/local/local_connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/mirror/delivered_slices.h"
-#include "service/mirror/mirror_leader.h"
-#include "tests/contracts/caller.h"
 #include "tests/service/mirror/mirror_network.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -399,122 +396,6 @@ TEST_F(KeyOfOneServerIsRemoved, WhileItsSumIsMade) {
   EXPECT_OK(ends_[leader_][1].Wait());
 }
 
-// Servers that answer all calls at once.
-class ReadyPeer final : public MirrorPeer {
- public:
-  void Call(MirrorRequest, absl::Duration, MirrorCallback done) override {
-    std::move(done)(MirrorResponse());
-  }
-};
-
-// A server may announce a key that the leader has deleted, as it has not heard.
-TEST(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
-  FakeAlarms alarms;
-  const auto peer = std::make_shared<ReadyPeer>();
-  auto group = std::make_shared<MirrorGroup>(
-      MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
-  const MirrorTimes times;
-  Executor executor;
-  const auto leader = std::make_shared<MirrorLeader>(
-      MirrorLeader::Environment{.group = group,
-                                .times = times,
-                                .alarms = &alarms,
-                                .executor = &executor});
-  MirrorRequest request = group->NewRequest();
-  request.mutable_announce()->set_name_space(kMemberSpace);
-  mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
-  round.set_key("k");
-  round.set_version(3);
-  std::vector<mirror::v1::Outcome::State> states;
-  const auto announce = [&] {
-    leader->Announce(request, [&](absl::StatusOr<MirrorResponse> response) {
-      states.push_back(response->outcomes(0).state());
-    });
-  };
-
-  announce();
-  EXPECT_EQ(leader->num_keys(), 1u);
-  leader->Remove(kMemberSpace, "k", 2);
-  EXPECT_EQ(leader->num_keys(), 1u);
-  alarms.Advance(times.patience);
-  EXPECT_EQ(leader->num_keys(), 0u);
-  announce();
-  leader->Remove(kMemberSpace, "k", 3);
-
-  EXPECT_EQ(leader->num_keys(), 0u);
-  EXPECT_THAT(states, ::testing::ElementsAre(mirror::v1::Outcome::WAITING,
-                                             mirror::v1::Outcome::FAILED));
-}
-
-// Servers whose sums end when the test says so.
-class SummingPeer final : public MirrorPeer {
- public:
-  void Call(MirrorRequest request, absl::Duration,
-            MirrorCallback done) override {
-    if (!request.has_run()) return std::move(done)(MirrorResponse());
-    runs_.push_back(std::move(done));
-  }
-  void EndRuns() {
-    for (MirrorCallback& done : std::exchange(runs_, {})) {
-      std::move(done)(MirrorResponse());
-    }
-  }
-
- private:
-  std::vector<MirrorCallback> runs_;
-};
-
-// Of three rounds one has ended, another is being summed, and one is missing.
-TEST(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
-  FakeAlarms alarms;
-  Executor executor;
-  const auto peer = std::make_shared<SummingPeer>();
-  auto group = std::make_shared<MirrorGroup>(
-      MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
-  const MirrorTimes times;
-  const auto leader = std::make_shared<MirrorLeader>(
-      MirrorLeader::Environment{.group = group,
-                                .times = times,
-                                .alarms = &alarms,
-                                .executor = &executor});
-  const auto announce = [&](uint32_t from, const std::string& keys,
-                            MirrorCallback done) {
-    MirrorRequest request = group->NewRequest();
-    request.set_from(from);
-    request.mutable_announce()->set_name_space(kMemberSpace);
-    for (const char key : keys) {
-      mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
-      round.set_key(std::string(1, key));
-      round.set_version(3);
-    }
-    leader->Announce(request, std::move(done));
-  };
-  const auto pass_delay = [&] {
-    alarms.Advance(times.partial_answer);
-    Answer<bool> is_idle;
-    executor.Submit([&] { is_idle.Set(true); });
-    is_idle.Wait();
-  };
-  std::vector<mirror::v1::Outcome::State> states;
-  announce(0, "abc", [&](absl::StatusOr<MirrorResponse> response) {
-    for (const auto& each : response->outcomes()) {
-      states.push_back(each.state());
-    }
-  });
-
-  announce(1, "a", [](const auto&) {});
-  announce(1, "b", [](const auto&) {});
-  peer->EndRuns();
-  pass_delay();
-  EXPECT_THAT(states, ::testing::IsEmpty());
-  peer->EndRuns();
-  pass_delay();
-
-  EXPECT_THAT(states, ::testing::ElementsAre(mirror::v1::Outcome::SUMMED,
-                                             mirror::v1::Outcome::SUMMED,
-                                             mirror::v1::Outcome::WAITING));
-}
-
 // Of many keys, whose names are as long as names may be.
 TEST(MirrorExchangeTest, ManyRoundsAreAnnouncedInMessagesOfBoundedSize) {
   constexpr size_t kRounds = 5000;
@@ -550,66 +431,6 @@ TEST(MirrorExchangeTest, ManyRoundsAreAnnouncedInMessagesOfBoundedSize) {
   EXPECT_TRUE(all_ended[0].Wait() && all_ended[1].Wait());
   for (const auto& num : num_summed) EXPECT_EQ(num, 2u);
   EXPECT_LE(max_bytes, size_t{4} << 20);
-}
-
-// One server of which another one was restored.
-class RestoredElsewhere final : public RoundExchange {
- public:
-  absl::Status CheckGroup(uint32_t) const override { return absl::OkStatus(); }
-  bool IsNear(uint32_t) const override { return true; }
-  void Sum(const std::string&, const RefPtr<BudgetAccount>&,
-           std::vector<RoundToSum> rounds,
-           std::function<void(std::vector<SummedRound>)> summed) override {
-    SumOfRound sum = {.num_tensors = 1,
-                      .buffer = rounds[0].tensors[0].buffer,
-                      .version_floor = 1000};
-    std::vector<SummedRound> ended;
-    ended.push_back({0, std::move(sum)});
-    summed(std::move(ended));
-  }
-  void Applied(const std::string&, absl::string_view, Step) override {}
-  void Remove(const std::string&, const std::string& key,
-              Version version) override {
-    removed.emplace_back(key, version);
-  }
-  void Forget(const std::string&) override {}
-
-  std::vector<std::pair<std::string, Version>> removed;
-};
-
-class MirroredVersionsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
-    config.mirrored = true;
-    ASSERT_OK(caller_.Create(config));
-  }
-
-  RestoredElsewhere exchange_;
-  LocalConnection server_{
-      {.store = {.exchange = &exchange_}, .num_threads = 1}};
-  const testing::Caller caller_{server_, kMemberSpace};
-};
-
-TEST_F(MirroredVersionsTest, AreAboveTheFloorOfAllServers) {
-  ASSERT_OK(caller_.Init("k", Full({4}, 0)));
-
-  ASSERT_OK(caller_.As(0).Push("k", Full({4}, 1), 1));
-
-  EXPECT_EQ(caller_.As(0).Pull("k")->version, 1001u);
-  EXPECT_EQ(*caller_.Init("new", Full({4}, 0)), 1001u);
-}
-
-TEST_F(MirroredVersionsTest, ExchangeIsToldOfKeysThatAreReplacedOrDeleted) {
-  const Version first = *caller_.Init("k", Full({4}, 0));
-
-  const Version second = *caller_.Init("k", Full({4}, 0), OnExisting::kReplace);
-  ASSERT_OK(caller_.Init("new", Full({4}, 0), OnExisting::kReplace));
-  ASSERT_OK(caller_.Delete({"k", "missing"}, /*allow_missing=*/true));
-
-  EXPECT_THAT(
-      exchange_.removed,
-      ::testing::ElementsAre(std::pair("k", first), std::pair("k", second)));
 }
 
 }  // namespace
