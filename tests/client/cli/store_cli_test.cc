@@ -282,6 +282,19 @@ TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
   EXPECT_THAT(Print("rule get"), ::testing::Not(HasSubstr("*.bias")));
 }
 
+TEST_F(StoreCliTest, RatesAreThoseOfHyperparametersOfTheRule) {
+  Print("init w --shape=1 --fill=0");
+  Print(
+      "rule set "
+      "expression(lr=0.5,weight_decay=0.25):stored-=lr*weight_decay*grad");
+
+  EXPECT_THAT(Print("stat w"), AllOf(Not(HasSubstr("next learning rate:")),
+                                     HasSubstr("next weight decay:  0.25\n")));
+  EXPECT_THAT(Print("stat w --output=json"),
+              AllOf(Not(HasSubstr("next_learning_rate")),
+                    HasSubstr("\"next_weight_decay\":0.25")));
+}
+
 TEST_F(StoreCliTest, FailedCallIsOneLineAndExitCode1) {
   const Outcome outcome = Run("pull x");
 
