@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cores.h"
+
 namespace tensorkv {
 
 size_t TaskPool::DefaultNumThreads() {
-  return std::clamp<size_t>(std::thread::hardware_concurrency(), 4, 16);
+  return std::clamp<size_t>(NumCores(), 4, 16);
 }
 
 TaskPool::TaskPool(size_t num_threads)

@@ -27,7 +27,8 @@ class TaskPool {
  public:
   using Task = absl::AnyInvocable<void() &&>;
 
-  // As many threads as the machine runs at once, but at least 4 and at most 16.
+  // As many threads as can run at once (NumCores), but at least 4 and at
+  // most 16.
   static size_t DefaultNumThreads();
 
   // REQUIRES: at least 2 threads.

@@ -10,10 +10,10 @@
 #include <chrono>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/cores.h"
 #include "bench/key_update.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -27,8 +27,6 @@ namespace {
 constexpr int64_t kLargeElements = 16 * 1024 * 1024;
 // Of these, for rules that keep a state per row or column.
 constexpr int64_t kLargeRows = 4096;
-
-int NumThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 Tensor MakeTensor(DType dtype, int64_t num_elements) {
   return Tensor::Filled(dtype, {num_elements}, 0.5).value();
@@ -81,7 +79,7 @@ int NumbersReadForSums(absl::string_view rule) {
 void UpdateLarge(benchmark::State& state, const RuleSpec& spec, DType dtype,
                  int num_contributions) {
   const UpdateRule rule = UpdateRule::Create(spec).value();
-  CpuBackend backend(NumThreads());
+  CpuBackend backend(NumCores());
   const KeyUpdate update =
       KeyUpdate::Create(backend, &rule,
                         {.dtype = dtype,
@@ -92,7 +90,7 @@ void UpdateLarge(benchmark::State& state, const RuleSpec& spec, DType dtype,
   const double bytes_moved = BytesMoved(update.view());
   const double bytes_read_for_sums = static_cast<double>(
       NumbersReadForSums(spec.name) * kLargeElements * sizeof(float));
-  ParallelCopy copy(NumThreads());
+  ParallelCopy copy(NumCores());
   double update_seconds = 0;
   double copy_seconds = 0;
   for (auto _ : state) {

@@ -12,13 +12,13 @@
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/answer.h"
+#include "base/cores.h"
 #include "bench/harness/clocks.h"
 #include "bench/harness/statistics.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -31,8 +31,6 @@ namespace {
 constexpr int64_t kElements = 64;
 constexpr int64_t kRowsPerCall = 1000;
 
-int NumThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
-
 void Check(const absl::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
 }
@@ -40,7 +38,7 @@ void Check(const absl::Status& status) {
 class Table {
  public:
   Table(int64_t num_rows, const std::string& rule)
-      : backend_(NumThreads()),
+      : backend_(NumCores()),
         store_({.budget_bytes = uint64_t{1} << 40}, &backend_, &alarms_),
         id_(0, num_rows - 1) {
     SetRuleRequest set_rule;

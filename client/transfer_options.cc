@@ -1,9 +1,9 @@
 #include "client/transfer_options.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/cores.h"
 #include "contract/stripe_range.h"
 
 namespace tensorkv {
@@ -38,9 +38,7 @@ absl::Status CheckTransferOptions(const TransferOptions& options) {
 
 int NumBulkConnections(const TransferOptions& options) {
   if (options.bulk_connections > 0) return options.bulk_connections;
-  // 0 where the number of cores is not known.
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores, 1, kMostByDefault);
+  return std::min(NumCores(), kMostByDefault);
 }
 
 }  // namespace tensorkv

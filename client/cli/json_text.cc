@@ -185,8 +185,13 @@ std::string KeyStatusJson(const KeyStatus& status) {
   json.update(RuleObject(status.rule));
   json["update_count"] = status.update_count;
   json["multipliers"] = MultipliersObject(status.multipliers);
-  json["next_learning_rate"] = status.learning_rate;
-  json["next_weight_decay"] = status.weight_decay;
+  const Hyperparameters& known = status.rule.hyperparameters;
+  if (known.contains("learning_rate")) {
+    json["next_learning_rate"] = status.learning_rate;
+  }
+  if (known.contains("weight_decay")) {
+    json["next_weight_decay"] = status.weight_decay;
+  }
   json["states"] = status.states;
   json["device"] = status.device;
   if (status.digest) json["digest"] = absl::StrFormat("%016x", *status.digest);

@@ -204,12 +204,18 @@ std::string KeyText(const KeyStatus& status) {
                {"state:", ByteText(status.state_bytes)},
                {"states:", absl::StrJoin(status.states, ", ")},
                {"rule:", status.rule.ToString()},
-               {"update count:", absl::StrCat(status.update_count)},
-               {"next learning rate:", absl::StrCat(status.learning_rate)},
-               {"next weight decay:", absl::StrCat(status.weight_decay)},
-               {"lr_mult:", absl::StrCat(status.multipliers.learning_rate)},
+               {"update count:", absl::StrCat(status.update_count)}};
+  const Hyperparameters& known = status.rule.hyperparameters;
+  if (known.contains("learning_rate")) {
+    rows.push_back({"next learning rate:", absl::StrCat(status.learning_rate)});
+  }
+  if (known.contains("weight_decay")) {
+    rows.push_back({"next weight decay:", absl::StrCat(status.weight_decay)});
+  }
+  rows.insert(rows.end(),
+              {{"lr_mult:", absl::StrCat(status.multipliers.learning_rate)},
                {"wd_mult:", absl::StrCat(status.multipliers.weight_decay)},
-               {"device:", status.device}};
+               {"device:", status.device}});
   if (status.digest) {
     rows.push_back({"digest:", absl::StrFormat("%016x", *status.digest)});
   }

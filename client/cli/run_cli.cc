@@ -108,6 +108,13 @@ std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
                         : OneLine(error.what());
 }
 
+// The command as far as it was understood, as "tensorkv ns create".
+std::string CommandOf(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (chosen.empty()) return app.get_name();
+  return absl::StrCat(app.get_name(), " ", CommandOf(*chosen.back()));
+}
+
 // CLI11 wants the arguments in reverse. Its exceptions end here.
 // Returns the exit code if that was all there is to do.
 std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
@@ -127,8 +134,8 @@ std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
     environment.out << app.help();
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    environment.err << "tensorkv: " << MessageOf(app, error)
-                    << " (tensorkv --help lists commands and flags)\n";
+    environment.err << "tensorkv: " << MessageOf(app, error) << " (see "
+                    << CommandOf(app) << " --help)\n";
     return kExitUsage;
   }
 }

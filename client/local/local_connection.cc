@@ -1,12 +1,12 @@
 #include "client/local/local_connection.h"
 
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "base/answer.h"
+#include "base/cores.h"
 #include "base/status_macros.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
@@ -15,8 +15,7 @@ namespace tensorkv {
 namespace {
 
 int NumThreads(const LocalConnectionOptions& options) {
-  if (options.num_threads > 0) return options.num_threads;
-  return static_cast<int>(std::thread::hardware_concurrency());
+  return options.num_threads > 0 ? options.num_threads : NumCores();
 }
 
 // Starts a call that takes a callback, and waits for its reply.

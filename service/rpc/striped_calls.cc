@@ -1,5 +1,7 @@
 #include "service/rpc/striped_calls.h"
 
+#include <utility>
+
 namespace tensorkv {
 
 std::shared_ptr<StripedCall> StripedCalls::New() {
@@ -10,29 +12,29 @@ std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
                                                 const Caller& caller,
                                                 const Stripe& stripe) {
   const Key key(method, caller.name, stripe.group);
-  MutexLock lock(&known_->mutex);
-  std::weak_ptr<StripedCall>& entry = known_->calls[key];
-  if (auto call = entry.lock()) return call;
+  MutexLock lock(&mutex_);
+  std::weak_ptr<StripedCall>& known = calls_[key];
+  if (auto call = known.lock()) return call;
   std::shared_ptr<StripedCall> call(
       new StripedCall(stripe.count, stream_timeout_, &alarms_),
-      [known = known_, key](StripedCall* ended) {
+      [this, key](StripedCall* ended) {
         delete ended;
-        known->Forget(key);
+        Forget(key);
       });
-  entry = call;
+  known = call;
   return call;
 }
 
-void StripedCalls::Known::Forget(const Key& key) {
-  MutexLock lock(&mutex);
-  const auto entry = calls.find(key);
+void StripedCalls::Forget(const Key& key) {
+  MutexLock lock(&mutex_);
+  const auto entry = calls_.find(key);
   // Another call of that group may have come meanwhile.
-  if (entry != calls.end() && entry->second.expired()) calls.erase(entry);
+  if (entry != calls_.end() && entry->second.expired()) calls_.erase(entry);
 }
 
 size_t StripedCalls::size() const {
-  MutexLock lock(&known_->mutex);
-  return known_->calls.size();
+  MutexLock lock(&mutex_);
+  return calls_.size();
 }
 
 }  // namespace tensorkv

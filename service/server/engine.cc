@@ -73,6 +73,11 @@ Engine::Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
 // nobody any more, and what it has told is not on its way.
 Engine::~Engine() {
   for (const auto& backend : backends_) backend->health().SetListener(nullptr);
+  Stop();
+}
+
+void Engine::Stop() {
+  store_.Stop();
   alarms_.Stop();
 }
 

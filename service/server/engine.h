@@ -88,8 +88,9 @@ class Engine {
     store_.InterruptWaits(status);
   }
 
-  // Runs no alarm from then on: whoever set one may go. For shutdown.
-  void StopAlarms() { alarms_.Stop(); }
+  // Runs no task of a call and no alarm from then on: whoever made the call or
+  // set the alarm may go. REQUIRES: no call of a client is under way.
+  void Stop();
 
   std::vector<std::string> devices() const;
   // Those whose memory is not the host's.

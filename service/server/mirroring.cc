@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "service/server/cores.h"
+#include "base/cores.h"
 #include "service/server/peer_channel.h"
 #include "spdlog/spdlog.h"
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/cores.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "service/server/cores.h"
 #include "service/server/memory_size.h"
 
 namespace tensorkv {

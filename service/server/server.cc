@@ -219,8 +219,10 @@ HandlerDependencies Server::HandlerDependenciesOf() {
 
 Server::~Server() {
   Shutdown(absl::ZeroDuration());
-  // The streams' alarms use what is destroyed before the engine.
-  engine_.StopAlarms();
+  if (checkpoints_ != nullptr) checkpoints_->Stop();
+  // Calls that have ended, and their alarms, may still be in its hands, and use
+  // what is destroyed before it.
+  engine_.Stop();
 }
 
 absl::Status Server::OpenCheckpoints() {

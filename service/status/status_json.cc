@@ -175,17 +175,20 @@ Json JsonOf(const KeyStatus& status) {
   for (const int64_t dimension : status.shape.dimensions()) {
     shape.push_back(dimension);
   }
-  return {{"key", status.key},
-          {"dtype", std::string(NameOf(status.dtype))},
-          {"shape", std::move(shape)},
-          // Those after a restore are beyond what JavaScript has exactly.
-          {"version", std::to_string(status.version)},
-          {"value_bytes", status.value_bytes},
-          {"state_bytes", status.state_bytes},
-          {"rule", RuleJson(status.rule)},
-          {"updates", status.update_count},
-          {"learning_rate", status.learning_rate},
-          {"device", status.device}};
+  Json json = {{"key", status.key},
+               {"dtype", std::string(NameOf(status.dtype))},
+               {"shape", std::move(shape)},
+               // Those after a restore are beyond what JavaScript has exactly.
+               {"version", std::to_string(status.version)},
+               {"value_bytes", status.value_bytes},
+               {"state_bytes", status.state_bytes},
+               {"rule", RuleJson(status.rule)},
+               {"updates", status.update_count},
+               {"device", status.device}};
+  if (status.rule.hyperparameters.contains("learning_rate")) {
+    json["learning_rate"] = status.learning_rate;
+  }
+  return json;
 }
 
 std::string TextOf(const Json& json) {

@@ -96,10 +96,9 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                          NamespaceConfig(), environment_));
 }
 
-// What was acknowledged is done before the devices go. The pool stops when no
-// update is on a device any more: the next of a key may have to wait for one,
-// which a thread of that device cannot.
-MemoryTensorStore::~MemoryTensorStore() {
+// The pool stops when no update is on a device any more: the next of a key may
+// have to wait for one, which a thread of that device cannot.
+void MemoryTensorStore::Stop() {
   CancelWaits();
   environment_.devices->under_way()->WaitForAll();
   environment_.pool->Stop();

@@ -76,9 +76,8 @@ class MemoryTensorStore final : public TensorStore,
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
                     Alarms* alarms)
       : MemoryTensorStore(options, std::vector<Backend*>{device}, alarms) {}
-  // Ends waiting calls with Unavailable. REQUIRES: no call is under way on
-  // another thread.
-  ~MemoryTensorStore() override;
+  // As Stop.
+  ~MemoryTensorStore() override { Stop(); }
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done) override;
@@ -158,6 +157,11 @@ class MemoryTensorStore final : public TensorStore,
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
   void CancelWaits();
+  // Does the same, and returns when what was acknowledged is done and nothing
+  // of a call runs any more, or is kept: whoever made it may go. From then on
+  // only what changes nothing may be asked. REQUIRES: no call that changes
+  // something is under way on another thread.
+  void Stop();
   // Ends them with `status`: a device has failed.
   void EndWaits(const absl::Status& status);
   // Ends those that wait now; later ones may wait.

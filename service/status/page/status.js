@@ -391,7 +391,8 @@ function updateKey(at, key) {
   ].forEach((text, i) => setText(at.children[i], text));
   at.children[0].title = key.key;
   at.children[0].setAttribute('aria-current', String(key.key === view.key));
-  at.children[6].title = `${key.rule} on ${key.device}, learning rate ${key.learning_rate}`;
+  const rate = key.learning_rate === undefined ? '' : `, learning rate ${key.learning_rate}`;
+  at.children[6].title = `${key.rule} on ${key.device}${rate}`;
 }
 
 function updateBranch(at, item) {

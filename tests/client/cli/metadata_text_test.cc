@@ -45,18 +45,16 @@ TEST(WorkerTableTest, IsWideWhereThatIsWanted) {
 }
 
 TEST(KeyTextTest, HasAllFields) {
-  EXPECT_THAT(KeyText(Weights()),
-              AllOf(HasSubstr("key:                 fc1.w\n"),
-                    HasSubstr("rule:                assign\n"),
-                    Not(HasSubstr("digest"))));
+  EXPECT_THAT(KeyText(Weights()), AllOf(HasSubstr("key:           fc1.w\n"),
+                                        HasSubstr("rule:          assign\n"),
+                                        Not(HasSubstr("digest"))));
 }
 
 TEST(KeyTextTest, DigestIsThereWhenAskedFor) {
   KeyStatus status = Weights();
   status.digest = 0xab;
 
-  EXPECT_THAT(KeyText(status),
-              HasSubstr("digest:              00000000000000ab\n"));
+  EXPECT_THAT(KeyText(status), HasSubstr("digest:        00000000000000ab\n"));
 }
 
 TEST(NamespaceTextTest, HasModeAndRules) {

@@ -114,6 +114,14 @@ TEST(RunCliTest, UnknownCommandIsNamed) {
   EXPECT_THAT(RunOn(nullptr, {"ns", "paint"}).err, HasSubstr("command: paint"));
 }
 
+TEST(RunCliTest, WrongCommandLineLeadsToTheHelpOfItsCommand) {
+  EXPECT_THAT(RunOn(nullptr, {}).err, HasSubstr("(see tensorkv --help)"));
+  EXPECT_THAT(RunOn(nullptr, {"rule"}).err,
+              HasSubstr("(see tensorkv rule --help)"));
+  EXPECT_THAT(RunOn(nullptr, {"ns", "create"}).err,
+              HasSubstr("(see tensorkv ns create --help)"));
+}
+
 class HelpTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(, HelpTest,
                          ::testing::Values("--help", "init --help",

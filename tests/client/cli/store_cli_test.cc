@@ -207,7 +207,7 @@ TEST_F(StoreCliTest, LsStatAndRm) {
             "a1   f32    [2,3]  1        24 B  cpu\n"
             "a2   f32    [2,3]  1        24 B  cpu\n");
   EXPECT_THAT(Print("stat a1 b --digest"),
-              AllOf(HasSubstr("key:                 a1\n"),
+              AllOf(HasSubstr("key:           a1\n"),
                     HasSubstr("\n\nkey:"), HasSubstr("digest:")));
   EXPECT_EQ(Print("rm a1 nothing --allow_missing"), "deleted 1\n");
   EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
@@ -280,6 +280,19 @@ TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
   EXPECT_EQ(Print("rule unset *.bias --multipliers"), "");
   EXPECT_EQ(Print("rule unset *.bias"), "");
   EXPECT_THAT(Print("rule get"), ::testing::Not(HasSubstr("*.bias")));
+}
+
+TEST_F(StoreCliTest, RatesAreThoseOfHyperparametersOfTheRule) {
+  Print("init w --shape=1 --fill=0");
+  Print(
+      "rule set "
+      "expression(lr=0.5,weight_decay=0.25):stored-=lr*weight_decay*grad");
+
+  EXPECT_THAT(Print("stat w"), AllOf(Not(HasSubstr("next learning rate:")),
+                                     HasSubstr("next weight decay:  0.25\n")));
+  EXPECT_THAT(Print("stat w --output=json"),
+              AllOf(Not(HasSubstr("next_learning_rate")),
+                    HasSubstr("\"next_weight_decay\":0.25")));
 }
 
 TEST_F(StoreCliTest, FailedCallIsOneLineAndExitCode1) {

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/mutex.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -206,6 +208,32 @@ TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(store_.DescribeNamespace("")->num_keys, 0u);
+}
+
+// Who has the answer may go before the task that gave it has ended.
+TEST_F(MemoryTensorStoreTest, NothingOfACallIsLeftAfterStop) {
+  MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
+  InitRequest init;
+  init.entries.push_back({"w", Filled(1, {1 << 20})});
+  ASSERT_OK(InitNow(store, std::move(init)));
+  PullRequest request = PullOf("w");
+  request.dtype = DType::kF16;
+  Notification answered;
+  Notification may_go;
+  bool is_gone = false;
+  absl::Cleanup gone = [&] {
+    may_go.WaitForNotification();
+    is_gone = true;
+  };
+  store.Pull(std::move(request), {},
+             [&answered, gone = std::move(gone)](
+                 const absl::StatusOr<PullReply>&) { answered.Notify(); });
+  answered.WaitForNotification();
+
+  may_go.Notify();
+  store.Stop();
+
+  EXPECT_TRUE(is_gone);
 }
 
 TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {

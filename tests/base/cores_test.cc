@@ -1,7 +1,10 @@
-#include "service/server/cores.h"
+#include "base/cores.h"
 
 #include <sched.h>
 
+#include <optional>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "gtest/gtest.h"
@@ -24,7 +27,7 @@ void BindToOneCore() {
 TEST(CoresTest, AThreadHasThoseThatItIsBoundTo) {
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-  EXPECT_EQ(NumCores(), CPU_COUNT(&allowed));
+  EXPECT_LE(NumCores(), CPU_COUNT(&allowed));
 
   std::thread([] {
     BindToOneCore();
@@ -33,7 +36,25 @@ TEST(CoresTest, AThreadHasThoseThatItIsBoundTo) {
     std::thread([] { EXPECT_EQ(NumCores(), 1); }).join();
   }).join();
 
-  EXPECT_EQ(NumCores(), CPU_COUNT(&allowed));
+  EXPECT_LE(NumCores(), CPU_COUNT(&allowed));
+}
+
+std::optional<int> CoresOf(const std::string& quota) {
+  std::istringstream file(quota);
+  return CoresOfQuota(file);
+}
+
+TEST(CoresTest, QuotaIsRoundedUp) {
+  EXPECT_EQ(CoresOf("200000 100000\n"), 2);
+  EXPECT_EQ(CoresOf("150000 100000\n"), 2);
+  EXPECT_EQ(CoresOf("50000 100000\n"), 1);
+  EXPECT_EQ(CoresOf("9000000000000000000 1\n"), 2147483647);
+}
+
+TEST(CoresTest, WhatIsNoQuotaLimitsNothing) {
+  EXPECT_EQ(CoresOf("max 100000\n"), std::nullopt);
+  EXPECT_EQ(CoresOf("100000 0\n"), std::nullopt);
+  EXPECT_EQ(CoresOf(""), std::nullopt);
 }
 
 }  // namespace
