@@ -15,6 +15,7 @@ constexpr uint8_t kRstStream = 0x3;
 constexpr uint8_t kSettings = 0x4;
 constexpr uint8_t kPing = 0x6;
 constexpr uint8_t kGoaway = 0x7;
+constexpr uint8_t kWindowUpdate = 0x8;
 constexpr uint8_t kContinuation = 0x9;
 constexpr uint8_t kAck = 0x1;
 constexpr uint8_t kEndStream = 0x1;
@@ -29,6 +30,12 @@ bool EndsStream(const Http2Frames::Frame& frame) {
 bool WantsAck(const Http2Frames::Frame& frame) {
   return (frame.type == kPing || frame.type == kSettings) &&
          (frame.flags & kAck) == 0;
+}
+
+// What a server sends for the sake of calls.
+bool IsOfCalls(const Http2Frames::Frame& frame) {
+  return frame.type == kData || frame.type == kHeaders ||
+         frame.type == kWindowUpdate;
 }
 
 bool HasHeaders(const Http2Frames::Frame& frame) {
@@ -111,6 +118,7 @@ class Http2Scanner::ReplyListener final : public Http2Frames::Listener {
   explicit ReplyListener(Http2Scanner* scanner) : scanner_(scanner) {}
 
   void OnFrame(const Http2Frames::Frame& frame) override {
+    if (IsOfCalls(frame)) scanner_->was_pinged_ = false;
     if (frame.type == kRstStream || EndsStream(frame)) {
       scanner_->EndStream(frame.stream);
     }
@@ -123,6 +131,7 @@ class Http2Scanner::ReplyListener final : public Http2Frames::Listener {
 Http2Scanner::Seen Http2Scanner::Scan(absl::string_view bytes) {
   seen_ = {};
   frames_.Read(bytes, *this);
+  seen_.is_http2 = frames_.is_http2();
   return seen_;
 }
 
@@ -135,6 +144,10 @@ void Http2Scanner::OnFrame(const Http2Frames::Frame& frame) {
   frame_ = frame;
   seen_.work += WorkFor(frame);
   if (WantsAck(frame)) ++seen_.num_acks_due;
+  if (frame.type == kPing && WantsAck(frame) &&
+      std::exchange(was_pinged_, true)) {
+    ++seen_.num_idle_pings;
+  }
   if (frame.type == kRstStream) {
     ++seen_.num_resets;
     EndStream(frame.stream);

@@ -101,4 +101,21 @@ grpc::Status LiveService::CallWithBytes(const std::string& path,
   return result;
 }
 
+grpc::Status LiveService::CallWithoutMessage(const std::string& path) {
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  const auto call =
+      grpc::GenericStub(channel_).PrepareCall(&context, path, &queue);
+  grpc::Status result;
+  call->StartCall(nullptr);
+  call->WritesDone(nullptr);
+  call->Finish(&result, nullptr);
+  for (int i = 0; i < 3; ++i) {
+    void* tag;
+    bool ok;
+    queue.Next(&tag, &ok);
+  }
+  return result;
+}
+
 }  // namespace tensorkv::testing
