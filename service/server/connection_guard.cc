@@ -207,12 +207,14 @@ class Watched {
     End(age.count() * ConnectionGuard::kResetsPerSecond);
   }
 
-  // Charges its address for streams that are open at the end, but for those
-  // that are paid: now, as gRPC may still reset them itself.
+  // Charges its address for streams that are open at the end, or for having had
+  // none, but for what is paid: now, as gRPC may still reset them itself.
   void End(double num_paid = 0) {
     if (std::exchange(has_ended_, true)) return;
-    const auto num_open = static_cast<double>(scanner_.num_open_streams());
-    state_->ChargeResets(connection_.address, num_open - num_paid);
+    const double num_resets =
+        scanner_.has_calls() ? static_cast<double>(scanner_.num_open_streams())
+                             : ConnectionGuard::kResetsWithoutCall;
+    state_->ChargeResets(connection_.address, num_resets - num_paid);
   }
 
   // Whether a descriptor of that number still means this connection.
@@ -221,8 +223,9 @@ class Watched {
   // These return false if the peer must be cut off: before it has been read
   // from; for what was read.
   bool AdmitNew() {
-    return !state_->IsInDebt(connection_.address) ||
-           Cut("is back at once after what its connections did");
+    if (!state_->IsInDebt(connection_.address)) return true;
+    has_ended_ = true;  // or who tries again would be refused for ever
+    return Cut("is back at once after what its connections did");
   }
   bool Admit(absl::string_view bytes) {
     if (connection_.is_cut) return false;

@@ -23,11 +23,11 @@ namespace tensorkv {
 //    has been there for a while has a small one of its own, so that whoever
 //    shares an address with an attacker may cancel calls. Streams that are open
 //    when a connection ends count as well, each connection that is cut off for
-//    what it sent counts as some, and an address that owes resets is refused
-//    when it comes back;
+//    what it sent, or ends without a call, counts as some, and an address that
+//    owes resets is refused when it comes back;
 //  - pings or settings faster than an allowance: gRPC decides early to end such
-//    a connection, but reads on until its last frame is written, and makes an
-//    error of each ping, to which it adds those before;
+//    a connection, but reads on until its last frame is written, and keeps an
+//    error of each ping until then;
 //  - more streams at a time than they may open: gRPC 1.51 holds a peer to that
 //    only once it has acknowledged the setting, which it need not do;
 //  - the most of messages that are not complete, where those of all connections
@@ -46,9 +46,10 @@ class ConnectionGuard {
   // By address.
   static constexpr double kMaxResets = 5000;
   static constexpr double kResetsPerSecond = 1000;
-  // What a connection costs its address that is cut off for what it sent: ten
-  // of them a second, since gRPC takes 0.4 ms for each.
+  // What a connection costs its address that is cut off for what it sent, or in
+  // which no call was begun: gRPC takes 0.4 ms for each. So 10 or 50 a second.
   static constexpr double kResetsOfCut = 100;
+  static constexpr double kResetsWithoutCall = 20;
   // By connection, which begins with none.
   static constexpr double kMaxResetsOfConnection = 100;
   static constexpr double kResetsPerSecondOfConnection = 20;

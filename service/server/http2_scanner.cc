@@ -45,7 +45,8 @@ bool HasHeaders(const Http2Frames::Frame& frame) {
 uint32_t WorkFor(const Http2Frames::Frame& frame) {
   if (frame.type == kData) return 1;
   if (!HasHeaders(frame)) return 16;
-  return (frame.type == kHeaders ? 128 : 16) + frame.payload_bytes / 64;
+  // Each byte may stand for a header that was sent before.
+  return (frame.type == kHeaders ? 128 : 16) + frame.payload_bytes / 8;
 }
 
 uint32_t BigEndian32(const uint8_t* bytes) {

@@ -89,6 +89,9 @@ class Http2Scanner final : private Http2Frames::Listener {
 
   size_t num_open_streams() const { return streams_.size(); }
 
+  // Whether the client has ever begun a call.
+  bool has_calls() const { return last_stream_ > 0; }
+
   // Whether the client has said that it will take no calls (GOAWAY).
   bool has_goaway() const { return has_goaway_; }
 

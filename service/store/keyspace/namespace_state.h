@@ -158,8 +158,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   Mutex cut_mutex ABSL_ACQUIRED_BEFORE(rules_mutex);
   // Held by who changes rules, while memory is allocated.
   Mutex rules_mutex ABSL_ACQUIRED_BEFORE(turns_mutex);
-  // Held in each turn of a call that only reads many keys: so a call for few
-  // keys waits for one turn, however many calls take them.
+  // Held in the turns of calls that read many keys: so a call for few keys
+  // waits for one turn, however many such calls there are.
   FairMutex turns_mutex ABSL_ACQUIRED_BEFORE(mutex);
 
   mutable FairMutex mutex;

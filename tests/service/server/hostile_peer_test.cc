@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -187,6 +189,12 @@ TEST(HostilePeerTest, MoreStreamsThanAllowedEndTheConnection) {
               HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
+// Whether a new connection comes to gRPC, which says its settings, though the
+// peer says nothing.
+bool IsGreeted(const Server& server) {
+  return RawPeer(server.port(), "").ReceiveUntil({"\0", 1});
+}
+
 // Of an address whose connections send that, and end.
 void ExpectRefusalAfter(const std::string& frames) {
   constexpr int kEnough = 200;
@@ -200,15 +208,10 @@ void ExpectRefusalAfter(const std::string& frames) {
     peer.Send(frames + Frame(6, 0, 0, "are you?"));
     peer.ReceiveUntil("are you?");
   };
-  // gRPC would say its settings, though the peer has said nothing.
-  const auto is_greeted = [&] {
-    return RawPeer(server->port(), "").ReceiveUntil({"\0", 1});
-  };
-
   int num_greeted = 0;
   do {
     send();
-  } while (is_greeted() && ++num_greeted < kEnough);
+  } while (IsGreeted(*server) && ++num_greeted < kEnough);
 
   EXPECT_LT(num_greeted, kEnough);
   EXPECT_OK(Pull(*stub));
@@ -230,6 +233,25 @@ TEST(HostilePeerTest, AddressThatIsCutOffWithStreamsOpenIsRefused) {
 
 TEST(HostilePeerTest, AddressThatIsCutOffAgainAndAgainIsRefused) {
   ExpectRefusalAfter(Frame(1, 0, 1, std::string(70'000, 'x')));
+}
+
+TEST(HostilePeerTest, AddressOfManyConnectionsWithoutCallsIsRefused) {
+  // Twice as many as its allowance is for.
+  constexpr int kNumPeers = 500;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+  {
+    std::vector<std::unique_ptr<RawPeer>> peers;
+    for (int i = 0; i < kNumPeers; ++i) {
+      peers.push_back(std::make_unique<RawPeer>(server->port()));
+    }
+  }
+
+  while (IsGreeted(*server)) {
+  }
+
+  EXPECT_OK(Pull(*stub));
 }
 
 // Of peers that have much to read, none of which is lost.
