@@ -107,14 +107,17 @@ grpc::Status LiveService::CallWithoutMessage(const std::string& path) {
   const auto call =
       grpc::GenericStub(channel_).PrepareCall(&context, path, &queue);
   grpc::Status result;
-  call->StartCall(nullptr);
-  call->WritesDone(nullptr);
-  call->Finish(&result, nullptr);
-  for (int i = 0; i < 3; ++i) {
+  const auto wait = [&queue] {
     void* tag;
     bool ok;
     queue.Next(&tag, &ok);
-  }
+  };
+  call->StartCall(nullptr);
+  wait();
+  call->WritesDone(nullptr);
+  wait();
+  call->Finish(&result, nullptr);
+  wait();
   return result;
 }
 
