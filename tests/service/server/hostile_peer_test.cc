@@ -63,7 +63,8 @@ class RawPeer {
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address),
                       sizeof(address)),
               0);
-    Send(first);
+    // Send would take the greeting of the server away.
+    if (!first.empty()) Send(first);
   }
 
   // Returns false once the server has ended the connection.
