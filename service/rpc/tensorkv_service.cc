@@ -61,8 +61,13 @@ void TensorKvService::AddUnary(Method method) {
         auto* bytes = const_cast<grpc::ByteBuffer*>(request);
         auto* call =
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
-        absl::Status status = AdmitCaller(access_, method, *context,
-                                          streams_.slow_call, call->caller());
+        absl::Status status;
+        // A peer that has gone, mostly; to handlers no message is an empty one.
+        if (!bytes->Valid()) status = absl::CancelledError("it has no message");
+        if (status.ok()) {
+          status = AdmitCaller(access_, method, *context, streams_.slow_call,
+                               call->caller());
+        }
         if (status.ok()) status = call->TakeShare(access_);
         if (status.ok()) {
           status = incarnation_.Greet(method, *context, call->caller());

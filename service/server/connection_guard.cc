@@ -207,41 +207,48 @@ class Watched {
     End(age.count() * ConnectionGuard::kResetsPerSecond);
   }
 
-  // Charges its address for streams that are open at the end, but for those
-  // that are paid: now, as gRPC may still reset them itself.
+  // Charges its address for streams that are open at the end, or for having had
+  // none, but for what is paid: now, as gRPC may still reset them itself.
   void End(double num_paid = 0) {
     if (std::exchange(has_ended_, true)) return;
-    const auto num_open = static_cast<double>(scanner_.num_open_streams());
-    state_->ChargeResets(connection_.address, num_open - num_paid);
+    const double num_resets =
+        scanner_.has_calls() ? static_cast<double>(scanner_.num_open_streams())
+                             : ConnectionGuard::kResetsWithoutCall;
+    state_->ChargeResets(connection_.address, num_resets - num_paid);
   }
 
   // Whether a descriptor of that number still means this connection.
   bool IsOpen() const { return InodeOf(connection_.fd) == connection_.inode; }
 
-  // Returns false if the peer must be cut off.
+  // These return false if the peer must be cut off: before it has been read
+  // from; for what was read.
+  bool AdmitNew() {
+    if (!state_->IsInDebt(connection_.address)) return true;
+    has_ended_ = true;  // or who tries again would be refused for ever
+    return Cut("is back at once after what its connections did");
+  }
   bool Admit(absl::string_view bytes) {
     if (connection_.is_cut) return false;
-    if (is_new_ && state_->IsInDebt(connection_.address)) {
-      return Cut("is back at once after streams that it left open");
-    }
-    is_new_ = false;
+    if (std::exchange(is_new_, false) && !AdmitNew()) return false;
     last_read_ = Clock::now();
     const Http2Scanner::Seen seen = scanner_.Scan(bytes);
     work_ += seen.work;
+    if (!seen.is_http2) return CutAndCharge("speaks no HTTP/2");
     if (seen.header_block_bytes > ConnectionGuard::kMaxHeaderBlockBytes) {
-      return Cut("headers without end");
+      return CutAndCharge("headers without end");
     }
     if (state_->HasTooMany(seen.num_open_streams)) {
-      return Cut("more streams than it may open");
+      return CutAndCharge("more streams than it may open");
     }
-    if (!acks_.Take(seen.num_acks_due)) {
-      return Cut("pings or settings without end");
+    if (!acks_.Take(seen.num_acks_due) ||
+        !idle_pings_.Take(seen.num_idle_pings)) {
+      return CutAndCharge("pings or settings without end");
     }
     if (seen.num_resets == 0 || own_resets_.Take(seen.num_resets) ||
         state_->TakeResets(connection_.address, seen.num_resets)) {
       return true;
     }
-    return Cut("resets calls without end");
+    return CutAndCharge("resets calls without end");
   }
   void SeeReply(absl::string_view bytes) { scanner_.ScanReply(bytes); }
 
@@ -293,6 +300,12 @@ class Watched {
     state_->Cut(connection_.address, why);
     return false;
   }
+  // What it has sent is also paid for: whoever is cut off costs the next
+  // connection too.
+  bool CutAndCharge(absl::string_view why) {
+    state_->ChargeResets(connection_.address, ConnectionGuard::kResetsOfCut);
+    return Cut(why);
+  }
 
   const std::shared_ptr<ConnectionGuard::State> state_;
   UnfinishedMessages::Connection connection_;
@@ -308,6 +321,9 @@ class Watched {
   epoll_event event_ = {};
   Allowance acks_{ConnectionGuard::kMaxAcks, ConnectionGuard::kAcksPerSecond,
                   ConnectionGuard::kMaxAcks};
+  Allowance idle_pings_{ConnectionGuard::kMaxIdlePings,
+                        ConnectionGuard::kIdlePingsPerSecond,
+                        ConnectionGuard::kMaxIdlePings};
   Allowance own_resets_{ConnectionGuard::kMaxResetsOfConnection,
                         ConnectionGuard::kResetsPerSecondOfConnection, 0};
 };
@@ -425,12 +441,15 @@ ConnectionGuard::ConnectionGuard(const Limits& limits,
                                  std::function<void(absl::string_view)> cut)
     : state_(std::make_shared<State>(limits, std::move(cut))) {}
 
-void ConnectionGuard::Watch(int fd) {
-  if (fd >= kMaxWatched) return;
-  auto* const connection = new Watched(fd, state_);
+bool ConnectionGuard::Watch(int fd) {
+  if (fd >= kMaxWatched) return true;
+  auto connection = std::make_unique<Watched>(fd, state_);
+  if (!connection->AdmitNew()) connection = nullptr;
+  const bool is_admitted = connection != nullptr;
   MutexLock lock(&mutexes[fd % kNumMutexes]);
   // The former connection of that number is closed.
-  delete std::exchange(watched[fd], connection);
+  delete std::exchange(watched[fd], connection.release());
+  return is_admitted;
 }
 
 uint64_t ConnectionGuard::num_cut() const { return state_->num_cut(); }

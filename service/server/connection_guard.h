@@ -14,6 +14,7 @@ namespace tensorkv {
 
 // Sees the bytes of connections before gRPC does, and ends those that send
 //
+//  - what is no HTTP/2: gRPC would answer before it ends such a connection;
 //  - a header block of more than kMaxHeaderBlockBytes: gRPC 1.51 keeps the
 //    whole block, however long (CONTINUATION flood);
 //  - resets of calls faster than an allowance: each costs the server much more
@@ -21,10 +22,12 @@ namespace tensorkv {
 //    address: a new connection gives nobody a new allowance. A connection that
 //    has been there for a while has a small one of its own, so that whoever
 //    shares an address with an attacker may cancel calls. Streams that are open
-//    when a connection ends count as well, and an address that owes resets is
-//    refused when it comes back;
+//    when a connection ends count as well, each connection that is cut off for
+//    what it sent, or ends without a call, counts as some, and an address that
+//    owes resets is refused when it comes back;
 //  - pings or settings faster than an allowance: gRPC decides early to end such
-//    a connection, but reads on until its last frame is written;
+//    a connection, but reads on until its last frame is written, and keeps an
+//    error of each ping until then;
 //  - more streams at a time than they may open: gRPC 1.51 holds a peer to that
 //    only once it has acknowledged the setting, which it need not do;
 //  - the most of messages that are not complete, where those of all connections
@@ -43,12 +46,19 @@ class ConnectionGuard {
   // By address.
   static constexpr double kMaxResets = 5000;
   static constexpr double kResetsPerSecond = 1000;
+  // What a connection costs its address that is cut off for what it sent, or in
+  // which no call was begun: gRPC takes 0.4 ms for each. So 10 or 50 a second.
+  static constexpr double kResetsOfCut = 100;
+  static constexpr double kResetsWithoutCall = 20;
   // By connection, which begins with none.
   static constexpr double kMaxResetsOfConnection = 100;
   static constexpr double kResetsPerSecondOfConnection = 20;
   // Also by connection. Those that measure the bandwidth ping all the time.
   static constexpr double kMaxAcks = 10'000;
   static constexpr double kAcksPerSecond = 1000;
+  // While the server sends nothing of calls. gRPC ends connections for three.
+  static constexpr double kMaxIdlePings = 100;
+  static constexpr double kIdlePingsPerSecond = 1;
 
   struct Limits {
     // All connections together may have so many bytes of messages that do not
@@ -65,8 +75,9 @@ class ConnectionGuard {
 
   // Watches a connection, from before its first byte is read to its end. The
   // system closes it for this object: a descriptor that means another socket
-  // is not watched.
-  void Watch(int fd);
+  // is not watched. Returns false if its address is refused for now: it is to
+  // be closed before gRPC makes a transport of it, which costs much more.
+  [[nodiscard]] bool Watch(int fd);
 
   uint64_t num_cut() const;
   // How often a connection had to let others read.

@@ -15,6 +15,7 @@ constexpr uint8_t kRstStream = 0x3;
 constexpr uint8_t kSettings = 0x4;
 constexpr uint8_t kPing = 0x6;
 constexpr uint8_t kGoaway = 0x7;
+constexpr uint8_t kWindowUpdate = 0x8;
 constexpr uint8_t kContinuation = 0x9;
 constexpr uint8_t kAck = 0x1;
 constexpr uint8_t kEndStream = 0x1;
@@ -31,6 +32,12 @@ bool WantsAck(const Http2Frames::Frame& frame) {
          (frame.flags & kAck) == 0;
 }
 
+// What a server sends for the sake of calls.
+bool IsOfCalls(const Http2Frames::Frame& frame) {
+  return frame.type == kData || frame.type == kHeaders ||
+         frame.type == kWindowUpdate;
+}
+
 bool HasHeaders(const Http2Frames::Frame& frame) {
   return frame.type == kHeaders || frame.type == kContinuation;
 }
@@ -38,7 +45,8 @@ bool HasHeaders(const Http2Frames::Frame& frame) {
 uint32_t WorkFor(const Http2Frames::Frame& frame) {
   if (frame.type == kData) return 1;
   if (!HasHeaders(frame)) return 16;
-  return (frame.type == kHeaders ? 128 : 16) + frame.payload_bytes / 64;
+  // Each byte may stand for a header that was sent before.
+  return (frame.type == kHeaders ? 128 : 16) + frame.payload_bytes / 8;
 }
 
 uint32_t BigEndian32(const uint8_t* bytes) {
@@ -111,6 +119,7 @@ class Http2Scanner::ReplyListener final : public Http2Frames::Listener {
   explicit ReplyListener(Http2Scanner* scanner) : scanner_(scanner) {}
 
   void OnFrame(const Http2Frames::Frame& frame) override {
+    if (IsOfCalls(frame)) scanner_->was_pinged_ = false;
     if (frame.type == kRstStream || EndsStream(frame)) {
       scanner_->EndStream(frame.stream);
     }
@@ -123,6 +132,7 @@ class Http2Scanner::ReplyListener final : public Http2Frames::Listener {
 Http2Scanner::Seen Http2Scanner::Scan(absl::string_view bytes) {
   seen_ = {};
   frames_.Read(bytes, *this);
+  seen_.is_http2 = frames_.is_http2();
   return seen_;
 }
 
@@ -135,6 +145,10 @@ void Http2Scanner::OnFrame(const Http2Frames::Frame& frame) {
   frame_ = frame;
   seen_.work += WorkFor(frame);
   if (WantsAck(frame)) ++seen_.num_acks_due;
+  if (frame.type == kPing && WantsAck(frame) &&
+      std::exchange(was_pinged_, true)) {
+    ++seen_.num_idle_pings;
+  }
   if (frame.type == kRstStream) {
     ++seen_.num_resets;
     EndStream(frame.stream);

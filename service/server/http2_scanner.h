@@ -37,6 +37,9 @@ class Http2Frames {
   explicit Http2Frames(bool has_preface)
       : state_(has_preface ? State::kPreface : State::kFrameHeader) {}
 
+  // Whether what was read begins as HTTP/2 does.
+  bool is_http2() const { return state_ != State::kNotHttp2; }
+
   // Looks at the next bytes.
   void Read(absl::string_view bytes, Listener& listener);
 
@@ -61,10 +64,14 @@ class Http2Frames {
 class Http2Scanner final : private Http2Frames::Listener {
  public:
   struct Seen {
+    bool is_http2 = true;
     // Streams that the client has ended before their time (RST_STREAM).
     uint32_t num_resets = 0;
     // Frames that the server has to acknowledge: PING and SETTINGS.
     uint32_t num_acks_due = 0;
+    // PINGs since whose predecessor the server has sent nothing of calls. gRPC
+    // forgives two that come early.
+    uint32_t num_idle_pings = 0;
     // The largest header block, or part of one, that has come by now.
     uint64_t header_block_bytes = 0;
     // The most streams that were open at a time.
@@ -81,6 +88,9 @@ class Http2Scanner final : private Http2Frames::Listener {
   void ScanReply(absl::string_view bytes);
 
   size_t num_open_streams() const { return streams_.size(); }
+
+  // Whether the client has ever begun a call.
+  bool has_calls() const { return last_stream_ > 0; }
 
   // Whether the client has said that it will take no calls (GOAWAY).
   bool has_goaway() const { return has_goaway_; }
@@ -100,7 +110,7 @@ class Http2Scanner final : private Http2Frames::Listener {
     // The client sends nothing more.
     bool is_last = false;
   };
-  // Ends the streams that the server ends or resets.
+  // Ends the streams that the server ends or resets, and sees what is of calls.
   class ReplyListener;
 
   void OnFrame(const Http2Frames::Frame& frame) override;
@@ -121,6 +131,8 @@ class Http2Scanner final : private Http2Frames::Listener {
   // may have ended it on its side, and waits for the server.
   absl::flat_hash_map<uint32_t, Message> streams_;
   uint32_t last_stream_ = 0;
+  // What came last of these was a PING, and not something of a call.
+  bool was_pinged_ = false;
   bool has_goaway_ = false;
   uint64_t unfinished_bytes_ = 0;
 };

@@ -316,7 +316,10 @@ void Server::StartAccepting(ListeningSockets sockets) {
                 connection.listener_fd = listener;
                 connection.fd = fd;
                 // It cannot look into what is encrypted.
-                if (!options_.tls.is_on()) guard_.Watch(fd);
+                if (!options_.tls.is_on() && !guard_.Watch(fd)) {
+                  close(fd);
+                  return;
+                }
                 grpc_acceptor_->HandleNewConnection(&connection);
               },
           .refused =

@@ -166,6 +166,7 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
   statuses.reserve(request.keys.size());
   uint64_t bytes = 0;
   for (auto name = request.keys.begin(); name != request.keys.end();) {
+    MutexLock turn(&state_->turns_mutex);
     MutexLock lock(&state_->mutex);
     const auto gate = state_->Gate();
     for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {

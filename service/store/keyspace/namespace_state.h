@@ -70,15 +70,15 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts, renews a lease or begins an update
 // of a key whose turn it is takes the mutex by itself.
 //
-// Locks are taken in this order: cut_mutex, rules_mutex, mutex, and those of
-// the alarms and of a Cancellation, under which nothing of a namespace is
-// called. The mutex of the store is taken with none of these held; those of the
-// call window and of the task pool never with `mutex`, but under cut_mutex and
-// rules_mutex they may be, as nothing of a namespace is called under them. No
-// answer is sent under `mutex` or rules_mutex, and no update runs under any;
-// memory of a device is allocated, and patterns are matched, under rules_mutex
-// alone. Who takes a snapshot holds cut_mutex throughout, and copies and writes
-// under it.
+// Locks are taken in this order: cut_mutex, rules_mutex, turns_mutex, mutex,
+// and those of the alarms and of a Cancellation, under which nothing of a
+// namespace is called. The mutex of the store is taken with none of these held;
+// those of the call window and of the task pool never with `mutex`, but under
+// cut_mutex and rules_mutex they may be, as nothing of a namespace is called
+// under them. No answer is sent under `mutex` or rules_mutex, and no update
+// runs under any; memory of a device is allocated, and patterns are matched,
+// under rules_mutex alone. Who takes a snapshot holds cut_mutex throughout, and
+// copies and writes under it.
 //
 // The mutex is fair, so that calls over many keys, which take it in turns, let
 // others in between.
@@ -157,7 +157,10 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Held by who takes a snapshot: there is one cut at a time.
   Mutex cut_mutex ABSL_ACQUIRED_BEFORE(rules_mutex);
   // Held by who changes rules, while memory is allocated.
-  Mutex rules_mutex ABSL_ACQUIRED_BEFORE(mutex);
+  Mutex rules_mutex ABSL_ACQUIRED_BEFORE(turns_mutex);
+  // Held in the turns of calls that read many keys: so a call for few keys
+  // waits for one turn, however many such calls there are.
+  FairMutex turns_mutex ABSL_ACQUIRED_BEFORE(mutex);
 
   mutable FairMutex mutex;
   KeyTable keys ABSL_GUARDED_BY(mutex);

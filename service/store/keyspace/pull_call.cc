@@ -417,6 +417,7 @@ void PullCall::CheckAnswerBytes() {
 
 void PullCall::Send() {
   while (!watches_.empty()) {
+    MutexLock turn(&state_.turns_mutex);
     MutexLock lock(&state_.mutex);
     UnwatchNext();
   }
@@ -507,6 +508,7 @@ void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
                                                std::move(context), state.Now(),
                                                std::move(done));
   for (bool must_watch = call->is_large(); must_watch;) {
+    MutexLock turn(&state.turns_mutex);
     MutexLock lock(&state.mutex);
     if (call->is_finished) return;  // one of its keys has gone
     must_watch = call->WatchMore();

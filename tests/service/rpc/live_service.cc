@@ -101,4 +101,24 @@ grpc::Status LiveService::CallWithBytes(const std::string& path,
   return result;
 }
 
+grpc::Status LiveService::CallWithoutMessage(const std::string& path) {
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  const auto call =
+      grpc::GenericStub(channel_).PrepareCall(&context, path, &queue);
+  grpc::Status result;
+  const auto wait = [&queue] {
+    void* tag;
+    bool ok;
+    queue.Next(&tag, &ok);
+  };
+  call->StartCall(nullptr);
+  wait();
+  call->WritesDone(nullptr);
+  wait();
+  call->Finish(&result, nullptr);
+  wait();
+  return result;
+}
+
 }  // namespace tensorkv::testing

@@ -79,6 +79,8 @@ class LiveService {
 
   // Calls a method by its path with bytes that need not be a message.
   grpc::Status CallWithBytes(const std::string& path, const std::string& bytes);
+  // Begins it, and sends nothing.
+  grpc::Status CallWithoutMessage(const std::string& path);
 
  private:
   StripedCalls striped_calls_;

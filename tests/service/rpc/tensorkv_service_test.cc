@@ -392,6 +392,17 @@ TEST_P(MalformedCallTest, IsInvalidAndNeverReachesTheStore) {
 INSTANTIATE_TEST_SUITE_P(AllMethods, MalformedCallTest,
                          ::testing::ValuesIn(kAllMethods));
 
+// Of a client that has gone before it sent the message, for instance.
+TEST_F(TensorKvServiceTest, CallWithoutMessageNeverReachesTheStore) {
+  EXPECT_CALL(service_.store, Init).Times(0);
+
+  const grpc::Status status =
+      service_.CallWithoutMessage("/tensorkv.v1.TensorKV/Init");
+
+  EXPECT_THAT(FromGrpcStatus(status),
+              StatusIs(absl::StatusCode::kCancelled, "it has no message"));
+}
+
 TEST_F(TensorKvServiceTest, TooManyEntriesAreTooMuch) {
   v1::PullRequest request;
   for (uint32_t i = 0; i <= testing::kTestLimits.max_entries; ++i) {

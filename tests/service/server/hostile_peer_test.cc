@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -44,10 +46,16 @@ std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
   return frame + payload;
 }
 
+// What HTTP/2 begins with.
+std::string Greeting() {
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, "");
+}
+
 // A connection without a client library.
 class RawPeer {
  public:
-  explicit RawPeer(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawPeer(int port, const std::string& first = Greeting())
+      : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<in_port_t>(port));
@@ -55,7 +63,8 @@ class RawPeer {
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address),
                       sizeof(address)),
               0);
-    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, ""));
+    // Send would take the greeting of the server away.
+    if (!first.empty()) Send(first);
   }
 
   // Returns false once the server has ended the connection.
@@ -102,10 +111,28 @@ TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
 
 TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
   RawPeer peer(server->port());
 
   for (uint32_t stream = 1;; stream += 2) {
     if (!peer.Send(Frame(3, 0, stream, std::string(4, '\0')))) break;
+  }
+
+  EXPECT_OK(Pull(*stub));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+// Of a peer that sends that a thousand times, again and again.
+void ExpectCut(const std::string& frame,
+               const std::string& first = Greeting()) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port(), first);
+  std::string frames;
+  for (int i = 0; i < 1000; ++i) frames += frame;
+
+  while (peer.Send(frames)) {
   }
 
   EXPECT_OK(Init(*StubOf(*server), "bytes"));
@@ -115,17 +142,16 @@ TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
 
 // gRPC itself ends nothing for these.
 TEST(HostilePeerTest, SettingsWithoutEndEndTheConnection) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
-  RawPeer peer(server->port());
-  std::string settings;
-  for (int i = 0; i < 1000; ++i) settings += Frame(4, 0, 0, "");
+  ExpectCut(Frame(4, 0, 0, ""));
+}
 
-  while (peer.Send(settings)) {
-  }
+TEST(HostilePeerTest, OtherProtocolsEndTheConnection) {
+  ExpectCut("GET / HTTP/1.1\r\n", /*first=*/"");
+}
 
-  EXPECT_OK(Init(*StubOf(*server), "bytes"));
-  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
-              HasSubstr("tensorkv_connections_cut_total 1\n"));
+// gRPC would end it too, but read all of them first.
+TEST(HostilePeerTest, PingsWithoutEndEndTheConnection) {
+  ExpectCut(Frame(6, 0, 0, "12345678"));
 }
 
 // POST, http, :path and :authority by their numbers in HPACK's table, and
@@ -135,6 +161,17 @@ std::string HeadersOfInit() {
                       std::string("\0\x0c", 2), "content-type", "\x10",
                       "application/grpc", std::string("\0\2", 2), "te", "\x8",
                       "trailers");
+}
+
+// Calls of one connection that leave a debt of seconds if they stay open.
+constexpr uint32_t kNumStreams = 8000;
+
+std::string BeginCalls() {
+  std::string calls;
+  for (uint32_t stream = 1; stream < 2 * kNumStreams; stream += 2) {
+    calls += Frame(1, 4, stream, HeadersOfInit());
+  }
+  return calls;
 }
 
 // It acknowledges no setting, so that gRPC bounds nothing.
@@ -153,37 +190,37 @@ TEST(HostilePeerTest, MoreStreamsThanAllowedEndTheConnection) {
               HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
-// Of an address whose connections end with many streams open, in that way.
-void ExpectRefusalAfter(const std::string& end) {
-  constexpr int kEnough = 20;
+// Whether a new connection comes to gRPC, which says its settings, though the
+// peer says nothing.
+bool IsGreeted(const Server& server) {
+  return RawPeer(server.port(), "").ReceiveUntil({"\0", 1});
+}
+
+// Of an address whose connections send that, and end.
+void ExpectRefusalAfter(const std::string& frames) {
+  constexpr int kEnough = 200;
   ServerOptions options = Local();
-  // One connection makes a debt of seconds.
-  options.max_streams = 8000;
+  options.max_streams = kNumStreams;
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
   const auto stub = StubOf(*server);
   ASSERT_OK(Init(*stub, "bytes"));
-  std::string calls;
-  for (uint32_t stream = 1; stream < 2 * options.max_streams; stream += 2) {
-    calls += Frame(1, 4, stream, HeadersOfInit());
-  }
-  const auto is_answered = [&](const std::string& frames) {
+  const auto send = [&] {
     RawPeer peer(server->port());
     peer.Send(frames + Frame(6, 0, 0, "are you?"));
-    return peer.ReceiveUntil("are you?");
+    peer.ReceiveUntil("are you?");
   };
-
-  int num_answered = 0;
+  int num_greeted = 0;
   do {
-    is_answered(calls + end);
-  } while (is_answered("") && ++num_answered < kEnough);
+    send();
+  } while (IsGreeted(*server) && ++num_greeted < kEnough);
 
-  EXPECT_LT(num_answered, kEnough);
+  EXPECT_LT(num_greeted, kEnough);
   EXPECT_OK(Pull(*stub));
 }
 
 // Ends of connections are no cheaper way to end streams than resets.
 TEST(HostilePeerTest, AddressThatLeavesStreamsOpenIsRefused) {
-  ExpectRefusalAfter("");
+  ExpectRefusalAfter(BeginCalls());
 }
 
 // Nor are resets of streams that there are not.
@@ -192,7 +229,30 @@ TEST(HostilePeerTest, AddressThatIsCutOffWithStreamsOpenIsRefused) {
   for (int i = 0; i < 20'000; ++i) {
     resets += Frame(3, 0, 100'001, std::string(4, '\0'));
   }
-  ExpectRefusalAfter(resets);
+  ExpectRefusalAfter(BeginCalls() + resets);
+}
+
+TEST(HostilePeerTest, AddressThatIsCutOffAgainAndAgainIsRefused) {
+  ExpectRefusalAfter(Frame(1, 0, 1, std::string(70'000, 'x')));
+}
+
+TEST(HostilePeerTest, AddressOfManyConnectionsWithoutCallsIsRefused) {
+  // Twice as many as its allowance is for.
+  constexpr int kNumPeers = 500;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+  {
+    std::vector<std::unique_ptr<RawPeer>> peers;
+    for (int i = 0; i < kNumPeers; ++i) {
+      peers.push_back(std::make_unique<RawPeer>(server->port()));
+    }
+  }
+
+  while (IsGreeted(*server)) {
+  }
+
+  EXPECT_OK(Pull(*stub));
 }
 
 // Of peers that have much to read, none of which is lost.

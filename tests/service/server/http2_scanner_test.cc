@@ -13,6 +13,7 @@ constexpr uint8_t kHeaders = 1;
 constexpr uint8_t kRstStream = 3;
 constexpr uint8_t kPing = 6;
 constexpr uint8_t kContinuation = 9;
+constexpr uint8_t kAck = 1;
 constexpr uint8_t kEndStream = 1;
 constexpr uint8_t kEndHeaders = 4;
 
@@ -58,6 +59,19 @@ TEST(Http2ScannerTest, SeesTheSameHoweverTheBytesAreCut) {
   EXPECT_EQ(last_block, 20u);
 }
 
+TEST(Http2ScannerTest, PingsAreIdleUntilTheServerSendsSomethingOfCalls) {
+  Http2Scanner scanner;
+  scanner.Scan(Preface());
+  const std::string ping = Frame(kPing, 0, 8);
+
+  EXPECT_EQ(scanner.Scan(ping).num_idle_pings, 0u);
+  EXPECT_EQ(scanner.Scan(ping + ping).num_idle_pings, 2u);
+  scanner.ScanReply(Frame(kPing, kAck, 8));
+  EXPECT_EQ(scanner.Scan(ping).num_idle_pings, 1u);
+  scanner.ScanReply(Frame(kData, 0, 100));
+  EXPECT_EQ(scanner.Scan(ping + Frame(kPing, kAck, 8)).num_idle_pings, 0u);
+}
+
 TEST(Http2ScannerTest, HeaderBlockGrowsUntilItEnds) {
   Http2Scanner scanner;
   scanner.Scan(Preface());
@@ -74,7 +88,8 @@ TEST(Http2ScannerTest, HeaderBlockGrowsUntilItEnds) {
 TEST(Http2ScannerTest, SeesNothingInOtherProtocols) {
   Http2Scanner scanner;
 
-  EXPECT_EQ(scanner.Scan("PRI * HTTP/1").num_resets, 0u);
+  EXPECT_TRUE(scanner.Scan("PRI * HT").is_http2);
+  EXPECT_FALSE(scanner.Scan("TP/1").is_http2);
   EXPECT_EQ(scanner.Scan(Frame(kRstStream, 0, 4)).num_resets, 0u);
 }
 
