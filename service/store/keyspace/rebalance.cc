@@ -147,6 +147,8 @@ class MovingKeys {
     if (key.rule_state == nullptr) return absl::OkStatus();
     const RuleState& from = *key.rule_state;
     const RefPtr<RuleState> to = MakeRefCounted<RuleState>();
+    // Also if there is no room for some: the others are copied to all the same.
+    move.moved->rule_state = to;
     for (const RefPtr<Buffer>& state : from.states) {
       ASSIGN_OR_RETURN(to->states.emplace_back(),
                        Copy(move, state, memory.state, from.states_are_new));
@@ -157,7 +159,6 @@ class MovingKeys {
     }
     to->states_are_new = from.states_are_new;
     to->master_is_new = from.master_is_new;
-    move.moved->rule_state = to;
     return absl::OkStatus();
   }
 
