@@ -15,7 +15,6 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
-#include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -191,11 +190,7 @@ class MovingKeys {
           ++reply.kept_keys;
           continue;
         }
-        key.is_updating = false;
-        if (key.rounds) {
-          key.rounds->ApplySkipped(key.version);
-          Wake(transaction, key.name());
-        }
+        EndHold(transaction, move.key, more);
         if (move.status.ok() && IsIdle(state_, key)) {
           TakePlaceOf(key, move.moved);
           ++reply.moved_keys;
@@ -203,9 +198,6 @@ class MovingKeys {
         } else {
           ++reply.kept_keys;
         }
-        if (!key.has_pending()) continue;
-        key.is_updating = true;
-        more.push_back(move.key);
       }
       transaction.Unlock();
     }
