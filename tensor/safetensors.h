@@ -17,8 +17,6 @@ namespace tensorkv {
 
 // The most bytes of a header that readers take.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
-// What the header takes of each tensor, at most, besides six times its name.
-inline constexpr uint64_t kSafetensorsEntryBytes = 320;
 
 // One tensor of a file.
 struct SafetensorsEntry {

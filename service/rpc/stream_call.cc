@@ -44,10 +44,6 @@ StreamCall::StreamCall(Method method, const Environment* environment,
       context_(*context),
       start_(std::chrono::steady_clock::now()) {}
 
-StreamCall::~StreamCall() {
-  if (is_counted_) environment_.open_streams->Close();
-}
-
 absl::Status StreamCall::Greet() {
   RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_,
                               environment_.slow_call, caller_));
@@ -283,6 +279,7 @@ void StreamCall::OnDone() {
     state_ = State::kDone;
     if (alarm_ != 0) environment_.alarms->Cancel(alarm_);
   }
+  if (is_counted_) environment_.open_streams->Close();
   const std::shared_ptr<StreamCall> last = std::move(self_);
 }
 

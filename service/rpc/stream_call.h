@@ -34,7 +34,9 @@ namespace tensorkv {
 // send, by cancellation where it should read. So is one that reads more slowly
 // than FairRate says; StripedCall looks after those that send.
 //
-// Thread-safe. Lives until gRPC is done with the call.
+// Thread-safe. Lives until gRPC is done with the call, and a thread that has
+// answered it may have it a little longer: then the environment and the context
+// may be gone.
 //
 // Invariants:
 //  1. gRPC has at most one read or write of this call under way; state_ says
@@ -53,7 +55,8 @@ class StreamCall final
   static constexpr uint64_t kMaxInlineBytes = 2 << 20;
   static constexpr uint64_t kMaxInlineManifestBytes = 4 << 10;
 
-  // What all streams of a server share; all of it outlives them.
+  // What all streams of a server share; all of it is there until gRPC is done
+  // with them.
   struct Environment {
     StreamDependencies session;
     OpenStreams* open_streams = nullptr;
@@ -68,10 +71,10 @@ class StreamCall final
     TaskPool* pool = nullptr;
   };
 
-  // Starts the call. `environment` and gRPC's `context` outlive it.
+  // Starts the call. `environment` and gRPC's `context` are there until gRPC is
+  // done with it.
   static StreamCall* Start(Method method, const Environment* environment,
                            grpc::CallbackServerContext* context);
-  ~StreamCall() override;
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;

@@ -189,11 +189,11 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the server may have so many.
   // Some of those after `name`, in their order; none if there are none. All of
   // them at once would hold up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(
       absl::string_view name) const;
+  // Whether the server may have so many.
   absl::Status CheckNumNamespaces(size_t size) const;
   // Whether a namespace of that name may be restored.
   absl::Status CheckRestorable(absl::string_view name_space,

@@ -8,7 +8,6 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
-#include "service/store/keyspace/waiting_calls.h"
 
 namespace tensorkv {
 
@@ -181,16 +180,7 @@ void Cut::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
   {
     Transaction transaction(state);
     for (StateCopy& copy : copies) {
-      StoredKey& key = *copy.key.key;
-      key.is_updating = false;
-      if (key.rounds) {
-        key.rounds->ApplySkipped(key.version);
-        Wake(transaction, key.name());
-      }
-      if (key.has_pending()) {
-        key.is_updating = true;
-        more.push_back(copy.key.key);
-      }
+      EndHold(transaction, copy.key.key, more);
       --copy.cut->num_copying_;
       copy.cut->Fail(status);
       if (status.ok()) copy.cut->taken_.push_back(std::move(copy.key));

@@ -150,10 +150,11 @@ absl::Status PushCopies::Make(const PushRequest& request,
   return absl::OkStatus();
 }
 
-// What waits for other updates must be there when those end. With several
-// devices an error of one would come when another has begun.
+// What waits for other updates, or for a checkpoint's copies of states, must be
+// there when those end. With several devices an error of one would come when
+// another has begun.
 bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
-  return state_.mode->applies_at_once() &&
+  return state_.mode->applies_at_once() && state_.cut == nullptr &&
          state_.environment.devices->size() == 1 && entries.repeats.empty() &&
          std::none_of(entries.keys.begin(), entries.keys.end(),
                       [](const EntriesByKey::KeyOfEntry& entry) {

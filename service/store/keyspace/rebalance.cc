@@ -15,7 +15,6 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
-#include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -147,6 +146,8 @@ class MovingKeys {
     if (key.rule_state == nullptr) return absl::OkStatus();
     const RuleState& from = *key.rule_state;
     const RefPtr<RuleState> to = MakeRefCounted<RuleState>();
+    // Also if there is no room for some: the others are copied to all the same.
+    move.moved->rule_state = to;
     for (const RefPtr<Buffer>& state : from.states) {
       ASSIGN_OR_RETURN(to->states.emplace_back(),
                        Copy(move, state, memory.state, from.states_are_new));
@@ -157,7 +158,6 @@ class MovingKeys {
     }
     to->states_are_new = from.states_are_new;
     to->master_is_new = from.master_is_new;
-    move.moved->rule_state = to;
     return absl::OkStatus();
   }
 
@@ -190,11 +190,7 @@ class MovingKeys {
           ++reply.kept_keys;
           continue;
         }
-        key.is_updating = false;
-        if (key.rounds) {
-          key.rounds->ApplySkipped(key.version);
-          Wake(transaction, key.name());
-        }
+        EndHold(transaction, move.key, more);
         if (move.status.ok() && IsIdle(state_, key)) {
           TakePlaceOf(key, move.moved);
           ++reply.moved_keys;
@@ -202,9 +198,6 @@ class MovingKeys {
         } else {
           ++reply.kept_keys;
         }
-        if (!key.has_pending()) continue;
-        key.is_updating = true;
-        more.push_back(move.key);
       }
       transaction.Unlock();
     }

@@ -19,6 +19,7 @@
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/update_runner.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -310,13 +311,58 @@ void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
   state.master_is_new = false;
 }
 
+// Copies what was saved of states to keys that are there already. Until then
+// updates and checkpoints wait for these keys, and what takes the place of a
+// state does not take its memory away. Used by one thread.
+class StatesToRestore {
+ public:
+  explicit StatesToRestore(NamespaceState& state)
+      : state_(state), copies_(state.environment.devices->size()) {}
+  ~StatesToRestore() {
+    std::vector<KeyPtr> more;
+    {
+      Transaction transaction(state_);
+      for (const Held& each : held_) EndHold(transaction, each.key, more);
+      transaction.Unlock();
+    }
+    UpdateRunner(state_).RunNext(std::move(more));
+  }
+  StatesToRestore(const StatesToRestore&) = delete;
+  StatesToRestore& operator=(const StatesToRestore&) = delete;
+
+  // Those of a key, which is new, as `saved` has them, which stays until they
+  // are copied. REQUIRES: the mutex is held.
+  void Add(KeySnapshot& saved, StoredKey& key) {
+    std::vector<MemoryCopy>& copies = copies_[key.device];
+    const size_t num_copies = copies.size();
+    RestoreStates(saved, !state_.home->copies(), key, copies);
+    if (copies.size() == num_copies) return;
+    key.is_updating = true;
+    held_.push_back({KeyPtr(&key), key.rule_state});
+  }
+
+  absl::Status Copy() {
+    return state_.environment.devices->CopyToDevices(copies_);
+  }
+
+ private:
+  struct Held {
+    KeyPtr key;
+    RefPtr<RuleState> state;
+  };
+
+  NamespaceState& state_;
+  CopiesByDevice copies_;
+  std::vector<Held> held_;
+};
+
 // Gives the key, which is new, all that was saved of it but for its value.
 // REQUIRES: the mutex is held.
 absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
-                        StoredKey& key, CopiesByDevice& copies) {
+                        StoredKey& key, StatesToRestore& states) {
   key.version = snapshot.version;
   key.update_count = snapshot.update_count;
-  RestoreStates(snapshot, !state.home->copies(), key, copies[key.device]);
+  states.Add(snapshot, key);
   return state.mode->Restore(snapshot, state.memory.metadata(), key);
 }
 
@@ -383,7 +429,7 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   if (!state.home->copies()) {
     RETURN_IF_ERROR(CountValues(state.memory.host().contributions, all));
   }
-  CopiesByDevice copies(state.environment.devices->size());
+  StatesToRestore states(state);
   Step first_unsaved = UINT64_MAX;
   const size_t most =
       std::min<size_t>(state.environment.max_entries, kKeysPerRestoreTurn);
@@ -396,7 +442,7 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
       first_unsaved = std::min(first_unsaved, key.first_unsaved);
     }
     const auto restore = [&](size_t entry, StoredKey& key) {
-      return RestoreKey(state, turn[entry], key, copies);
+      return RestoreKey(state, turn[entry], key, states);
     };
     RETURN_IF_ERROR(CreateKeys(state, std::move(request), restore));
   }
@@ -404,7 +450,7 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
     MutexLock lock(&state.mutex);
     state.workers->RepeatFrom(first_unsaved);
   }
-  return state.environment.devices->CopyToDevices(copies);
+  return states.Copy();
 }
 
 }  // namespace tensorkv

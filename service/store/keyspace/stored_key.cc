@@ -41,7 +41,7 @@ namespace {
 
 // How many ranks a key has place for that had it for `size` and meets `rank`.
 size_t PlacesFor(uint32_t rank, size_t size) {
-  return rank < size ? size : std::max<size_t>(rank + 1, 2 * size);
+  return rank < size ? size : std::max(rank + size_t{1}, 2 * size);
 }
 
 }  // namespace

@@ -87,6 +87,17 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   key.pending->push_back(std::move(update));
 }
 
+void EndHold(Transaction& transaction, const KeyPtr& key,
+             std::vector<KeyPtr>& keys) {
+  key->is_updating = false;
+  if (key->rounds) {
+    key->rounds->ApplySkipped(key->version);
+    Wake(transaction, key->name());
+  }
+  Cut::AfterUpdate(transaction, *key);
+  AddIfPending(key, keys);
+}
+
 void UpdateRunner::Run(WorkOfChange work) {
   if (!state_.environment.devices->is_host()) {
     const bool waits = !work.folds.empty() || !work.copies.empty() ||

@@ -17,6 +17,12 @@ namespace tensorkv {
 // another one runs.
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 
+// What has kept the key's updates waiting and was none of them has ended: adds
+// the key to `keys` if its next update can run, for UpdateRunner::RunNext.
+// REQUIRES: is_updating.
+void EndHold(Transaction& transaction, const KeyPtr& key,
+             std::vector<KeyPtr>& keys);
+
 // The updates of one key run one after another: the thread that finds a key
 // idle runs its update if that is a small one; large ones, and what was pushed
 // meanwhile, run on the pool. So no caller works for others without end.

@@ -1,5 +1,7 @@
 #include "tests/service/rpc/live_service.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -40,7 +42,7 @@ std::vector<RecordingObserver::Call> RecordingObserver::WaitForHandled(
   return handled_;
 }
 
-LiveService::LiveService()
+LiveService::LiveService(Interceptors interceptors)
     : striped_calls_(kTestStreamTimeout, &alarms),
       open_streams_(kMaxTestStreams),
       streams_({.session = {.store = &store,
@@ -68,6 +70,7 @@ LiveService::LiveService()
                            &port);
   builder.RegisterService(&service_);
   builder.RegisterCallbackGenericService(&unimplemented_);
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   server_ = builder.BuildAndStart();
   address_ = absl::StrCat("127.0.0.1:", port);
   channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());

@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/support/server_interceptor.h"
 #include "service/metrics/call_observer.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/open_streams.h"
@@ -60,7 +61,10 @@ inline constexpr absl::Duration kTestStreamTimeout = absl::Seconds(10);
 // A server on a free port of 127.0.0.1, and a client of it.
 class LiveService {
  public:
-  LiveService();
+  using Interceptors = std::vector<
+      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
+
+  explicit LiveService(Interceptors interceptors = {});
   ~LiveService();
 
   ::testing::NiceMock<MockTensorStore> store;

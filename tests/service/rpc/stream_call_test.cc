@@ -2,12 +2,15 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "contract/grpc_status.h"
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
+#include "grpcpp/support/server_interceptor.h"
 #include "gtest/gtest.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/status_matchers.h"
@@ -23,26 +26,26 @@ using ::testing::HasSubstr;
 using testing::StatusIs;
 using testing::Vector;
 
+v1::PushChunk Manifest(const Tensor& tensor) {
+  PushManifest manifest;
+  manifest.request.entries.push_back({.key = "k", .tensor = tensor});
+  v1::PushChunk chunk;
+  ToProto(manifest, chunk.mutable_manifest());
+  return chunk;
+}
+
+v1::PushChunk Part(const Tensor& tensor) {
+  v1::PushChunk chunk;
+  chunk.mutable_part()->set_data(BytesOf(tensor));
+  return chunk;
+}
+
 class StreamCallTest : public ::testing::Test {
  protected:
   using PushWriter = std::unique_ptr<grpc::ClientWriter<v1::PushChunk>>;
 
   PushWriter OpenPush() {
     return service_.stub().PushStream(&context_, &reply_);
-  }
-
-  static v1::PushChunk Manifest(const Tensor& tensor) {
-    PushManifest manifest;
-    manifest.request.entries.push_back({.key = "k", .tensor = tensor});
-    v1::PushChunk chunk;
-    ToProto(manifest, chunk.mutable_manifest());
-    return chunk;
-  }
-
-  static v1::PushChunk Part(const Tensor& tensor) {
-    v1::PushChunk chunk;
-    chunk.mutable_part()->set_data(BytesOf(tensor));
-    return chunk;
   }
 
   static v1::PullStreamRequest PullOfOne() {
@@ -211,6 +214,76 @@ TEST_F(StreamCallTest, TooManyStreamsAreRefused) {
                        HasSubstr("expected at most 3 open at once")));
   for (auto& context : contexts) context->TryCancel();
   for (PushWriter& each : open) each->Finish();
+}
+
+// Where a thread is that has handed a call's last message to gRPC.
+struct AfterTheEnd {
+  Notification reached;
+  Notification may_go_on;
+};
+
+// Keeps that thread there: gRPC asks it what it may send.
+class StaysAfterTheEnd final : public grpc::experimental::Interceptor {
+ public:
+  explicit StaysAfterTheEnd(AfterTheEnd* end) : end_(*end) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    AfterTheEnd& end = end_;
+    const bool is_last = batch->QueryInterceptionHookPoint(
+        grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS);
+    batch->Proceed();  // this may be gone now
+    if (!is_last) return;
+    end.reached.Notify();
+    end.may_go_on.WaitForNotification();
+  }
+
+ private:
+  AfterTheEnd& end_;
+};
+
+class StayingAfterTheEnd final
+    : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit StayingAfterTheEnd(AfterTheEnd* end) : end_(*end) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo*) override {
+    return new StaysAfterTheEnd(&end_);
+  }
+
+ private:
+  AfterTheEnd& end_;
+};
+
+// The threads of a store end after the service of its calls.
+TEST(StreamCallsEndTest, ThreadThatAnswersMayGoOnWhenTheServiceHasGone) {
+  AfterTheEnd end;
+  testing::LiveService::Interceptors interceptors;
+  interceptors.push_back(std::make_unique<StayingAfterTheEnd>(&end));
+  auto service =
+      std::make_unique<testing::LiveService>(std::move(interceptors));
+  std::thread answering;
+  EXPECT_CALL(service->store, Push)
+      .WillOnce([&](PushRequest, CallContext, ReplyCallback<PushReply> done) {
+        answering = std::thread([done = std::move(done)]() mutable {
+          std::move(done)(PushReply{{{.version = 4}}});
+        });
+      });
+  v1::PushResponse reply;
+  {
+    grpc::ClientContext context;
+    auto writer = service->stub().PushStream(&context, &reply);
+    EXPECT_TRUE(writer->Write(Manifest(Vector({1}))));
+    EXPECT_TRUE(writer->Write(Part(Vector({1}))));
+    EXPECT_TRUE(writer->WritesDone());
+    ASSERT_OK(FromGrpcStatus(writer->Finish()));
+  }
+  end.reached.WaitForNotification();
+
+  service.reset();
+  end.may_go_on.Notify();
+
+  answering.join();
 }
 
 }  // namespace

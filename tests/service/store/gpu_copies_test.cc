@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -311,6 +312,49 @@ TEST_F(GpuCopiesTest, PushToABusyKeyIsCopiedAtOnce) {
   EXPECT_OK(first_answer.Wait());
   EXPECT_OK(second_answer.Wait());
   EXPECT_THAT(ValueOf("", KeyOf(0)), Each(1 + 2 + 3));
+}
+
+// Who pushes when a checkpoint has begun, before it has come to the key.
+class PushingSink final : public SnapshotSink {
+ public:
+  explicit PushingSink(std::function<absl::Status()> push)
+      : push_(std::move(push)) {}
+
+  absl::Status Begin(NamespaceSnapshot) override { return push_(); }
+  absl::Status Add(KeySnapshot) override { return absl::OkStatus(); }
+  absl::Status End() override { return absl::OkStatus(); }
+  void Paused(absl::Duration) override {}
+
+ private:
+  const std::function<absl::Status()> push_;
+};
+
+// The update waits until the checkpoint has its copy of the key's states.
+TEST_F(GpuCopiesTest, PushToAKeyThatACheckpointCopiesBringsItsElements) {
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*",
+       .rule = RuleSpec{"nag", {{"learning_rate", 1}, {"momentum", 0}}}}));
+  InitKeys(2, 100'000);
+  const auto push = [this](int num_keys) {
+    PushRequest request = StagedPush(num_keys, 100'000);
+    for (PushEntry& entry : request.entries) {
+      for (float& element : entry.tensor.mutable_elements<float>()) {
+        element = -2;
+      }
+    }
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_->Push(std::move(request), {}, CallbackOf(answer));
+    return answer.Wait().status();
+  };
+  ASSERT_OK(push(2));  // fills the states
+  for (const int num_keys : {1, 2}) {
+    PushingSink sink([&] { return push(num_keys); });
+
+    ASSERT_OK(store_->TakeSnapshot({}, sink));
+  }
+
+  EXPECT_THAT(ValueOf("", KeyOf(0)), Each(1 + 3 * 2));
+  EXPECT_THAT(ValueOf("", KeyOf(1)), Each(1 + 2 * 2));
 }
 
 // The second update needs a thread that waits for the device. The one that ends

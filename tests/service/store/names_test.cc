@@ -100,5 +100,11 @@ TEST(QuotedTest, EscapesAndCuts) {
             "\"" + std::string(80, 'x') + "...\"");
 }
 
+TEST(QuotedTest, CutsBetweenCharacters) {
+  std::string name = "x";
+  for (int i = 0; i < 40; ++i) name += "\u00e9";
+  EXPECT_EQ(Quoted(name), "\"" + name.substr(0, 79) + "...\"");
+}
+
 }  // namespace
 }  // namespace tensorkv

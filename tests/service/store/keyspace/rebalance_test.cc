@@ -217,6 +217,24 @@ TEST_P(RebalanceTest, KeyForWhichThereIsNoRoomStays) {
   EXPECT_EQ(UseOf(1).values, 0u);
 }
 
+// The copies of the others are made all the same.
+TEST_P(RebalanceTest, KeyForSomeOfWhoseStatesThereIsNoRoomStays) {
+  ASSERT_OK(store_->SetRule({.rule = RuleSpec{"adam", {}}}));
+  InitOnOne();
+  ASSERT_OK(PushAll({"a", "b", "c"}, kSize, 1));
+  const DeviceUsage usage = other_backend_->usage();
+  const RefPtr<Buffer> rest = *other_backend_->Allocate(
+      usage.quota_bytes - usage.used_bytes - 2 * kBytes - 1000, nullptr);
+
+  ASSERT_OK_AND_ASSIGN(const RebalanceNamespaceReply reply, Rebalance());
+
+  EXPECT_EQ(reply.kept_keys, 1u);
+  EXPECT_THAT(DevicesOf({"a", "b", "c"}), Each("fake:0"));
+  EXPECT_EQ(UseOf(1).values, 0u);
+  EXPECT_EQ(UseOf(1).state, 0u);
+  EXPECT_OK(PushAll({"a", "b", "c"}, kSize, 1));
+}
+
 TEST_P(RebalanceTest, DeviceThatFailsLeavesKeysWhereTheyAre) {
   InitOnOne();
   other_gpu_.FailWork(0, absl::InternalError("gone"));

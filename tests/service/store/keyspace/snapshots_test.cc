@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::_;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -178,6 +180,85 @@ TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_OK(taken.Result());
   EXPECT_EQ(next.keys.size(), 1 + held.size());
+}
+
+// Keys that come from another server are in a namespace that is in use.
+class RestoredStatesTest : public SnapshotsTest {
+ protected:
+  // Has a store take over two keys, whose momentum is 1, and calls `meanwhile`
+  // with the first when that is there, and its momentum may not be.
+  absl::Status Adopt(std::function<void(const std::string& key)> meanwhile) {
+    CreateNamespace("n");
+    SetRule("n", "sgd(learning_rate=1, momentum=0.5)");
+    for (const char* const key : {"a", "b"}) {
+      Init("n", key);
+      EXPECT_OK(PushTo(store_, key).Wait());
+    }
+    KeptSnapshot snapshot;
+    EXPECT_OK(store_.TakeSnapshot({"n"}, snapshot));
+    first_ = snapshot.keys[0].key;
+    meanwhile_ = std::move(meanwhile);
+    const auto adoption = adopting_.StartAdoption({});
+    EXPECT_OK(adoption->Begin(snapshot.namespaces[0]));
+    AwaitFirst();
+    // The snapshot keeps the states, so that they are copied.
+    return adoption->Add(snapshot.keys);
+  }
+  static Answer<absl::StatusOr<PushReply>> PushTo(MemoryTensorStore& store,
+                                                  const std::string& key) {
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store.Push(PushOf("n", key), {}, [answer](absl::StatusOr<PushReply> reply) {
+      answer.Set(reply);
+    });
+    return answer;
+  }
+
+  ScriptedBackend adopting_backend_;
+  // Takes keys one by one.
+  MemoryTensorStore adopting_{{.max_entries = 1}, &adopting_backend_, &alarms_};
+
+ private:
+  void AwaitFirst() {
+    adopting_backend_.WhenAllocating([this] {
+      const bool is_there =
+          adopting_.Stat({.name_space = "n", .keys = {first_}}).ok();
+      is_there ? meanwhile_(first_) : AwaitFirst();
+    });
+  }
+
+  std::string first_;
+  std::function<void(const std::string& key)> meanwhile_;
+};
+
+TEST_F(RestoredStatesTest, UpdateWaitsForThem) {
+  std::string key;
+  std::optional<Answer<absl::StatusOr<PushReply>>> pushed;
+
+  ASSERT_OK(Adopt([&](const std::string& first) {
+    key = first;
+    pushed = PushTo(adopting_, first);
+  }));
+
+  ASSERT_TRUE(pushed);
+  ASSERT_OK(pushed->Wait());
+  const Answer<absl::StatusOr<PullReply>> pulled;
+  adopting_.Pull({.name_space = "n", .entries = {{key}}}, {},
+                 [pulled](absl::StatusOr<PullReply> reply) {
+                   pulled.Set(std::move(reply));
+                 });
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, pulled.Wait());
+  // 1 - 1 - (0.5 + 1).
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(-1.5));
+}
+
+TEST_F(RestoredStatesTest, AnotherRuleMayTakeTheirPlace) {
+  ASSERT_OK(Adopt([this](const std::string&) {
+    ASSERT_OK(adopting_.SetRule({.name_space = "n",
+                                 .key_pattern = "*",
+                                 .rule = *ParseRuleSpec("accumulate")}));
+  }));
+
+  ASSERT_OK(PushTo(adopting_, "a").Wait());
 }
 
 TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {

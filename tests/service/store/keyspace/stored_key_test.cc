@@ -57,6 +57,14 @@ TEST(StoredKeyTest, ValueIsATensorThatSharesTheBuffer) {
   EXPECT_EQ(key->value_bytes(), 8u);
 }
 
+// A manifest may name any rank: noting it is refused for want of memory.
+TEST(StoredKeyTest, PlacesUpToTheHighestRankTakeTheirBytes) {
+  const auto key = StoredKey::Create("w", DType::kF32, {2});
+
+  EXPECT_GE(key->BytesToNote(UINT32_MAX),
+            (uint64_t{1} << 32) * sizeof(LastContributions::Of));
+}
+
 TEST(StoredKeyTest, GivesItsOverheadBackWithItsEnd) {
   const auto account =
       MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("test", 1000));
