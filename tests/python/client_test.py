@@ -11,6 +11,7 @@ import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import ADDRESS, StoreTest, full, new_namespace
+from tensorkv import errors
 
 try:
     import ml_dtypes
@@ -139,6 +140,7 @@ class ClientTest(StoreTest):
             out = np.empty(count, "float16")
             client.pull("w", out=out, dtype="float16")
             self.assert_array(out, half)
+            self.assert_array(client.pull("w", dtype="f16"), half)
         client.init("n", full(1, "int32"))
         for key, dtype in (
             ("n", "float16"),
@@ -309,6 +311,19 @@ class ClientTest(StoreTest):
         with self.assertRaises(tensorkv.AlreadyExistsError) as raised:
             client.init("w", full(1))
         self.assertEqual(raised.exception.reason, "KEY_EXISTS")
+
+    def test_errors_of_codes_without_a_class_keep_them_as_pickles(self):
+        error = errors.from_status("DATA_LOSS", "message", None, {"key": "w"})
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((copy.code, copy.key), ("DATA_LOSS", "w"))
+
+    def test_errors_about_long_keys_are_text(self):
+        client = self.open_client()
+        for beginning in ("", "a", "ab", "abc"):
+            key = beginning + "€" * 300
+            with self.assertRaises(tensorkv.NotFoundError) as raised:
+                client.pull(key)
+            self.assertEqual(raised.exception.key, key)
 
     def test_a_wait_that_ends_names_what_was_missing(self):
         # The server ends the wait a little before the client, which may give up
