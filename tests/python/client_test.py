@@ -2,8 +2,11 @@
 
 import functools
 import os
+import pathlib
 import pickle
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -311,6 +314,20 @@ class ClientTest(StoreTest):
         with self.assertRaises(tensorkv.AlreadyExistsError) as raised:
             client.init("w", full(1))
         self.assertEqual(raised.exception.reason, "KEY_EXISTS")
+
+    def test_stubs_of_the_protocol_are_found_beside_the_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stubs = pathlib.Path(folder, "tensorkv", "v1")
+            stubs.mkdir(parents=True)
+            (stubs / "data_pb2.py").write_text("print('found')")
+            path = f"{os.environ['PYTHONPATH']}:{folder}"
+            found = subprocess.run(
+                [sys.executable, "-c", "import tensorkv.v1.data_pb2"],
+                env={**os.environ, "PYTHONPATH": path},
+                stdout=subprocess.PIPE,
+                check=True,
+            )
+        self.assertEqual(found.stdout, b"found\n")
 
     def test_errors_of_codes_without_a_class_keep_them_as_pickles(self):
         error = errors.from_status("DATA_LOSS", "message", None, {"key": "w"})
