@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <algorithm>
 #include <atomic>
 #include <type_traits>
 #include <utility>
@@ -187,6 +188,10 @@ Client::Client(const std::shared_ptr<Shared>& shared, CallOptions call_options)
 
 Client Client::WithTimeout(absl::Duration timeout) const {
   return Client(shared_, Within(timeout));
+}
+
+Client Client::NoLongerThan(absl::Duration timeout) const {
+  return WithTimeout(std::min(timeout, call_options_.timeout));
 }
 
 Client Client::WithCanceller(std::shared_ptr<Canceller> canceller) const {

@@ -78,6 +78,8 @@ class Client : public NamespaceVerbs {
   // shared: connections, membership, steps, what pushes have left out.
   // KeepAlive and Leave have their own timeout, and nobody ends them early.
   Client WithTimeout(absl::Duration timeout) const;
+  // With that timeout, unless its own is shorter.
+  Client NoLongerThan(absl::Duration timeout) const;
   Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
 
   // This client, but what its calls read is copied once, into memory of the

@@ -1,7 +1,9 @@
 #include "client/namespace_verbs.h"
 
+#include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "base/status_macros.h"
 #include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
@@ -28,6 +30,21 @@ absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
 absl::StatusOr<ListReply> NamespaceVerbs::List(ListRequest request) {
   request.name_space = *name_space_;
   return calls_->Call(request, call_options_);
+}
+
+absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
+    absl::string_view prefix) {
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  std::vector<KeyStatus> keys;
+  ListRequest request = {.name_space = *name_space_,
+                         .prefix = std::string(prefix)};
+  do {
+    ASSIGN_OR_RETURN(ListReply page,
+                     calls_->Call(request, Within(end - SteadyNow())));
+    absl::c_move(page.keys, std::back_inserter(keys));
+    request.page_token = page.next_page_token;
+  } while (!request.page_token.empty());
+  return keys;
 }
 
 absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(

@@ -29,6 +29,8 @@ class NamespaceVerbs : public ServerVerbs {
                                   bool allow_missing = false);
   // One page; the request's namespace is filled in.
   absl::StatusOr<ListReply> List(ListRequest request = {});
+  // All pages of the keys that begin with `prefix`.
+  absl::StatusOr<std::vector<KeyStatus>> ListAll(absl::string_view prefix = "");
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
                                               bool with_digest = false);
 

@@ -43,14 +43,19 @@ absl::Status Cancelled() {
       "cancelled by the caller; the call may have been made");
 }
 
-absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
+// Waits until `longest` for a former self to lose its lease.
+absl::StatusOr<JoinReply> JoinAs(const Client& client,
+                                 const WorkerOptions& options,
                                  uint64_t namespace_uid,
                                  const RetryEnvironment& environment,
+                                 absl::Duration longest,
                                  const SharedCanceller& canceller = nullptr) {
-  const absl::Duration end = environment.now() + options.takeover_timeout;
+  const absl::Duration end =
+      std::min(longest, environment.now() + options.takeover_timeout);
   for (;;) {
     absl::StatusOr<JoinReply> reply =
-        client.Join(options.name, options.lease, namespace_uid);
+        client.NoLongerThan(longest - environment.now())
+            .Join(options.name, options.lease, namespace_uid);
     if (!absl::IsAlreadyExists(reply.status()) || environment.now() >= end) {
       return reply;
     }
@@ -142,7 +147,8 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(const JoinReply reply,
-                   JoinAs(*client, options, status.uid, environment));
+                   JoinAs(*client, options, status.uid, environment,
+                          /*longest=*/absl::InfiniteDuration()));
   return std::unique_ptr<WorkerClient>(new WorkerClient(
       std::move(client), options, std::move(environment), status, reply));
 }
@@ -187,13 +193,13 @@ WorkerClient::Joined WorkerClient::joined() const {
 
 absl::Status WorkerClient::Rejoin() {
   MutexLock lock(&recovery_);
-  return JoinAgain(/*canceller=*/nullptr);
+  return JoinAgain({.end = absl::InfiniteDuration()});
 }
 
-absl::Status WorkerClient::JoinAgain(const SharedCanceller& canceller) {
-  ASSIGN_OR_RETURN(
-      const JoinReply reply,
-      JoinAs(*client_, options_, namespace_uid_, environment_, canceller));
+absl::Status WorkerClient::JoinAgain(const Attempt& attempt) {
+  ASSIGN_OR_RETURN(const JoinReply reply,
+                   JoinAs(*client_, options_, namespace_uid_, environment_,
+                          attempt.end, attempt.canceller));
   {
     MutexLock lock(&joined_mutex_);
     if (reply.server_incarnation == joined_.incarnation) {
@@ -239,16 +245,17 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries), options.canceller));
   const Attempt attempt = Begin(options.canceller);
-  Client reader = ReadingClient(options);
+  const Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
     return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
                       reader);
   }
   absl::StatusOr<PullReply> reply =
-      reader.PushPull(*contribution.entries, {.step = step,
-                                              .is_encoded = true,
-                                              .worker = attempt.as.worker,
-                                              .reply_dtype = options.dtype});
+      Within(attempt, reader)
+          .PushPull(*contribution.entries, {.step = step,
+                                            .is_encoded = true,
+                                            .worker = attempt.as.worker,
+                                            .reply_dtype = options.dtype});
   if (reply.ok()) {
     open_.RemoveUpTo(contribution);
     return reply;
@@ -272,7 +279,7 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
                    Keep(step, std::move(entries), canceller));
   const Attempt attempt = Begin(std::move(canceller));
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
-  Client client = client_->WithCanceller(attempt.canceller);
+  Client client = Within(attempt, client_->WithCanceller(attempt.canceller));
   const absl::StatusOr<PushReply> reply =
       PushOnce(client, attempt.as.worker, step, *contribution.entries);
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
@@ -305,30 +312,33 @@ absl::StatusOr<PullReply> WorkerClient::Pull(
 
 absl::StatusOr<PullReply> WorkerClient::PullRows(std::vector<PullEntry> entries,
                                                  SharedCanceller canceller) {
-  Client reader = client_->WithCanceller(canceller);
-  return PullWithin(KeysOf(entries), Begin(std::move(canceller)), [&] {
-    PullRowsRequest request;
-    request.entries = entries;
-    return reader.PullRows(std::move(request));
-  });
+  const Client reader = client_->WithCanceller(canceller);
+  return PullWithin(KeysOf(entries), Begin(std::move(canceller)), reader,
+                    [&](Client& client) {
+                      PullRowsRequest request;
+                      request.entries = entries;
+                      return client.PullRows(std::move(request));
+                    });
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
     const std::vector<std::string>& keys, DType dtype, Attempt attempt,
-    Client reader) {
-  return PullWithin(keys, attempt, [&]() -> absl::StatusOr<PullReply> {
+    const Client& reader) {
+  const auto read = [&](Client& client) -> absl::StatusOr<PullReply> {
     if (IsRepeating()) {
-      RETURN_IF_ERROR(AwaitRepeated(keys, reader.Into({})));
-      return reader.PullAsNobody(keys, dtype);
+      RETURN_IF_ERROR(AwaitRepeated(keys, attempt, client.Into({})));
+      return Within(attempt, client).PullAsNobody(keys, dtype);
     }
     PullRequest request = {.dtype = dtype};
     for (const std::string& key : keys) request.entries.push_back({key});
-    return reader.Pull(std::move(request));
-  });
+    return client.Pull(std::move(request));
+  };
+  return PullWithin(keys, attempt, reader, read);
 }
 
 absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
-                                         Client waiter) {
+                                         const Attempt& attempt,
+                                         const Client& waiter) {
   const absl::flat_hash_set<absl::string_view> read(keys.begin(), keys.end());
   // Before what is kept: that is for the server which has accepted it, or a
   // later one, which refuses it then.
@@ -339,11 +349,12 @@ absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
       if (read.contains(entry.key)) entries.push_back(entry);
     }
     if (entries.empty()) continue;
-    absl::Status status =
-        AwaitRound(worker, contribution.step, entries, waiter);
+    absl::Status status = AwaitRound(worker, contribution.step, entries,
+                                     Within(attempt, waiter));
     if (IsGone(status)) {
       for (const std::vector<PushEntry>& each : ByKey(entries)) {
-        status = AwaitRound(worker, contribution.step, each, waiter);
+        status = AwaitRound(worker, contribution.step, each,
+                            Within(attempt, waiter));
         if (!IsGone(status)) RETURN_IF_ERROR(status);
       }
     } else {
@@ -358,7 +369,7 @@ absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
 
 absl::Status WorkerClient::AwaitRound(const Worker& worker, Step step,
                                       const std::vector<PushEntry>& entries,
-                                      Client& waiter) {
+                                      Client waiter) {
   const bool has_rows =
       std::any_of(entries.begin(), entries.end(),
                   [](const PushEntry& entry) { return bool{entry.rows}; });
@@ -375,11 +386,13 @@ Client WorkerClient::ReadingClient(const ReadOptions& options) const {
 
 template <typename Reader>
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
-    const std::vector<std::string>& keys, Attempt attempt, Reader read) {
+    const std::vector<std::string>& keys, Attempt attempt, const Client& reader,
+    Reader read) {
   for (;;) {
     attempt = Anew(attempt);
     const uint64_t held = open_.HeldNow();
-    absl::StatusOr<PullReply> reply = read();
+    Client client = Within(attempt, reader);
+    absl::StatusOr<PullReply> reply = read(client);
     if (reply.ok()) {
       open_.RemoveHeld(keys, held);
       return reply;
@@ -390,10 +403,10 @@ absl::StatusOr<PullReply> WorkerClient::PullWithin(
 
 absl::Status WorkerClient::Barrier(absl::string_view barrier,
                                    SharedCanceller canceller) {
-  Client client = client_->WithCanceller(canceller);
+  const Client client = client_->WithCanceller(canceller);
   for (Attempt attempt = Begin(std::move(canceller));;
        attempt = Anew(attempt)) {
-    const absl::Status status = client.Barrier(barrier);
+    const absl::Status status = Within(attempt, client).Barrier(barrier);
     if (status.ok()) return status;
     RETURN_IF_ERROR(Mend(status, attempt));
   }
@@ -409,6 +422,11 @@ WorkerClient::Attempt WorkerClient::Anew(const Attempt& attempt) const {
           .recoveries = recoveries_begun_,
           .as = joined(),
           .canceller = attempt.canceller};
+}
+
+Client WorkerClient::Within(const Attempt& attempt,
+                            const Client& client) const {
+  return client.NoLongerThan(attempt.end - environment_.now());
 }
 
 absl::Status WorkerClient::Mend(const absl::Status& cause,
@@ -486,7 +504,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
                                        const Attempt& attempt, bool& is_member,
                                        const Contribution* own) {
   if (!is_member) {
-    const absl::Status joined = JoinAgain(attempt.canceller);
+    const absl::Status joined = JoinAgain(attempt);
     // The server that was restarted does not have this namespace.
     if (ReasonOf(cause) == Reason::kServerRestarted && IsAnother(joined)) {
       return cause;
@@ -499,8 +517,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
   if (!is_repeatable_ && ReasonOf(cause) == Reason::kOutcomeUnknown) {
     return cause;
   }
-  Client client = client_->WithCanceller(attempt.canceller);
-  return PushWhatMayBeMissing(client, own);
+  return PushWhatMayBeMissing(attempt, own);
 }
 
 bool WorkerClient::MayRecoverAfter(const absl::Status& status,
@@ -510,14 +527,17 @@ bool WorkerClient::MayRecoverAfter(const absl::Status& status,
   return MayBePushedAgain(status) || absl::IsResourceExhausted(status);
 }
 
-absl::Status WorkerClient::PushWhatMayBeMissing(Client& client,
+absl::Status WorkerClient::PushWhatMayBeMissing(const Attempt& attempt,
                                                 const Contribution* own) {
+  const Client client = client_->WithCanceller(attempt.canceller);
   // Nobody else's call is made twice where the server would not notice.
   if (!is_repeatable_) {
-    return own != nullptr ? PushAgain(client, *own) : absl::OkStatus();
+    return own != nullptr ? PushAgain(Within(attempt, client), *own)
+                          : absl::OkStatus();
   }
   for (const Contribution& contribution : open_.InOrder()) {
-    const absl::Status status = PushAgain(client, contribution);
+    const absl::Status status =
+        PushAgain(Within(attempt, client), contribution);
     if (status.ok()) continue;
     // What is refused for good must not stand in the way of the others.
     if (!MayBePushedAgain(status) && !absl::IsResourceExhausted(status) &&
@@ -529,7 +549,7 @@ absl::Status WorkerClient::PushWhatMayBeMissing(Client& client,
   return absl::OkStatus();
 }
 
-absl::Status WorkerClient::PushAgain(Client& client,
+absl::Status WorkerClient::PushAgain(Client client,
                                      const Contribution& contribution) {
   const absl::StatusOr<PushReply> reply = PushOnce(
       client, joined().worker, contribution.step, *contribution.entries);

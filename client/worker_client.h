@@ -159,7 +159,7 @@ class WorkerClient {
 
   Worker self() const;
   Joined joined() const;
-  absl::Status JoinAgain(const SharedCanceller& canceller)
+  absl::Status JoinAgain(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
   // Keeps the entries encoded, or copies: they are the same whenever pushed.
@@ -169,22 +169,25 @@ class WorkerClient {
   // The first attempt at a verb, and a next one.
   Attempt Begin(SharedCanceller canceller) const;
   Attempt Anew(const Attempt& attempt) const;
-  // `read()` makes one attempt to read these keys.
+  // The client, whose calls end with the attempt's verb.
+  Client Within(const Attempt& attempt, const Client& client) const;
+  // `read(Client&)` makes one attempt to read these keys.
   template <typename Reader>
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
-                                       Attempt attempt, Reader read);
+                                       Attempt attempt, const Client& reader,
+                                       Reader read);
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        DType dtype, Attempt attempt,
-                                       Client reader);
+                                       const Client& reader);
   // Waits for the rounds of these keys that have contributions which are kept.
   // A Pull would wait for later ones, too, which servers that have not gone
   // back have of this worker, and which the group comes to only after these.
   absl::Status AwaitRepeated(const std::vector<std::string>& keys,
-                             Client waiter);
+                             const Attempt& attempt, const Client& waiter);
   // One attempt for the rounds of one contribution.
   absl::Status AwaitRound(const Worker& worker, Step step,
                           const std::vector<PushEntry>& entries,
-                          Client& waiter);
+                          Client waiter);
   // Whether the worker makes steps again of which servers may have later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   Client ReadingClient(const ReadOptions& options) const;
@@ -216,8 +219,9 @@ class WorkerClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
   // Whether another may do better than one that has ended so.
   bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
-  absl::Status PushWhatMayBeMissing(Client& client, const Contribution* own);
-  absl::Status PushAgain(Client& client, const Contribution& contribution);
+  absl::Status PushWhatMayBeMissing(const Attempt& attempt,
+                                    const Contribution* own);
+  absl::Status PushAgain(Client client, const Contribution& contribution);
   absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
   void TakeIn(const PushReply& reply, const Contribution& contribution);
 

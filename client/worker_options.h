@@ -32,7 +32,7 @@ struct WorkerOptions {
 
   // Bound of each verb of a step, with all that is done again: how long to wait
   // for workers that were lost and for connections that broke. Each attempt is
-  // bounded by ClientOptions::timeout.
+  // bounded by ClientOptions::timeout as well.
   absl::Duration step_timeout = absl::Minutes(10);
 
   // Whether contributions are copied before they are kept, so that whoever

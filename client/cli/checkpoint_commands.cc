@@ -11,6 +11,8 @@
 namespace tensorkv {
 namespace {
 
+constexpr char kNameHelp[] = "The checkpoint, as ls lists it";
+
 // Prints checkpoints as the output format asks for.
 void Print(const std::vector<CheckpointStatus>& checkpoints,
            Invocation& invocation) {
@@ -50,7 +52,7 @@ void AddRestore(CLI::App& checkpoint, Action& action) {
   const auto replaces = std::make_shared<bool>(false);
   CLI::App* const restore = checkpoint.add_subcommand(
       "restore", "Make namespaces of a checkpoint while the server goes on");
-  restore->add_option("name", request->name)->required();
+  restore->add_option("name", request->name, kNameHelp)->required();
   restore->add_option("--only", request->namespaces,
                       "Namespaces to restore (default: all)");
   restore->add_option("--as", request->as_namespace,
@@ -86,7 +88,7 @@ void AddAbout(CLI::App& checkpoint, const char* name, const char* description,
               Action& action, Function about) {
   const auto checkpoint_name = std::make_shared<std::string>();
   CLI::App* const command = checkpoint.add_subcommand(name, description);
-  command->add_option("name", *checkpoint_name)->required();
+  command->add_option("name", *checkpoint_name, kNameHelp)->required();
   command->callback([&action, checkpoint_name, about] {
     action = [checkpoint_name, about](Invocation& invocation) {
       return about(invocation, *checkpoint_name);

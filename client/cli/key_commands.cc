@@ -20,14 +20,11 @@ absl::StatusOr<std::vector<std::string>> KeysToUse(
   if (keys.empty() == prefix.empty()) {
     return UsageError("expected keys or --prefix, one of them");
   }
-  std::vector<std::string> found = keys;
-  if (!keys.empty()) return found;
-  ListRequest request = {.prefix = prefix};
-  do {
-    ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
-    for (const KeyStatus& status : page.keys) found.push_back(status.key);
-    request.page_token = page.next_page_token;
-  } while (!request.page_token.empty());
+  if (!keys.empty()) return keys;
+  ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
+                   invocation.client.ListAll(prefix));
+  std::vector<std::string> found;
+  for (const KeyStatus& status : statuses) found.push_back(status.key);
   return found;
 }
 

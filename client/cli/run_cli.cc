@@ -5,10 +5,11 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "client/cli/commands.h"
@@ -94,8 +95,12 @@ std::string WithUnderscores(std::string argument) {
   return argument;
 }
 
+// What a server says is no command for the terminal.
 std::string OneLine(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\n", " "}, {"\r", " "}});
+  std::string line(text);
+  absl::c_replace_if(
+      line, [](char c) { return absl::ascii_iscntrl(c); }, ' ');
+  return line;
 }
 
 // What was wrong. Of an unknown command CLI11 says only that one is missing.

@@ -120,15 +120,12 @@ absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
 // The keys to export, without their offsets.
 absl::StatusOr<std::vector<SafetensorsEntry>> KeysToExport(
     const FileFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
+                   invocation.client.ListAll(flags.prefix));
   std::vector<SafetensorsEntry> entries;
-  ListRequest request = {.prefix = flags.prefix};
-  do {
-    ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
-    for (const KeyStatus& key : page.keys) {
-      entries.push_back({key.key, key.dtype, key.shape});
-    }
-    request.page_token = page.next_page_token;
-  } while (!request.page_token.empty());
+  for (const KeyStatus& key : keys) {
+    entries.push_back({key.key, key.dtype, key.shape});
+  }
   return entries;
 }
 

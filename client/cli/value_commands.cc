@@ -277,8 +277,9 @@ CLI::Option* AddCompression(CLI::App& command, ValueCommandFlags& flags) {
 }
 
 void AddInit(CLI::App& app, Action& action) {
-  auto [init, init_flags] =
-      AddCommand(app, action, "init", "Create keys with values", RunInit);
+  auto [init, init_flags] = AddCommand(
+      app, action, "init",
+      "Create keys with values, of dtype f32 if no other is given", RunInit);
   AddKeys(*init, *init_flags);
   AddValueFlags(*init, init_flags->value);
   AddChoice(*init, "--on_existing", init_flags->on_existing,

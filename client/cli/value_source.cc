@@ -18,8 +18,8 @@
 namespace tensorkv {
 namespace {
 
-// Above this, not every whole number is a double.
-constexpr double kLargestExactWhole = 9007199254740992.0;
+// The next whole number is also what one that is no double is rounded to.
+constexpr double kLargestExactWhole = 9007199254740991.0;
 
 absl::StatusOr<Shape> ParseShape(absl::string_view text) {
   const std::string subject = absl::StrCat("--shape=", text);
@@ -63,7 +63,7 @@ absl::Status CheckFill(DType dtype, double fill) {
     return absl::OkStatus();
   }
   return UsageError(absl::StrCat("--fill=", fill, ": expected a whole number, ",
-                                 "at most 2^53 in magnitude, for ",
+                                 "below 2^53 in magnitude, for ",
                                  NameOf(dtype)));
 }
 

@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "client/cluster/call_parts.h"
@@ -64,6 +65,11 @@ inline absl::StatusOr<InitReply> InitMirrored(
       values.entries.push_back({.key = entry.key, .state = entry.state});
     }
     ASSIGN_OR_RETURN(PullReply pulled, pull(home_first.front(), values));
+    if (pulled.values.size() != values.entries.size()) {
+      return absl::InternalError(
+          absl::StrCat("expected ", values.entries.size(), " values, got ",
+                       pulled.values.size()));
+    }
     for (size_t i = 0; i < pulled.values.size(); ++i) {
       elsewhere.entries[i].tensor = std::move(pulled.values[i].tensor);
     }

@@ -123,6 +123,23 @@ absl::StatusOr<Shape> JoinedShape(absl::Span<const Value> answers) {
   return WithRows(first.shape(), num_rows);
 }
 
+// Whether each slice answers with as many rows as it was asked for.
+absl::Status CheckRows(const SplitEntry& split,
+                       absl::Span<const Value> answers) {
+  for (size_t i = 0; i < split.rows.size(); ++i) {
+    const Tensor& slice = answers[i].tensor;
+    const auto expected = static_cast<int64_t>(split.rows[i].size());
+    if (slice.shape().rank() > 0 &&
+        slice.shape().dimensions().front() == expected) {
+      continue;
+    }
+    return absl::InternalError(absl::StrCat("slice of a key: expected ",
+                                            expected, " rows, got ",
+                                            slice.Description()));
+  }
+  return absl::OkStatus();
+}
+
 // Puts row i of `from` where places[i] says.
 void Scatter(const Tensor& from, const std::vector<int64_t>& places,
              Tensor& to) {
@@ -240,6 +257,7 @@ KeyStatus JoinAnswers(const SplitEntry& split,
 absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
                                   absl::Span<const Value> answers,
                                   Tensor whole) {
+  RETURN_IF_ERROR(CheckRows(split, answers));
   const Tensor& first = answers.front().tensor;
   const Version version = MinVersion(answers);
   // A state that is one number is so in every slice.

@@ -64,9 +64,13 @@ uint32_t MagnitudeBits(float element) {
   return std::bit_cast<uint32_t>(element) & 0x7fffffff;
 }
 
+// No scale or norm is made of more: a 127th of the largest float is rounded up,
+// and 127 times that is infinite. Elements above it are clipped to it.
+constexpr float kLargestScaled = 0x1.fffffcp127f;
+
 float LargestMagnitude(absl::Span<const float> elements) {
-  return SupportedEncoderLoops().largest_magnitude(elements.data(),
-                                                   elements.size());
+  return std::min(kLargestScaled, SupportedEncoderLoops().largest_magnitude(
+                                      elements.data(), elements.size()));
 }
 
 // Elements above `threshold` are +scale, the others -scale.
@@ -170,7 +174,8 @@ float Norm(const Compression& compression, absl::Span<const float> elements) {
   if (!compression.l2) return LargestMagnitude(elements);
   double squares = 0;
   for (const double element : elements) squares += element * element;
-  return static_cast<float>(std::sqrt(squares));
+  return static_cast<float>(
+      std::min<double>(kLargestScaled, std::sqrt(squares)));
 }
 
 absl::StatusOr<EncodedTensor> EncodeDithering(const Compression& compression,

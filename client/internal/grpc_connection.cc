@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/internal/cast_entries.h"
@@ -65,9 +66,11 @@ bool NeedsStream(const absl::Status& status, const Request& request) {
 }
 
 absl::Status CheckOptions(const GrpcConnectionOptions& options) {
-  if (options.target.empty()) {
-    return absl::InvalidArgumentError(
-        "target: expected \"host:port\" or another gRPC target, got none");
+  // A target without either names no port, which gRPC takes for 443 or 0.
+  if (!absl::StrContains(options.target, ':')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "target: expected \"host:port\" or another gRPC target, got \"",
+        options.target, "\""));
   }
   if (options.max_message_bytes < kMinMessageBytes ||
       options.max_message_bytes > kMaxMessageBytes) {

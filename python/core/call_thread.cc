@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "python/core/gil_release.h"
 
 namespace tensorkv::python {
 namespace {
@@ -66,7 +67,7 @@ bool CallThread::Run(absl::AnyInvocable<void() &&> call) {
   }
   for (;;) {
     {
-      const pybind11::gil_scoped_release release;
+      const GilRelease release;
       if (state->Wait()) break;
     }
     if (PyErr_CheckSignals() != 0) {

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
 #include "client/internal/steady_now.h"
+#include "python/core/gil_release.h"
 
 namespace tensorkv::python {
 namespace {
@@ -169,7 +170,7 @@ uintptr_t EngineJobs::NewOperation(Number job, Key key, uint64_t bytes) const {
 }
 
 std::vector<EngineJobs::Number> EngineJobs::Take() {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   State& state = *state_;
   MutexLock lock(&state.mutex);
   while (!state.IsEnough()) state.Wait();
@@ -177,7 +178,7 @@ std::vector<EngineJobs::Number> EngineJobs::Take() {
 }
 
 void EngineJobs::End(const std::vector<Number>& jobs) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   std::vector<OnComplete> ended;
   ended.reserve(jobs.size());
   {

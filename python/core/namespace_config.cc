@@ -2,9 +2,9 @@
 
 #include <pybind11/stl.h>
 
+#include <cmath>
 #include <cstdint>
 
-#include "absl/time/time.h"
 #include "contract/requests.h"
 
 namespace tensorkv::python {
@@ -30,7 +30,7 @@ NamespaceConfig MakeNamespaceConfig(
       .on_worker_loss = ByName<OnWorkerLoss>("on_worker_loss", on_worker_loss),
       .rescale_partial_rounds = rescale_partial_rounds,
       .quorum = quorum,
-      .quorum_grace = absl::Seconds(quorum_grace),
+      .quorum_grace = SecondsOf("quorum_grace", quorum_grace),
       .max_open_rounds = max_open_rounds,
       .gradient_guard = {.on_non_finite = ByName<OnNonFinite>("on_non_finite",
                                                               on_non_finite),
@@ -44,6 +44,12 @@ NamespaceConfig MakeNamespaceConfig(
 }
 
 }  // namespace
+
+absl::Duration SecondsOf(const char* what, double seconds) {
+  if (!std::isnan(seconds)) return absl::Seconds(seconds);
+  throw StatusError(absl::InvalidArgumentError(
+      absl::StrCat(what, ": expected a number of seconds, got nan")));
+}
 
 void RegisterNamespaceConfig(py::module_& module) {
   py::class_<NamespaceConfig>(module, "NamespaceConfig")

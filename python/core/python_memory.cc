@@ -211,8 +211,11 @@ const Py_buffer& Exports::Add(py::handle object, bool is_written,
   const int flags = PyBUF_FORMAT | PyBUF_STRIDES;
   if (PyObject_GetBuffer(object.ptr(), &view, flags) != 0) {
     held_.buffers.pop_back();
-    PyErr_Clear();
-    throw StatusError(NotTaken(key, "its dtype has no elements in memory"));
+    const py::error_already_set error;
+    if (!error.matches(PyExc_Exception)) throw error;
+    throw StatusError(
+        NotTaken(key, absl::StrCat("its memory cannot be had: ",
+                                   std::string(py::str(error.value())))));
   }
   absl::string_view problem;
   if (!PyBuffer_IsContiguous(&view, 'C')) {

@@ -1,9 +1,7 @@
 #include "python/core/status_error.h"
 
-#include <pybind11/stl.h>
-
-#include <map>
 #include <optional>
+#include <string>
 
 #include "contract/reason.h"
 
@@ -17,21 +15,31 @@ void SetError(const py::object& error) {
                   error.ptr());
 }
 
+// What other servers say need not be UTF-8.
+py::str TextOf(absl::string_view text) {
+  PyObject* const decoded = PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (decoded == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(decoded);
+}
+
 py::module_ Errors() { return py::module_::import("tensorkv.errors"); }
 
 }  // namespace
 
 py::object ExceptionOf(const absl::Status& status) {
   py::object reason = py::none();
-  std::map<std::string, std::string> metadata;
+  py::dict metadata;
   if (std::optional<ErrorInfo> info = ErrorInfoOf(status)) {
     if (info->reason != Reason::kUnspecified) {
       reason = py::str(std::string(ReasonName(info->reason)));
     }
-    metadata = std::move(info->metadata);
+    for (const auto& [name, text] : info->metadata) {
+      metadata[TextOf(name)] = TextOf(text);
+    }
   }
   return Errors().attr("from_status")(absl::StatusCodeToString(status.code()),
-                                      std::string(status.message()), reason,
+                                      TextOf(status.message()), reason,
                                       metadata);
 }
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "python/core/describe.h"
+#include "python/core/gil_release.h"
 #include "python/core/namespace_config.h"
 #include "python/core/pulled_arrays.h"
 #include "python/core/python_memory.h"
@@ -91,7 +91,7 @@ Outs OutsOf(const std::vector<std::string>& keys, const py::list& arrays,
 }
 
 void CopyToOthers(const Outs& outs) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   for (const auto& [index, other] : outs.others) {
     const absl::Span<const char> first = outs.first[index].memory;
     std::memcpy(other.memory.data(), first.data(), first.size());
@@ -180,7 +180,7 @@ Store::Store(std::shared_ptr<Session> session, ClientOptions options)
 std::unique_ptr<Store> Store::Connect(const ClientOptions& options) {
   absl::StatusOr<std::shared_ptr<Session>> session;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     session = Session::Connect(options);
   }
   return std::unique_ptr<Store>(
@@ -188,7 +188,7 @@ std::unique_ptr<Store> Store::Connect(const ClientOptions& options) {
 }
 
 std::unique_ptr<Store> Store::Embed(int num_threads) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   return std::unique_ptr<Store>(new Store(Session::Embed(num_threads), {}));
 }
 
@@ -200,7 +200,7 @@ Store::~Store() {
     return;
   }
   if (session_ == nullptr) return;
-  const py::gil_scoped_release release;
+  const GilRelease release;
   session_ = nullptr;
 }
 
@@ -238,14 +238,14 @@ auto Store::Call(Verb verb, bool may_wait) {
   const std::shared_ptr<Session> session = this->session();
   auto reply = std::make_shared<std::optional<Reply>>();
   if ((session->is_embedded() && !may_wait) || !IsMainThread()) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     reply->emplace(call(*session));
   } else if (!thread_.Run([=, call = std::move(call)]() mutable {
                reply->emplace(call(*session));
              })) {
     py::error_already_set interruption;
     {
-      const py::gil_scoped_release release;
+      const GilRelease release;
       canceller->CancelAndWait();
     }
     throw interruption;
@@ -257,7 +257,7 @@ void Store::Close() {
   if (session_ == nullptr || getpid() != pid_) return;
   auto end = [last = std::move(session_)]() mutable { last = nullptr; };
   if (!IsMainThread()) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     end();
   } else if (!thread_.Run(std::move(end))) {
     throw py::error_already_set();
@@ -268,9 +268,9 @@ void Store::Join(const std::string& name, double lease, double takeover_timeout,
                  double step_timeout) {
   const WorkerOptions options = {
       .name = name,
-      .lease = absl::Seconds(lease),
-      .takeover_timeout = absl::Seconds(takeover_timeout),
-      .step_timeout = absl::Seconds(step_timeout),
+      .lease = SecondsOf("lease", lease),
+      .takeover_timeout = SecondsOf("takeover_timeout", takeover_timeout),
+      .step_timeout = SecondsOf("step_timeout", step_timeout),
       .keeps_copies = true};
   try {
     Call([=, client_options = options_](Session& session) {
@@ -365,7 +365,7 @@ void Store::StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
   const std::shared_ptr<Session> session = StartingSession();
   const auto exports = std::make_shared<Exports>();
   auto entries = PushEntriesOf(keys, arrays, weights, exports);
-  const py::gil_scoped_release release;
+  const GilRelease release;
   session->StartPush(
       std::move(entries), step, [=](absl::StatusOr<PushReply> reply) {
         // The session goes with the last call of a store that was closed.
@@ -385,7 +385,7 @@ void Store::StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
   const auto exports = std::make_shared<Exports>();
   auto entries = PushEntriesOf(keys, arrays, weights, exports);
   const auto given = GivenOuts(keys, outs, *exports);
-  const py::gil_scoped_release release;
+  const GilRelease release;
   session->StartPushPull(std::move(entries), step, given->first,
                          PutValues(inbox, call, session, exports, given));
 }
@@ -398,7 +398,7 @@ void Store::StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
   const auto exports = std::make_shared<Exports>();
   const auto given = GivenOuts(keys, outs, *exports);
   PullRequest request = RequestOf(keys, wait, min_version, state, dtype);
-  const py::gil_scoped_release release;
+  const GilRelease release;
   session->StartPull(std::move(request), given->first,
                      PutValues(inbox, call, session, exports, given));
 }
@@ -467,18 +467,9 @@ uint64_t Store::Delete(const Keys& keys, bool allow_missing) {
 }
 
 py::list Store::List(const std::string& prefix) {
-  const std::vector<KeyStatus> keys =
-      Call([=](Session& session) -> absl::StatusOr<std::vector<KeyStatus>> {
-        std::vector<KeyStatus> all;
-        ListRequest request = {.prefix = prefix};
-        do {
-          ASSIGN_OR_RETURN(ListReply page, session.client().List(request));
-          for (KeyStatus& key : page.keys) all.push_back(std::move(key));
-          request.page_token = page.next_page_token;
-        } while (!request.page_token.empty());
-        return all;
-      });
-  return Describe(keys);
+  return Describe(Call([=](Session& session, SharedCanceller canceller) {
+    return session.client().WithCanceller(std::move(canceller)).ListAll(prefix);
+  }));
 }
 
 py::list Store::Stat(const Keys& keys, bool with_digest) {

@@ -2,7 +2,7 @@
 
 #include <pybind11/stl.h>
 
-#include "absl/time/time.h"
+#include "python/core/namespace_config.h"
 #include "python/core/store.h"
 
 namespace tensorkv::python {
@@ -36,7 +36,7 @@ void Store::RegisterOpening(py::class_<Store>& store) {
                                             .tls_server_name = tls_server_name,
                                             .token_file = token_file},
                             .name_space = name_space,
-                            .timeout = absl::Seconds(timeout)});
+                            .timeout = SecondsOf("timeout", timeout)});
           },
           "address"_a, "namespace"_a, "timeout"_a, "tls_ca"_a, "tls_cert"_a,
           "tls_key"_a, "tls_server_name"_a, "token_file"_a)

@@ -4,6 +4,11 @@
 verbs of TensorKV itself.
 """
 
+import pkgutil
+
+# Stubs of proto/ are modules tensorkv.v1, wherever they are on sys.path.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
 from tensorkv._core import version as __version__
 from tensorkv._pictures import plot_store, print_summary
 from tensorkv.client import Client

@@ -29,6 +29,7 @@ _FOREIGN = {
 _BUILTIN = 1
 _REGISTERED = 2
 _FOREIGN_NAMES = {short: name for name, (short, _) in _FOREIGN.items()}
+_FLOAT_NAMES = {"f16", "f32", "f64", *_FOREIGN_NAMES}
 _NATIVE_NAMES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()
 _dtype_of = operator.attrgetter("dtype")
 
@@ -124,10 +125,16 @@ def as_numpy(value: Any) -> np.ndarray:
 def name_of(dtype: Any) -> str:
     """The name of a dtype in the store: "f32", "i64", "bool", ...
 
+    Floats may have their names in the store already; "f16" is not NumPy's
+    float128 then, which no store has.
+
     Errors: TypeError for what is no dtype of NumPy, or of the store by name.
     """
-    if isinstance(dtype, str) and dtype in _FOREIGN:
-        return _FOREIGN[dtype][0]
+    if isinstance(dtype, str):
+        if dtype in _FOREIGN:
+            return _FOREIGN[dtype][0]
+        if dtype in _FLOAT_NAMES:
+            return dtype
     dtype = np.dtype(dtype)
     if dtype.name in _FOREIGN:
         return _FOREIGN[dtype.name][0]

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
+import operator
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from tensorkv._arrays import all_to_core
 
@@ -24,9 +34,23 @@ def as_list(keys: Keys, values: Any, what: str) -> tuple:
     """Keys and what belongs to each, as lists."""
     if isinstance(keys, str):
         return [keys], [values]
+    names = list(keys) if isinstance(keys, Iterable) else [keys]
+    for each in set(map(type, names)):
+        if not issubclass(each, str):
+            raise TypeError(
+                f"key: expected a str or a list of them, got {each.__name__}"
+            )
     if values is not None and not isinstance(values, (list, tuple)):
         raise TypeError(f"{what}: expected a list, one for each key")
-    return list(keys), None if values is None else list(values)
+    return names, None if values is None else list(values)
+
+
+def step_of(step: Any) -> int:
+    """A step, from 1 on, or 0 for none."""
+    number = operator.index(step)
+    if number < 0:
+        raise ValueError(f"step: expected no negative number, got {step}")
+    return number
 
 
 def weights_of(weight: Any, num_keys: int) -> List[float]:

@@ -14,6 +14,7 @@ from tensorkv._client_arguments import (
     Keys,
     as_list,
     core_outs,
+    step_of,
     weights_of,
 )
 from tensorkv.aio import Coroutines, StartedCalls, Threads
@@ -213,7 +214,7 @@ class Client:
           min_version: waits until each key has that version.
           state: reads that state of each key's rule instead of the value, one
             of those that `stat` lists under "states", or "update_count".
-          dtype: a float dtype, such as "float16" or "bfloat16", no wider than
+          dtype: a float dtype, such as "float16" or "bf16", no wider than
             the stored one, that the server converts values of floats to before
             it sends them, rounded to nearest even. Not for states.
           priority: as in `push`.
@@ -273,7 +274,7 @@ class Client:
         keys, values = as_list(key, value, "value")
         ids = all_to_core(as_list(key, row_ids, "row_ids")[1])
         versions = self._store.push_rows(
-            keys, ids, all_to_core(values), step, update_all_rows
+            keys, ids, all_to_core(values), step_of(step), update_all_rows
         )
         return self._answer(key, versions or [None] * len(keys))
 
@@ -486,7 +487,7 @@ class Client:
         weights = weights_of(weight, len(keys))
         return CoreCall(
             "push",
-            (keys, all_to_core(values), step, weights),
+            (keys, all_to_core(values), step_of(step), weights),
             lambda versions: self._answer(key, versions or [None] * len(keys)),
         )
 
@@ -513,9 +514,10 @@ class Client:
     ) -> CoreCall:
         keys, values = as_list(key, value, "value")
         values, outs = all_to_core(values), core_outs(key, out)
+        weights = weights_of(weight, len(keys))
         return CoreCall(
             "push_pull",
-            (keys, values, outs, step, weights_of(weight, len(keys))),
+            (keys, values, outs, step_of(step), weights),
             lambda pulled: self._answer(key, pulled) if out is None else out,
         )
 

@@ -36,7 +36,8 @@ class Error(Exception):
     __str__ = Exception.__str__
 
     def __reduce__(self):
-        return type(self), (str(self), self.reason, self.metadata)
+        arguments = str(self), self.reason, self.metadata
+        return type(self), arguments, {"code": self.code}
 
     @property
     def key(self) -> Optional[str]:

@@ -9,6 +9,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 
 using NamespaceVerbsTest = testing::ScriptedClientTest;
@@ -39,6 +40,22 @@ TEST_F(NamespaceVerbsTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
   EXPECT_LT(script_.timeouts[1], script_.timeouts[0]);
   EXPECT_FALSE(script_.last<DeleteRequest>().call_id.has_value());
   EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a"));
+}
+
+TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
+  script_.statuses = {absl::OkStatus(), absl::OkStatus(),
+                      absl::DeadlineExceededError("late")};
+  script_.reply<ListRequest>() = {.keys = {{.key = "a"}},
+                                  .next_page_token = "next"};
+  Client client = MakeClient({.name_space = "n"});
+
+  EXPECT_THAT(client.ListAll("prefix"),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("List", "List", "List"));
+  EXPECT_GT(script_.timeouts[1], script_.timeouts[2]);
+  EXPECT_EQ(script_.last<ListRequest>().prefix, "prefix");
+  EXPECT_EQ(script_.last<ListRequest>().page_token, "next");
 }
 
 TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {

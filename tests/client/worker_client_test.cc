@@ -434,6 +434,29 @@ TEST_F(WorkerClientTest, RecoveryEndsAfterTheStepTimeout) {
   script_.statuses.clear();
 }
 
+// However long the calls may take.
+TEST_F(WorkerClientTest, VerbsEndWithTheStepTimeout) {
+  for (const bool waits : {false, true}) {
+    client_options_.timeout = absl::Minutes(7);
+    const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+    script_.statuses.resize(
+        3, waits ? absl::DeadlineExceededError("waited") : LeaseLost());
+    script_.timeouts.clear();
+    const absl::Duration end = now_ + WorkerOptions().step_timeout;
+    script_.during_call = [&] {
+      EXPECT_LE(now_ + script_.timeouts.back(), end);
+      now_ += script_.timeouts.back();
+    };
+
+    EXPECT_FALSE(worker->PushPull(7, EntriesOf({"w"})).ok());
+
+    // After the last attempt is one more pause.
+    EXPECT_LE(now_, end + absl::Seconds(1));
+    script_.during_call = [] {};
+    script_.statuses.clear();
+  }
+}
+
 TEST_F(WorkerClientTest, FailedRoundWithoutPushesOfTheWorkerIsAnError) {
   for (const absl::Status& failed :
        {RoundFailed(/*step=*/6, "w"), RoundFailed(/*step=*/7, "b")}) {

@@ -303,6 +303,31 @@ class AioTest(StoreTest):
         )
         subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
+    def test_a_thread_whose_call_ends_while_the_program_does_stays(self):
+        # What sys has goes when the modules have gone, and no other thread gets
+        # the GIL any more. The main thread's calls give it away all the same.
+        program = (
+            "import sys, threading\n"
+            "import numpy as np, tensorkv\n"
+            f"options = dict(namespace={self.client.namespace!r}, timeout=600)\n"
+            f"client = tensorkv.Client({ADDRESS!r}, **options)\n"
+            f"other = tensorkv.Client({ADDRESS!r}, **options)._store\n"
+            "class LastToGo:\n"
+            "    arrays = [np.ones(3)]\n"
+            "    def __del__(self, init=other.init, stat=other.stat):\n"
+            "        init(['later'], self.arrays, 'fail', '')\n"
+            "        for _ in range(100):\n"
+            "            stat(['later'], False)\n"
+            "def wait(client=client):\n"
+            "    client.pull('later', wait=True)\n"
+            "threading.Thread(target=wait, daemon=True).start()\n"
+            "while not client.describe_namespace()['calls_waiting']:\n"
+            "    pass\n"
+            "sys.last_to_go = LastToGo()\n"
+        )
+        subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+        self.assertEqual(self.client.keys(), ["later"])
+
     def test_what_waits_for_its_turn_while_the_client_joins_is_an_error(self):
         async def run():
             pull = self.client.aio.pull

@@ -201,6 +201,31 @@ class BadInputTest(StoreTest):
             with mock.patch.dict(os.environ, {variable: ""}):
                 ask()
 
+    def test_arguments_of_a_clients_verbs(self):
+        client = self.stores["local"].client
+        for key in (b"1", 1, None, ["1", 2], [None]):
+            for call in (client.pull, client.stat, client.delete):
+                with self.assertRaisesRegex(TypeError, "^key: expected a str"):
+                    call(key)
+        for step, error in ((-1, ValueError), (1.5, TypeError)):
+            for call in (client.push, client.push_pull):
+                with self.assertRaises(error) as raised:
+                    call("1", full(1), step=step)
+                self.assertNotIn("Invoked with", str(raised.exception))
+        released = memoryview(bytearray(4))
+        released.release()
+        with self.assertRaisesRegex(ValueError, "released memoryview"):
+            client.push("1", released)
+
+    def test_durations_that_are_no_numbers(self):
+        with self.assertRaisesRegex(ValueError, "^timeout: expected"):
+            tensorkv.Client(ADDRESS, timeout=float("nan"))
+        client = self.open_client()
+        with self.assertRaisesRegex(ValueError, "^lease: expected"):
+            client.join("worker", lease=float("nan"))
+        with self.assertRaisesRegex(ValueError, "^target: expected"):
+            tensorkv.Client("localhost")
+
     def test_closed_stores(self):
         for store in self.stores.values():
             store.close()

@@ -2,8 +2,11 @@
 
 import functools
 import os
+import pathlib
 import pickle
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -11,6 +14,7 @@ import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import ADDRESS, StoreTest, full, new_namespace
+from tensorkv import errors
 
 try:
     import ml_dtypes
@@ -139,6 +143,7 @@ class ClientTest(StoreTest):
             out = np.empty(count, "float16")
             client.pull("w", out=out, dtype="float16")
             self.assert_array(out, half)
+            self.assert_array(client.pull("w", dtype="f16"), half)
         client.init("n", full(1, "int32"))
         for key, dtype in (
             ("n", "float16"),
@@ -309,6 +314,33 @@ class ClientTest(StoreTest):
         with self.assertRaises(tensorkv.AlreadyExistsError) as raised:
             client.init("w", full(1))
         self.assertEqual(raised.exception.reason, "KEY_EXISTS")
+
+    def test_stubs_of_the_protocol_are_found_beside_the_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stubs = pathlib.Path(folder, "tensorkv", "v1")
+            stubs.mkdir(parents=True)
+            (stubs / "data_pb2.py").write_text("print('found')")
+            path = f"{os.environ['PYTHONPATH']}:{folder}"
+            found = subprocess.run(
+                [sys.executable, "-c", "import tensorkv.v1.data_pb2"],
+                env={**os.environ, "PYTHONPATH": path},
+                stdout=subprocess.PIPE,
+                check=True,
+            )
+        self.assertEqual(found.stdout, b"found\n")
+
+    def test_errors_of_codes_without_a_class_keep_them_as_pickles(self):
+        error = errors.from_status("DATA_LOSS", "message", None, {"key": "w"})
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((copy.code, copy.key), ("DATA_LOSS", "w"))
+
+    def test_errors_about_long_keys_are_text(self):
+        client = self.open_client()
+        for beginning in ("", "a", "ab", "abc"):
+            key = beginning + "€" * 300
+            with self.assertRaises(tensorkv.NotFoundError) as raised:
+                client.pull(key)
+            self.assertEqual(raised.exception.key, key)
 
     def test_a_wait_that_ends_names_what_was_missing(self):
         # The server ends the wait a little before the client, which may give up

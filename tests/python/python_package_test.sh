@@ -5,7 +5,7 @@
 set -eu
 source tests/integration/server.sh
 
-require_python numpy
+require_python grpc numpy
 if [[ $* == *torch_test* ]]; then
   require_python torch
 fi

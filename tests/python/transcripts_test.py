@@ -6,7 +6,6 @@ import pathlib
 import re
 import unittest
 
-import numpy as np
 import tensorkv.kvstore
 
 
@@ -14,13 +13,7 @@ class TranscriptsTest(unittest.TestCase):
 
     def run_page(self, page):
         failed, attempted = doctest.testfile(
-            os.path.abspath(page),
-            module_relative=False,
-            globs={
-                "create": tensorkv.create,
-                "np": np,
-                "tensorkv": tensorkv,
-            },
+            os.path.abspath(page), module_relative=False
         )
         self.assertEqual(failed, 0)
         self.assertGreater(attempted, 10)

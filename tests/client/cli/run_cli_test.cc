@@ -380,7 +380,7 @@ TEST(RunCliTest, HealthIsExitCode0OnlyIfServing) {
 
   const Outcome unhealthy =
       RunOn(std::make_unique<ScriptedConnection>(script), {"health"}, "",
-            absl::UnavailableError("expected SERVING,\ngot NOT_SERVING"));
+            absl::UnavailableError("expected SERVING,\ngot\033NOT_SERVING"));
   EXPECT_EQ(unhealthy.exit_code, kExitCallFailed);
   EXPECT_EQ(unhealthy.err,
             "tensorkv: UNAVAILABLE: expected SERVING, got NOT_SERVING\n");

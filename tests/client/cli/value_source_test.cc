@@ -127,6 +127,8 @@ TEST(ValueSourceTest, NumbersThatTheDTypeLacksAreUsageErrors) {
                    "whole number");
   ExpectUsageError(Make({.dtype = "i8", .fill = "300"}).status(), "--fill=300");
   ExpectUsageError(Make({.dtype = "i64", .fill = "1e17"}).status(), "2^53");
+  ExpectUsageError(Make({.dtype = "i64", .fill = "9007199254740993"}).status(),
+                   "2^53");
   ExpectUsageError(Make({.dtype = "u8", .fill = "nan"}).status(),
                    "whole number");
 }

@@ -116,6 +116,25 @@ TEST(SplitEntriesTest, RefusesWhatDoesNotFit) {
   }
 }
 
+TEST(SplitEntriesTest, AnswersOfOtherRowsAreErrors) {
+  const SplitLayout layout = FiveRows();
+  const PullEntry entry = {
+      .key = "w", .rows = RowIds::Create(Vector({4, 0}, DType::kI64)).value()};
+  SplitEntry split = {.layout = &layout};
+  std::vector<PullEntry> slices;
+  ASSERT_THAT(AppendSlices(entry, layout, split, slices), IsOk());
+  ASSERT_EQ(slices.size(), 2);
+
+  const Tensor one = TensorOf({1, 2}, {0, 1});
+  for (const Tensor& other :
+       {TensorOf({0, 2}, {}), TensorOf({2, 2}, {0, 1, 2, 3})}) {
+    EXPECT_THAT(JoinAnswers(split, {Value{1, one}, Value{1, other}}, Tensor()),
+                StatusIs(absl::StatusCode::kInternal));
+  }
+  EXPECT_THAT(JoinAnswers(split, {Value{1, one}, Value{1, one}}, Tensor()),
+              IsOk());
+}
+
 TEST(SplitEntriesTest, ValuesThatAreInTheirPlacesStay) {
   const SplitLayout layout = FiveRows();
   const Tensor elements = FiveRowsOfElements();

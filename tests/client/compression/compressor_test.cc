@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/compression/cast.h"
 #include "client/compression/encoders.h"
 #include "gmock/gmock.h"
@@ -278,6 +279,21 @@ TEST(CompressorTest, SumThatIsTooLargeIsRefusedAndForgotten) {
       EXPECT_EQ(
           BytesOf(compressor.Compress(0, Entries(next)).value()[0].tensor),
           BytesOf(other.Compress(0, Entries(next)).value()[0].tensor));
+    }
+  }
+}
+
+// What a code lacks of an element is finite if what it decodes to is.
+TEST(CompressorTest, LargestNumbersDecodeToFiniteOnes) {
+  for (const char* text :
+       {"2bit:0.5", "1bit", "sign", "i8:4", "f8e4m3fn:4", "f8e5m2:4", "f16",
+        "bf16", "dithering:2", "dithering:4", "dithering:8", "dithering:8,l2",
+        "dithering:8,natural", "dithering:8,natural,l2"}) {
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    for (const double element : {kLargest, -kLargest}) {
+      Compressor compressor(All(absl::StrCat(text, ",feedback").c_str()));
+      EXPECT_OK(compressor.Compress(0, Entries(Full({8}, element)))) << text;
+      EXPECT_OK(compressor.Compress(0, Entries(Full({8}, 0)))) << text;
     }
   }
 }

@@ -289,27 +289,29 @@ TEST(GrpcConnectionStreamTest, RowsOverTheMessageLimitAreNoError) {
 }
 
 TEST(GrpcConnectionCreateTest, EmptyTargetIsInvalid) {
-  EXPECT_THAT(
-      GrpcConnection::Create({.target = ""}),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("target")));
+  for (const char* target : {"", "localhost", "127.0.0.1"}) {
+    EXPECT_THAT(
+        GrpcConnection::Create({.target = target}),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("target")));
+  }
 }
 
 TEST(GrpcConnectionCreateTest, LimitsThatNoMessageHasAreInvalid) {
   const size_t two_gib = size_t{1} << 31;
 
   EXPECT_THAT(
-      GrpcConnection::Create({.target = "x", .max_message_bytes = 1023}),
+      GrpcConnection::Create({.target = "x:1", .max_message_bytes = 1023}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("max_message_bytes")));
   EXPECT_THAT(
-      GrpcConnection::Create({.target = "x", .max_message_bytes = two_gib}),
+      GrpcConnection::Create({.target = "x:1", .max_message_bytes = two_gib}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("max_message_bytes")));
 }
 
 TEST(GrpcConnectionCreateTest, TransferOptionsThatMakeNoSenseAreInvalid) {
   EXPECT_THAT(
-      GrpcConnection::Create({.target = "x", .transfer = {.part_bytes = 0}}),
+      GrpcConnection::Create({.target = "x:1", .transfer = {.part_bytes = 0}}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("part_bytes")));
 }
 
