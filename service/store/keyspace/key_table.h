@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_KEY_TABLE_H_
 
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "absl/container/btree_set.h"
@@ -44,7 +45,7 @@ class KeyTable {
       if (position_ < known_.size()) {
         StoredKey* const key = known_[position_];
         if (position_ + kAhead < known_.size()) Fetch(position_ + kAhead);
-        if (key->name() == name) {
+        if (IsNamed(*key, name)) {
           ++position_;
           return key;
         }
@@ -61,6 +62,12 @@ class KeyTable {
       __builtin_prefetch(key);
       __builtin_prefetch(key + 64);
       __builtin_prefetch(known_[position - kAhead / 2]->value.get());
+    }
+    // A comparison that stays a part of the loops over large calls.
+    static bool IsNamed(const StoredKey& key, absl::string_view name) {
+      const absl::string_view its = key.name();
+      return its.size() == name.size() &&
+             std::memcmp(its.data(), name.data(), name.size()) == 0;
     }
     StoredKey* Search(absl::string_view name);
 

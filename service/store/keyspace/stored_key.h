@@ -134,8 +134,13 @@ class StoredKey final : public RefCounted {
   absl::string_view name() const { return {name_data(), name_size_}; }
   DType dtype() const { return dtype_; }
   Shape shape() const { return Shape::OfValid(dimensions()); }
+  // Most have one dimension or two: a comparison of memory would take longer.
   bool HasShape(const Shape& shape) const {
-    return shape.dimensions() == dimensions();
+    const int64_t* const own = dimensions().data();
+    const int64_t* const others = shape.dimensions().data();
+    bool is_same = shape.rank() == rank_;
+    for (int i = 0; is_same && i < rank_; ++i) is_same = own[i] == others[i];
+    return is_same;
   }
 
   // Has `account`, which has counted the key's KeyOverheadBytes, get them back
