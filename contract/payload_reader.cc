@@ -187,9 +187,15 @@ size_t ReadShortNumber(absl::string_view fields, wire::Tag tag,
   return 0;
 }
 
+// Becomes a string in its place.
+struct Text {
+  operator std::string() const { return std::string(bytes); }
+  absl::string_view bytes;
+};
+
 // What stands before the tensor of an entry: read likewise, and added as an
-// entry with a tensor of that type. Appending to an empty key takes less than
-// an assignment.
+// entry with a tensor of that type. All members are named there: what is left
+// out has the compiler clear the entry first, which takes as long as the rest.
 template <typename Entry>
 struct ShortFields;
 
@@ -199,8 +205,7 @@ struct ShortFields<InitEntry> {
     return ReadShortKey(fields, wire::kInitEntryKey, &key);
   }
   void AddTo(std::vector<InitEntry>* entries, const Tensor& type) const {
-    entries->emplace_back(std::string(), type)
-        .key.append(key.data(), key.size());
+    entries->emplace_back(Text{key}, type, /*state=*/Text());
   }
   absl::string_view key;
 };
@@ -211,8 +216,9 @@ struct ShortFields<PushEntry> {
     return ReadShortKey(fields, wire::kPushEntryKey, &key);
   }
   void AddTo(std::vector<PushEntry>* entries, const Tensor& type) const {
-    entries->emplace_back(std::string(), /*skip=*/false, type)
-        .key.append(key.data(), key.size());
+    entries->emplace_back(Text{key}, /*skip=*/false, type,
+                          /*encoding=*/nullptr, /*weight=*/0.0,
+                          /*rows=*/nullptr, /*updates_all_rows=*/false);
   }
   absl::string_view key;
 };

@@ -215,7 +215,10 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     if (i + kKeysAhead < entries.keys.size()) {
       __builtin_prefetch(entries.keys[i + kKeysAhead].key);
     }
-    if (!IsWholeTensor(key, entry)) RETURN_IF_ERROR(CheckEntry(key, entry));
+    if (!IsWholeTensor(key, entry)) {
+      RETURN_IF_ERROR(CheckEntry(key, entry));
+      entries.has_rows |= bool{entry.rows};
+    }
     has_weights |= HasWeight(entry);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;

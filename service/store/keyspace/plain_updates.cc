@@ -15,7 +15,7 @@ constexpr size_t kBatchUpdates = 1024;
 constexpr size_t kUpdatesAhead = 8;
 
 void Fetch(const PlainUpdates::Update& update) {
-  __builtin_prefetch(update.key.get());
+  __builtin_prefetch(update.key);
   __builtin_prefetch(update.data);
 }
 
@@ -60,7 +60,7 @@ bool PlainUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
       (kUpdateBytes + 2 * key->value->size_bytes()) * asked_.work_factor;
   key->is_updating = true;
   key->value_is_changing = true;
-  updates_.push_back({.key = RefPtr<StoredKey>(key),
+  updates_.push_back({.key = key,
                       .rule = asked_.rule,
                       .data = tensor.data(),
                       .update_count = ++key->update_count,

@@ -29,7 +29,7 @@ inline constexpr uint64_t kUpdateBytes = 64;
 class PlainUpdates {
  public:
   struct Update {
-    RefPtr<StoredKey> key;
+    StoredKey* key = nullptr;  // which stays while it is_updating
     const UpdateRule* rule = nullptr;
     const char* data = nullptr;  // the contribution's elements
     uint64_t update_count = 0;

@@ -396,7 +396,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
   copies_.Swap(request_);
-  SkipEmptyLists();
+  if (entries.has_rows) SkipEmptyLists();
   guard_.TakeEffect(entries, request_, state_.counts.guarded);
 
   AdmitKeys(entries);
