@@ -107,8 +107,8 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
   return kKeyOverheadBytes + name.size();
 }
 
-// A key and its value. Not thread-safe: guarded by the namespace's mutex. An
-// update under way keeps the key alive after it was deleted.
+// A key and its value. Not thread-safe: guarded by the namespace's mutex. Its
+// table keeps a key that was deleted for as long as an update of it runs.
 //
 // There may be millions of keys, so dimensions and name lie behind the object
 // in the same allocation, what few keys need is behind a pointer, and the order
