@@ -113,10 +113,11 @@ class TensorReader {
  public:
   // Reads all of an entry that has little, in its usual form, before a tensor
   // of the type of the one before, if all up to its elements is in one chunk.
-  // That is what most entries are; all others are left as they are, and it is
+  // That is what most entries are; of all others nothing is read, and it is
   // false.
   template <typename Entry>
-  bool ReadEntry(WireReader& in, Entry* entry, PayloadRange* payload) const;
+  bool ReadEntry(WireReader& in, std::vector<Entry>* entries,
+                 std::vector<PayloadRange>* payloads) const;
 
   // The field `tag`, which must be there.
   void Read(WireReader& in, wire::Tag tag, Tensor* tensor,
@@ -155,24 +156,17 @@ constexpr size_t kMaxShortKeyBytes = 0x7F;
 // How far ahead of an entry the memory of others is fetched.
 constexpr size_t kEntriesAhead = 6;
 
-// Reads what stands before the tensor of an entry, at the beginning of
-// `fields`. Returns its size; 0 if it is nothing, or not in its usual form.
-size_t ReadShortKey(absl::string_view fields, wire::Tag tag, std::string* key) {
+// Reads a short key, with its tag, at the beginning of `fields`. Returns its
+// size there; 0 if it is nothing, or not in its usual form.
+size_t ReadShortKey(absl::string_view fields, wire::Tag tag,
+                    absl::string_view* key) {
   if (fields.size() < 2 || fields[0] != static_cast<char>(tag)) return 0;
   const size_t size = static_cast<uint8_t>(fields[1]);
   if (size == 0 || size > kMaxShortKeyBytes || size > fields.size() - 2) {
     return 0;
   }
-  const absl::string_view text = fields.substr(2, size);
-  if (!wire::IsAscii(text)) return 0;
-  key->assign(text.data(), size);
-  return 2 + size;
-}
-size_t ReadBeforeTensor(absl::string_view fields, InitEntry* entry) {
-  return ReadShortKey(fields, wire::kInitEntryKey, &entry->key);
-}
-size_t ReadBeforeTensor(absl::string_view fields, PushEntry* entry) {
-  return ReadShortKey(fields, wire::kPushEntryKey, &entry->key);
+  *key = fields.substr(2, size);
+  return wire::IsAscii(*key) ? 2 + size : 0;
 }
 
 constexpr size_t kMaxShortNumberBytes = 4;
@@ -192,9 +186,53 @@ size_t ReadShortNumber(absl::string_view fields, wire::Tag tag,
   }
   return 0;
 }
-size_t ReadBeforeTensor(absl::string_view fields, Value* value) {
-  return ReadShortNumber(fields, wire::kValueVersion, &value->version);
-}
+
+// Becomes a string in its place.
+struct Text {
+  operator std::string() const { return std::string(bytes); }
+  absl::string_view bytes;
+};
+
+// What stands before the tensor of an entry: read likewise, and added as an
+// entry with a tensor of that type. All members are named there: what is left
+// out has the compiler clear the entry first, which takes as long as the rest.
+template <typename Entry>
+struct ShortFields;
+
+template <>
+struct ShortFields<InitEntry> {
+  size_t Read(absl::string_view fields) {
+    return ReadShortKey(fields, wire::kInitEntryKey, &key);
+  }
+  void AddTo(std::vector<InitEntry>* entries, const Tensor& type) const {
+    entries->emplace_back(Text{key}, type, /*state=*/Text());
+  }
+  absl::string_view key;
+};
+
+template <>
+struct ShortFields<PushEntry> {
+  size_t Read(absl::string_view fields) {
+    return ReadShortKey(fields, wire::kPushEntryKey, &key);
+  }
+  void AddTo(std::vector<PushEntry>* entries, const Tensor& type) const {
+    entries->emplace_back(Text{key}, /*skip=*/false, type,
+                          /*encoding=*/nullptr, /*weight=*/0.0,
+                          /*rows=*/nullptr, /*updates_all_rows=*/false);
+  }
+  absl::string_view key;
+};
+
+template <>
+struct ShortFields<Value> {
+  size_t Read(absl::string_view fields) {
+    return ReadShortNumber(fields, wire::kValueVersion, &version);
+  }
+  void AddTo(std::vector<Value>* values, const Tensor& type) const {
+    values->emplace_back(version, type);
+  }
+  uint64_t version = 0;
+};
 
 // Reads a length of up to 14 bits in its shortest form, at the beginning of
 // `fields`. Returns its size; 0 if it is not such.
@@ -209,8 +247,8 @@ size_t ReadShortLength(absl::string_view fields, size_t* length) {
 }
 
 template <typename Entry>
-bool TensorReader::ReadEntry(WireReader& in, Entry* entry,
-                             PayloadRange* payload) const {
+bool TensorReader::ReadEntry(WireReader& in, std::vector<Entry>* entries,
+                             std::vector<PayloadRange>* payloads) const {
   if (size_ == 0) return false;
   const absl::string_view ahead =
       in.Peek(4 + kMaxShortKeyBytes + header_.size());
@@ -222,16 +260,16 @@ bool TensorReader::ReadEntry(WireReader& in, Entry* entry,
   const char* const later = ahead.data() + kEntriesAhead * (begin + length);
   __builtin_prefetch(later);
   __builtin_prefetch(later + 64);
-  const size_t before = ReadBeforeTensor(ahead.substr(begin), entry);
+  ShortFields<Entry> fields;
+  const size_t before = fields.Read(ahead.substr(begin));
   const size_t payload_begin = begin + before + size_;
   if (before == 0 || payload_begin > ahead.size() ||
       length != before + size_ + payload_bytes_ ||
       std::memcmp(ahead.data() + begin + before, header_.data(), size_) != 0) {
-    *entry = Entry();
     return false;
   }
-  entry->tensor = type_;
-  *payload = {in.position() + payload_begin, payload_bytes_};
+  fields.AddTo(entries, type_);
+  payloads->push_back({in.position() + payload_begin, payload_bytes_});
   in.Skip(begin + length);
   return true;
 }
@@ -377,9 +415,9 @@ class EntryReader {
     TensorReader tensors;
     while (in.Accept(tag)) {
       if (entries->size() == max_entries_) return in.Fail();
+      if (tensors.ReadEntry(in, entries, &payloads_)) continue;
       Entry& entry = entries->emplace_back();
       PayloadRange& payload = payloads_.emplace_back();
-      if (tensors.ReadEntry(in, &entry, &payload)) continue;
       in.ReadMessage([&] { tensorkv::Read(in, tensors, &entry, &payload); });
       if (entries->size() > 1) continue;
       // For no more bytes than the message has, whatever the others are.
@@ -443,14 +481,13 @@ bool ReadAtOnce(WireReader& in, PullEntry* entry) {
   if (length >= 0x80 || length >= ahead.size() || length >= in.bytes_left()) {
     return false;
   }
+  absl::string_view key;
   const size_t size =
-      ReadShortKey(ahead.substr(1, length), wire::kPullEntryKey, &entry->key);
-  if (size == length && size > 0) {
-    in.Skip(1 + length);
-    return true;
-  }
-  entry->key.clear();
-  return false;
+      ReadShortKey(ahead.substr(1, length), wire::kPullEntryKey, &key);
+  if (size != length || size == 0) return false;
+  entry->key.append(key.data(), key.size());
+  in.Skip(1 + length);
+  return true;
 }
 
 // Reads a result at once if it has a version alone; else false, and nothing of

@@ -1,7 +1,5 @@
 #include "service/store/names.h"
 
-#include <cstring>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -34,39 +32,6 @@ bool IsControl(absl::string_view text) {
   const auto first = static_cast<uint8_t>(text[0]);
   if (first < 0x20 || first == 0x7f) return true;
   return first == 0xc2 && static_cast<uint8_t>(text[1]) < 0xa0;
-}
-
-// Whether every byte of `word` is at least 0x20 and below 0x7f. A borrow or
-// carry comes only from a byte that is not.
-bool IsPlain(uint64_t word) {
-  constexpr uint64_t kOnes = 0x0101010101010101;
-  constexpr uint64_t kHighBits = 0x80 * kOnes;
-  const uint64_t too_low = word - 0x20 * kOnes;
-  const uint64_t too_high = word + kOnes;
-  return ((word | too_low | too_high) & kHighBits) == 0;
-}
-
-// Whether `name` is ASCII without control characters, as most names are.
-bool IsPlain(absl::string_view name) {
-  uint64_t word = 0x2020202020202020;
-  if (name.size() < sizeof(uint32_t)) {
-    for (const char c : name) word = word << 8 | static_cast<uint8_t>(c);
-    return IsPlain(word);
-  }
-  if (name.size() < sizeof(word)) {
-    uint32_t ends[2];  // they overlap
-    std::memcpy(&ends[0], name.data(), sizeof(uint32_t));
-    std::memcpy(&ends[1], name.data() + name.size() - sizeof(uint32_t),
-                sizeof(uint32_t));
-    return IsPlain(uint64_t{ends[0]} << 32 | ends[1]);
-  }
-  const size_t last = name.size() - sizeof(word);
-  for (size_t i = 0; i < last; i += sizeof(word)) {
-    std::memcpy(&word, name.data() + i, sizeof(word));
-    if (!IsPlain(word)) return false;
-  }
-  std::memcpy(&word, name.data() + last, sizeof(word));
-  return IsPlain(word);
 }
 
 absl::Status CheckCharacters(absl::string_view subject,
@@ -112,10 +77,7 @@ std::string Quoted(absl::string_view name) {
                       "...\"");
 }
 
-absl::Status CheckKey(absl::string_view key) {
-  if (!key.empty() && key.size() <= kMaxKeyBytes && IsPlain(key)) {
-    return absl::OkStatus();
-  }
+absl::Status CheckAnyKey(absl::string_view key) {
   return CheckName("key", key, kMaxKeyBytes);
 }
 

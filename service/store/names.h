@@ -4,6 +4,8 @@
 #define TENSORKV_SERVICE_STORE_NAMES_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,9 +23,50 @@ inline constexpr absl::string_view kDefaultNamespace = "default";
 // `name` in quotes, escaped and cut so that it is safe to show.
 std::string Quoted(absl::string_view name);
 
+// Whether every byte of `word` is at least 0x20 and below 0x7f. A borrow or
+// carry comes only from a byte that is not.
+inline bool IsPlain(uint64_t word) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kHighBits = 0x80 * kOnes;
+  const uint64_t too_low = word - 0x20 * kOnes;
+  const uint64_t too_high = word + kOnes;
+  return ((word | too_low | too_high) & kHighBits) == 0;
+}
+
+// Whether `name` is ASCII without control characters, as most names are. Here,
+// because large calls ask for thousands of names.
+inline bool IsPlain(absl::string_view name) {
+  uint64_t word = 0x2020202020202020;
+  if (name.size() < sizeof(uint32_t)) {
+    for (const char c : name) word = word << 8 | static_cast<uint8_t>(c);
+    return IsPlain(word);
+  }
+  if (name.size() < sizeof(word)) {
+    uint32_t ends[2];  // they overlap
+    std::memcpy(&ends[0], name.data(), sizeof(uint32_t));
+    std::memcpy(&ends[1], name.data() + name.size() - sizeof(uint32_t),
+                sizeof(uint32_t));
+    return IsPlain(uint64_t{ends[0]} << 32 | ends[1]);
+  }
+  const size_t last = name.size() - sizeof(word);
+  for (size_t i = 0; i < last; i += sizeof(word)) {
+    std::memcpy(&word, name.data() + i, sizeof(word));
+    if (!IsPlain(word)) return false;
+  }
+  std::memcpy(&word, name.data() + last, sizeof(word));
+  return IsPlain(word);
+}
+
+// As CheckKey, for any key.
+absl::Status CheckAnyKey(absl::string_view key);
+
 // Valid UTF-8 of 1 to 1024 bytes without control characters.
 // Errors: InvalidArgument.
-absl::Status CheckKey(absl::string_view key);
+inline absl::Status CheckKey(absl::string_view key) {
+  const bool is_usual =
+      !key.empty() && key.size() <= kMaxKeyBytes && IsPlain(key);
+  return is_usual ? absl::OkStatus() : CheckAnyKey(key);
+}
 
 // As a key, but of at most 256 bytes. Errors: InvalidArgument.
 absl::Status CheckNamespaceName(absl::string_view name);

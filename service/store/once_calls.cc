@@ -9,26 +9,26 @@
 namespace tensorkv {
 namespace {
 
-// Elements that were left where they were received; what was staged is counted
-// already. They keep slices, of which up to a sixth is something else.
-uint64_t UncountedBytes(const Tensor& tensor) {
-  if (!tensor.has_data() || tensor.buffer()->account()) return 0;
-  const uint64_t bytes = tensor.size_bytes();
-  return bytes + bytes / 5;
+// Whether the elements were left where they were received; what was staged is
+// counted already.
+bool IsUncounted(const Tensor& tensor) {
+  return tensor.has_data() && !tensor.buffer()->account();
 }
 
 template <typename Request>
 uint64_t BytesOfEntries(const Request& request) {
   uint64_t bytes = 0;
+  uint64_t uncounted_bytes = 0;
   for (const auto& entry : request.entries) {
     bytes += sizeof(entry) + entry.key.capacity();
-    bytes = SumOfBytes(bytes, UncountedBytes(entry.tensor));
+    if (IsUncounted(entry.tensor)) uncounted_bytes += entry.tensor.size_bytes();
     if constexpr (requires { entry.encoding; }) {
       if (entry.encoding) bytes += sizeof(Encoding);
       if (entry.rows) bytes += entry.rows->tensor().size_bytes();
     }
   }
-  return bytes;
+  // They keep slices, of which up to a sixth is something else.
+  return bytes + uncounted_bytes + uncounted_bytes / 5;
 }
 
 // The time that a call has left, of which it has waited some for its turn.

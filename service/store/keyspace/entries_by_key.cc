@@ -94,14 +94,15 @@ absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
                 [&](const KeyGate::View& gate, const PushEntry& entry) {
                   return gate.CheckChange(state.name, entry.key, round);
                 }));
-  entries.keys.reserve(from.size());
+  // Whoever is given the entries goes over all of their keys, on errors too.
+  std::vector<EntriesByKey::KeyOfEntry> keys(from.size());
   KeyTable::Finder finder(state.keys, from.size());
-  for (const PushEntry& entry : from) {
-    StoredKey* const key = finder.Find(entry.key);
-    if (key == nullptr) return state.NoSuchKey(entry.key);
-    __builtin_prefetch(key->value.get());
-    entries.keys.push_back({.key = key});
+  for (size_t i = 0; i < from.size(); ++i) {
+    keys[i].key = finder.Find(from[i].key);
+    if (keys[i].key == nullptr) return state.NoSuchKey(from[i].key);
+    __builtin_prefetch(keys[i].key->value.get());
   }
+  entries.keys = std::move(keys);
   return absl::OkStatus();
 }
 
@@ -214,7 +215,10 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     if (i + kKeysAhead < entries.keys.size()) {
       __builtin_prefetch(entries.keys[i + kKeysAhead].key);
     }
-    if (!IsWholeTensor(key, entry)) RETURN_IF_ERROR(CheckEntry(key, entry));
+    if (!IsWholeTensor(key, entry)) {
+      RETURN_IF_ERROR(CheckEntry(key, entry));
+      entries.has_rows |= bool{entry.rows};
+    }
     has_weights |= HasWeight(entry);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;

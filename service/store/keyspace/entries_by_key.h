@@ -48,6 +48,8 @@ struct EntriesByKey {
   uint64_t value_bytes = 0;
   // What it takes to remember who has contributed.
   uint64_t note_bytes = 0;
+  // Whether some entry brings rows.
+  bool has_rows = false;
 };
 
 // What the entry takes, besides what it is pushed as, once its round closes:

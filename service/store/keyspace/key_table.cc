@@ -83,6 +83,7 @@ RefPtr<StoredKey> KeyTable::Erase(absl::string_view name) {
   RefPtr<StoredKey> key = it->key;
   in_order_.erase(key.get());
   by_name_.erase(it);
+  if (key->is_updating) erased_.push_back(key);
   // A hash table keeps the size it once had; memory must come back.
   if (by_name_.capacity() > kMinCapacity &&
       by_name_.size() < by_name_.capacity() / 8) {

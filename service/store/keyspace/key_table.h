@@ -3,7 +3,10 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_KEY_TABLE_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_KEY_TABLE_H_
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "absl/container/btree_set.h"
@@ -44,7 +47,7 @@ class KeyTable {
       if (position_ < known_.size()) {
         StoredKey* const key = known_[position_];
         if (position_ + kAhead < known_.size()) Fetch(position_ + kAhead);
-        if (key->name() == name) {
+        if (IsNamed(*key, name)) {
           ++position_;
           return key;
         }
@@ -61,6 +64,12 @@ class KeyTable {
       __builtin_prefetch(key);
       __builtin_prefetch(key + 64);
       __builtin_prefetch(known_[position - kAhead / 2]->value.get());
+    }
+    // A comparison that stays a part of the loops over large calls.
+    static bool IsNamed(const StoredKey& key, absl::string_view name) {
+      const absl::string_view its = key.name();
+      return its.size() == name.size() &&
+             std::memcmp(its.data(), name.data(), name.size()) == 0;
     }
     StoredKey* Search(absl::string_view name);
 
@@ -84,8 +93,21 @@ class KeyTable {
   // Makes room for so many keys.
   void Reserve(size_t num_keys) { by_name_.reserve(num_keys); }
 
-  // Removes a key and returns it; null if there is none.
+  // Removes a key and returns it; null if there is none. One that is_updating
+  // stays alive until ReleaseErased finds it idle: so updates of many keys need
+  // not count as many references.
   RefPtr<StoredKey> Erase(absl::string_view name);
+  // Hands those keys to `drop`.
+  template <typename Drop>
+  void ReleaseErased(Drop drop) {
+    if (erased_.empty()) return;
+    const auto begin = std::partition(
+        erased_.begin(), erased_.end(),
+        [](const RefPtr<StoredKey>& key) { return key->is_updating; });
+    std::for_each(std::move_iterator(begin), std::move_iterator(erased_.end()),
+                  drop);
+    erased_.erase(begin, erased_.end());
+  }
 
   // Up to `limit` keys that begin with `prefix` and come after `after`.
   std::vector<StoredKey*> List(absl::string_view prefix,
@@ -137,6 +159,8 @@ class KeyTable {
 
   absl::flat_hash_set<HashedKey, HashOfName, SameName> by_name_;
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
+  // Those that were erased while an update of them ran.
+  std::vector<RefPtr<StoredKey>> erased_;
   // The keys of recent calls in the order of their names there, the latest
   // last; together no more than there are keys. All go when a key goes.
   mutable std::vector<std::vector<StoredKey*>> orders_;

@@ -15,12 +15,8 @@ constexpr size_t kBatchUpdates = 1024;
 constexpr size_t kUpdatesAhead = 8;
 
 void Fetch(const PlainUpdates::Update& update) {
-  __builtin_prefetch(update.key.get());
+  __builtin_prefetch(update.key);
   __builtin_prefetch(update.data);
-}
-
-bool LooksAtNothingElse(const UpdateRule& rule) {
-  return rule.num_states() == 0 && !rule.takes_seed() && !rule.takes_sums();
 }
 
 // Whether the entry brings what a key of its dtype has, and nothing with it.
@@ -29,46 +25,47 @@ bool IsPlain(const PushEntry& entry) {
          (entry.weight == 0 || entry.weight == 1) && entry.tensor.has_data();
 }
 
-// An own buffer becomes the value as it is.
-bool MayBecomeValue(const UpdateRule& rule, const Tensor& tensor) {
-  return rule.kind() == RuleKind::kAssign &&
-         tensor.buffer()->size_bytes() >= kOwnBufferBytes &&
-         tensor.fills_buffer();
-}
-
 }  // namespace
 
-void PlainUpdates::AskAbout(const UpdateRule& rule) {
-  if (&rule == asked_) return;
-  asked_ = &rule;
-  takes_asked_ = LooksAtNothingElse(rule);
-  work_factor_ = rule.work_factor();
+PlainUpdates::AskedRule::AskedRule(const UpdateRule& rule)
+    : rule(&rule),
+      looks_at_nothing_else(rule.num_states() == 0 && !rule.takes_seed() &&
+                            !rule.takes_sums()),
+      is_assign(rule.kind() == RuleKind::kAssign),
+      work_factor(rule.work_factor()) {}
+
+bool PlainUpdates::Takes(const StoredKey& key, const PushEntry& entry) const {
+  const Tensor& tensor = entry.tensor;
+  if (!asked_.looks_at_nothing_else || key.rule_state != nullptr ||
+      key.multipliers || !IsPlain(entry) || tensor.dtype() != key.dtype() ||
+      key.value->size_bytes() == 0 || !key.is_writable()) {
+    return false;
+  }
+  // An own buffer becomes the value as it is.
+  return !asked_.is_assign || tensor.buffer()->size_bytes() < kOwnBufferBytes ||
+         !tensor.fills_buffer();
 }
 
-bool PlainUpdates::Takes(const StoredKey& key, const PushEntry& entry) {
-  AskAbout(*key.rule);
-  return takes_asked_ && key.rule_state == nullptr && !key.multipliers &&
-         IsPlain(entry) && entry.tensor.dtype() == key.dtype() &&
-         key.value->size_bytes() > 0 && key.is_writable() &&
-         !MayBecomeValue(*asked_, entry.tensor);
-}
-
-void PlainUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
-                       const Tensor& tensor, uint32_t result) {
+bool PlainUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
+                       const PushEntry& entry, uint32_t result) {
+  if (asked_.rule != key->rule.get()) asked_ = AskedRule(*key->rule);
+  if (!Takes(*key, entry)) return false;
   if (!call_) call_ = call;
   if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
+  const Tensor& tensor = entry.tensor;
   if (buffers_.empty() || buffers_.back() != tensor.buffer()) {
     buffers_.push_back(tensor.buffer());
   }
-  AskAbout(*key->rule);
-  work_bytes_ += (kUpdateBytes + 2 * key->value->size_bytes()) * work_factor_;
+  work_bytes_ +=
+      (kUpdateBytes + 2 * key->value->size_bytes()) * asked_.work_factor;
   key->is_updating = true;
   key->value_is_changing = true;
-  updates_.push_back({.key = RefPtr<StoredKey>(key),
-                      .rule = asked_,
+  updates_.push_back({.key = key,
+                      .rule = asked_.rule,
                       .data = tensor.data(),
                       .update_count = ++key->update_count,
                       .result = result});
+  return true;
 }
 
 void PlainUpdates::Run(Backend& device) {

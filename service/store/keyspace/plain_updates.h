@@ -29,20 +29,18 @@ inline constexpr uint64_t kUpdateBytes = 64;
 class PlainUpdates {
  public:
   struct Update {
-    RefPtr<StoredKey> key;
+    StoredKey* key = nullptr;  // which stays while it is_updating
     const UpdateRule* rule = nullptr;
     const char* data = nullptr;  // the contribution's elements
     uint64_t update_count = 0;
     uint32_t result = 0;  // of the call
   };
 
-  // Whether the only entry that a call has for `key` can be added here.
-  // REQUIRES: the entry fits the key; no update of the key runs.
-  bool Takes(const StoredKey& key, const PushEntry& entry);
-
-  // Adds the update, which makes result number `result` of `call`. The key then
-  // is_updating. REQUIRES: Takes says so; the call is that of the others.
-  void Add(StoredKey* key, const RefPtr<PushCall>& call, const Tensor& tensor,
+  // Adds the update by the only entry that a call has for `key`, if it is of
+  // this kind; false, and nothing has happened, if not. It makes result number
+  // `result` of `call`. The key then is_updating. REQUIRES: the entry fits the
+  // key; no update of the key runs; the call is that of the others.
+  bool Add(StoredKey* key, const RefPtr<PushCall>& call, const PushEntry& entry,
            uint32_t result);
 
   // Writes the values.
@@ -71,8 +69,20 @@ class PlainUpdates {
   void Reserve(size_t num_updates) { updates_.reserve(num_updates); }
 
  private:
-  // Learns what matters of the rule.
-  void AskAbout(const UpdateRule& rule);
+  // A rule, and what matters of it.
+  struct AskedRule {
+    AskedRule() = default;
+    explicit AskedRule(const UpdateRule& rule);
+
+    const UpdateRule* rule = nullptr;
+    bool looks_at_nothing_else = false;
+    bool is_assign = false;
+    uint64_t work_factor = 1;
+  };
+
+  // Whether the entry's update is of this kind. REQUIRES: asked_ is the key's
+  // rule.
+  bool Takes(const StoredKey& key, const PushEntry& entry) const;
 
   std::vector<Update> updates_;
   RefPtr<PushCall> call_;
@@ -80,10 +90,7 @@ class PlainUpdates {
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<Buffer>> buffers_;
   uint64_t work_bytes_ = 0;
-  // The rule that was asked about last, and what matters of it.
-  const UpdateRule* asked_ = nullptr;
-  bool takes_asked_ = false;
-  uint64_t work_factor_ = 1;
+  AskedRule asked_;  // the last one
   size_t num_run_ = 0;
   absl::Status status_;
   const absl::Status ok_;

@@ -251,6 +251,8 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   devices_.clear();
   keys_of_rows_.clear();
   std::optional<size_t> first_busy;
+  const bool is_cast = request_.dtype != DType::kUnknown;
+  const bool needs_devices = is_cast || state_.home->copies();
   KeyTable::Finder finder(state_.keys, entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     StoredKey* const key = finder.Find(entries[i].key);
@@ -264,15 +266,11 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
       RETURN_IF_ERROR(AddRows(key, entries[i], reply));
       continue;
     }
-    RETURN_IF_ERROR(CheckCast(request_.dtype, *key));
+    if (is_cast) RETURN_IF_ERROR(CheckCast(request_.dtype, *key));
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
-    Value& value = reply.values.emplace_back();
-    value.version = key->version;
-    value.tensor = key->ToTensor();
-    if (state_.home->copies() || request_.dtype != DType::kUnknown) {
-      devices_.push_back(key->device);
-    }
+    reply.values.emplace_back(key->version, key->ToTensor());
+    if (needs_devices) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
   Pin();

@@ -32,7 +32,6 @@ absl::Status CheckLength(const PushEntry& entry) {
 // What an encoded contribution's payload alone can show to be wrong. A check
 // ahead of the payload has none to look at.
 absl::Status CheckPayload(const PushEntry& entry) {
-  if (!entry.encoding || entry.skip) return absl::OkStatus();
   absl::Status status = CheckLength(entry);
   if (status.ok() && entry.tensor.has_data()) {
     status = entry.encoding->CheckPayload(entry.tensor.data());
@@ -44,9 +43,9 @@ absl::Status CheckPayload(const PushEntry& entry) {
 }
 
 uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
-  const bool is_counted =
-      !tensor.has_data() || IsCountedBy(*memory.host().contributions, tensor);
-  return is_counted ? 0 : tensor.size_bytes();
+  if (!tensor.has_data()) return 0;
+  const MemoryAccount* const account = tensor.buffer()->account().get();
+  return account == memory.host().contributions.get() ? 0 : tensor.size_bytes();
 }
 
 // What an entry costs besides its tensor.
@@ -115,15 +114,17 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
 // encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   const bool is_guarded = state.config.gradient_guard.is_on();
+  if (!is_guarded && !CopiesHere(state, request) &&
+      std::none_of(
+          request.entries.begin(), request.entries.end(),
+          [](const PushEntry& entry) { return bool{entry.encoding}; })) {
+    return false;
+  }
   uint64_t bytes = 0;
   for (const PushEntry& entry : request.entries) {
     bytes = SumOfBytes(bytes, BytesToRead(entry, is_guarded));
   }
-  if (bytes <= kMaxBytesInline) return false;
-  return is_guarded || CopiesHere(state, request) ||
-         std::any_of(
-             request.entries.begin(), request.entries.end(),
-             [](const PushEntry& entry) { return bool{entry.encoding}; });
+  return bytes > kMaxBytesInline;
 }
 
 // A push whose fields are right and that need not wait for other workers.
@@ -183,9 +184,9 @@ absl::Status CheckFields(const NamespaceState& state,
   RETURN_IF_ERROR(state.mode->CheckPush(request));
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
+    if (entry.skip || !entry.encoding) continue;
     RETURN_IF_ERROR(CheckPayload(entry));
-    if (entry.skip || !entry.rows || !entry.encoding) continue;
-    if (HasValues(entry.encoding->packing())) {
+    if (entry.rows && HasValues(entry.encoding->packing())) {
       return absl::InvalidArgumentError(absl::StrCat(
           "key ", Quoted(entry.key),
           ": expected rows with an encoding that has a code for each element, "
@@ -234,7 +235,7 @@ absl::Status PushAdmission::Run() {
   RETURN_IF_ERROR(guard_.Look(request_));
   RETURN_IF_ERROR(ReserveForTensors());
   for (int turn = 0; turn < kMaxMoves; ++turn) {
-    if (state_.home->copies()) RETURN_IF_ERROR(CopyToDevices());
+    if (is_copied_) RETURN_IF_ERROR(CopyToDevices());
     ASSIGN_OR_RETURN(bool is_admitted, TryAdmit());
     if (!is_admitted && !copies_.has_started()) {
       // Meanwhile an update of one of the keys has begun, or another key has
@@ -253,7 +254,7 @@ absl::Status PushAdmission::ReserveForTensors() {
       Reservation arrived,
       Reservation::Create(state_.memory.host().contributions,
                           UncountedBytes(state_.memory, request_)));
-  if (state_.home->copies()) {
+  if (is_copied_) {
     arrived_bytes_ = std::move(arrived);
   } else {
     tensor_bytes_.Merge(0, std::move(arrived));
@@ -357,7 +358,7 @@ absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
     if (key.dtype() == dtype) continue;
     cast_bytes[key.device] += key.num_elements() * SizeOf(dtype);
   }
-  if (!state_.home->copies()) {
+  if (!is_copied_) {
     cast_bytes[0] = BytesBeyondTensors(entries, cast_bytes[0]);
     return state_.memory.CheckRoom({.devices = cast_bytes});
   }
@@ -395,7 +396,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
   copies_.Swap(request_);
-  SkipEmptyLists();
+  if (entries.has_rows) SkipEmptyLists();
   guard_.TakeEffect(entries, request_, state_.counts.guarded);
 
   AdmitKeys(entries);
@@ -430,7 +431,7 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
   std::vector<PushResult>& results = call_->reply.results;
   results.resize(num_entries);
   UpdatePass& updates = transaction_.work().updates;
-  if (state_.mode->applies_at_once() && !state_.home->copies()) {
+  if (applies_at_once_ && !is_copied_) {
     updates.plain().Reserve(num_entries);
   } else {
     updates.Reserve(num_entries);
@@ -448,17 +449,16 @@ void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
   const PushMode& mode = *state_.mode;
   if (state_.cut) Cut::BeforeChange(transaction_, key);
-  if (!mode.forgets_contributions()) {
+  if (!forgets_contributions_) {
     mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
   }
-  if (!mode.applies_at_once()) return AddToRound(entries, first);
+  if (!applies_at_once_) return AddToRound(entries, first);
   if (key.is_updating) return UpdateBusyKey(entries, first);
-  UpdateIdleKey(entries, first);
+  if (!UpdatePlainly(entries, first)) UpdateIdleKey(entries, first);
 }
 
 void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
-  if (UpdatePlainly(entries, first)) return;
   bool is_skipped = true;
   entries.ForEach(first, [&](uint32_t i) {
     is_skipped &= request_.entries[i].skip;
@@ -478,14 +478,11 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
 }
 
 bool PushAdmission::UpdatePlainly(const EntriesByKey& entries, uint32_t first) {
-  if (state_.home->copies() || entries.keys[first].next != 0) return false;
-  StoredKey* const key = entries.keys[first].key;
-  PushEntry& entry = request_.entries[first];
-  PlainUpdates& updates = transaction_.work().updates.plain();
-  if (!updates.Takes(*key, entry)) return false;
-  updates.Add(key, call_, entry.tensor, first);
-  ++call_->num_pending;
-  return true;
+  if (is_copied_ || entries.keys[first].next != 0) return false;
+  const bool is_plain = transaction_.work().updates.plain().Add(
+      entries.keys[first].key, call_, request_.entries[first], first);
+  call_->num_pending += is_plain;
+  return is_plain;
 }
 
 void PushAdmission::UpdateBusyKey(const EntriesByKey& entries, uint32_t first) {
@@ -523,7 +520,7 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
     decoded_bytes += DecodedBytes(state_, key, entry);
     if (entry.skip) return;
     // The buffers of copies are counted.
-    if (!state_.home->copies()) {
+    if (!is_copied_) {
       tensor_bytes += UncountedBytes(state_.memory, entry.tensor);
     }
     contribution.slots.emplace_back(std::move(entry));

@@ -55,6 +55,9 @@ class PushAdmission {
         state_(state),
         request_(std::move(request)),
         context_(context),
+        applies_at_once_(state.mode->applies_at_once()),
+        forgets_contributions_(state.mode->forgets_contributions()),
+        is_copied_(state.home->copies()),
         names_(names),
         call_(std::move(call)),
         guard_(state.config, state.memory.host().contributions) {}
@@ -115,6 +118,10 @@ class PushAdmission {
   NamespaceState& state_;
   PushRequest request_;
   const CallContext& context_;
+  // Of the namespace: asked once for all keys.
+  const bool applies_at_once_;
+  const bool forgets_contributions_;
+  const bool is_copied_;  // on the way to the keys' devices
   std::vector<PullEntry>* const names_;
   const RefPtr<PushCall> call_;
   GuardedPush guard_;

@@ -107,8 +107,8 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
   return kKeyOverheadBytes + name.size();
 }
 
-// A key and its value. Not thread-safe: guarded by the namespace's mutex. An
-// update under way keeps the key alive after it was deleted.
+// A key and its value. Not thread-safe: guarded by the namespace's mutex. Its
+// table keeps a key that was deleted for as long as an update of it runs.
 //
 // There may be millions of keys, so dimensions and name lie behind the object
 // in the same allocation, what few keys need is behind a pointer, and the order
@@ -134,8 +134,13 @@ class StoredKey final : public RefCounted {
   absl::string_view name() const { return {name_data(), name_size_}; }
   DType dtype() const { return dtype_; }
   Shape shape() const { return Shape::OfValid(dimensions()); }
+  // Most have one dimension or two: a comparison of memory would take longer.
   bool HasShape(const Shape& shape) const {
-    return shape.dimensions() == dimensions();
+    const int64_t* const own = dimensions().data();
+    const int64_t* const others = shape.dimensions().data();
+    bool is_same = shape.rank() == rank_;
+    for (int i = 0; is_same && i < rank_; ++i) is_same = own[i] == others[i];
+    return is_same;
   }
 
   // Has `account`, which has counted the key's KeyOverheadBytes, get them back

@@ -21,6 +21,7 @@ void Transaction::Unlock() {
   if (!is_locked_) return;
   if (is_committed_) ++state_.revision;
   is_committed_ = false;
+  state_.keys.ReleaseErased([this](KeyPtr key) { Drop(std::move(key)); });
   is_locked_ = false;
   state_.mutex.unlock();
 }

@@ -63,10 +63,10 @@ struct RunningPass : Unfinished {
 };
 
 // Adds the key to `keys` if its next update can run.
-void AddIfPending(const KeyPtr& key, std::vector<KeyPtr>& keys) {
-  if (key->is_updating || !key->has_pending()) return;
-  key->is_updating = true;
-  keys.push_back(key);
+void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
+  if (key.is_updating || !key.has_pending()) return;
+  key.is_updating = true;
+  keys.emplace_back(&key);
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
     UpdatePass::Publish(item, pass.StatusOf(item), state.restored_versions);
     EndUpdate(transaction, pass, item);
     Cut::AfterUpdate(transaction, *item.key);
-    AddIfPending(item.key, more);
+    AddIfPending(*item.key, more);
   }
   if (state.waits.num_parked() == 0) return more;
   if (state.counts.rounds_failed > failed_before) {
@@ -236,7 +236,7 @@ void UpdateRunner::EndPlain(Transaction& transaction,
                           state.restored_versions);
     call.reply.results[update.result].version = update.key->version;
     if (state.cut) Cut::AfterUpdate(transaction, *update.key);
-    AddIfPending(update.key, more);
+    AddIfPending(*update.key, more);
   }
   state.counts.updates_applied += updates.num_run();
   call.num_applied += updates.num_run();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -58,6 +59,26 @@ TEST_F(KeyTableTest, EraseReturnsTheKey) {
   EXPECT_FALSE(table_.Erase("b"));
   EXPECT_THAT(Names(table_.List("", "", 10)),
               ElementsAre("a/1", "a/10", "a/2", "c"));
+}
+
+TEST_F(KeyTableTest, ErasedKeyStaysUntilItsUpdateHasEnded) {
+  std::vector<RefPtr<StoredKey>> released;
+  const auto release = [&released](RefPtr<StoredKey> key) {
+    released.push_back(std::move(key));
+  };
+  StoredKey* const key = table_.Find("b");
+  key->is_updating = true;
+  table_.Erase("a/1");
+  table_.Erase("b");
+
+  table_.ReleaseErased(release);
+  EXPECT_TRUE(key->IsUnique());
+  EXPECT_TRUE(released.empty());
+
+  key->is_updating = false;
+  table_.ReleaseErased(release);
+  EXPECT_EQ(released.size(), 1u);
+  EXPECT_TRUE(key->IsUnique());
 }
 
 TEST_F(KeyTableTest, KeepsWhatIsLeftOfMany) {

@@ -198,8 +198,8 @@ class PlainUpdatesTest : public UpdatePassTest {
   static PushEntry Entry(double value) {
     return {.tensor = *Tensor::Filled(DType::kF32, {2}, value)};
   }
-  static bool Takes(const StoredKey& key, const PushEntry& entry) {
-    return PlainUpdates().Takes(key, entry);
+  bool Takes(StoredKey& key, const PushEntry& entry) {
+    return PlainUpdates().Add(&key, call_, entry, /*result=*/0);
   }
 
   const RefPtr<PushCall> call_ = MakeRefCounted<PushCall>();
@@ -212,10 +212,11 @@ TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
   const PushEntry skipped = {.skip = true};
   const PushEntry f64 = {.tensor = *Tensor::Filled(DType::kF64, {2}, 1)};
 
-  EXPECT_TRUE(Takes(*key, Entry(1)));
   EXPECT_FALSE(Takes(*key, weighted));
   EXPECT_FALSE(Takes(*key, skipped));
   EXPECT_FALSE(Takes(*key, f64));
+  EXPECT_FALSE(key->is_updating);
+  EXPECT_TRUE(Takes(*key, Entry(1)));
 }
 
 TEST_F(PlainUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
@@ -239,7 +240,7 @@ TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
   PlainUpdates updates;
   for (uint32_t i = 0; i < 3000; ++i) {
     keys.push_back(Key({i % 2 == 0 ? "accumulate" : "assign", {}}));
-    updates.Add(keys[i].get(), call_, Entry(i).tensor, i);
+    EXPECT_TRUE(updates.Add(keys[i].get(), call_, Entry(i), i));
     EXPECT_TRUE(keys[i]->is_updating && keys[i]->value_is_changing);
   }
 
@@ -258,7 +259,7 @@ TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
 TEST_F(PlainUpdatesTest, FailureKeepsValueVersionAndCount) {
   const auto key = Key({"accumulate", {}});
   PlainUpdates updates;
-  updates.Add(key.get(), call_, Entry(5).tensor, 0);
+  EXPECT_TRUE(updates.Add(key.get(), call_, Entry(5), 0));
   backend_.FailApply(absl::InternalError("broken"));
 
   updates.Run(backend_);
