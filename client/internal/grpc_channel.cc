@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/internal/received_memory.h"
 #include "contract/keep_grpc.h"
 #include "grpcpp/create_channel.h"
 
@@ -27,6 +28,7 @@ std::shared_ptr<grpc::Channel> Open(const std::string& target,
                                     const ChannelSecurity& security,
                                     grpc::ChannelArguments arguments) {
   KeepGrpc();
+  KeepReceivedMemory();
   if (!security.server_name.empty()) {
     arguments.SetSslTargetNameOverride(security.server_name);
   }
