@@ -12,6 +12,8 @@
 #include "client/internal/message_bytes.h"
 #include "client/internal/pulled_values.h"
 #include "client/internal/random_bytes.h"
+#include "contract/grpc_bytes.h"
+#include "contract/message_writer.h"
 #include "contract/proto_codec.h"
 #include "contract/retry_delay.h"
 #include "contract/stream_codec.h"
@@ -68,6 +70,11 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
   ToProto(manifest, chunk.mutable_manifest());
   return EncodeForEachStripe(chunk, chunk.mutable_manifest(), num_stripes,
                              max_message_bytes);
+}
+
+bool HasRows(const PullRequest& request) {
+  return std::any_of(request.entries.begin(), request.entries.end(),
+                     [](const PullEntry& entry) { return bool{entry.rows}; });
 }
 
 // The only message of a reply.
@@ -195,18 +202,29 @@ absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
   return FromProto(response);
 }
 
-absl::StatusOr<PullReply> BulkCalls::Call(
-    const PullRequest& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
-  StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
-                   NumStripes(expected_bytes), deadline);
-  const PullStreamRequest stream_request = {.request = request,
-                                            .max_part_bytes = part_bytes_};
+absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
+    const PullRequest& request, uint32_t num_stripes) const {
+  const PullStreamRequest stream = {.request = request,
+                                    .max_part_bytes = part_bytes_,
+                                    .takes_batches = num_stripes == 1};
+  if (num_stripes == 1 && !HasRows(request)) {
+    const EncodedMessage message = EncodePullStream(stream, &*buffers_);
+    RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes_));
+    return std::vector<grpc::ByteBuffer>{ToByteBuffer(message)};
+  }
   v1::PullStreamRequest proto;
-  ToProto(stream_request, &proto);
+  ToProto(stream, &proto);
+  return EncodeForEachStripe(proto, &proto, num_stripes, max_message_bytes_);
+}
+
+absl::StatusOr<PullReply> BulkCalls::Pull(
+    const PullRequest& request, uint32_t most_stripes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations,
+    bool* came_in_batches) {
+  StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
+                   most_stripes, deadline);
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
-                   EncodeForEachStripe(proto, &proto, call.num_stripes(),
-                                       max_message_bytes_));
+                   EncodePulls(request, call.num_stripes()));
   PulledValues values(request.entries.size(), *buffers_, destinations);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // What went wrong shows at the next read.
@@ -214,7 +232,23 @@ absl::StatusOr<PullReply> BulkCalls::Call(
     return values.Receive(stream, stripe);
   };
   RETURN_IF_ERROR(Run(call, exchange));
+  *came_in_batches = values.came_in_batches();
   return values.Release();
+}
+
+absl::StatusOr<PullReply> BulkCalls::Call(
+    const PullRequest& request, uint64_t expected_bytes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+  bool came_in_batches = false;
+  return Pull(request, NumStripes(expected_bytes), deadline, destinations,
+              &came_in_batches);
+}
+
+absl::StatusOr<PullReply> BulkCalls::CallInBatches(
+    const PullRequest& request, const CallDeadline& deadline,
+    absl::Span<const Destination> destinations, bool* came_in_batches) {
+  return Pull(request, /*most_stripes=*/1, deadline, destinations,
+              came_in_batches);
 }
 
 absl::StatusOr<PullReply> BulkCalls::Call(

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "client/internal/cast_entries.h"
 #include "contract/reason.h"
+#include "contract/stripe_range.h"
 
 namespace tensorkv {
 namespace {
@@ -79,6 +80,14 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
                      kMaxMessageBytes, ", got ", options.max_message_bytes));
   }
   return CheckTransferOptions(options.transfer);
+}
+
+// Whether the call may succeed as a message: the server takes no more streams,
+// or none.
+bool RefusesStreams(const absl::Status& status) {
+  return absl::IsUnimplemented(status) ||
+         (absl::IsResourceExhausted(status) &&
+          ReasonOf(status) == Reason::kLimitReached);
 }
 
 }  // namespace
@@ -184,7 +193,13 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
   if (Streams(request, expected)) {
     reply = CallAsStream(request, expected, deadline, options);
   } else {
-    reply = CallAsMessage(request, deadline, options);
+    if constexpr (std::is_same_v<Request, PullRequest>) {
+      reply = StreamsInBatches(request)
+                  ? CallInBatches(request, deadline, options)
+                  : CallAsMessage(request, deadline, options);
+    } else {
+      reply = CallAsMessage(request, deadline, options);
+    }
     if (NeedsStream(reply.status(), request)) {
       reply = CallAsStreamAfter(std::move(reply), request, deadline, options);
     }
@@ -206,6 +221,26 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsMessage(
     }
   }
   return unary_.Call(request, deadline, options.destinations);
+}
+
+absl::StatusOr<PullReply> GrpcConnection::CallInBatches(
+    const PullRequest& request, const CallDeadline& deadline,
+    const CallOptions& options) {
+  bool came_in_batches = false;
+  absl::StatusOr<PullReply> reply = bulk_.CallInBatches(
+      request, deadline, options.destinations, &came_in_batches);
+  if (RefusesStreams(reply.status())) {
+    return CallAsMessage(request, deadline, options);
+  }
+  if (reply.ok() && !came_in_batches) {
+    ASSIGN_OR_RETURN(const uint64_t bytes,
+                     TotalBytes(TensorSizes(reply->values)));
+    // Of other values, parts are what any server sends.
+    if (policy_.StreamsInBatches(bytes, reply->values.size())) {
+      gets_batches_ = false;
+    }
+  }
+  return reply;
 }
 
 template <typename Request>
@@ -267,6 +302,13 @@ bool GrpcConnection::Streams(const Request& request,
     return policy_.Streams(expected_bytes, request.entries.size());
   }
   return false;
+}
+
+bool GrpcConnection::StreamsInBatches(const PullRequest& request) const {
+  const uint64_t num_entries = request.entries.size();
+  return gets_batches_ &&
+         policy_.StreamsInBatches(large_keys_.GuessedBytes(num_entries),
+                                  num_entries);
 }
 
 }  // namespace tensorkv

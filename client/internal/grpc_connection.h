@@ -3,6 +3,7 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_GRPC_CONNECTION_H_
 #define TENSORKV_CLIENT_INTERNAL_GRPC_CONNECTION_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -108,6 +109,11 @@ class GrpcConnection final : public Connection {
                                                 uint64_t expected_bytes,
                                                 const CallDeadline& deadline,
                                                 const CallOptions& options);
+  // A pull of many small values. Goes as a message after all if the server has
+  // no stream for it.
+  absl::StatusOr<PullReply> CallInBatches(const PullRequest& request,
+                                          const CallDeadline& deadline,
+                                          const CallOptions& options);
   // What the stream comes to that is made in place of a message whose reply
   // was too large for one.
   template <typename Request>
@@ -128,6 +134,8 @@ class GrpcConnection final : public Connection {
   // Whether a call goes as a stream of which so many bytes are expected.
   template <typename Request>
   bool Streams(const Request& request, uint64_t expected_bytes) const;
+  // Whether a call that does not is likely to be worth batches.
+  bool StreamsInBatches(const PullRequest& request) const;
 
   StartedChannel started_channel_;  // the first, so that it goes last
   const size_t max_message_bytes_;
@@ -137,6 +145,9 @@ class GrpcConnection final : public Connection {
   UnaryCalls unary_;
   BulkCalls bulk_;
   LargeKeys large_keys_;
+  // Whether the server, as far as is known, answers with batches: with a part
+  // for each small value, a stream would be slower than a message.
+  std::atomic<bool> gets_batches_ = true;
 };
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// The values of a reply that arrives as parts.
+// The values of a reply that arrives in a stream.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_PULLED_VALUES_H_
 #define TENSORKV_CLIENT_INTERNAL_PULLED_VALUES_H_
@@ -22,7 +22,8 @@ namespace tensorkv {
 
 // Receives the stripes of a PullStream or PushPullStream into one set of
 // tensors. The manifest that comes first makes room for them; the others must
-// say the same. Thread-safe for different stripes.
+// say the same. The only stripe of a call may bring batches instead.
+// Thread-safe for different stripes.
 class PulledValues {
  public:
   // Is for a call with that many entries. The tensors have memory from
@@ -35,11 +36,15 @@ class PulledValues {
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
   absl::Status Receive(StripeStream& stream, const Stripe& stripe);
 
+  // Whether batches came. REQUIRES: every stripe has been received.
+  bool came_in_batches();
   // The values. REQUIRES: every stripe has been received.
   PullReply Release();
 
  private:
-  absl::Status ReceiveManifest(StripeStream& stream);
+  absl::Status ReceiveBatches(StripeStream& stream, const Stripe& stripe,
+                              grpc::ByteBuffer first);
+  absl::Status ReceiveManifest(grpc::ByteBuffer* message);
   absl::Status TakeManifest(PullReply manifest);
   absl::Status Allocate(PullReply manifest)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -55,6 +60,7 @@ class PulledValues {
 
   Mutex mutex_;
   bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;
+  bool came_in_batches_ ABSL_GUARDED_BY(mutex_) = false;
   PullReply reply_ ABSL_GUARDED_BY(mutex_);
   // By entry. Set with the first manifest, read by stripes that have seen it.
   std::vector<uint64_t> sizes_;

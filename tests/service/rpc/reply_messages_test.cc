@@ -35,7 +35,8 @@ Message Parsed(const grpc::ByteBuffer& bytes) {
 // All messages to one stripe, as a client sees them.
 std::vector<v1::PullChunk> ChunksOf(const StripedCall::Reply& reply,
                                     Stripe stripe, uint64_t max_part_bytes) {
-  auto messages = ReplyMessages::Create(reply, stripe, max_part_bytes, kLimits);
+  auto messages =
+      ReplyMessages::Create(reply, {stripe, max_part_bytes}, kLimits);
   EXPECT_OK(messages);
   std::vector<v1::PullChunk> chunks;
   while (!messages->is_done()) {
@@ -46,8 +47,8 @@ std::vector<v1::PullChunk> ChunksOf(const StripedCall::Reply& reply,
 
 TEST(ReplyMessagesTest, PushIsAnsweredWithOneMessage) {
   ASSERT_OK_AND_ASSIGN(
-      auto messages, ReplyMessages::Create(Shared(PushReply{{{.version = 4}}}),
-                                           {}, 0, kLimits));
+      auto messages,
+      ReplyMessages::Create(Shared(PushReply{{{.version = 4}}}), {}, kLimits));
 
   ASSERT_FALSE(messages.is_done());
   EXPECT_EQ(Parsed<v1::PushResponse>(messages.Next()).results(0).version(), 4u);
@@ -110,7 +111,7 @@ TEST(ReplyMessagesTest, ManifestOverTheLimitIsRefused) {
   PullReply pull;
   pull.values.resize(1000, {.version = 1, .tensor = Full({1}, 1)});
 
-  EXPECT_THAT(ReplyMessages::Create(Shared(std::move(pull)), {}, 0, kLimits),
+  EXPECT_THAT(ReplyMessages::Create(Shared(std::move(pull)), {}, kLimits),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
