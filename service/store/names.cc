@@ -102,10 +102,15 @@ absl::Status CheckName(absl::string_view subject, absl::string_view name,
 }  // namespace
 
 std::string Quoted(absl::string_view name) {
-  const bool is_cut = name.size() > kMaxShownBytes;
-  return absl::StrCat("\"",
-                      absl::Utf8SafeCEscape(name.substr(0, kMaxShownBytes)),
-                      is_cut ? "..." : "", "\"");
+  if (name.size() <= kMaxShownBytes) {
+    return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\"");
+  }
+  // Part of a character would be no UTF-8, which clients in Python and
+  // protobuf do not read.
+  size_t end = kMaxShownBytes;
+  while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(name.substr(0, end)),
+                      "...\"");
 }
 
 absl::Status CheckKey(absl::string_view key) {

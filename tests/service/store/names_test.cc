@@ -98,6 +98,9 @@ TEST(QuotedTest, EscapesAndCuts) {
   EXPECT_EQ(Quoted("a\"b\n"), "\"a\\\"b\\n\"");
   EXPECT_EQ(Quoted(std::string(100, 'x')),
             "\"" + std::string(80, 'x') + "...\"");
+  std::string accents;
+  for (int i = 0; i < 50; ++i) accents += "é";
+  EXPECT_EQ(Quoted("x" + accents), "\"x" + accents.substr(0, 78) + "...\"");
 }
 
 }  // namespace
