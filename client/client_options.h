@@ -19,9 +19,9 @@ namespace tensorkv {
 class ClientObserver;
 
 struct ClientOptions {
-  // "host:port", "unix:/path", or any gRPC target. Or several servers as one
-  // store: "cluster:host:port,host:port", some of those of a cluster, which
-  // know the others (docs/cluster.md).
+  // "host:port", "unix:/path", or a gRPC target with a scheme. Or several
+  // servers as one store: "cluster:host:port,host:port", some of those of a
+  // cluster, which know the others (docs/cluster.md).
   std::string target = "127.0.0.1:7363";
 
   // Whether connections are encrypted, and who the client is.

@@ -29,7 +29,10 @@ class NamespaceVerbs : public ServerVerbs {
                                   bool allow_missing = false);
   // One page; the request's namespace is filled in.
   absl::StatusOr<ListReply> List(ListRequest request = {});
-  // All pages of the keys that begin with `prefix`.
+  // All pages of the keys that begin with `prefix`, within one timeout. They
+  // are not of one moment: keys that come or go meanwhile may be among them or
+  // not. Takes as much memory as what the server sends, which nothing bounds
+  // but that timeout.
   absl::StatusOr<std::vector<KeyStatus>> ListAll(absl::string_view prefix = "");
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
                                               bool with_digest = false);

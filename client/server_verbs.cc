@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
+#include "client/internal/turn_page.h"
 
 namespace tensorkv {
 
@@ -33,7 +34,7 @@ absl::StatusOr<std::vector<NamespaceStatus>> ServerVerbs::ListNamespaces() {
     ASSIGN_OR_RETURN(ListNamespacesReply page,
                      calls_->Call(request, Within(end - SteadyNow())));
     absl::c_move(page.namespaces, std::back_inserter(namespaces));
-    request.page_token = page.next_page_token;
+    RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
   } while (!request.page_token.empty());
   return namespaces;
 }

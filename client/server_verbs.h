@@ -28,6 +28,7 @@ class ServerVerbs {
                                OnExisting on_existing = OnExisting::kFail);
   // Describes it as it is now, also at a server that was restarted.
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
+  // All pages, within one timeout.
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
   absl::Status DeleteNamespace(absl::string_view name);
   // Moves keys between the GPUs of each server.

@@ -43,24 +43,29 @@ absl::Status Cancelled() {
       "cancelled by the caller; the call may have been made");
 }
 
-// Waits until `longest` for a former self to lose its lease.
+// Waits for a former self to lose its lease, until `latest` at most.
 absl::StatusOr<JoinReply> JoinAs(const Client& client,
                                  const WorkerOptions& options,
                                  uint64_t namespace_uid,
                                  const RetryEnvironment& environment,
-                                 absl::Duration longest,
+                                 absl::Duration latest,
                                  const SharedCanceller& canceller = nullptr) {
   const absl::Duration end =
-      std::min(longest, environment.now() + options.takeover_timeout);
+      std::min(latest, environment.now() + options.takeover_timeout);
   for (;;) {
     absl::StatusOr<JoinReply> reply =
-        client.NoLongerThan(longest - environment.now())
+        client.NoLongerThan(latest - environment.now())
             .Join(options.name, options.lease, namespace_uid);
-    if (!absl::IsAlreadyExists(reply.status()) || environment.now() >= end) {
+    const absl::Duration left = end - environment.now();
+    if (!absl::IsAlreadyExists(reply.status()) ||
+        left <= absl::ZeroDuration()) {
       return reply;
     }
     if (IsCancelled(canceller)) return Cancelled();
-    environment.sleep(options.lease / kAttemptsPerLease, canceller);
+    environment.sleep(std::min(options.lease / kAttemptsPerLease, left),
+                      canceller);
+    // There is no time for another call, which would not say who has the name.
+    if (environment.now() >= latest) return reply;
   }
 }
 
@@ -148,7 +153,7 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
                    client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(const JoinReply reply,
                    JoinAs(*client, options, status.uid, environment,
-                          /*longest=*/absl::InfiniteDuration()));
+                          /*latest=*/absl::InfiniteDuration()));
   return std::unique_ptr<WorkerClient>(new WorkerClient(
       std::move(client), options, std::move(environment), status, reply));
 }
@@ -349,8 +354,8 @@ absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
       if (read.contains(entry.key)) entries.push_back(entry);
     }
     if (entries.empty()) continue;
-    absl::Status status = AwaitRound(worker, contribution.step, entries,
-                                     Within(attempt, waiter));
+    absl::Status status =
+        AwaitRound(worker, contribution.step, entries, Within(attempt, waiter));
     if (IsGone(status)) {
       for (const std::vector<PushEntry>& each : ByKey(entries)) {
         status = AwaitRound(worker, contribution.step, each,
@@ -468,7 +473,10 @@ bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
 absl::Status WorkerClient::Recover(const absl::Status& cause,
                                    const Attempt& attempt,
                                    const Contribution* own) {
-  if (!recovery_.LockUnlessCancelled(attempt.canceller)) return Cancelled();
+  if (!recovery_.LockUnlessCancelled(attempt.canceller,
+                                     attempt.end - environment_.now())) {
+    return IsCancelled(attempt.canceller) ? Cancelled() : cause;
+  }
   const absl::Cleanup unlock = [this] { recovery_.unlock(); };
   // What is open was for a state that is gone.
   if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();

@@ -18,7 +18,8 @@ import tempfile
 
 import pack
 
-PUBLIC = ["client/client.h", "client/client_observer.h", "client/pipeline.h",
+PUBLIC = ["base/status_macros.h", "client/client.h",
+          "client/client_observer.h", "client/pipeline.h",
           "client/worker_client.h", "contract/reason.h", "tensor/elements.h"]
 HEADERS_FROM = ("base", "client", "contract", "tensor")
 INCLUDE = re.compile(r'^#include "(.*)"$', re.M)

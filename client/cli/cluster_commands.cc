@@ -9,6 +9,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
 #include "client/cli/metadata_text.h"
+#include "client/cli/plain_text.h"
 
 namespace tensorkv {
 namespace {
@@ -48,8 +49,8 @@ absl::Status RunStatus(Invocation& invocation) {
     servers.push_back(std::move(status));
   }
   if (!invocation.flags.is_json()) {
-    invocation.out << "cluster \"" << placement.cluster << "\", placement "
-                   << placement.version << "\n"
+    invocation.out << "cluster \"" << PlainText(placement.cluster)
+                   << "\", placement " << placement.version << "\n"
                    << ClusterTable(servers, invocation.flags.columns());
     return absl::OkStatus();
   }
@@ -71,7 +72,8 @@ absl::Status RunResize(Invocation& invocation,
   for (const ClusterServer& server : reply.servers) {
     names.push_back(server.name);
   }
-  invocation.out << "the keys are to be on " << absl::StrJoin(names, ", ")
+  invocation.out << "the keys are to be on "
+                 << PlainText(absl::StrJoin(names, ", "))
                  << "; partitions to move: " << reply.partitions_to_move
                  << ", to restore: " << reply.partitions_to_restore << "\n";
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "client/cli/json_text.h"
 #include "client/cli/metadata_text.h"
 #include "client/cli/usage_error.h"
+#include "client/internal/turn_page.h"
 
 namespace tensorkv {
 
@@ -56,7 +57,7 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
       invocation.out << KeyStatusJson(status) << "\n";
     }
     num_left -= std::min<uint64_t>(num_left, page.keys.size());
-    request.page_token = page.next_page_token;
+    RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
   } while (!request.page_token.empty() && num_left > 0 && invocation.out);
   return absl::OkStatus();
 }

@@ -82,7 +82,7 @@ std::string LoadTable(const std::vector<LoadResult>& results) {
                       "/s"),
          MillisecondsText(result.median), MillisecondsText(result.p99)});
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 }  // namespace tensorkv

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "client/cli/plain_text.h"
 #include "contract/choice_names.h"
 
 namespace tensorkv {
@@ -165,7 +167,10 @@ uint64_t BytesOf(const MemoryUse& memory) {
   return memory.values + memory.state + memory.contributions + memory.metadata;
 }
 
-std::string TableText(const Rows& rows) {
+std::string TableText(Rows rows) {
+  for (std::vector<std::string>& row : rows) {
+    for (std::string& cell : row) cell = PlainText(cell);
+  }
   const std::vector<size_t> widths = ColumnWidths(rows);
   std::string text;
   for (const std::vector<std::string>& row : rows) {
@@ -192,7 +197,7 @@ std::string KeyTable(const std::vector<KeyStatus>& keys, Columns columns) {
             {ByteText(status.state_bytes), absl::StrCat(status.update_count),
              status.rule.ToString()}));
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string KeyText(const KeyStatus& status) {
@@ -219,7 +224,7 @@ std::string KeyText(const KeyStatus& status) {
   if (status.digest) {
     rows.push_back({"digest:", absl::StrFormat("%016x", *status.digest)});
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces,
@@ -238,7 +243,7 @@ std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces,
          absl::StrCat(status.updates_applied),
          absl::StrFormat("%016x", status.uid)}));
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints,
@@ -257,7 +262,7 @@ std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints,
         {absl::StrCat(status.sequence),
          status.automatic ? "by itself" : "by a call"}));
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string NamespaceText(const NamespaceStatus& status) {
@@ -277,7 +282,7 @@ std::string NamespaceText(const NamespaceStatus& status) {
         {absl::StrCat("rule of ", PatternText(binding.key_pattern), ":"),
          binding.rule.ToString()});
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string WorkerTable(const std::vector<WorkerStatus>& workers,
@@ -297,7 +302,7 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers,
              absl::StrCat(status.step), LeaseText(status)},
             {absl::StrCat(fastest - status.step)}));
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string ServerText(const ServerStatus& status) {
@@ -317,7 +322,7 @@ std::string ServerText(const ServerStatus& status) {
                     absl::StrCat(ByteText(on.used_bytes), " of ",
                                  ByteText(on.budget_bytes))});
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string ClusterTable(const std::vector<ClusterServerStatus>& servers,
@@ -336,7 +341,7 @@ std::string ClusterTable(const std::vector<ClusterServerStatus>& servers,
                         status.used_bytes ? ByteText(*status.used_bytes) : "?"},
                        {absl::StrCat(status.server.weight)}));
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string RuleTable(const std::vector<RuleBinding>& rules) {
@@ -344,7 +349,7 @@ std::string RuleTable(const std::vector<RuleBinding>& rules) {
   for (const RuleBinding& binding : rules) {
     rows.push_back({PatternText(binding.key_pattern), binding.rule.ToString()});
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings) {
@@ -355,7 +360,7 @@ std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings) {
                     absl::StrCat(binding.multipliers.learning_rate),
                     absl::StrCat(binding.multipliers.weight_decay)});
   }
-  return TableText(rows);
+  return TableText(std::move(rows));
 }
 
 }  // namespace tensorkv

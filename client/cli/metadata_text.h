@@ -25,8 +25,9 @@ uint64_t BytesOf(const MemoryUse& memory);
 std::vector<std::string> Row(Columns columns, std::vector<std::string> row,
                              std::vector<std::string> more);
 
-// A line per row, columns aligned to the left, two blanks between them.
-std::string TableText(const std::vector<std::vector<std::string>>& rows);
+// A line per row, columns aligned to the left, two blanks between them. Cells
+// are PlainText.
+std::string TableText(std::vector<std::vector<std::string>> rows);
 
 // A table with a line per key: key dtype shape version size device; wide also
 // state updates rule.

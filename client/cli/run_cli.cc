@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +12,7 @@
 #include "base/version.h"
 #include "client/cli/commands.h"
 #include "client/cli/invocation.h"
+#include "client/cli/plain_text.h"
 #include "client/cli/usage_error.h"
 #include "client/client.h"
 
@@ -95,14 +94,6 @@ std::string WithUnderscores(std::string argument) {
   return argument;
 }
 
-// What a server says is no command for the terminal.
-std::string OneLine(absl::string_view text) {
-  std::string line(text);
-  absl::c_replace_if(
-      line, [](char c) { return absl::ascii_iscntrl(c); }, ' ');
-  return line;
-}
-
 // What was wrong. Of an unknown command CLI11 says only that one is missing.
 std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
@@ -110,7 +101,7 @@ std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
       dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
       !unknown.empty() && !absl::StartsWith(unknown.front(), "-");
   return misses_command ? absl::StrCat("no such command: ", unknown.front())
-                        : OneLine(error.what());
+                        : PlainText(error.what());
 }
 
 // The command as far as it was understood, as "tensorkv ns create".
@@ -201,11 +192,11 @@ absl::Status RunAction(const Action& action, const GlobalFlags& flags,
 int Report(const absl::Status& status, std::ostream& err) {
   if (status.ok()) return kExitOk;
   if (IsUsageError(status)) {
-    err << "tensorkv: " << OneLine(status.message()) << "\n";
+    err << "tensorkv: " << PlainText(status.message()) << "\n";
     return kExitUsage;
   }
   err << "tensorkv: " << absl::StatusCodeToString(status.code()) << ": "
-      << OneLine(status.message()) << "\n";
+      << PlainText(status.message()) << "\n";
   return kExitCallFailed;
 }
 

@@ -1,7 +1,10 @@
 #include "client/cli/server_look.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/plain_text.h"
 #include "contract/choice_names.h"
 
 namespace tensorkv {
@@ -19,7 +22,7 @@ std::string ServerLine(const ServerLook& look) {
     absl::StrAppend(&line, ", on ", on.device, " ", ByteText(on.used_bytes),
                     " of ", ByteText(on.budget_bytes));
   }
-  return line + "\n";
+  return PlainText(line) + "\n";
 }
 
 std::vector<std::string> NamespaceRow(
@@ -75,7 +78,7 @@ std::string TopText(const ServerLook& look, const ServerLook* before,
              ByteText(status.memory.values), ByteText(status.memory.state),
              ByteText(status.memory.contributions)}));
   }
-  return ServerLine(look) + TableText(rows);
+  return ServerLine(look) + TableText(std::move(rows));
 }
 
 }  // namespace tensorkv

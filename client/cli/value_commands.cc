@@ -13,6 +13,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
 #include "client/cli/npy.h"
+#include "client/cli/plain_text.h"
 #include "client/cli/usage_error.h"
 #include "client/cli/value_source.h"
 #include "client/cli/value_text.h"
@@ -179,7 +180,7 @@ void PrintValue(const std::string& key, const Value& value, bool with_key,
     invocation.out << ValueJson(key, value) << "\n";
     return;
   }
-  if (with_key) invocation.out << key << ":\n";
+  if (with_key) invocation.out << PlainText(key) << ":\n";
   invocation.out << ValueText(value.tensor);
 }
 

@@ -12,6 +12,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
 #include "client/cli/namespace_changes.h"
+#include "client/cli/plain_text.h"
 #include "client/cli/refresh_flags.h"
 
 namespace tensorkv {
@@ -49,7 +50,7 @@ void Print(const std::string& name, const NamespaceChange& change,
   } else {
     invocation.out << absl::FormatTime("%H:%M:%S ", now, absl::LocalTimeZone())
                    << change.what << (change.detail.empty() ? "" : ": ")
-                   << change.detail << "\n";
+                   << PlainText(change.detail) << "\n";
   }
   invocation.out.flush();
 }

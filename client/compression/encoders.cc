@@ -68,7 +68,8 @@ uint32_t MagnitudeBits(float element) {
 // and 127 times that is infinite. Elements above it are clipped to it.
 constexpr float kLargestScaled = 0x1.fffffcp127f;
 
-float LargestMagnitude(absl::Span<const float> elements) {
+// The largest magnitude, clipped to that. REQUIRES: finite elements.
+float LargestScaled(absl::Span<const float> elements) {
   return std::min(kLargestScaled, SupportedEncoderLoops().largest_magnitude(
                                       elements.data(), elements.size()));
 }
@@ -171,7 +172,7 @@ absl::StatusOr<EncodedTensor> EncodeRandomK(double fraction, uint64_t seed,
 }
 
 float Norm(const Compression& compression, absl::Span<const float> elements) {
-  if (!compression.l2) return LargestMagnitude(elements);
+  if (!compression.l2) return LargestScaled(elements);
   double squares = 0;
   for (const double element : elements) squares += element * element;
   return static_cast<float>(
@@ -210,7 +211,7 @@ void WriteBlocks(NarrowFormat format, const Packing& packing, size_t first,
   char* const out = payload + BlockElementsOffset(packing) + first;
   for (size_t at = 0; at < run.size(); at += packing.block_size) {
     const absl::Span<float> block = run.subspan(at, packing.block_size);
-    const float exact = LargestMagnitude(block) / LargestOf(format);
+    const float exact = LargestScaled(block) / LargestOf(format);
     *scale = exact > 0 ? exact : 1;
     WriteElements(format, *scale++, block, out + at);
   }

@@ -11,6 +11,7 @@
 #include "client/internal/cast_entries.h"
 #include "client/internal/message_bytes.h"
 #include "client/internal/pulled_values.h"
+#include "client/internal/push_reply_decoder.h"
 #include "client/internal/random_bytes.h"
 #include "contract/grpc_bytes.h"
 #include "contract/message_writer.h"
@@ -165,10 +166,10 @@ absl::Status BulkCalls::UploadParts(const Request& request,
   return Run(call, exchange);
 }
 
-template <typename Response, typename Request>
-absl::StatusOr<Response> BulkCalls::UploadForOne(const Request& request,
-                                                 const UploadPlan& plan,
-                                                 const CallDeadline& deadline) {
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> BulkCalls::UploadForOne(
+    const Request& request, const UploadPlan& plan,
+    const CallDeadline& deadline) {
   grpc::ByteBuffer reply;
   // Every stripe gets the same.
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
@@ -176,18 +177,18 @@ absl::StatusOr<Response> BulkCalls::UploadForOne(const Request& request,
     return ReceiveOnly(stream, stripe.index == 0 ? &reply : &other);
   };
   RETURN_IF_ERROR(Upload(request, plan, deadline, receive));
-  Response response;
-  RETURN_IF_ERROR(Parse(&reply, &response));
-  return response;
+  return reply;
 }
 
 absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
                                           uint64_t expected_bytes,
                                           const CallDeadline& deadline) {
   ASSIGN_OR_RETURN(
-      const auto response,
-      UploadForOne<v1::InitResponse>(
-          request, {Method::kInitStream, expected_bytes, {}}, deadline));
+      grpc::ByteBuffer reply,
+      UploadForOne(request, {Method::kInitStream, expected_bytes, {}},
+                   deadline));
+  v1::InitResponse response;
+  RETURN_IF_ERROR(Parse(&reply, &response));
   return FromProto(response);
 }
 
@@ -196,10 +197,10 @@ absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
                                           const CallDeadline& deadline,
                                           absl::Span<const SendCast> casts) {
   ASSIGN_OR_RETURN(
-      const auto response,
-      UploadForOne<v1::PushResponse>(
-          request, {Method::kPushStream, expected_bytes, casts}, deadline));
-  return FromProto(response);
+      grpc::ByteBuffer reply,
+      UploadForOne(request, {Method::kPushStream, expected_bytes, casts},
+                   deadline));
+  return DecodePushReply(&reply, request.entries.size());
 }
 
 absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(

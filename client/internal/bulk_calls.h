@@ -101,11 +101,11 @@ class BulkCalls {
   absl::Status UploadParts(const Request& request, const UploadPlan& plan,
                            PartEncoder encode, const CallDeadline& deadline,
                            Receiver receive);
-  // Uploads for a reply of one message, which `Response` is.
-  template <typename Response, typename Request>
-  absl::StatusOr<Response> UploadForOne(const Request& request,
-                                        const UploadPlan& plan,
-                                        const CallDeadline& deadline);
+  // Uploads for a reply of one message, which it returns.
+  template <typename Request>
+  absl::StatusOr<grpc::ByteBuffer> UploadForOne(const Request& request,
+                                                const UploadPlan& plan,
+                                                const CallDeadline& deadline);
 
   ChannelPool& channels_;
   const size_t max_message_bytes_;

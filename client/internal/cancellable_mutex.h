@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/canceller.h"
+#include "client/internal/steady_now.h"
 
 namespace tensorkv {
 
@@ -16,10 +18,14 @@ namespace tensorkv {
 // recursive. Thread-safe.
 class ABSL_LOCKABLE CancellableMutex {
  public:
-  // Returns false, without the lock, where somebody cancels before it is free.
-  // Null stands for a canceller that nobody uses.
-  [[nodiscard]] bool LockUnlessCancelled(std::shared_ptr<Canceller> canceller)
+  // Returns false, without the lock, where somebody cancels before it is free,
+  // or it is not free within `timeout`. Null stands for a canceller that nobody
+  // uses.
+  [[nodiscard]] bool LockUnlessCancelled(
+      std::shared_ptr<Canceller> canceller,
+      absl::Duration timeout = absl::InfiniteDuration())
       ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    const absl::Duration end = SteadyNow() + timeout;
     bool is_cancelled = false;  // guarded by mutex_
     const Canceller::Listening listening(std::move(canceller), [&] {
       MutexLock lock(&mutex_);
@@ -27,7 +33,9 @@ class ABSL_LOCKABLE CancellableMutex {
       changed_.SignalAll();
     });
     MutexLock lock(&mutex_);
-    while (is_locked_ && !is_cancelled) changed_.Wait(&mutex_);
+    while (is_locked_ && !is_cancelled && SteadyNow() < end) {
+      changed_.WaitWithTimeout(&mutex_, end - SteadyNow());
+    }
     if (is_locked_) return false;
     is_locked_ = true;
     return true;

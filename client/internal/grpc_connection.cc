@@ -70,7 +70,8 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
   // A target without either names no port, which gRPC takes for 443 or 0.
   if (!absl::StrContains(options.target, ':')) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "target: expected \"host:port\" or another gRPC target, got \"",
+        "target: expected \"host:port\", \"unix:/path\", or a gRPC target with "
+        "a scheme, got \"",
         options.target, "\""));
   }
   if (options.max_message_bytes < kMinMessageBytes ||

@@ -29,7 +29,7 @@
 namespace tensorkv {
 
 struct GrpcConnectionOptions {
-  // "host:port", "unix:/path", or any gRPC target.
+  // "host:port", "unix:/path", or a gRPC target with a scheme.
   std::string target;
 
   // The longest message sent or taken, encoded. It does not bound the tensors

@@ -6,16 +6,16 @@
 namespace tensorkv {
 namespace {
 
-// The largest block, with its header and rounded up to a page, that glibc
-// learns from: it takes later ones of up to that size from the heap, and trims
-// the heap when twice as much is free at its end.
+// Just below the largest block, with its header and rounded up to a page, that
+// 64-bit glibc learns from: it takes later ones of up to that size from the
+// heap, and trims the heap when twice as much is free at its end.
 constexpr size_t kBytes = (size_t{32} << 20) - (64 << 10);
 
 }  // namespace
 
 void KeepReceivedMemory() {
   // Volatile, or compilers leave out what is freed unused. Nobody touches it,
-  // so it costs no memory.
+  // so it costs no memory; where there is no room for it, nothing is learned.
   [[maybe_unused]] static const bool has_freed = [] {
     void* volatile block = std::malloc(kBytes);
     std::free(block);

@@ -2,22 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "client/internal/message_bytes.h"
 #include "client/internal/pull_reply_decoder.h"
+#include "client/internal/push_reply_decoder.h"
 #include "contract/grpc_bytes.h"
 #include "contract/message_writer.h"
 #include "contract/messages_of.h"
-#include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/impl/codegen/client_callback.h"
 #include "grpcpp/impl/codegen/client_unary_call.h"
-#include "grpcpp/support/proto_buffer_reader.h"
 
 namespace tensorkv {
 namespace {
@@ -95,11 +93,7 @@ absl::StatusOr<ReplyTo<Request>> FromBytes(
     return DecodePullReply(bytes, request.entries.size(), buffers,
                            destinations);
   } else if constexpr (std::is_same_v<ReplyTo<Request>, PushReply>) {
-    grpc::ProtoBufferReader reader(bytes);
-    std::optional<PushReply> reply =
-        ReadPushReply(&reader, bytes->Length(), request.entries.size());
-    if (reply) return *std::move(reply);
-    return ParseReply<Request>(bytes);
+    return DecodePushReply(bytes, request.entries.size());
   } else {
     return ParseReply<Request>(bytes);
   }

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "client/internal/steady_now.h"
 #include "python/core/gil_release.h"
+#include "python/core/seconds_of.h"
 
 namespace tensorkv::python {
 namespace {
@@ -203,7 +204,8 @@ void EngineJobs::Register(py::module_& module) {
   using namespace py::literals;
   py::class_<EngineJobs> jobs(module, "EngineJobs");
   jobs.def(py::init([](double longest_wait) {
-             return std::make_unique<EngineJobs>(absl::Seconds(longest_wait));
+             return std::make_unique<EngineJobs>(
+                 SecondsOf("longest_wait", longest_wait));
            }),
            "longest_wait"_a = absl::ToDoubleSeconds(kLongestWait))
       .def("new_operation", &EngineJobs::NewOperation, "job"_a, "key"_a,

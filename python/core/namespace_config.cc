@@ -2,10 +2,10 @@
 
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <cstdint>
 
 #include "contract/requests.h"
+#include "python/core/seconds_of.h"
 
 namespace tensorkv::python {
 namespace {
@@ -44,12 +44,6 @@ NamespaceConfig MakeNamespaceConfig(
 }
 
 }  // namespace
-
-absl::Duration SecondsOf(const char* what, double seconds) {
-  if (!std::isnan(seconds)) return absl::Seconds(seconds);
-  throw StatusError(absl::InvalidArgumentError(
-      absl::StrCat(what, ": expected a number of seconds, got nan")));
-}
 
 void RegisterNamespaceConfig(py::module_& module) {
   py::class_<NamespaceConfig>(module, "NamespaceConfig")

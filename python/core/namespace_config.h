@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "contract/choice_names.h"
 #include "python/core/status_error.h"
 
@@ -25,10 +24,6 @@ Choice ByName(const char* what, const std::string& name) {
       what, ": expected one of ", absl::StrJoin(ChoiceNames<Choice>(), ", "),
       ", got ", name)));
 }
-
-// Throws StatusError (InvalidArgument) for NaN, which absl::Seconds takes for
-// infinity.
-absl::Duration SecondsOf(const char* what, double seconds);
 
 // Adds the class NamespaceConfig. REQUIRES: the GIL.
 void RegisterNamespaceConfig(pybind11::module_& module);

@@ -16,6 +16,7 @@
 #include "python/core/namespace_config.h"
 #include "python/core/pulled_arrays.h"
 #include "python/core/python_memory.h"
+#include "python/core/seconds_of.h"
 
 namespace tensorkv::python {
 namespace {

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "python/core/namespace_config.h"
+#include "python/core/seconds_of.h"
 #include "python/core/store.h"
 
 namespace tensorkv::python {

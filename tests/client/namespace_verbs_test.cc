@@ -47,6 +47,9 @@ TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
                       absl::DeadlineExceededError("late")};
   script_.reply<ListRequest>() = {.keys = {{.key = "a"}},
                                   .next_page_token = "next"};
+  script_.during_call = [&] {
+    script_.reply<ListRequest>().next_page_token += "+";
+  };
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.ListAll("prefix"),
@@ -55,7 +58,19 @@ TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
   EXPECT_THAT(script_.verbs, ElementsAre("List", "List", "List"));
   EXPECT_GT(script_.timeouts[1], script_.timeouts[2]);
   EXPECT_EQ(script_.last<ListRequest>().prefix, "prefix");
-  EXPECT_EQ(script_.last<ListRequest>().page_token, "next");
+  EXPECT_EQ(script_.last<ListRequest>().page_token, "next+");
+}
+
+TEST_F(NamespaceVerbsTest, ListsWhosePagesDoNotRiseAreErrors) {
+  script_.reply<ListRequest>().next_page_token = "next";
+  script_.reply<ListNamespacesRequest>().next_page_token = "next";
+  Client client = MakeClient({.name_space = "n"});
+
+  EXPECT_THAT(client.ListAll(), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(client.ListNamespaces(), StatusIs(absl::StatusCode::kInternal));
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("List", "List", "ListNamespaces", "ListNamespaces"));
 }
 
 TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {

@@ -457,6 +457,25 @@ TEST_F(WorkerClientTest, VerbsEndWithTheStepTimeout) {
   }
 }
 
+// Of another verb, or of Rejoin, whose own end is later.
+TEST_F(WorkerClientTest, WaitForAnotherRecoveryEndsWithTheStepTimeout) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({RoundFailed(), RoundFailed()});
+  script_.during_call = [&] {
+    // While the recovery pushes again, another verb begins, whose call fails
+    // when its time is over but for a moment.
+    if (script_.verbs.size() == 2) {
+      EXPECT_THAT(worker->Pull({"w"}), StatusIs(absl::StatusCode::kAborted));
+    } else if (script_.verbs.size() == 3) {
+      now_ += WorkerOptions().step_timeout - absl::Milliseconds(1);
+    }
+  };
+
+  EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull", "Pull"));
+}
+
 TEST_F(WorkerClientTest, FailedRoundWithoutPushesOfTheWorkerIsAnError) {
   for (const absl::Status& failed :
        {RoundFailed(/*step=*/6, "w"), RoundFailed(/*step=*/7, "b")}) {
@@ -518,6 +537,36 @@ TEST_F(WorkerClientTest, TakesOverFromItsFormerSelf) {
   EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Join",
                                          "Join", "Leave"));
   EXPECT_EQ(now_ - begin, absl::Seconds(2));
+}
+
+TEST_F(WorkerClientTest, TakeoverEndsWithItsTimeoutAndSaysWhoHasTheName) {
+  script_.statuses.resize(10, absl::AlreadyExistsError("a live worker"));
+  script_.statuses.front() = absl::OkStatus();
+  const absl::Duration begin = now_;
+
+  EXPECT_THAT(Join({.name = "w1", .takeover_timeout = absl::Seconds(2.5)}),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+
+  EXPECT_EQ(now_ - begin, absl::Seconds(2.5));
+  script_.statuses.clear();
+}
+
+TEST_F(WorkerClientTest, VerbThatCannotJoinAgainInTimeSaysWhoHasTheName) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({LeaseLost()});
+  script_.statuses.resize(10, absl::AlreadyExistsError("a live worker"));
+  const absl::Duration end = now_ + WorkerOptions().step_timeout;
+  script_.during_call = [&] {
+    if (script_.verbs.size() == 1) now_ = end - absl::Seconds(1);
+    if (now_ >= end) script_.statuses = {absl::DeadlineExceededError("late")};
+  };
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+
+  EXPECT_EQ(now_, end);
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Join"));
+  script_.during_call = [] {};
+  script_.statuses.clear();
 }
 
 TEST_F(WorkerClientTest, BarrierNamesTheWorker) {

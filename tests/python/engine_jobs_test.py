@@ -6,6 +6,7 @@ import threading
 import time
 import unittest
 
+from tensorkv import InvalidArgumentError
 from tensorkv._core import EngineJobs
 
 _POINTER = ctypes.c_void_p
@@ -135,6 +136,10 @@ class EngineJobsTest(unittest.TestCase):
         self.start_taking(jobs, taken).join(60)
         self.assertEqual(taken, [1])
         engine.drop(small)
+
+    def test_longest_wait_is_a_number(self):
+        with self.assertRaisesRegex(InvalidArgumentError, "longest_wait"):
+            EngineJobs(longest_wait=float("nan"))
 
     def jobs_that_wait_for_long(self):
         jobs = EngineJobs(longest_wait=3600)

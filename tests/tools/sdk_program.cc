@@ -3,6 +3,7 @@
 // failed.
 //
 //   sdk_program HOST:PORT
+#include <tensorkv/base/status_macros.h>
 #include <tensorkv/client/client.h>
 #include <tensorkv/client/client_observer.h>
 #include <tensorkv/client/pipeline.h>

@@ -95,7 +95,7 @@ void EndHold(Transaction& transaction, const KeyPtr& key,
     Wake(transaction, key->name());
   }
   Cut::AfterUpdate(transaction, *key);
-  AddIfPending(key, keys);
+  AddIfPending(*key, keys);
 }
 
 void UpdateRunner::Run(WorkOfChange work) {

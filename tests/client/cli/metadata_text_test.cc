@@ -23,6 +23,10 @@ TEST(TableTextTest, ColumnsAreAlignedAndLinesEndWithoutBlanks) {
             "a     b\nlong\nx     yy\n");
 }
 
+TEST(TableTextTest, CellsAreNoCommandsForTheTerminal) {
+  EXPECT_EQ(TableText({{"\x1b[2Ja", "\u009b2J"}}), " [2Ja   2J\n");
+}
+
 TEST(KeyTableTest, HasALinePerKey) {
   EXPECT_EQ(KeyTable({Weights()}),
             "key    dtype  shape  version  size  device\n"

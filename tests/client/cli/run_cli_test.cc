@@ -163,13 +163,14 @@ TEST(RunCliTest, LsReadsAllPages) {
   script.reply<ListRequest>().keys.resize(1);
   script.reply<ListRequest>().next_page_token = "t";
   script.during_call = [&] {
+    script.reply<ListRequest>().next_page_token += "+";
     if (script.verbs.size() == 3) script.statuses = {absl::AbortedError("")};
   };
 
   RunOn(std::make_unique<ScriptedConnection>(script), {"ls"});
 
   EXPECT_THAT(script.verbs, ElementsAre("List", "List", "List"));
-  EXPECT_EQ(script.last<ListRequest>().page_token, "t");
+  EXPECT_EQ(script.last<ListRequest>().page_token, "t+");
 }
 
 TEST(RunCliTest, PushWithDTypeAndShapeAsksNothingBefore) {

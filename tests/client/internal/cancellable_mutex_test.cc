@@ -41,5 +41,17 @@ TEST(CancellableMutexTest, CancelledWaitEndsWithoutTheLock) {
   EXPECT_FALSE(has_locked);
 }
 
+TEST(CancellableMutexTest, WaitEndsWithItsTimeout) {
+  CancellableMutex mutex;
+  const MutexLock lock(&mutex);
+  bool has_locked = true;
+
+  std::thread([&] {
+    has_locked = mutex.LockUnlessCancelled(nullptr, absl::Milliseconds(1));
+  }).join();
+
+  EXPECT_FALSE(has_locked);
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -288,7 +288,7 @@ TEST(GrpcConnectionStreamTest, RowsOverTheMessageLimitAreNoError) {
   EXPECT_EQ(streams.back().pull.rows_request().entries(0).rows().shape(0), 2);
 }
 
-TEST(GrpcConnectionCreateTest, EmptyTargetIsInvalid) {
+TEST(GrpcConnectionCreateTest, TargetWithoutPortOrSchemeIsInvalid) {
   for (const char* target : {"", "localhost", "127.0.0.1"}) {
     EXPECT_THAT(
         GrpcConnection::Create({.target = target}),
