@@ -187,15 +187,17 @@ size_t ReadShortNumber(absl::string_view fields, wire::Tag tag,
   return 0;
 }
 
-// Becomes a string in its place.
+// Converts where emplace_back constructs, so that the string is built in place.
 struct Text {
   operator std::string() const { return std::string(bytes); }
   absl::string_view bytes;
 };
 
 // What stands before the tensor of an entry: read likewise, and added as an
-// entry with a tensor of that type. All members are named there: what is left
-// out has the compiler clear the entry first, which takes as long as the rest.
+// entry with a tensor of that type. All members have their values there, in
+// their order: what is left out has the compiler clear the entry first, which
+// takes as long as the rest. ExpectMembers compiles only while an entry has so
+// many members: who adds one sees here that the values are to be told apart.
 template <typename Entry>
 struct ShortFields;
 
@@ -206,6 +208,9 @@ struct ShortFields<InitEntry> {
   }
   void AddTo(std::vector<InitEntry>* entries, const Tensor& type) const {
     entries->emplace_back(Text{key}, type, /*state=*/Text());
+  }
+  static void ExpectMembers(const InitEntry& entry) {
+    [[maybe_unused]] const auto& [key, tensor, state] = entry;
   }
   absl::string_view key;
 };
@@ -220,6 +225,10 @@ struct ShortFields<PushEntry> {
                           /*encoding=*/nullptr, /*weight=*/0.0,
                           /*rows=*/nullptr, /*updates_all_rows=*/false);
   }
+  static void ExpectMembers(const PushEntry& entry) {
+    [[maybe_unused]] const auto& [key, skip, tensor, encoding, weight, rows,
+                                  updates_all_rows] = entry;
+  }
   absl::string_view key;
 };
 
@@ -230,6 +239,9 @@ struct ShortFields<Value> {
   }
   void AddTo(std::vector<Value>* values, const Tensor& type) const {
     values->emplace_back(version, type);
+  }
+  static void ExpectMembers(const Value& value) {
+    [[maybe_unused]] const auto& [version, tensor] = value;
   }
   uint64_t version = 0;
 };
