@@ -108,7 +108,7 @@ TEST(QuotedTest, CutsBetweenCharacters) {
 }
 
 TEST(QuotedTest, ShowsSomethingOfWhatIsNoCharacter) {
-  EXPECT_THAT(Quoted(std::string(100, '\x80')), StartsWith("\"\\200\\200"));
+  EXPECT_THAT(Quoted(std::string(100, '\x80')), StartsWith("\"\x80\x80"));
 }
 
 }  // namespace
