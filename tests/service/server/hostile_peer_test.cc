@@ -274,9 +274,11 @@ TEST(HostilePeerTest, AddressOfManyConnectionsWithoutCallsIsRefused) {
   EXPECT_LT(CountGreetings(*server), kEnough);
 
   EXPECT_OK(Pull(*stub));
+  // How many of them are refused depends on when each is heard of.
   EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
-              AllOf(HasSubstr("tensorkv_connections_refused_total 1\n"),
-                    HasSubstr("tensorkv_connections_cut_total 0\n")));
+              AllOf(HasSubstr("\ntensorkv_connections_refused_total "),
+                    Not(HasSubstr("\ntensorkv_connections_refused_total 0\n")),
+                    HasSubstr("\ntensorkv_connections_cut_total 0\n")));
 }
 
 // Of peers that have much to read, none of which is lost.
