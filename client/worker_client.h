@@ -186,8 +186,7 @@ class WorkerClient {
                              const Attempt& attempt, const Client& waiter);
   // One attempt for the rounds of one contribution.
   absl::Status AwaitRound(const Worker& worker, Step step,
-                          const std::vector<PushEntry>& entries,
-                          Client waiter);
+                          const std::vector<PushEntry>& entries, Client waiter);
   // Whether the worker makes steps again of which servers may have later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   Client ReadingClient(const ReadOptions& options) const;
