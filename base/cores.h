@@ -13,7 +13,8 @@ namespace tensorkv {
 // than the machine, and so has one in a container that may use only so much of
 // their time.
 int NumCores();
-// The same, by a `quota` as below: NumCores() reads that of its container.
+// Does the same with this `quota`, which is as CoresOfQuota takes it; the other
+// reads the one of its container.
 int NumCores(std::istream& quota);
 
 // As many cores as it takes to use what `quota` allows: a cpu.max of cgroups

@@ -199,8 +199,7 @@ class WorkerClient {
   // `cause`. Else the contribution is forgotten.
   absl::Status MakeHeld(const Contribution& contribution,
                         const absl::Status& cause, const Attempt& attempt);
-  // Whether it helps to push what is open again, and whether it does no harm.
-  bool IsMendedByPushing(const absl::Status& status) const;
+  // Whether it helps to push what is open again, and does no harm.
   bool MayBePushedAgain(const absl::Status& status) const;
 
   // Joins again if need be, and pushes all contributions that are open, or in
@@ -222,7 +221,6 @@ class WorkerClient {
                                     const Contribution* own);
   absl::Status PushAgain(Client client, const Contribution& contribution);
   absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
-  void TakeIn(const PushReply& reply, const Contribution& contribution);
 
   const WorkerOptions options_;
   const std::unique_ptr<Client> client_;
