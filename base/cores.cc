@@ -24,6 +24,10 @@ int NumCoresBoundTo() {
 
 int NumCores() {
   std::ifstream quota("/sys/fs/cgroup/cpu.max");
+  return NumCores(quota);
+}
+
+int NumCores(std::istream& quota) {
   const int cores = NumCoresBoundTo();
   return std::max(std::min(cores, CoresOfQuota(quota).value_or(cores)), 1);
 }

@@ -13,6 +13,9 @@ namespace tensorkv {
 // than the machine, and so has one in a container that may use only so much of
 // their time.
 int NumCores();
+// Does the same with this `quota`, which is as CoresOfQuota takes it; the other
+// reads the one of its container.
+int NumCores(std::istream& quota);
 
 // As many cores as it takes to use what `quota` allows: a cpu.max of cgroups
 // v2, as "150000 100000" for one and a half. None where it has no limit.

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "client/internal/lease_renewal.h"
 #include "client/internal/tensor_memory.h"
+#include "client/internal/worker_errors.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -69,49 +70,21 @@ absl::StatusOr<JoinReply> JoinAs(const Client& client,
   }
 }
 
-bool IsNoMember(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
-}
-
-// Whether the server may be another incarnation, which knows no more of a call
-// than its checkpoint does.
-bool MayMeanRestart(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kServerRestarted ||
-         reason == Reason::kOutcomeUnknown;
-}
-
-// Whether there is no such namespace, or only another one of its name.
-bool IsAnother(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kNamespaceNotFound ||
-         reason == Reason::kNamespaceReplaced;
-}
-
-bool NeedsToJoin(const absl::Status& status) {
-  return IsNoMember(status) || MayMeanRestart(status);
-}
-
-// Whether a round has no use for the contribution any more, or never will be.
-bool IsGone(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kStepClosed || reason == Reason::kKeyNotFound ||
-         reason == Reason::kKeyReplaced;
-}
-
-// Whether the call may have been made although it failed.
-bool IsUncertain(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         ReasonOf(status) == Reason::kOutcomeUnknown;
-}
-
 // Whether the failed round that `status` names is one of what is open.
 bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
   std::optional<ErrorInfo> info = ErrorInfoOf(status);
   Step step = 0;
   return info && absl::SimpleAtoi(info->metadata["step"], &step) &&
          open.Has(step, info->metadata["key"]);
+}
+
+// Whether it helps to push what is open again.
+bool IsMendedByPushing(const OpenContributions& open,
+                       const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  if (reason == Reason::kRoundFailed) return HasFailedRound(open, status);
+  return reason == Reason::kStepClosed || reason == Reason::kServerRestarted ||
+         IsNoMember(status);
 }
 
 template <typename Entry>
@@ -288,7 +261,7 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
   const absl::StatusOr<PushReply> reply =
       PushOnce(client, attempt.as.worker, step, *contribution.entries);
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
-  TakeIn(*reply, contribution);
+  open_.TakeIn(*reply, contribution);
   return absl::OkStatus();
 }
 
@@ -441,7 +414,7 @@ absl::Status WorkerClient::Mend(const absl::Status& cause,
   if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
     return absl::OkStatus();
   }
-  if (!IsMendedByPushing(cause)) return cause;
+  if (!IsMendedByPushing(open_, cause)) return cause;
   return Recover(cause, attempt);
 }
 
@@ -456,15 +429,8 @@ absl::Status WorkerClient::MakeHeld(const Contribution& contribution,
   return status;
 }
 
-bool WorkerClient::IsMendedByPushing(const absl::Status& status) const {
-  const Reason reason = ReasonOf(status);
-  if (reason == Reason::kRoundFailed) return HasFailedRound(open_, status);
-  return reason == Reason::kStepClosed || reason == Reason::kServerRestarted ||
-         IsNoMember(status);
-}
-
 bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
-  return IsMendedByPushing(status) ||
+  return IsMendedByPushing(open_, status) ||
          ReasonOf(status) == Reason::kStripeFailed ||
          (is_repeatable_ &&
           (IsUncertain(status) || ReasonOf(status) == Reason::kWorkerLost));
@@ -514,7 +480,8 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
   if (!is_member) {
     const absl::Status joined = JoinAgain(attempt);
     // The server that was restarted does not have this namespace.
-    if (ReasonOf(cause) == Reason::kServerRestarted && IsAnother(joined)) {
+    if (ReasonOf(cause) == Reason::kServerRestarted &&
+        IsAnotherNamespace(joined)) {
       return cause;
     }
     RETURN_IF_ERROR(joined);
@@ -548,7 +515,7 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Attempt& attempt,
         PushAgain(Within(attempt, client), contribution);
     if (status.ok()) continue;
     // What is refused for good must not stand in the way of the others.
-    if (!MayBePushedAgain(status) && !absl::IsResourceExhausted(status) &&
+    if (!MayRecoverAfter(status, /*is_member=*/true) &&
         !absl::IsCancelled(status)) {
       open_.Remove(contribution);
     }
@@ -564,7 +531,7 @@ absl::Status WorkerClient::PushAgain(Client client,
   // Some keys have no use for it; which ones shows one by one.
   if (IsGone(reply.status())) return PushKeysAgain(client, contribution);
   RETURN_IF_ERROR(reply.status());
-  TakeIn(*reply, contribution);
+  open_.TakeIn(*reply, contribution);
   return absl::OkStatus();
 }
 
@@ -586,19 +553,6 @@ absl::Status WorkerClient::PushKeysAgain(Client& client,
   }
   open_.SetHeld(contribution);
   return absl::OkStatus();
-}
-
-void WorkerClient::TakeIn(const PushReply& reply,
-                          const Contribution& contribution) {
-  const bool is_in_an_open_round = std::any_of(
-      reply.results.begin(), reply.results.end(), [](const PushResult& result) {
-        return result.step != 0 && result.version == 0;
-      });
-  if (is_in_an_open_round) {
-    open_.SetHeld(contribution);
-  } else {
-    open_.RemoveUpTo(contribution);
-  }
 }
 
 }  // namespace tensorkv

@@ -186,8 +186,7 @@ class WorkerClient {
                              const Attempt& attempt, const Client& waiter);
   // One attempt for the rounds of one contribution.
   absl::Status AwaitRound(const Worker& worker, Step step,
-                          const std::vector<PushEntry>& entries,
-                          Client waiter);
+                          const std::vector<PushEntry>& entries, Client waiter);
   // Whether the worker makes steps again of which servers may have later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   Client ReadingClient(const ReadOptions& options) const;
@@ -200,8 +199,7 @@ class WorkerClient {
   // `cause`. Else the contribution is forgotten.
   absl::Status MakeHeld(const Contribution& contribution,
                         const absl::Status& cause, const Attempt& attempt);
-  // Whether it helps to push what is open again, and whether it does no harm.
-  bool IsMendedByPushing(const absl::Status& status) const;
+  // Whether it helps to push what is open again, and does no harm.
   bool MayBePushedAgain(const absl::Status& status) const;
 
   // Joins again if need be, and pushes all contributions that are open, or in
@@ -223,7 +221,6 @@ class WorkerClient {
                                     const Contribution* own);
   absl::Status PushAgain(Client client, const Contribution& contribution);
   absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
-  void TakeIn(const PushReply& reply, const Contribution& contribution);
 
   const WorkerOptions options_;
   const std::unique_ptr<Client> client_;

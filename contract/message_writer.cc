@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -290,9 +291,18 @@ class SmallEntries {
 
   // Room for all of them, which takes less to find; nothing likewise.
   std::optional<size_t> Bound() const {
-    // Tags and dtype take a byte each, lengths below 4 KiB two, numbers ten.
-    constexpr size_t kMaxFieldBytes = 3 + 11 + 3 + 2 + 3 + 3;
+    static_assert(std::is_same_v<Entry, Value>, "a key has no bound here");
     constexpr size_t kMaxNumberBytes = 10;
+    constexpr size_t kVersionBytes = 1 + kMaxNumberBytes;
+    constexpr size_t kDTypeBytes = 1 + 1;
+    constexpr size_t kRunHeaderBytes = 1 + 2;  // a tag and a length
+    // The headers are those of the entry, tensor, shape and elements.
+    constexpr size_t kMaxFieldBytes =
+        kVersionBytes + kDTypeBytes + 4 * kRunHeaderBytes;
+    static_assert(kMaxFieldBytes + kMaxNumberBytes * Shape::kMaxRank +
+                          wire::kMaxCopiedBytes <
+                      1 << 14,
+                  "a length takes two bytes");
     size_t bytes = 0;
     for (const Entry& entry : entries_) {
       const size_t size = entry.tensor.size_bytes();

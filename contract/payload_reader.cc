@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "contract/encoding.h"
+#include "contract/short_fields.h"
 #include "contract/wire_reader.h"
 #include "contract/wire_tags.h"
 #include "tensor/dtype.h"
@@ -152,115 +153,24 @@ class TensorReader {
   Tensor type_;  // without data
 };
 
-constexpr size_t kMaxShortKeyBytes = 0x7F;
 // How far ahead of an entry the memory of others is fetched.
 constexpr size_t kEntriesAhead = 6;
-
-// Reads a short key, with its tag, at the beginning of `fields`. Returns its
-// size there; 0 if it is nothing, or not in its usual form.
-size_t ReadShortKey(absl::string_view fields, wire::Tag tag,
-                    absl::string_view* key) {
-  if (fields.size() < 2 || fields[0] != static_cast<char>(tag)) return 0;
-  const size_t size = static_cast<uint8_t>(fields[1]);
-  if (size == 0 || size > kMaxShortKeyBytes || size > fields.size() - 2) {
-    return 0;
-  }
-  *key = fields.substr(2, size);
-  return wire::IsAscii(*key) ? 2 + size : 0;
-}
-
-constexpr size_t kMaxShortNumberBytes = 4;
-
-// Reads a number, with its tag, likewise.
-size_t ReadShortNumber(absl::string_view fields, wire::Tag tag,
-                       uint64_t* number) {
-  if (fields.empty() || fields[0] != static_cast<char>(tag)) return 0;
-  uint64_t bits = 0;
-  const size_t end = std::min(fields.size(), 1 + kMaxShortNumberBytes);
-  for (size_t i = 1; i < end; ++i) {
-    const auto byte = static_cast<uint8_t>(fields[i]);
-    bits |= static_cast<uint64_t>(byte & 0x7F) << (7 * (i - 1));
-    if (byte >= 0x80) continue;
-    *number = bits;
-    return byte == 0 ? 0 : i + 1;
-  }
-  return 0;
-}
-
-// Becomes a string in its place.
-struct Text {
-  operator std::string() const { return std::string(bytes); }
-  absl::string_view bytes;
-};
-
-// What stands before the tensor of an entry: read likewise, and added as an
-// entry with a tensor of that type. All members are named there: what is left
-// out has the compiler clear the entry first, which takes as long as the rest.
-template <typename Entry>
-struct ShortFields;
-
-template <>
-struct ShortFields<InitEntry> {
-  size_t Read(absl::string_view fields) {
-    return ReadShortKey(fields, wire::kInitEntryKey, &key);
-  }
-  void AddTo(std::vector<InitEntry>* entries, const Tensor& type) const {
-    entries->emplace_back(Text{key}, type, /*state=*/Text());
-  }
-  absl::string_view key;
-};
-
-template <>
-struct ShortFields<PushEntry> {
-  size_t Read(absl::string_view fields) {
-    return ReadShortKey(fields, wire::kPushEntryKey, &key);
-  }
-  void AddTo(std::vector<PushEntry>* entries, const Tensor& type) const {
-    entries->emplace_back(Text{key}, /*skip=*/false, type,
-                          /*encoding=*/nullptr, /*weight=*/0.0,
-                          /*rows=*/nullptr, /*updates_all_rows=*/false);
-  }
-  absl::string_view key;
-};
-
-template <>
-struct ShortFields<Value> {
-  size_t Read(absl::string_view fields) {
-    return ReadShortNumber(fields, wire::kValueVersion, &version);
-  }
-  void AddTo(std::vector<Value>* values, const Tensor& type) const {
-    values->emplace_back(version, type);
-  }
-  uint64_t version = 0;
-};
-
-// Reads a length of up to 14 bits in its shortest form, at the beginning of
-// `fields`. Returns its size; 0 if it is not such.
-size_t ReadShortLength(absl::string_view fields, size_t* length) {
-  if (fields.size() < 2) return 0;
-  const size_t first = static_cast<uint8_t>(fields[0]);
-  *length = first;
-  if (first < 0x80) return 1;
-  const size_t second = static_cast<uint8_t>(fields[1]);
-  *length = second << 7 | (first & 0x7F);
-  return second == 0 || second >= 0x80 ? 0 : 2;
-}
 
 template <typename Entry>
 bool TensorReader::ReadEntry(WireReader& in, std::vector<Entry>* entries,
                              std::vector<PayloadRange>* payloads) const {
   if (size_ == 0) return false;
   const absl::string_view ahead =
-      in.Peek(4 + kMaxShortKeyBytes + header_.size());
+      in.Peek(4 + wire::kMaxShortKeyBytes + header_.size());
   size_t length = 0;
-  const size_t begin = ReadShortLength(ahead, &length);
+  const size_t begin = wire::ReadShortLength(ahead, &length);
   if (begin == 0 || begin + length > in.bytes_left()) return false;
   // Entries of a kind follow one another at equal distances. What is left of
   // their elements here is fetched by whoever reads these.
   const char* const later = ahead.data() + kEntriesAhead * (begin + length);
   __builtin_prefetch(later);
   __builtin_prefetch(later + 64);
-  ShortFields<Entry> fields;
+  wire::ShortFields<Entry> fields;
   const size_t before = fields.Read(ahead.substr(begin));
   const size_t payload_begin = begin + before + size_;
   if (before == 0 || payload_begin > ahead.size() ||
@@ -475,7 +385,7 @@ void Read(WireReader& in, PullEntry* entry) {
 // Reads all of an entry that has nothing but a short key, in ASCII and in this
 // chunk, as most have. All others are left as they are, and it is false.
 bool ReadAtOnce(WireReader& in, PullEntry* entry) {
-  const absl::string_view ahead = in.Peek(3 + kMaxShortKeyBytes);
+  const absl::string_view ahead = in.Peek(3 + wire::kMaxShortKeyBytes);
   if (ahead.empty()) return false;
   const size_t length = static_cast<uint8_t>(ahead[0]);
   if (length >= 0x80 || length >= ahead.size() || length >= in.bytes_left()) {
@@ -483,7 +393,7 @@ bool ReadAtOnce(WireReader& in, PullEntry* entry) {
   }
   absl::string_view key;
   const size_t size =
-      ReadShortKey(ahead.substr(1, length), wire::kPullEntryKey, &key);
+      wire::ReadShortKey(ahead.substr(1, length), wire::kPullEntryKey, &key);
   if (size != length || size == 0) return false;
   entry->key.append(key.data(), key.size());
   in.Skip(1 + length);
@@ -493,11 +403,11 @@ bool ReadAtOnce(WireReader& in, PullEntry* entry) {
 // Reads a result at once if it has a version alone; else false, and nothing of
 // it has been read.
 bool ReadAtOnce(WireReader& in, PushResult* result) {
-  const absl::string_view ahead = in.Peek(2 + kMaxShortNumberBytes);
+  const absl::string_view ahead = in.Peek(2 + wire::kMaxShortNumberBytes);
   if (ahead.empty()) return false;
   const size_t length = static_cast<uint8_t>(ahead[0]);
   if (length >= ahead.size() || length >= in.bytes_left()) return false;
-  const size_t size = ReadShortNumber(
+  const size_t size = wire::ReadShortNumber(
       ahead.substr(1, length), wire::kPushResultVersion, &result->version);
   if (size == length && size > 0) {
     in.Skip(1 + length);

@@ -69,9 +69,4 @@ bool MayBeAsync(Mode mode) {
   return mode == Mode::kAsync || mode == Mode::kUnknown;
 }
 
-bool IsNoMember(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
-}
-
 }  // namespace tensorkv

@@ -31,8 +31,6 @@ bool EndsTheCall(const absl::Status& status);
 // Where the mode was not learnt, nobody can promise that a step is made once.
 bool MayBeAsync(Mode mode);
 
-bool IsNoMember(const absl::Status& status);
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CLIENT_CLUSTER_PART_OUTCOMES_H_

@@ -137,6 +137,19 @@ void OpenContributions::RemoveBelowOpenRounds(
   for (const auto& [id, keys] : closed) RemoveKeys(kept_.find(id), keys);
 }
 
+void OpenContributions::TakeIn(const PushReply& reply,
+                               const Contribution& contribution) {
+  const bool is_in_an_open_round = std::any_of(
+      reply.results.begin(), reply.results.end(), [](const PushResult& result) {
+        return result.step != 0 && result.version == 0;
+      });
+  if (is_in_an_open_round) {
+    SetHeld(contribution);
+  } else {
+    RemoveUpTo(contribution);
+  }
+}
+
 uint64_t OpenContributions::HeldNow() const {
   MutexLock lock(&mutex_);
   return last_held_;

@@ -80,6 +80,9 @@ class OpenContributions {
   // keys.
   void RemoveUpTo(const Contribution& contribution);
 
+  // Their push was answered so: they are held, or their rounds have closed.
+  void TakeIn(const PushReply& reply, const Contribution& contribution);
+
   // What the server holds at present, for RemoveHeld.
   uint64_t HeldNow() const;
   // The keys were read by a pull that began when HeldNow was `held`.

@@ -35,9 +35,13 @@ StripedCall::StripedCall(uint32_t num_stripes, absl::Duration stream_timeout,
       stripes_(num_stripes),
       rate_(0, stream_timeout) {}
 
-StripedCall::~StripedCall() {
-  if (join_alarm_ != 0) alarms_.Cancel(join_alarm_);
-  if (rate_alarm_ != 0) alarms_.Cancel(rate_alarm_);
+StripedCall::~StripedCall() { CancelAlarms(); }
+
+void StripedCall::CancelAlarms() {
+  for (Alarms::Id* const alarm : {&join_alarm_, &rate_alarm_}) {
+    const Alarms::Id id = std::exchange(*alarm, 0);
+    if (id != 0) alarms_.Cancel(id);
+  }
 }
 
 absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
@@ -250,6 +254,7 @@ void StripedCall::Fail(uint32_t index, const absl::Status& status) {
 
 std::vector<StripedCall::StripeState> StripedCall::End(absl::Status end) {
   end_ = std::move(end);
+  CancelAlarms();
   // The tensors stay until the last stripe lets go of this call: one may be
   // receiving into them.
   std::vector<StripeState> stripes(num_stripes_);

@@ -55,7 +55,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
 
   // Once the call is prepared, the other stripes must come within
   // `stream_timeout`, and bytes at the FairRate of that timeout. `alarms`
-  // outlives the call.
+  // is there until the call has ended.
   StripedCall(uint32_t num_stripes, absl::Duration stream_timeout,
               Alarms* alarms);
   ~StripedCall();
@@ -110,6 +110,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   void OnJoinTimeout();
   void ScheduleRateCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckRate();
+  void CancelAlarms() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Execute(Prepared prepared, absl::Duration timeout);
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the

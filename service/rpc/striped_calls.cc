@@ -1,7 +1,5 @@
 #include "service/rpc/striped_calls.h"
 
-#include <utility>
-
 namespace tensorkv {
 
 std::shared_ptr<StripedCall> StripedCalls::New() {
@@ -12,29 +10,29 @@ std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
                                                 const Caller& caller,
                                                 const Stripe& stripe) {
   const Key key(method, caller.name, stripe.group);
-  MutexLock lock(&mutex_);
-  std::weak_ptr<StripedCall>& known = calls_[key];
-  if (auto call = known.lock()) return call;
+  MutexLock lock(&known_->mutex);
+  std::weak_ptr<StripedCall>& entry = known_->calls[key];
+  if (auto call = entry.lock()) return call;
   std::shared_ptr<StripedCall> call(
       new StripedCall(stripe.count, stream_timeout_, &alarms_),
-      [this, key](StripedCall* ended) {
+      [known = known_, key](StripedCall* ended) {
         delete ended;
-        Forget(key);
+        known->Forget(key);
       });
-  known = call;
+  entry = call;
   return call;
 }
 
-void StripedCalls::Forget(const Key& key) {
-  MutexLock lock(&mutex_);
-  const auto entry = calls_.find(key);
+void StripedCalls::Known::Forget(const Key& key) {
+  MutexLock lock(&mutex);
+  const auto entry = calls.find(key);
   // Another call of that group may have come meanwhile.
-  if (entry != calls_.end() && entry->second.expired()) calls_.erase(entry);
+  if (entry != calls.end() && entry->second.expired()) calls.erase(entry);
 }
 
 size_t StripedCalls::size() const {
-  MutexLock lock(&mutex_);
-  return calls_.size();
+  MutexLock lock(&known_->mutex);
+  return known_->calls.size();
 }
 
 }  // namespace tensorkv

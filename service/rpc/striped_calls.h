@@ -20,11 +20,11 @@
 namespace tensorkv {
 
 // Brings the stripes of one call together by the group that they name. Holds no
-// call: a call lives as long as a stripe has it. Thread-safe; outlives its
-// calls.
+// call: a call lives as long as a stripe has it, which may be longer than this
+// object does, if the call has ended. Thread-safe.
 class StripedCalls {
  public:
-  // `alarms` outlives this object.
+  // `alarms` is there until the calls have ended.
   StripedCalls(absl::Duration stream_timeout, Alarms* alarms)
       : stream_timeout_(stream_timeout), alarms_(*alarms) {}
 
@@ -41,13 +41,17 @@ class StripedCalls {
 
  private:
   using Key = std::tuple<Method, std::string, uint64_t>;
+  // Calls forget themselves here when they go.
+  struct Known {
+    void Forget(const Key& key);
 
-  void Forget(const Key& key);
+    Mutex mutex;
+    std::map<Key, std::weak_ptr<StripedCall>> calls ABSL_GUARDED_BY(mutex);
+  };
 
   const absl::Duration stream_timeout_;
   Alarms& alarms_;
-  mutable Mutex mutex_;
-  std::map<Key, std::weak_ptr<StripedCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  const std::shared_ptr<Known> known_ = std::make_shared<Known>();
 };
 
 }  // namespace tensorkv

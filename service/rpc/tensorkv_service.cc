@@ -13,6 +13,12 @@ using RawUnaryHandler =
 using RawStreamHandler =
     grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
 
+// Why there is no message: its peer has gone, mostly.
+absl::Status NoMessage(const grpc::CallbackServerContext& context) {
+  if (context.IsCancelled()) return absl::CancelledError("it has no message");
+  return absl::InvalidArgumentError("request: expected a message, got none");
+}
+
 }  // namespace
 
 TensorKvService::TensorKvService(const Handlers* handlers,
@@ -61,13 +67,15 @@ void TensorKvService::AddUnary(Method method) {
         auto* bytes = const_cast<grpc::ByteBuffer*>(request);
         auto* call =
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
-        absl::Status status;
-        // A peer that has gone, mostly; to handlers no message is an empty one.
-        if (!bytes->Valid()) status = absl::CancelledError("it has no message");
-        if (status.ok()) {
-          status = AdmitCaller(access_, method, *context, streams_.slow_call,
-                               call->caller());
+        // To handlers no message is an empty one. gRPC tells after this
+        // whether the peer has gone, which the pool may know.
+        if (!bytes->Valid()) {
+          pool_.Submit(context->peer(),
+                       [context, call] { call->Respond(NoMessage(*context)); });
+          return call;
         }
+        absl::Status status = AdmitCaller(access_, method, *context,
+                                          streams_.slow_call, call->caller());
         if (status.ok()) status = call->TakeShare(access_);
         if (status.ok()) {
           status = incarnation_.Greet(method, *context, call->caller());

@@ -93,6 +93,12 @@ bool ConnectionAcceptor::AcceptSome(int listener) {
       Refuse("too many connections");
       continue;
     }
+    const absl::Status admitted =
+        options_.admit ? options_.admit(fd.get()) : absl::OkStatus();
+    if (!admitted.ok()) {
+      Refuse(admitted.message());
+      continue;
+    }
     // Fails for Unix sockets, which need it not.
     const int on = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
@@ -31,7 +32,10 @@ class ConnectionAcceptor {
  public:
   struct Options {
     uint32_t max_connections = 0;
-    // Takes each connection, and owns it.
+    // Why a connection for which there is room is refused; OK if it is not.
+    // Must not block. Null: none is.
+    std::function<absl::Status(int fd)> admit;
+    // Takes each other connection, and owns it.
     std::function<void(int listener, int fd)> take;
     // Hears why a connection was refused. Must not block.
     std::function<void(absl::string_view reason)> refused;

@@ -208,28 +208,26 @@ class Watched {
   }
 
   // Charges its address for streams that are open at the end, or for having had
-  // none, but for what is paid: now, as gRPC may still reset them itself.
+  // no call, but for what is paid: now, as gRPC may still reset them itself.
   void End(double num_paid = 0) {
-    if (std::exchange(has_ended_, true)) return;
-    const double num_resets =
-        scanner_.has_calls() ? static_cast<double>(scanner_.num_open_streams())
-                             : ConnectionGuard::kResetsWithoutCall;
-    state_->ChargeResets(connection_.address, num_resets - num_paid);
+    Charge(scanner_.has_calls() ? 0 : ConnectionGuard::kResetsWithoutCall,
+           num_paid);
   }
 
   // Whether a descriptor of that number still means this connection.
   bool IsOpen() const { return InodeOf(connection_.fd) == connection_.inode; }
 
-  // These return false if the peer must be cut off: before it has been read
-  // from; for what was read.
-  bool AdmitNew() {
-    if (!state_->IsInDebt(connection_.address)) return true;
+  // Errors: ResourceExhausted (its address is in debt).
+  absl::Status AdmitNew() {
+    if (!state_->IsInDebt(connection_.address)) return absl::OkStatus();
     has_ended_ = true;  // or who tries again would be refused for ever
-    return Cut("is back at once after what its connections did");
+    return absl::ResourceExhaustedError(
+        absl::StrCat(connection_.address, ": ", kIsBack));
   }
+  // Returns false if the peer must be cut off for what was read.
   bool Admit(absl::string_view bytes) {
     if (connection_.is_cut) return false;
-    if (std::exchange(is_new_, false) && !AdmitNew()) return false;
+    if (std::exchange(is_new_, false) && !AdmitNew().ok()) return Cut(kIsBack);
     last_read_ = Clock::now();
     const Http2Scanner::Seen seen = scanner_.Scan(bytes);
     work_ += seen.work;
@@ -289,6 +287,16 @@ class Watched {
   }
 
  private:
+  static constexpr absl::string_view kIsBack =
+      "is back at once after what its connections did";
+
+  // Once: `least`, or as much as there are open streams, if they are more.
+  void Charge(double least, double num_paid) {
+    if (std::exchange(has_ended_, true)) return;
+    const auto num_open = static_cast<double>(scanner_.num_open_streams());
+    state_->ChargeResets(connection_.address,
+                         std::max(num_open, least) - num_paid);
+  }
   // Has epoll tell once more of what can be read. Returns false if it will not.
   bool TellLater() {
     return epoll_ >= 0 &&
@@ -303,7 +311,7 @@ class Watched {
   // What it has sent is also paid for: whoever is cut off costs the next
   // connection too.
   bool CutAndCharge(absl::string_view why) {
-    state_->ChargeResets(connection_.address, ConnectionGuard::kResetsOfCut);
+    Charge(ConnectionGuard::kResetsOfCut, /*num_paid=*/0);
     return Cut(why);
   }
 
@@ -441,15 +449,15 @@ ConnectionGuard::ConnectionGuard(const Limits& limits,
                                  std::function<void(absl::string_view)> cut)
     : state_(std::make_shared<State>(limits, std::move(cut))) {}
 
-bool ConnectionGuard::Watch(int fd) {
-  if (fd >= kMaxWatched) return true;
+absl::Status ConnectionGuard::Watch(int fd) {
+  if (fd >= kMaxWatched) return absl::OkStatus();
   auto connection = std::make_unique<Watched>(fd, state_);
-  if (!connection->AdmitNew()) connection = nullptr;
-  const bool is_admitted = connection != nullptr;
+  absl::Status status = connection->AdmitNew();
+  if (!status.ok()) connection = nullptr;
   MutexLock lock(&mutexes[fd % kNumMutexes]);
   // The former connection of that number is closed.
   delete std::exchange(watched[fd], connection.release());
-  return is_admitted;
+  return status;
 }
 
 uint64_t ConnectionGuard::num_cut() const { return state_->num_cut(); }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace tensorkv {
@@ -22,16 +23,17 @@ namespace tensorkv {
 //    address: a new connection gives nobody a new allowance. A connection that
 //    has been there for a while has a small one of its own, so that whoever
 //    shares an address with an attacker may cancel calls. Streams that are open
-//    when a connection ends count as well, each connection that is cut off for
-//    what it sent, or ends without a call, counts as some, and an address that
-//    owes resets is refused when it comes back;
+//    when a connection ends count as well, and as some at least where it is cut
+//    off for what it sent, or ends without a call; an address that owes resets
+//    is refused when it comes back;
 //  - pings or settings faster than an allowance: gRPC decides early to end such
 //    a connection, but reads on until its last frame is written, and keeps an
 //    error of each ping until then;
 //  - more streams at a time than they may open: gRPC 1.51 holds a peer to that
 //    only once it has acknowledged the setting, which it need not do;
 //  - the most of messages that are not complete, where those of all connections
-//    together take more than a bound (UnfinishedMessages): gRPC keeps them.
+//    together take more than a bound (UnfinishedMessages): gRPC keeps them. To
+//    send some is allowed: this costs as any end does.
 //
 // Reads the others in turns (ReadTurn): gRPC alone reads from a connection as
 // long as there is something, and has others wait.
@@ -75,10 +77,12 @@ class ConnectionGuard {
 
   // Watches a connection, from before its first byte is read to its end. The
   // system closes it for this object: a descriptor that means another socket
-  // is not watched. Returns false if its address is refused for now: it is to
-  // be closed before gRPC makes a transport of it, which costs much more.
-  [[nodiscard]] bool Watch(int fd);
+  // is not watched.
+  // Errors: ResourceExhausted (its address is refused for now): it is to be
+  // closed before gRPC makes a transport of it, which costs much more.
+  absl::Status Watch(int fd);
 
+  // Counts connections that were watched.
   uint64_t num_cut() const;
   // How often a connection had to let others read.
   uint64_t num_turns() const;

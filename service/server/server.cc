@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -309,17 +308,18 @@ void Server::StartAccepting(ListeningSockets sockets) {
       std::move(sockets),
       ConnectionAcceptor::Options{
           .max_connections = MaxConnections(options_),
+          .admit =
+              [this](int fd) {
+                // It cannot look into what is encrypted.
+                return options_.tls.is_on() ? absl::OkStatus()
+                                            : guard_.Watch(fd);
+              },
           .take =
               [this](int listener, int fd) {
                 grpc::experimental::ExternalConnectionAcceptor::
                     NewConnectionParameters connection;
                 connection.listener_fd = listener;
                 connection.fd = fd;
-                // It cannot look into what is encrypted.
-                if (!options_.tls.is_on() && !guard_.Watch(fd)) {
-                  close(fd);
-                  return;
-                }
                 grpc_acceptor_->HandleNewConnection(&connection);
               },
           .refused =
@@ -486,7 +486,8 @@ std::vector<Reading> Server::OtherReadings() {
        MetricType::Counter,
        [this] { return acceptor() ? acceptor()->num_accepted() : 0; }},
       {"tensorkv_connections_refused_total",
-       "Connections closed at once, for want of room.", MetricType::Counter,
+       "Connections closed at once: no room, or an address in debt.",
+       MetricType::Counter,
        [this] { return acceptor() ? acceptor()->num_refused() : 0; }},
       {"tensorkv_connections_cut_total",
        "Connections of peers that sent what no client would.",

@@ -36,7 +36,7 @@ bool IsControl(absl::string_view text) {
 
 absl::Status CheckCharacters(absl::string_view subject,
                              absl::string_view name) {
-  if (IsPlain(name)) return absl::OkStatus();
+  if (IsPrintableAscii(name)) return absl::OkStatus();
   for (size_t i = 0; i < name.size();) {
     const size_t length = Utf8SequenceLength(name.substr(i));
     if (length == 0) {
@@ -70,9 +70,9 @@ std::string Quoted(absl::string_view name) {
   if (name.size() <= kMaxShownBytes) {
     return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\"");
   }
-  // Whole characters, as messages are UTF-8.
+  // Whole characters, as messages are UTF-8: of up to four bytes.
   size_t end = kMaxShownBytes;
-  while (end > 0 && (name[end] & 0xc0) == 0x80) --end;
+  while (end > kMaxShownBytes - 3 && (name[end] & 0xc0) == 0x80) --end;
   return absl::StrCat("\"", absl::Utf8SafeCEscape(name.substr(0, end)),
                       "...\"");
 }

@@ -25,7 +25,7 @@ std::string Quoted(absl::string_view name);
 
 // Whether every byte of `word` is at least 0x20 and below 0x7f. A borrow or
 // carry comes only from a byte that is not.
-inline bool IsPlain(uint64_t word) {
+inline bool IsPrintableAsciiWord(uint64_t word) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   constexpr uint64_t kHighBits = 0x80 * kOnes;
   const uint64_t too_low = word - 0x20 * kOnes;
@@ -35,36 +35,36 @@ inline bool IsPlain(uint64_t word) {
 
 // Whether `name` is ASCII without control characters, as most names are. Here,
 // because large calls ask for thousands of names.
-inline bool IsPlain(absl::string_view name) {
+inline bool IsPrintableAscii(absl::string_view name) {
   uint64_t word = 0x2020202020202020;
   if (name.size() < sizeof(uint32_t)) {
     for (const char c : name) word = word << 8 | static_cast<uint8_t>(c);
-    return IsPlain(word);
+    return IsPrintableAsciiWord(word);
   }
   if (name.size() < sizeof(word)) {
     uint32_t ends[2];  // they overlap
     std::memcpy(&ends[0], name.data(), sizeof(uint32_t));
     std::memcpy(&ends[1], name.data() + name.size() - sizeof(uint32_t),
                 sizeof(uint32_t));
-    return IsPlain(uint64_t{ends[0]} << 32 | ends[1]);
+    return IsPrintableAsciiWord(uint64_t{ends[0]} << 32 | ends[1]);
   }
   const size_t last = name.size() - sizeof(word);
   for (size_t i = 0; i < last; i += sizeof(word)) {
     std::memcpy(&word, name.data() + i, sizeof(word));
-    if (!IsPlain(word)) return false;
+    if (!IsPrintableAsciiWord(word)) return false;
   }
   std::memcpy(&word, name.data() + last, sizeof(word));
-  return IsPlain(word);
+  return IsPrintableAsciiWord(word);
 }
 
-// As CheckKey, for any key.
+// CheckKey's slow path; call CheckKey.
 absl::Status CheckAnyKey(absl::string_view key);
 
 // Valid UTF-8 of 1 to 1024 bytes without control characters.
 // Errors: InvalidArgument.
 inline absl::Status CheckKey(absl::string_view key) {
   const bool is_usual =
-      !key.empty() && key.size() <= kMaxKeyBytes && IsPlain(key);
+      !key.empty() && key.size() <= kMaxKeyBytes && IsPrintableAscii(key);
   return is_usual ? absl::OkStatus() : CheckAnyKey(key);
 }
 

@@ -24,10 +24,15 @@ void BindToOneCore() {
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
 }
 
+int NumCoresWith(const std::string& quota) {
+  std::istringstream file(quota);
+  return NumCores(file);
+}
+
 TEST(CoresTest, AThreadHasThoseThatItIsBoundTo) {
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-  EXPECT_LE(NumCores(), CPU_COUNT(&allowed));
+  EXPECT_EQ(NumCoresWith("max 100000\n"), CPU_COUNT(&allowed));
 
   std::thread([] {
     BindToOneCore();
@@ -36,7 +41,15 @@ TEST(CoresTest, AThreadHasThoseThatItIsBoundTo) {
     std::thread([] { EXPECT_EQ(NumCores(), 1); }).join();
   }).join();
 
-  EXPECT_LE(NumCores(), CPU_COUNT(&allowed));
+  EXPECT_EQ(NumCoresWith("max 100000\n"), CPU_COUNT(&allowed));
+}
+
+TEST(CoresTest, QuotaTakesCoresAwayAndAddsNone) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+
+  EXPECT_EQ(NumCoresWith("50000 100000\n"), 1);
+  EXPECT_EQ(NumCoresWith("9000000000000 1\n"), CPU_COUNT(&allowed));
 }
 
 std::optional<int> CoresOf(const std::string& quota) {

@@ -457,7 +457,7 @@ TEST_F(WorkerClientTest, VerbsEndWithTheStepTimeout) {
   }
 }
 
-// Of another verb, or of Rejoin, whose own end is later.
+// That recovery is another verb's, or Rejoin's, whose own end is later.
 TEST_F(WorkerClientTest, WaitForAnotherRecoveryEndsWithTheStepTimeout) {
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({RoundFailed(), RoundFailed()});

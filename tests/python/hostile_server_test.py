@@ -1,6 +1,7 @@
 """What a client makes of a server that answers whatever it likes."""
 
 import asyncio
+import itertools
 import os
 import sys
 import unittest
@@ -15,7 +16,7 @@ from stores import StoreTest, full
 
 
 class HostileServer(grpc.GenericRpcHandler):
-    """Answers each call of a method with the same bytes, or status."""
+    """Answers each call of a method with bytes, a status, or a function's."""
 
     def __init__(self, answers):
         self._answers = answers
@@ -36,6 +37,8 @@ class HostileServer(grpc.GenericRpcHandler):
 
     def _answer(self, method, context):
         answer = self._answers.get(method.rpartition("/")[2], b"")
+        if callable(answer):
+            answer = answer()
         if isinstance(answer, bytes):
             return answer
         code, text = answer
@@ -68,9 +71,15 @@ class HostileServerTest(StoreTest):
             self.assertIsInstance(error, tensorkv.NotFoundError)
 
     def test_pages_without_end_end_with_the_timeout(self):
-        page_token = b"\x12\x04next"
-        client = self.client_of({"List": page_token}, timeout=1)
+        numbers = itertools.count()
+        page = lambda: b"\x12\x08%08d" % next(numbers)
+        client = self.client_of({"List": page}, timeout=1)
         with self.assertRaises(tensorkv.DeadlineExceededError):
+            client.keys()
+
+    def test_pages_that_do_not_rise_are_an_error(self):
+        client = self.client_of({"List": b"\x12\x04next"})
+        with self.assertRaisesRegex(tensorkv.InternalError, "page_token"):
             client.keys()
 
     def test_empty_replies_are_errors_where_they_lack_something(self):

@@ -1,6 +1,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -165,8 +166,10 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
   std::vector<std::pair<KeyStatus, SharedRule>> statuses;
   statuses.reserve(request.keys.size());
   uint64_t bytes = 0;
+  const bool is_large = request.keys.size() > kKeysPerTurn;
   for (auto name = request.keys.begin(); name != request.keys.end();) {
-    MutexLock turn(&state_->turns_mutex);
+    std::unique_lock<FairMutex> turn;
+    if (is_large) turn = std::unique_lock(state_->turns_mutex);
     MutexLock lock(&state_->mutex);
     const auto gate = state_->Gate();
     for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_set.h"
@@ -97,10 +98,13 @@ class KeyTable {
   // stays alive until ReleaseErased finds it idle: so updates of many keys need
   // not count as many references.
   RefPtr<StoredKey> Erase(absl::string_view name);
-  // Hands those keys to `drop`.
+  // An update has ended: a key that was erased meanwhile may be idle.
+  void NoteEndedUpdate() { may_release_ = !erased_.empty(); }
+  // Hands the erased keys that are idle now to `drop`. Looks at none unless an
+  // update has ended since the last time: who calls it does so often.
   template <typename Drop>
   void ReleaseErased(Drop drop) {
-    if (erased_.empty()) return;
+    if (!std::exchange(may_release_, false)) return;
     const auto begin = std::partition(
         erased_.begin(), erased_.end(),
         [](const RefPtr<StoredKey>& key) { return key->is_updating; });
@@ -161,6 +165,8 @@ class KeyTable {
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
   // Those that were erased while an update of them ran.
   std::vector<RefPtr<StoredKey>> erased_;
+  // Whether one of them may be idle.
+  bool may_release_ = false;
   // The keys of recent calls in the order of their names there, the latest
   // last; together no more than there are keys. All go when a key goes.
   mutable std::vector<std::vector<StoredKey*>> orders_;

@@ -43,9 +43,9 @@ absl::Status CheckPayload(const PushEntry& entry) {
 }
 
 uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
-  if (!tensor.has_data()) return 0;
-  const MemoryAccount* const account = tensor.buffer()->account().get();
-  return account == memory.host().contributions.get() ? 0 : tensor.size_bytes();
+  const bool is_counted =
+      !tensor.has_data() || IsCountedBy(*memory.host().contributions, tensor);
+  return is_counted ? 0 : tensor.size_bytes();
 }
 
 // What an entry costs besides its tensor.

@@ -118,7 +118,7 @@ class PushAdmission {
   NamespaceState& state_;
   PushRequest request_;
   const CallContext& context_;
-  // Of the namespace: asked once for all keys.
+  // What the namespace's mode and home answer is asked for once, not by key.
   const bool applies_at_once_;
   const bool forgets_contributions_;
   const bool is_copied_;  // on the way to the keys' devices

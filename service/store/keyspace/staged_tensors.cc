@@ -91,10 +91,6 @@ absl::Status AllocateReserved(Reservation room,
                   allocate);
 }
 
-bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor) {
-  return tensor.has_data() && tensor.buffer()->account().get() == &account;
-}
-
 // Asks for the owners first: while there are others, one of them may be about
 // to change the account.
 bool CanBecomeValue(const BudgetAccount& account, const Buffer* buffer,

@@ -87,7 +87,9 @@ absl::Status AllocateReserved(Reservation room,
                               AllocateBuffer allocate);
 
 // Whether `account` counts the tensor's memory already.
-bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor);
+inline bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor) {
+  return tensor.has_data() && tensor.buffer()->account().get() == &account;
+}
 
 // Whether `buffer` can be kept as a key's value of `size_bytes`, and is worth
 // it: the elements take all of it, nobody else uses it, `account` counts it.

@@ -90,6 +90,7 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
 void EndHold(Transaction& transaction, const KeyPtr& key,
              std::vector<KeyPtr>& keys) {
   key->is_updating = false;
+  transaction.state().keys.NoteEndedUpdate();
   if (key->rounds) {
     key->rounds->ApplySkipped(key->version);
     Wake(transaction, key->name());
@@ -201,6 +202,7 @@ void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
 std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
                                           UpdatePass& pass) {
   NamespaceState& state = transaction.state();
+  state.keys.NoteEndedUpdate();
   std::vector<KeyPtr> more;
   const uint64_t failed_before = state.counts.rounds_failed;
   EndPlain(transaction, pass.plain(), more);

@@ -207,8 +207,8 @@ TEST_F(StoreCliTest, LsStatAndRm) {
             "a1   f32    [2,3]  1        24 B  cpu\n"
             "a2   f32    [2,3]  1        24 B  cpu\n");
   EXPECT_THAT(Print("stat a1 b --digest"),
-              AllOf(HasSubstr("key:           a1\n"),
-                    HasSubstr("\n\nkey:"), HasSubstr("digest:")));
+              AllOf(HasSubstr("key:           a1\n"), HasSubstr("\n\nkey:"),
+                    HasSubstr("digest:")));
   EXPECT_EQ(Print("rm a1 nothing --allow_missing"), "deleted 1\n");
   EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
   EXPECT_THAT(Print("ls --output=json"), StartsWith("{\"key\":\"b\""));

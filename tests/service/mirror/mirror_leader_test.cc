@@ -83,7 +83,7 @@ class SummingPeer final : public MirrorPeer {
   std::vector<MirrorCallback> runs_;
 };
 
-// Of three rounds one has ended, another is being summed, and one is missing.
+// There are three rounds: one has ended, one is being summed, one is missing.
 TEST(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
   FakeAlarms alarms;
   Executor executor;

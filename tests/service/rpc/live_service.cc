@@ -104,7 +104,8 @@ grpc::Status LiveService::CallWithBytes(const std::string& path,
   return result;
 }
 
-grpc::Status LiveService::CallWithoutMessage(const std::string& path) {
+grpc::Status LiveService::EndWithoutMessage(const std::string& path,
+                                            bool cancels) {
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
   const auto call =
@@ -117,8 +118,12 @@ grpc::Status LiveService::CallWithoutMessage(const std::string& path) {
   };
   call->StartCall(nullptr);
   wait();
-  call->WritesDone(nullptr);
-  wait();
+  if (cancels) {
+    context.TryCancel();
+  } else {
+    call->WritesDone(nullptr);
+    wait();
+  }
   call->Finish(&result, nullptr);
   wait();
   return result;

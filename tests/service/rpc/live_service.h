@@ -84,9 +84,17 @@ class LiveService {
   // Calls a method by its path with bytes that need not be a message.
   grpc::Status CallWithBytes(const std::string& path, const std::string& bytes);
   // Begins it, and sends nothing.
-  grpc::Status CallWithoutMessage(const std::string& path);
+  grpc::Status CallWithoutMessage(const std::string& path) {
+    return EndWithoutMessage(path, /*cancels=*/false);
+  }
+  // Begins it, and cancels it.
+  grpc::Status CancelWithoutMessage(const std::string& path) {
+    return EndWithoutMessage(path, /*cancels=*/true);
+  }
 
  private:
+  grpc::Status EndWithoutMessage(const std::string& path, bool cancels);
+
   StripedCalls striped_calls_;
   OpenStreams open_streams_;
   const Incarnation incarnation_{kTestIncarnation};

@@ -1,5 +1,6 @@
 #include "service/rpc/stream_call.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,8 +27,9 @@ using ::testing::HasSubstr;
 using testing::StatusIs;
 using testing::Vector;
 
-v1::PushChunk Manifest(const Tensor& tensor) {
+v1::PushChunk Manifest(const Tensor& tensor, Stripe stripe = {}) {
   PushManifest manifest;
+  manifest.stripe = stripe;
   manifest.request.entries.push_back({.key = "k", .tensor = tensor});
   v1::PushChunk chunk;
   ToProto(manifest, chunk.mutable_manifest());
@@ -238,8 +240,10 @@ TEST_F(StreamCallTest, TooManyStreamsAreRefused) {
   for (PushWriter& each : open) each->Finish();
 }
 
-// Where a thread is that has handed a call's last message to gRPC.
+// Where a thread is that has handed the last message of the last of so many
+// streams to gRPC.
 struct AfterTheEnd {
+  std::atomic<int> num_streams;
   Notification reached;
   Notification may_go_on;
 };
@@ -254,7 +258,7 @@ class StaysAfterTheEnd final : public grpc::experimental::Interceptor {
     const bool is_last = batch->QueryInterceptionHookPoint(
         grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS);
     batch->Proceed();  // this may be gone now
-    if (!is_last) return;
+    if (!is_last || --end.num_streams > 0) return;
     end.reached.Notify();
     end.may_go_on.WaitForNotification();
   }
@@ -279,7 +283,8 @@ class StayingAfterTheEnd final
 
 // The threads of a store end after the service of its calls.
 TEST(StreamCallsEndTest, ThreadThatAnswersMayGoOnWhenTheServiceHasGone) {
-  AfterTheEnd end;
+  constexpr uint32_t kNumStripes = 2;
+  AfterTheEnd end{.num_streams = kNumStripes};
   testing::LiveService::Interceptors interceptors;
   interceptors.push_back(std::make_unique<StayingAfterTheEnd>(&end));
   auto service =
@@ -291,14 +296,20 @@ TEST(StreamCallsEndTest, ThreadThatAnswersMayGoOnWhenTheServiceHasGone) {
           std::move(done)(PushReply{{{.version = 4}}});
         });
       });
-  v1::PushResponse reply;
   {
-    grpc::ClientContext context;
-    auto writer = service->stub().PushStream(&context, &reply);
-    EXPECT_TRUE(writer->Write(Manifest(Vector({1}))));
-    EXPECT_TRUE(writer->Write(Part(Vector({1}))));
-    EXPECT_TRUE(writer->WritesDone());
-    ASSERT_OK(FromGrpcStatus(writer->Finish()));
+    v1::PushResponse replies[kNumStripes];
+    grpc::ClientContext contexts[kNumStripes];
+    std::vector<std::unique_ptr<grpc::ClientWriter<v1::PushChunk>>> writers;
+    for (uint32_t i = 0; i < kNumStripes; ++i) {
+      writers.push_back(service->stub().PushStream(&contexts[i], &replies[i]));
+      EXPECT_TRUE(writers[i]->Write(Manifest(
+          Vector({1}), {.index = i, .count = kNumStripes, .group = 1})));
+    }
+    EXPECT_TRUE(writers[0]->Write(Part(Vector({1}))));  // the other has none
+    for (const auto& writer : writers) EXPECT_TRUE(writer->WritesDone());
+    for (const auto& writer : writers) {
+      EXPECT_OK(FromGrpcStatus(writer->Finish()));
+    }
   }
   end.reached.WaitForNotification();
 

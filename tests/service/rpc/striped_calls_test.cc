@@ -1,5 +1,7 @@
 #include "service/rpc/striped_calls.h"
 
+#include <memory>
+
 #include "gtest/gtest.h"
 
 namespace tensorkv {
@@ -31,6 +33,17 @@ TEST_F(StripedCallsTest, ForgetsACallThatNoStripeHas) {
   calls_.Find(Method::kPushStream, caller_, {0, 2, 1}).reset();
 
   EXPECT_EQ(calls_.size(), 0u);
+}
+
+// A thread that has answered a call may keep it until the server has ended.
+TEST_F(StripedCallsTest, MayGoBeforeItsCalls) {
+  auto calls = std::make_unique<StripedCalls>(absl::Seconds(30), &alarms_);
+  auto call = calls->Find(Method::kPushStream, caller_, {0, 2, 1});
+
+  calls.reset();
+  call.reset();
+
+  EXPECT_EQ(call, nullptr);
 }
 
 TEST_F(StripedCallsTest, CallsOfOneStreamAreTheirOwn) {

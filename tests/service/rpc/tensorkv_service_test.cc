@@ -392,7 +392,6 @@ TEST_P(MalformedCallTest, IsInvalidAndNeverReachesTheStore) {
 INSTANTIATE_TEST_SUITE_P(AllMethods, MalformedCallTest,
                          ::testing::ValuesIn(kAllMethods));
 
-// Of a client that has gone before it sent the message, for instance.
 TEST_F(TensorKvServiceTest, CallWithoutMessageNeverReachesTheStore) {
   EXPECT_CALL(service_.store, Init).Times(0);
 
@@ -400,7 +399,18 @@ TEST_F(TensorKvServiceTest, CallWithoutMessageNeverReachesTheStore) {
       service_.CallWithoutMessage("/tensorkv.v1.TensorKV/Init");
 
   EXPECT_THAT(FromGrpcStatus(status),
-              StatusIs(absl::StatusCode::kCancelled, "it has no message"));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "request: expected a message, got none"));
+}
+
+TEST_F(TensorKvServiceTest, CallThatIsCancelledBeforeItsMessageEnds) {
+  EXPECT_CALL(service_.store, Init).Times(0);
+
+  const grpc::Status status =
+      service_.CancelWithoutMessage("/tensorkv.v1.TensorKV/Init");
+
+  EXPECT_THAT(FromGrpcStatus(status), StatusIs(absl::StatusCode::kCancelled));
+  service_.observer.WaitForHandled(1);
 }
 
 TEST_F(TensorKvServiceTest, TooManyEntriesAreTooMuch) {

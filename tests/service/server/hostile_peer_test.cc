@@ -124,7 +124,8 @@ TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
               HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
-// Of a peer that sends that a thousand times, again and again.
+// Expects that a peer is cut which sends that a thousand times, again and
+// again.
 void ExpectCut(const std::string& frame,
                const std::string& first = Greeting()) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
@@ -196,9 +197,25 @@ bool IsGreeted(const Server& server) {
   return RawPeer(server.port(), "").ReceiveUntil({"\0", 1});
 }
 
-// Of an address whose connections send that, and end.
+// How often a new connection is taken before one is refused, or so often.
+constexpr int kEnough = 200;
+int CountGreetings(const Server& server) {
+  int num_greeted = 0;
+  while (num_greeted < kEnough && IsGreeted(server)) ++num_greeted;
+  return num_greeted;
+}
+
+std::vector<std::unique_ptr<RawPeer>> PeersOf(const Server& server,
+                                              int num_peers) {
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < num_peers; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(server.port()));
+  }
+  return peers;
+}
+
+// Expects that an address is refused whose connections send that, and end.
 void ExpectRefusalAfter(const std::string& frames) {
-  constexpr int kEnough = 200;
   ServerOptions options = Local();
   options.max_streams = kNumStreams;
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
@@ -233,26 +250,38 @@ TEST(HostilePeerTest, AddressThatIsCutOffWithStreamsOpenIsRefused) {
 }
 
 TEST(HostilePeerTest, AddressThatIsCutOffAgainAndAgainIsRefused) {
-  ExpectRefusalAfter(Frame(1, 0, 1, std::string(70'000, 'x')));
+  // Three times as many as its allowance is for.
+  constexpr int kNumPeers = 150;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+  const auto peers = PeersOf(*server, kNumPeers);
+
+  const std::string headers = Frame(1, 0, 1, std::string(70'000, 'x'));
+  for (const auto& peer : peers) peer->Send(headers);
+  for (const auto& peer : peers) EXPECT_FALSE(peer->ReceiveUntil("no end"));
+
+  EXPECT_LT(CountGreetings(*server), kEnough);
+  EXPECT_OK(Pull(*stub));
 }
 
 TEST(HostilePeerTest, AddressOfManyConnectionsWithoutCallsIsRefused) {
   // Twice as many as its allowance is for.
   constexpr int kNumPeers = 500;
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
   const auto stub = StubOf(*server);
   ASSERT_OK(Init(*stub, "bytes"));
-  {
-    std::vector<std::unique_ptr<RawPeer>> peers;
-    for (int i = 0; i < kNumPeers; ++i) {
-      peers.push_back(std::make_unique<RawPeer>(server->port()));
-    }
-  }
+  PeersOf(*server, kNumPeers).clear();
 
-  while (IsGreeted(*server)) {
-  }
+  EXPECT_LT(CountGreetings(*server), kEnough);
 
   EXPECT_OK(Pull(*stub));
+  // How many depends on when each is heard of: those that were taken before
+  // the debt are cut off when they are first read.
+  EXPECT_THAT(
+      HttpGet(server->metrics_port(), "/metrics").body,
+      AllOf(HasSubstr("\ntensorkv_connections_refused_total "),
+            Not(HasSubstr("\ntensorkv_connections_refused_total 0\n"))));
 }
 
 // Of peers that have much to read, none of which is lost.

@@ -13,6 +13,7 @@ namespace {
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
@@ -104,6 +105,10 @@ TEST(QuotedTest, CutsBetweenCharacters) {
   std::string name = "x";
   for (int i = 0; i < 40; ++i) name += "\u00e9";
   EXPECT_EQ(Quoted(name), "\"" + name.substr(0, 79) + "...\"");
+}
+
+TEST(QuotedTest, ShowsSomethingOfWhatIsNoCharacter) {
+  EXPECT_THAT(Quoted(std::string(100, '\x80')), StartsWith("\"\x80\x80"));
 }
 
 }  // namespace

@@ -71,11 +71,16 @@ TEST_F(KeyTableTest, ErasedKeyStaysUntilItsUpdateHasEnded) {
   table_.Erase("a/1");
   table_.Erase("b");
 
+  table_.NoteEndedUpdate();  // of another key
   table_.ReleaseErased(release);
   EXPECT_TRUE(key->IsUnique());
   EXPECT_TRUE(released.empty());
 
   key->is_updating = false;
+  table_.ReleaseErased(release);
+  EXPECT_TRUE(released.empty());  // nobody has said so
+
+  table_.NoteEndedUpdate();
   table_.ReleaseErased(release);
   EXPECT_EQ(released.size(), 1u);
   EXPECT_TRUE(key->IsUnique());
