@@ -109,8 +109,9 @@ uint32_t BulkCalls::NumStripes(uint64_t bytes) const {
 absl::Status BulkCalls::Run(StripeGroup& call, StripeGroup::Exchange exchange) {
   const absl::Status status = call.Run(exchange);
   // The other side would take it later, or with fewer streams.
-  if (absl::IsResourceExhausted(status) && RetryDelayOf(status)) {
-    most_stripes_ = std::max<uint32_t>(call.num_stripes() / 2, 1);
+  if (absl::IsResourceExhausted(status) && RetryDelayOf(status) &&
+      call.num_stripes() > 1) {
+    most_stripes_ = call.num_stripes() / 2;
   }
   return status;
 }
@@ -204,10 +205,11 @@ absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
 }
 
 absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
-    const PullRequest& request, uint32_t num_stripes) const {
+    const PullRequest& request, uint32_t num_stripes,
+    bool takes_batches) const {
   const PullStreamRequest stream = {.request = request,
                                     .max_part_bytes = part_bytes_,
-                                    .takes_batches = num_stripes == 1};
+                                    .takes_batches = takes_batches};
   if (num_stripes == 1 && !HasRows(request)) {
     const EncodedMessage message = EncodePullStream(stream, &*buffers_);
     RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes_));
@@ -218,38 +220,25 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
   return EncodeForEachStripe(proto, &proto, num_stripes, max_message_bytes_);
 }
 
-absl::StatusOr<PullReply> BulkCalls::Pull(
-    const PullRequest& request, uint32_t most_stripes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations,
-    bool* came_in_batches) {
+absl::StatusOr<PullReply> BulkCalls::Call(
+    const PullRequest& request, uint64_t expected_bytes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
   StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
-                   most_stripes, deadline);
+                   NumStripes(expected_bytes), deadline);
+  // Whether all values fit into their destinations, only a manifest tells
+  // before the first of them is written.
+  const bool takes_batches = call.num_stripes() == 1 && destinations.empty();
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
-                   EncodePulls(request, call.num_stripes()));
-  PulledValues values(request.entries.size(), *buffers_, destinations);
+                   EncodePulls(request, call.num_stripes(), takes_batches));
+  PulledValues values(request.entries.size(), *buffers_, destinations,
+                      takes_batches);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // What went wrong shows at the next read.
     stream.Write(requests[stripe.index], /*is_last=*/true);
     return values.Receive(stream, stripe);
   };
   RETURN_IF_ERROR(Run(call, exchange));
-  *came_in_batches = values.came_in_batches();
   return values.Release();
-}
-
-absl::StatusOr<PullReply> BulkCalls::Call(
-    const PullRequest& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
-  bool came_in_batches = false;
-  return Pull(request, NumStripes(expected_bytes), deadline, destinations,
-              &came_in_batches);
-}
-
-absl::StatusOr<PullReply> BulkCalls::CallInBatches(
-    const PullRequest& request, const CallDeadline& deadline,
-    absl::Span<const Destination> destinations, bool* came_in_batches) {
-  return Pull(request, /*most_stripes=*/1, deadline, destinations,
-              came_in_batches);
 }
 
 absl::StatusOr<PullReply> BulkCalls::Call(

@@ -60,11 +60,6 @@ class BulkCalls {
       const PullRequest& request, uint64_t expected_bytes,
       const CallDeadline& deadline,
       absl::Span<const Destination> destinations = {});
-  // A pull of many small values, by one stream. `came_in_batches` is set if it
-  // succeeds: servers that do not know batches answer as to any pull.
-  absl::StatusOr<PullReply> CallInBatches(
-      const PullRequest& request, const CallDeadline& deadline,
-      absl::Span<const Destination> destinations, bool* came_in_batches);
   absl::StatusOr<PullReply> Call(
       const PushPullRequest& request, uint64_t expected_bytes,
       const CallDeadline& deadline,
@@ -84,14 +79,10 @@ class BulkCalls {
   };
 
   uint32_t NumStripes(uint64_t bytes) const;
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
-                                 uint32_t most_stripes,
-                                 const CallDeadline& deadline,
-                                 absl::Span<const Destination> destinations,
-                                 bool* came_in_batches);
   // The request of each stripe of a pull.
   absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodePulls(
-      const PullRequest& request, uint32_t num_stripes) const;
+      const PullRequest& request, uint32_t num_stripes,
+      bool takes_batches) const;
   absl::Status Run(StripeGroup& call, StripeGroup::Exchange exchange);
   template <typename Request>
   absl::Status Upload(const Request& request, const UploadPlan& plan,

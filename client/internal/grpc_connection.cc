@@ -12,7 +12,6 @@
 #include "base/status_macros.h"
 #include "client/internal/cast_entries.h"
 #include "contract/reason.h"
-#include "contract/stripe_range.h"
 
 namespace tensorkv {
 namespace {
@@ -194,13 +193,9 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
   if (Streams(request, expected)) {
     reply = CallAsStream(request, expected, deadline, options);
   } else {
-    if constexpr (std::is_same_v<Request, PullRequest>) {
-      reply = StreamsInBatches(request)
-                  ? CallInBatches(request, deadline, options)
-                  : CallAsMessage(request, deadline, options);
-    } else {
-      reply = CallAsMessage(request, deadline, options);
-    }
+    reply = ComesInBatches(request, options)
+                ? CallInBatches(request, deadline, options)
+                : CallAsMessage(request, deadline, options);
     if (NeedsStream(reply.status(), request)) {
       reply = CallAsStreamAfter(std::move(reply), request, deadline, options);
     }
@@ -224,24 +219,14 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsMessage(
   return unary_.Call(request, deadline, options.destinations);
 }
 
-absl::StatusOr<PullReply> GrpcConnection::CallInBatches(
-    const PullRequest& request, const CallDeadline& deadline,
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallInBatches(
+    const Request& request, const CallDeadline& deadline,
     const CallOptions& options) {
-  bool came_in_batches = false;
-  absl::StatusOr<PullReply> reply = bulk_.CallInBatches(
-      request, deadline, options.destinations, &came_in_batches);
-  if (RefusesStreams(reply.status())) {
-    return CallAsMessage(request, deadline, options);
-  }
-  if (reply.ok() && !came_in_batches) {
-    ASSIGN_OR_RETURN(const uint64_t bytes,
-                     TotalBytes(TensorSizes(reply->values)));
-    // Of other values, parts are what any server sends.
-    if (policy_.StreamsInBatches(bytes, reply->values.size())) {
-      gets_batches_ = false;
-    }
-  }
-  return reply;
+  auto streamed =
+      CallAsStream(request, /*expected_bytes=*/0, deadline, options);
+  if (!RefusesStreams(streamed.status())) return streamed;
+  return CallAsMessage(request, deadline, options);
 }
 
 template <typename Request>
@@ -305,11 +290,16 @@ bool GrpcConnection::Streams(const Request& request,
   return false;
 }
 
-bool GrpcConnection::StreamsInBatches(const PullRequest& request) const {
-  const uint64_t num_entries = request.entries.size();
-  return gets_batches_ &&
-         policy_.StreamsInBatches(large_keys_.GuessedBytes(num_entries),
-                                  num_entries);
+template <typename Request>
+bool GrpcConnection::ComesInBatches(const Request& request,
+                                    const CallOptions& options) const {
+  if constexpr (std::is_same_v<Request, PullRequest>) {
+    const uint64_t num_entries = request.entries.size();
+    return options.destinations.empty() &&
+           policy_.StreamsInBatches(large_keys_.GuessedBytes(num_entries),
+                                    num_entries);
+  }
+  return false;
 }
 
 }  // namespace tensorkv

@@ -3,7 +3,6 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_GRPC_CONNECTION_H_
 #define TENSORKV_CLIENT_INTERNAL_GRPC_CONNECTION_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -109,11 +108,11 @@ class GrpcConnection final : public Connection {
                                                 uint64_t expected_bytes,
                                                 const CallDeadline& deadline,
                                                 const CallOptions& options);
-  // A pull of many small values. Goes as a message after all if the server has
-  // no stream for it.
-  absl::StatusOr<PullReply> CallInBatches(const PullRequest& request,
-                                          const CallDeadline& deadline,
-                                          const CallOptions& options);
+  // By one stream, or as a message if the server has none for it.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallInBatches(const Request& request,
+                                                 const CallDeadline& deadline,
+                                                 const CallOptions& options);
   // What the stream comes to that is made in place of a message whose reply
   // was too large for one.
   template <typename Request>
@@ -134,8 +133,10 @@ class GrpcConnection final : public Connection {
   // Whether a call goes as a stream of which so many bytes are expected.
   template <typename Request>
   bool Streams(const Request& request, uint64_t expected_bytes) const;
-  // Whether a call that does not is likely to be worth batches.
-  bool StreamsInBatches(const PullRequest& request) const;
+  // Whether one that does not is a pull of what is worth batches, as far as the
+  // last list tells.
+  template <typename Request>
+  bool ComesInBatches(const Request& request, const CallOptions& options) const;
 
   StartedChannel started_channel_;  // the first, so that it goes last
   const size_t max_message_bytes_;
@@ -145,9 +146,6 @@ class GrpcConnection final : public Connection {
   UnaryCalls unary_;
   BulkCalls bulk_;
   LargeKeys large_keys_;
-  // Whether the server, as far as is known, answers with batches: with a part
-  // for each small value, a stream would be slower than a message.
-  std::atomic<bool> gets_batches_ = true;
 };
 
 }  // namespace tensorkv

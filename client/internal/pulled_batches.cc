@@ -23,9 +23,8 @@ bool PulledBatches::HasBatch(grpc::ByteBuffer* chunk) {
          *static_cast<const uint8_t*>(data) == wire::kChunkBatch;
 }
 
-PulledBatches::PulledBatches(size_t num_entries, BufferPool& buffers,
-                             absl::Span<const Destination> destinations)
-    : num_entries_(num_entries), buffers_(buffers), given_(destinations) {
+PulledBatches::PulledBatches(size_t num_entries, BufferPool& buffers)
+    : num_entries_(num_entries), buffers_(buffers) {
   decoded_.reply.values.reserve(num_entries);
 }
 
@@ -59,9 +58,7 @@ absl::Status PulledBatches::Add(grpc::ByteBuffer* message) {
 absl::Status PulledBatches::ReceiveElements(grpc::ByteBuffer* message,
                                             size_t begin) {
   const auto values = absl::MakeSpan(decoded_.reply.values).subspan(begin);
-  const auto given =
-      given_.empty() ? given_ : given_.subspan(begin, values.size());
-  RETURN_IF_ERROR(AllocateTensors(values, buffers_, given));
+  RETURN_IF_ERROR(AllocateTensors(values, buffers_));
   tensors_.clear();
   for (Value& value : values) tensors_.push_back(&value.tensor);
   grpc::ProtoBufferReader payloads(message);

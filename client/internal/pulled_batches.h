@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
-#include "client/destination.h"
 #include "client/internal/stripe_stream.h"
 #include "contract/payload_reader.h"
 #include "contract/requests.h"
@@ -24,11 +22,9 @@ class PulledBatches {
   // Whether the chunk has a batch, as far as its first field tells.
   static bool HasBatch(grpc::ByteBuffer* chunk);
 
-  // Is for a call with that many entries. Those values of a batch that all fit
-  // have the memory of their `destinations`, others such from `buffers`; both
-  // outlive this object.
-  PulledBatches(size_t num_entries, BufferPool& buffers,
-                absl::Span<const Destination> destinations);
+  // Is for a call with that many entries. Values have memory from `buffers`,
+  // which outlives this object.
+  PulledBatches(size_t num_entries, BufferPool& buffers);
 
   // Reads all messages of a stream, of which `message` came first.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
@@ -46,7 +42,6 @@ class PulledBatches {
 
   const size_t num_entries_;
   BufferPool& buffers_;
-  const absl::Span<const Destination> given_;
   // All values, and where the elements of one batch are.
   DecodedPull decoded_;
   std::vector<Tensor*> tensors_;  // of that batch

@@ -38,8 +38,12 @@ std::string Describe(const Value& value) {
 absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
   grpc::ByteBuffer message;
   if (!stream.Read(&message)) return EndedEarly("the manifest");
-  if (PulledBatches::HasBatch(&message)) {
-    return ReceiveBatches(stream, stripe, std::move(message));
+  if (takes_batches_ && PulledBatches::HasBatch(&message)) {
+    PulledBatches batches(num_entries_, buffers_);
+    RETURN_IF_ERROR(batches.Receive(stream, std::move(message)));
+    MutexLock lock(&mutex_);
+    reply_ = batches.Release();
+    return absl::OkStatus();
   }
   RETURN_IF_ERROR(ReceiveManifest(&message));
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes_));
@@ -54,28 +58,13 @@ absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
                                  stripe.index));
 }
 
-absl::Status PulledValues::ReceiveBatches(StripeStream& stream,
-                                          const Stripe& stripe,
-                                          grpc::ByteBuffer first) {
-  if (stripe.count > 1) {
-    return MalformedReply(absl::InternalError(
-        absl::StrCat("expected the manifest first of each of ", stripe.count,
-                     " stripes, got a batch")));
-  }
-  PulledBatches batches(num_entries_, buffers_, given_);
-  RETURN_IF_ERROR(batches.Receive(stream, std::move(first)));
-  MutexLock lock(&mutex_);
-  came_in_batches_ = true;
-  reply_ = batches.Release();
-  return absl::OkStatus();
-}
-
 absl::Status PulledValues::ReceiveManifest(grpc::ByteBuffer* message) {
   v1::PullChunk chunk;
   RETURN_IF_ERROR(Parse(message, &chunk));
   if (!chunk.has_manifest()) {
-    return MalformedReply(
-        absl::InternalError("expected the manifest first, got a part"));
+    return MalformedReply(absl::InternalError(
+        absl::StrCat("expected the manifest first, got a ",
+                     chunk.has_batch() ? "batch" : "part")));
   }
   ASSIGN_OR_RETURN(PullReply manifest,
                    CheckReply(FromProto(std::move(*chunk.mutable_manifest()))));
@@ -152,11 +141,6 @@ absl::Status PulledValues::ParsePart(grpc::ByteBuffer* message,
   std::memcpy(destinations_[part.entry] + part.offset, proto.data().data(),
               part.size_bytes);
   return absl::OkStatus();
-}
-
-bool PulledValues::came_in_batches() {
-  MutexLock lock(&mutex_);
-  return came_in_batches_;
 }
 
 PullReply PulledValues::Release() {

@@ -22,28 +22,29 @@ namespace tensorkv {
 
 // Receives the stripes of a PullStream or PushPullStream into one set of
 // tensors. The manifest that comes first makes room for them; the others must
-// say the same. The only stripe of a call may bring batches instead.
-// Thread-safe for different stripes.
+// say the same. Thread-safe for different stripes.
 class PulledValues {
  public:
   // Is for a call with that many entries. The tensors have memory from
   // `buffers` or, if all fit, that of `destinations`; both outlive this object.
+  // A pull that has taken batches may get these in place of a manifest and
+  // parts. REQUIRES then: one stripe, no destinations.
   PulledValues(size_t num_entries, BufferPool& buffers,
-               absl::Span<const Destination> destinations = {})
-      : num_entries_(num_entries), buffers_(buffers), given_(destinations) {}
+               absl::Span<const Destination> destinations = {},
+               bool takes_batches = false)
+      : num_entries_(num_entries),
+        buffers_(buffers),
+        given_(destinations),
+        takes_batches_(takes_batches) {}
 
   // Reads all messages of one stripe's stream.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
   absl::Status Receive(StripeStream& stream, const Stripe& stripe);
 
-  // Whether batches came. REQUIRES: every stripe has been received.
-  bool came_in_batches();
   // The values. REQUIRES: every stripe has been received.
   PullReply Release();
 
  private:
-  absl::Status ReceiveBatches(StripeStream& stream, const Stripe& stripe,
-                              grpc::ByteBuffer first);
   absl::Status ReceiveManifest(grpc::ByteBuffer* message);
   absl::Status TakeManifest(PullReply manifest);
   absl::Status Allocate(PullReply manifest)
@@ -57,10 +58,10 @@ class PulledValues {
   const size_t num_entries_;
   BufferPool& buffers_;
   const absl::Span<const Destination> given_;
+  const bool takes_batches_;
 
   Mutex mutex_;
   bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;
-  bool came_in_batches_ ABSL_GUARDED_BY(mutex_) = false;
   PullReply reply_ ABSL_GUARDED_BY(mutex_);
   // By entry. Set with the first manifest, read by stripes that have seen it.
   std::vector<uint64_t> sizes_;

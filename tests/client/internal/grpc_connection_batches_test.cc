@@ -2,7 +2,7 @@
 
 #include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/internal/grpc_connection.h"
@@ -38,7 +38,8 @@ class GrpcConnectionBatchesTest : public ::testing::Test {
                 .value()) {
     for (int i = 0; i < kNumKeys; ++i) {
       request_.entries.push_back({absl::StrCat("k", i)});
-      service_.values.push_back({i + 1, Patterned(1000, i)});
+      service_.values.push_back(
+          {static_cast<Version>(i + 1), Patterned(1000, i)});
     }
     ToProto(PullReply{service_.values}, &service_.pull_response);
   }
@@ -83,12 +84,22 @@ TEST_F(GrpcConnectionBatchesTest, ComeOnceTheirSizeIsKnown) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream", "PullStream"));
 }
 
-TEST_F(GrpcConnectionBatchesTest, ServerThatSendsNoneIsAskedOnce) {
-  PullAll();
+TEST_F(GrpcConnectionBatchesTest, ServerMaySendAManifestAndParts) {
   PullAll();
   PullAll();
 
-  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream", "Pull"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
+}
+
+// Which must not be written where one of them does not fit.
+TEST_F(GrpcConnectionBatchesTest, ValuesForDestinationsComeInOneMessage) {
+  AnswerInBatches();
+  PullAll();
+  const std::vector<Destination> destinations(kNumKeys);
+
+  ASSERT_OK(connection_->Call(request_, {.destinations = destinations}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "Pull"));
 }
 
 TEST_F(GrpcConnectionBatchesTest, FewKeysAreOneMessage) {

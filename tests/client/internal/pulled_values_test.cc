@@ -238,7 +238,8 @@ class PulledBatchesTest : public PulledValuesTest {
  protected:
   PulledBatchesTest() {
     for (int64_t i = 0; i < 7; ++i) {
-      service_.values.push_back({i + 5, Patterned(i * 100, i)});
+      service_.values.push_back(
+          {static_cast<Version>(i + 5), Patterned(i * 100, i)});
     }
   }
 
@@ -260,11 +261,10 @@ TEST_F(PulledBatchesTest, ArriveTheSameWhereverTheyAreCut) {
       if (cuts >> (i - 1) & 1) begins.push_back(i);
     }
     Edit([&](Chunks* c) { *c = InBatches(service_.values, begins); });
-    PulledValues values(size, *buffers_);
+    PulledValues values(size, *buffers_, {}, /*takes_batches=*/true);
 
     ASSERT_OK(Receive(values));
 
-    EXPECT_TRUE(values.came_in_batches());
     ExpectAll(values.Release());
   }
 }
@@ -275,42 +275,19 @@ TEST_F(PulledBatchesTest, ArriveInUnusualFormsToo) {
     v1::PullChunk& chunk = (*chunks)[1];
     chunk.GetReflection()->MutableUnknownFields(&chunk)->AddVarint(99, 1);
   });
-  PulledValues values(service_.values.size(), *buffers_);
+  PulledValues values(service_.values.size(), *buffers_, {},
+                      /*takes_batches=*/true);
 
   ASSERT_OK(Receive(values));
 
   ExpectAll(values.Release());
 }
 
-TEST_F(PulledBatchesTest, ArriveInTheirDestinations) {
-  std::vector<std::string> memory;
-  std::vector<Destination> destinations;
-  for (const Value& value : service_.values) {
-    memory.emplace_back(value.tensor.size_bytes(), '\0');
-  }
-  for (size_t i = 0; i < memory.size(); ++i) {
-    const Tensor& tensor = service_.values[i].tensor;
-    destinations.push_back(
-        {tensor.dtype(), tensor.shape(), absl::MakeSpan(memory[i])});
-  }
-  Edit([this](Chunks* c) { *c = InBatches(service_.values, {0, 2, 3, 8}); });
-  PulledValues values(memory.size(), *buffers_, destinations);
-
-  ASSERT_OK(Receive(values));
-
-  for (size_t i = 0; i < memory.size(); ++i) {
-    EXPECT_EQ(memory[i], BytesOf(service_.values[i].tensor));
-  }
-}
-
-TEST_F(PulledBatchesTest, AreNoAnswerToOneOfSeveralStripes) {
+TEST_F(PulledBatchesTest, ThatWereNotTakenAreMalformed) {
   Edit([this](Chunks* c) { *c = InBatches(service_.values, {0}); });
   PulledValues values(service_.values.size(), *buffers_);
-  StripeStream stream(channel_, &server_, "/tensorkv.v1.TensorKV/PullStream",
-                      CallDeadline(absl::Seconds(30)));
-  stream.Write(*Serialize(v1::PullStreamRequest(), 1 << 20), /*is_last=*/true);
 
-  EXPECT_THAT(stream.Finish(values.Receive(stream, {.index = 0, .count = 2})),
+  EXPECT_THAT(Receive(values),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("got a batch")));
 }
 
@@ -319,7 +296,8 @@ TEST_F(PulledBatchesTest, ErrorAfterAllIsTheServers) {
     *c = InBatches(service_.values, {0, 4});
     service_.status = grpc::Status(grpc::StatusCode::DATA_LOSS, "digest");
   });
-  PulledValues values(service_.values.size(), *buffers_);
+  PulledValues values(service_.values.size(), *buffers_, {},
+                      /*takes_batches=*/true);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kDataLoss, "digest"));
 }
@@ -388,7 +366,7 @@ TEST_P(PulledBatchesMistakeTest, IsInternal) {
     *chunks = InBatches(service_.values, {0, 1});
     GetParam().edit(chunks);
   });
-  PulledValues values(2, *buffers_);
+  PulledValues values(2, *buffers_, {}, /*takes_batches=*/true);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kInternal,
                                         HasSubstr(GetParam().error)));
