@@ -25,7 +25,6 @@
 #include "service/checkpoint/checkpoint_directory.h"
 #include "service/metrics/server_gauges.h"
 #include "service/rpc/admit_server.h"
-#include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
@@ -185,8 +184,7 @@ AccessControl::Options Server::AccessOptionsOf() {
       .token_file = options_.token_file,
       .made = LogAudit,
       .refused = [this](Method method, absl::FunctionRef<std::string()> line) {
-        engine_.event_log().CallRefused(
-            RequirementOf(method).right == Right::kAdmin, line);
+        engine_.event_log().CallRefused(RightOf(method) == Right::kAdmin, line);
       }};
 }
 
