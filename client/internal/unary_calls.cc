@@ -51,8 +51,7 @@ EncodedMessage Encode(const PushPullRequest& request,
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
                                             size_t max_message_bytes) {
-  typename MessagesOf<Request>::Request message;
-  ToProto(request, &message);
+  auto message = MessageOf<typename MessagesOf<Request>::Request>(request);
   if constexpr (std::is_same_v<Request, PullRowsRequest>) {
     message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
   }
