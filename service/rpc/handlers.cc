@@ -35,6 +35,17 @@ absl::StatusOr<ReplyTo<Request>> ReplyOf(const absl::Status& status) {
   return ReplyTo<Request>();
 }
 
+// Makes calls of one kind by what makes calls of any.
+template <typename Request, typename Ask>
+auto Asking(Ask ask) {
+  return [ask](const Request& request,
+               const CallContext& context) -> absl::StatusOr<ReplyTo<Request>> {
+    ReplyTo<Request> reply;
+    RETURN_IF_ERROR(ask(AnyCall(request, reply), context));
+    return reply;
+  };
+}
+
 // Encodes what the store answers and passes it on.
 template <typename Reply, typename Encoder>
 ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
@@ -102,10 +113,6 @@ v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
   return page;
 }
 
-absl::Status InNoCluster() {
-  return absl::FailedPreconditionError("the server is in no cluster");
-}
-
 }  // namespace
 
 bool Handler::RunsInline(const grpc::ByteBuffer& bytes) const {
@@ -120,40 +127,19 @@ Handlers::Handlers(HandlerDependencies dependencies,
     : store_(*dependencies.store),
       namespaces_(*dependencies.namespaces),
       membership_(*dependencies.membership),
-      checkpoints_(std::move(dependencies.checkpoints)),
-      describe_server_(std::move(dependencies.describe_server)),
+      incarnation_(*dependencies.incarnation),
       limits_(limits),
       decoder_(dependencies.staging, limits) {
   AddDataHandlers();
   AddNamespaceHandlers();
   AddMembershipHandlers();
-  AddCheckpointHandlers();
-  AddAsk<DescribeServerRequest>(
-      [this](const DescribeServerRequest&, const CallContext&) {
-        return absl::StatusOr<ServerStatus>(describe_server_());
-      },
-      kMaxBytesInline);
-  AddClusterHandlers(dependencies);
-}
-
-void Handlers::AddClusterHandlers(const HandlerDependencies& dependencies) {
-  AddAsk<DescribeClusterRequest>(
-      [describe = dependencies.describe_cluster](const DescribeClusterRequest&,
-                                                 const CallContext&) {
-        return absl::StatusOr<DescribeClusterReply>(
-            describe ? describe() : DescribeClusterReply());
-      });
-  AddAsk<ResizeClusterRequest>(
-      [resize = dependencies.resize_cluster](
-          const ResizeClusterRequest& request,
-          const CallContext& context) -> absl::StatusOr<ResizeClusterReply> {
-        return resize ? resize(request, context) : InNoCluster();
-      });
-  AddAsk<MovePartitionsRequest>(
-      [move = dependencies.move_partitions](
-          const MovePartitionsRequest& request, const CallContext& context) {
-        return move ? move(request, context) : InNoCluster();
-      });
+#define TENSORKV_ADD(name, ...)                       \
+  AddAsk<name##Request>(                              \
+      Asking<name##Request>(dependencies.ask_server), \
+      kAsksWhatAServerIs<name##Request> ? kMaxBytesInline : -1);
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
+  TENSORKV_SERVER_METHODS(TENSORKV_ADD)
+#undef TENSORKV_ADD
 }
 
 void Handlers::AddDataHandlers() {
@@ -192,26 +178,6 @@ void Handlers::AddMembershipHandlers() {
   AddVerb(membership_, &Membership::KeepAlive, kMaxBytesInline);
   AddVerb(membership_, &Membership::Leave);
   Add(Method::kBarrier, &Handlers::Barrier);
-}
-
-void Handlers::AddCheckpointHandlers() {
-  AddCheckpointVerb(&CheckpointAdmin::SaveCheckpoint);
-  AddCheckpointVerb(&CheckpointAdmin::RestoreCheckpoint);
-  AddCheckpointVerb(&CheckpointAdmin::ListCheckpoints);
-  AddCheckpointVerb(&CheckpointAdmin::DeleteCheckpoint);
-  AddCheckpointVerb(&CheckpointAdmin::VerifyCheckpoint);
-}
-
-template <typename Reply, typename Request>
-void Handlers::AddCheckpointVerb(
-    Reply (CheckpointAdmin::*verb)(const Request&, const CallContext&)) {
-  AddAsk<Request>([this, verb](const Request& request,
-                               const CallContext& context) -> Reply {
-    CheckpointAdmin* const admin = checkpoints_ ? checkpoints_() : nullptr;
-    if (admin != nullptr) return (admin->*verb)(request, context);
-    return absl::FailedPreconditionError(
-        "the server has no directory for checkpoints: --checkpoint_dir");
-  });
 }
 
 void Handlers::Add(Method method, Waiting handler) {
@@ -359,7 +325,7 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
 absl::StatusOr<JoinReply> Handlers::Join(const JoinRequest& request,
                                          const CallContext& context) {
   ASSIGN_OR_RETURN(JoinReply reply, membership_.Join(request, context));
-  reply.server_incarnation = describe_server_().incarnation;
+  reply.server_incarnation = incarnation_.id();
   return reply;
 }
 

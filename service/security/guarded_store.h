@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "service/security/access_control.h"
-#include "service/store/checkpoint_admin.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 
@@ -103,33 +102,6 @@ class GuardedMembership final : public Membership {
 
  private:
   Membership& inner_;
-  const AccessControl& access_;
-};
-
-// Checkpoints have no namespace: AccessControl::Admit has checked the right for
-// the whole server. What is left is the audit.
-class AuditedCheckpointAdmin final : public CheckpointAdmin {
- public:
-  AuditedCheckpointAdmin(CheckpointAdmin* inner, const AccessControl* access)
-      : inner_(*inner), access_(*access) {}
-
-  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
-      const SaveCheckpointRequest& request,
-      const CallContext& context) override;
-  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
-      const RestoreCheckpointRequest& request,
-      const CallContext& context) override;
-  absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
-      const ListCheckpointsRequest& request,
-      const CallContext& context) override;
-  absl::Status DeleteCheckpoint(const DeleteCheckpointRequest& request,
-                                const CallContext& context) override;
-  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(
-      const VerifyCheckpointRequest& request,
-      const CallContext& context) override;
-
- private:
-  CheckpointAdmin& inner_;
   const AccessControl& access_;
 };
 

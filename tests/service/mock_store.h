@@ -57,23 +57,13 @@ class MockNamespaceAdmin : public NamespaceAdmin {
 #define TENSORKV_ANSWER(name, ...)                                      \
   absl::Status Answer(const name##Request& request,                     \
                       const CallContext& context, name##Reply& reply) { \
-    return Set(name(request, context), reply);                          \
+    return SetReply(name(request, context), reply);                     \
   }
   TENSORKV_NAMESPACE_METHODS(TENSORKV_ANSWER)
 #undef TENSORKV_ANSWER
   template <typename Request, typename Reply>
   absl::Status Answer(const Request&, const CallContext&, Reply&) {
     return absl::InternalError("not about one namespace");
-  }
-
-  template <typename Reply>
-  static absl::Status Set(const absl::Status& status, Reply&) {
-    return status;
-  }
-  template <typename Reply>
-  static absl::Status Set(absl::StatusOr<Reply> outcome, Reply& reply) {
-    if (outcome.ok()) reply = *std::move(outcome);
-    return outcome.status();
   }
 };
 

@@ -363,7 +363,7 @@ TEST_F(TensorKvServiceTest, DescribeServerGivesItsStatus) {
   ASSERT_TRUE(service_.stub().DescribeServer(&context, {}, &reply).ok());
 
   EXPECT_EQ(reply.version(), "test");
-  EXPECT_EQ(reply.incarnation(), 7u);
+  EXPECT_EQ(reply.incarnation(), testing::kTestIncarnation);
 }
 
 TEST_F(TensorKvServiceTest, ErrorsOfTheStoreReachTheClient) {
