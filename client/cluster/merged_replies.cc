@@ -179,6 +179,12 @@ void Add(const ServerStatus& other, ServerStatus& total) {
   absl::c_copy(other.device_budgets, std::back_inserter(total.device_budgets));
 }
 
+void Add(const RebalanceNamespaceReply& other, RebalanceNamespaceReply& total) {
+  total.moved_keys += other.moved_keys;
+  total.moved_bytes += other.moved_bytes;
+  total.kept_keys += other.kept_keys;
+}
+
 Step NextStepOf(Mode mode, Step a, Step b) {
   const bool takes_lower = mode != Mode::kAsync && a > 1 && b > 1;
   return takes_lower ? std::min(a, b) : std::max(a, b);

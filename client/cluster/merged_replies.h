@@ -37,6 +37,7 @@ absl::Status WorstOf(absl::Span<const absl::Status> statuses);
 void Add(const NamespaceStatus& other, NamespaceStatus& total);
 void Add(const CheckpointStatus& other, CheckpointStatus& total);
 void Add(const ServerStatus& other, ServerStatus& total);
+void Add(const RebalanceNamespaceReply& other, RebalanceNamespaceReply& total);
 
 // The step that a worker pushes next, from what two servers say. One that says
 // 1 may have had none of the worker's keys so far, and does not count beside

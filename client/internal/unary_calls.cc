@@ -116,8 +116,7 @@ template <typename Request>
 UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
   // Whoever asks what the server is, or a namespace, takes any for an answer,
   // and whoever joins a namespace by its uid any that has it.
-  if constexpr (std::is_same_v<Request, DescribeServerRequest> ||
-                std::is_same_v<Request, DescribeClusterRequest>) {
+  if constexpr (kAsksWhatAServerIs<Request>) {
     return Expects::kNothing;
   } else if constexpr (std::is_same_v<Request, DescribeNamespaceRequest>) {
     return Expects::kNothingYet;
