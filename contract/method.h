@@ -60,7 +60,10 @@ enum class Scope : uint8_t {
   X(RebalanceNamespace, kHarmless, kAdmin, kNamespace) \
   X(SetRule, kHarmless, kAdmin, kNamespace)            \
   X(UnsetRule, kByCallId, kAdmin, kNamespace)          \
-  X(SetHyperparameters, kHarmless, kAdmin, kNamespace)
+  X(SetHyperparameters, kHarmless, kAdmin, kNamespace) \
+  X(Join, kByCallId, kPush, kNamespace)                \
+  X(KeepAlive, kHarmless, kPush, kNamespace)           \
+  X(Leave, kByCallId, kPush, kNamespace)
 
 // Methods about the checkpoints of a server, which Checkpoints answers by a
 // method of that name.
@@ -90,9 +93,6 @@ enum class Scope : uint8_t {
   X(ListNamespaces, kHarmless, kRead, kSomewhere)    \
   X(DeleteNamespace, kNever, kAdmin, kNamespace)     \
   TENSORKV_NAMESPACE_METHODS(X)                      \
-  X(Join, kByCallId, kPush, kNamespace)              \
-  X(KeepAlive, kHarmless, kPush, kNamespace)         \
-  X(Leave, kByCallId, kPush, kNamespace)             \
   X(Barrier, kByCallId, kPush, kNamespace)           \
   TENSORKV_CHECKPOINT_METHODS(X)                     \
   TENSORKV_SERVER_METHODS(X)

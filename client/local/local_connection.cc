@@ -98,15 +98,6 @@ requires kIsOfNamespace<Request> absl::StatusOr<ReplyTo<Request>> Ask(
   RETURN_IF_ERROR(store.Ask({request, reply}, context));
   return reply;
 }
-auto Ask(Store& store, const JoinRequest& request, Context context) {
-  return store.Join(request, context);
-}
-auto Ask(Store& store, const KeepAliveRequest& request, Context context) {
-  return store.KeepAlive(request, context);
-}
-auto Ask(Store& store, const LeaveRequest& request, Context context) {
-  return ReplyIfOk<LeaveReply>(store.Leave(request, context));
-}
 auto Ask(Store& store, const BarrierRequest& request, Context context) {
   return Await(store, &Store::Barrier, request, context);
 }

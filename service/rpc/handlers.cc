@@ -126,7 +126,6 @@ Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)
     : store_(*dependencies.store),
       namespaces_(*dependencies.namespaces),
-      membership_(*dependencies.membership),
       incarnation_(*dependencies.incarnation),
       limits_(limits),
       decoder_(dependencies.staging, limits) {
@@ -175,8 +174,7 @@ void Handlers::AddNamespaceHandlers() {
 void Handlers::AddMembershipHandlers() {
   AddAsk<JoinRequest>(std::bind_front(&Handlers::Join, this));
   // Whatever else goes on, leases are renewed.
-  AddVerb(membership_, &Membership::KeepAlive, kMaxBytesInline);
-  AddVerb(membership_, &Membership::Leave);
+  AddVerb(namespaces_, &NamespaceAdmin::KeepAlive, kMaxBytesInline);
   Add(Method::kBarrier, &Handlers::Barrier);
 }
 
@@ -291,7 +289,7 @@ void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
   absl::StatusOr<BarrierRequest> request =
       Decode<v1::BarrierRequest>(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
-  membership_.Barrier(
+  namespaces_.Barrier(
       *std::move(request), std::move(context),
       Encoded<BarrierReply>(limits_, Encode<v1::BarrierResponse, BarrierReply>,
                             std::move(respond)));
@@ -324,7 +322,7 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
 
 absl::StatusOr<JoinReply> Handlers::Join(const JoinRequest& request,
                                          const CallContext& context) {
-  ASSIGN_OR_RETURN(JoinReply reply, membership_.Join(request, context));
+  ASSIGN_OR_RETURN(JoinReply reply, namespaces_.Join(request, context));
   reply.server_incarnation = incarnation_.id();
   return reply;
 }

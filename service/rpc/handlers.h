@@ -29,7 +29,6 @@ using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 struct HandlerDependencies {
   TensorStore* store = nullptr;
   NamespaceAdmin* namespaces = nullptr;
-  Membership* membership = nullptr;
   Staging* staging = nullptr;
   const Incarnation* incarnation = nullptr;
   // Makes a call of TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS.
@@ -106,7 +105,6 @@ class Handlers {
 
   TensorStore& store_;
   NamespaceAdmin& namespaces_;
-  Membership& membership_;
   const Incarnation& incarnation_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;

@@ -179,28 +179,11 @@ absl::Status GuardedNamespaceAdmin::Ask(const AnyCall& call,
                  [&] { return inner_.Ask(call, context); });
 }
 
-absl::StatusOr<JoinReply> GuardedMembership::Join(const JoinRequest& request,
-                                                  const CallContext& context) {
-  return Guarded(access_, Method::kJoin, request.name_space, context,
-                 [&] { return inner_.Join(request, context); });
-}
-
-absl::StatusOr<KeepAliveReply> GuardedMembership::KeepAlive(
-    const KeepAliveRequest& request, const CallContext& context) {
-  return Guarded(access_, Method::kKeepAlive, request.name_space, context,
-                 [&] { return inner_.KeepAlive(request, context); });
-}
-
-absl::Status GuardedMembership::Leave(const LeaveRequest& request,
-                                      const CallContext& context) {
-  return Guarded(access_, Method::kLeave, request.name_space, context,
-                 [&] { return inner_.Leave(request, context); });
-}
-
-void GuardedMembership::Barrier(BarrierRequest request, CallContext context,
-                                ReplyCallback<BarrierReply> done) {
+void GuardedNamespaceAdmin::Barrier(BarrierRequest request, CallContext context,
+                                    ReplyCallback<BarrierReply> done) {
   GuardedWait(access_, Method::kBarrier, std::move(request), std::move(context),
-              std::move(done), std::bind_front(&Membership::Barrier, &inner_));
+              std::move(done),
+              std::bind_front(&NamespaceAdmin::Barrier, &inner_));
 }
 
 }  // namespace tensorkv

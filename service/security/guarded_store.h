@@ -80,28 +80,11 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
-
- private:
-  NamespaceAdmin& inner_;
-  const AccessControl& access_;
-};
-
-class GuardedMembership final : public Membership {
- public:
-  GuardedMembership(Membership* inner, const AccessControl* access)
-      : inner_(*inner), access_(*access) {}
-
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                 const CallContext& context) override;
-  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request,
-                                           const CallContext& context) override;
-  absl::Status Leave(const LeaveRequest& request,
-                     const CallContext& context) override;
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 
  private:
-  Membership& inner_;
+  NamespaceAdmin& inner_;
   const AccessControl& access_;
 };
 

@@ -154,7 +154,6 @@ Server::Server(const ServerOptions& options, OpenedDevices devices,
       store_(&placed_store_, &access_),
       staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
-      membership_(&engine_.membership(), &access_),
       checkpoint_pauses_(CheckpointPausesIn(registry_)),
       calls_({.options = &options_,
               .incarnation = &incarnation_,
@@ -208,7 +207,6 @@ StreamCall::Environment Server::StreamEnvironmentOf() {
 HandlerDependencies Server::HandlerDependenciesOf() {
   return {.store = &store_,
           .namespaces = &namespaces_,
-          .membership = &membership_,
           .staging = &staging_,
           .incarnation = &incarnation_,
           .ask_server = std::bind_front(&ServerCalls::Ask, &calls_)};

@@ -175,7 +175,6 @@ class Server {
   GuardedTensorStore store_;
   GuardedStaging staging_;
   GuardedNamespaceAdmin namespaces_;
-  GuardedMembership membership_;
   prometheus::Histogram& checkpoint_pauses_;
   std::unique_ptr<Checkpoints> checkpoints_;
   ServerCalls calls_;

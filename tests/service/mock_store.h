@@ -40,6 +40,9 @@ class MockNamespaceAdmin : public NamespaceAdmin {
               (override));
   MOCK_METHOD(absl::Status, DeleteNamespace,
               (absl::string_view, const CallContext&), (override));
+  MOCK_METHOD(void, Barrier,
+              (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
+              (override));
   // Those of TENSORKV_NAMESPACE_METHODS, which the store is asked by Ask.
 #define TENSORKV_MOCK(name, ...)                  \
   MOCK_METHOD(OutcomeOfCall<name##Request>, name, \
@@ -65,19 +68,6 @@ class MockNamespaceAdmin : public NamespaceAdmin {
   absl::Status Answer(const Request&, const CallContext&, Reply&) {
     return absl::InternalError("not about one namespace");
   }
-};
-
-class MockMembership : public Membership {
- public:
-  MOCK_METHOD(absl::StatusOr<JoinReply>, Join,
-              (const JoinRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::StatusOr<KeepAliveReply>, KeepAlive,
-              (const KeepAliveRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::Status, Leave, (const LeaveRequest&, const CallContext&),
-              (override));
-  MOCK_METHOD(void, Barrier,
-              (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
-              (override));
 };
 
 // Actions for calls that take a callback: answer at once.

@@ -71,7 +71,6 @@ LiveService::LiveService(Interceptors interceptors)
                 .observer = &observer}),
       handlers_({.store = &store,
                  .namespaces = &namespaces,
-                 .membership = &membership,
                  .staging = &staging,
                  .incarnation = &incarnation_,
                  .ask_server = AskServer},

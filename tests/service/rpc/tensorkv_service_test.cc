@@ -492,7 +492,7 @@ TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
         if (request.name_space == "slow") release.WaitForNotification();
         return StatReply();
       });
-  EXPECT_CALL(service_.membership, KeepAlive)
+  EXPECT_CALL(service_.namespaces, KeepAlive)
       .WillRepeatedly(Return(KeepAliveReply()));
   std::vector<std::thread> slow;
   const auto stat = [](v1::TensorKV::Stub& stub, const std::string& name) {
