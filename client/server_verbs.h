@@ -38,21 +38,16 @@ class ServerVerbs {
     return Call(RebalanceNamespaceRequest{.name_space = std::string(name)});
   }
 
-  absl::StatusOr<ServerStatus> DescribeServer() {
-    return Call(DescribeServerRequest());
+  // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),
+  // ResizeCluster(request), ...; their requests and errors are explained in
+  // service.proto and cluster.proto. ResizeCluster returns before keys have
+  // moved: call it again, with no names, for how many partitions are left.
+#define TENSORKV_VERB(name, ...)                                 \
+  absl::StatusOr<name##Reply> name(name##Request request = {}) { \
+    return Call(std::move(request));                             \
   }
-  absl::StatusOr<DescribeClusterReply> DescribeCluster() {
-    return Call(DescribeClusterRequest());
-  }
-  // Says which servers, by their names, are to have the cluster's keys besides
-  // those that have them, and which no longer. Returns before they have moved:
-  // call it again, with no names, for how many partitions are left. Errors:
-  // NotFound · InvalidArgument · FailedPrecondition (the server is in no
-  // cluster) · Unavailable; cluster.proto says when.
-  absl::StatusOr<ResizeClusterReply> ResizeCluster(
-      ResizeClusterRequest request) {
-    return Call(std::move(request));
-  }
+  TENSORKV_SERVER_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
   // Checkpoints of the server. Without a name, the server makes one up; without
   // namespaces, all are saved.
