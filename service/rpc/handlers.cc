@@ -132,6 +132,7 @@ Handlers::Handlers(HandlerDependencies dependencies,
   AddDataHandlers();
   AddNamespaceHandlers();
   AddMembershipHandlers();
+  // Whatever else goes on, a server says what it is.
 #define TENSORKV_ADD(name, ...)                       \
   AddAsk<name##Request>(                              \
       Asking<name##Request>(dependencies.ask_server), \
@@ -172,6 +173,7 @@ void Handlers::AddNamespaceHandlers() {
 }
 
 void Handlers::AddMembershipHandlers() {
+  // The reply is not the store's alone.
   AddAsk<JoinRequest>(std::bind_front(&Handlers::Join, this));
   // Whatever else goes on, leases are renewed.
   AddVerb(namespaces_, &NamespaceAdmin::KeepAlive, kMaxBytesInline);
