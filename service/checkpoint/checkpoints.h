@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "contract/any_call.h"
 #include "service/checkpoint/saved_checkpoint.h"
 #include "service/store/snapshot.h"
 #include "service/store/tensor_store.h"
@@ -102,16 +103,11 @@ class Checkpoints {
   CheckpointCounts counts() const;
 
   // As in proto/tensorkv/v1/checkpoint.proto; each blocks until it is done.
-  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
-      const SaveCheckpointRequest& request, const CallContext& context);
-  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
-      const RestoreCheckpointRequest& request, const CallContext& context);
-  absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
-      const ListCheckpointsRequest& request, const CallContext& context);
-  absl::Status DeleteCheckpoint(const DeleteCheckpointRequest& request,
-                                const CallContext& context);
-  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(
-      const VerifyCheckpointRequest& request, const CallContext& context);
+#define TENSORKV_VERB(name, ...)                                  \
+  OutcomeOfCall<name##Request> name(const name##Request& request, \
+                                    const CallContext& context);
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
  private:
   Checkpoints(CheckpointsOptions options, Snapshots* store, FileDescriptor lock)
