@@ -57,17 +57,6 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(
   return std::move(reply.keys);
 }
 
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> NamespaceVerbs::Call(Request request) {
-  request.name_space = *name_space_;
-  return calls_->Call(request, call_options_);
-}
-#define TENSORKV_INSTANTIATE(name, ...)                      \
-  template absl::StatusOr<name##Reply> NamespaceVerbs::Call( \
-      name##Request request);
-TENSORKV_NAMESPACE_METHODS(TENSORKV_INSTANTIATE)
-#undef TENSORKV_INSTANTIATE
-
 absl::Status NamespaceVerbs::SetRule(const RuleSpec& rule,
                                      absl::string_view key_pattern) {
   return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),

@@ -47,10 +47,14 @@ class NamespaceVerbs : public ServerVerbs {
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");
 
-  // Makes a call by its request, one of TENSORKV_NAMESPACE_METHODS, for those
-  // without a method here, such as UnsetRule. Fills in its namespace.
+  // Makes a call by its request, as ServerVerbs does, for verbs without a
+  // method of their own. One of TENSORKV_NAMESPACE_METHODS is about the
+  // client's namespace, whatever its request says.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(Request request);
+  absl::StatusOr<ReplyTo<Request>> Call(Request request) {
+    if constexpr (kIsOfNamespace<Request>) request.name_space = *name_space_;
+    return ServerVerbs::Call(std::move(request));
+  }
 
  protected:
   NamespaceVerbs(std::shared_ptr<ClientCalls> calls,

@@ -44,55 +44,20 @@ absl::Status ServerVerbs::DeleteNamespace(absl::string_view name) {
   return calls_->Call(request, call_options_).status();
 }
 
-absl::StatusOr<RebalanceNamespaceReply> ServerVerbs::RebalanceNamespace(
-    absl::string_view name) {
-  RebalanceNamespaceRequest request = {.name_space = std::string(name)};
-  return calls_->Call(request, call_options_);
-}
-
-absl::StatusOr<ServerStatus> ServerVerbs::DescribeServer() {
-  DescribeServerRequest request;
-  return calls_->Call(request, call_options_);
-}
-
-absl::StatusOr<DescribeClusterReply> ServerVerbs::DescribeCluster() {
-  DescribeClusterRequest request;
-  return calls_->Call(request, call_options_);
-}
-
-absl::StatusOr<ResizeClusterReply> ServerVerbs::ResizeCluster(
-    ResizeClusterRequest request) {
-  return calls_->Call(request, call_options_);
-}
-
-absl::StatusOr<CheckpointStatus> ServerVerbs::SaveCheckpoint(
-    absl::string_view name, std::vector<std::string> namespaces) {
-  SaveCheckpointRequest request = {.name = std::string(name),
-                                   .namespaces = std::move(namespaces)};
-  return calls_->Call(request, call_options_);
-}
-
-absl::StatusOr<CheckpointStatus> ServerVerbs::RestoreCheckpoint(
-    RestoreCheckpointRequest request) {
-  return calls_->Call(request, call_options_);
-}
-
 absl::StatusOr<std::vector<CheckpointStatus>> ServerVerbs::ListCheckpoints() {
-  ListCheckpointsRequest request;
-  ASSIGN_OR_RETURN(ListCheckpointsReply reply,
-                   calls_->Call(request, call_options_));
+  ASSIGN_OR_RETURN(ListCheckpointsReply reply, Call(ListCheckpointsRequest()));
   return std::move(reply.checkpoints);
 }
 
-absl::Status ServerVerbs::DeleteCheckpoint(absl::string_view name) {
-  DeleteCheckpointRequest request = {.name = std::string(name)};
-  return calls_->Call(request, call_options_).status();
-}
-
-absl::StatusOr<CheckpointStatus> ServerVerbs::VerifyCheckpoint(
-    absl::string_view name) {
-  VerifyCheckpointRequest request = {.name = std::string(name)};
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ServerVerbs::Call(Request request) {
   return calls_->Call(request, call_options_);
 }
+#define TENSORKV_INSTANTIATE(name, ...) \
+  template absl::StatusOr<name##Reply> ServerVerbs::Call(name##Request request);
+TENSORKV_NAMESPACE_METHODS(TENSORKV_INSTANTIATE)
+TENSORKV_CHECKPOINT_METHODS(TENSORKV_INSTANTIATE)
+TENSORKV_SERVER_METHODS(TENSORKV_INSTANTIATE)
+#undef TENSORKV_INSTANTIATE
 
 }  // namespace tensorkv

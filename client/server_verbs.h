@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
+#include "contract/any_call.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -33,27 +34,44 @@ class ServerVerbs {
   absl::Status DeleteNamespace(absl::string_view name);
   // Moves keys between the GPUs of each server.
   absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
-      absl::string_view name);
+      absl::string_view name) {
+    return Call(RebalanceNamespaceRequest{.name_space = std::string(name)});
+  }
 
-  absl::StatusOr<ServerStatus> DescribeServer();
-  absl::StatusOr<DescribeClusterReply> DescribeCluster();
-  // Says which servers, by their names, are to have the cluster's keys besides
-  // those that have them, and which no longer. Returns before they have moved:
-  // call it again, with no names, for how many partitions are left. Errors:
-  // NotFound · InvalidArgument · FailedPrecondition (the server is in no
-  // cluster) · Unavailable; cluster.proto says when.
-  absl::StatusOr<ResizeClusterReply> ResizeCluster(
-      ResizeClusterRequest request);
+  // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),
+  // ResizeCluster(request), ...; their requests and errors are explained in
+  // service.proto and cluster.proto. ResizeCluster returns before keys have
+  // moved: call it again, with no names, for how many partitions are left.
+#define TENSORKV_VERB(name, ...)                                 \
+  absl::StatusOr<name##Reply> name(name##Request request = {}) { \
+    return Call(std::move(request));                             \
+  }
+  TENSORKV_SERVER_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
   // Checkpoints of the server. Without a name, the server makes one up; without
   // namespaces, all are saved.
   absl::StatusOr<CheckpointStatus> SaveCheckpoint(
-      absl::string_view name = "", std::vector<std::string> namespaces = {});
+      absl::string_view name = "", std::vector<std::string> namespaces = {}) {
+    return Call(SaveCheckpointRequest{.name = std::string(name),
+                                      .namespaces = std::move(namespaces)});
+  }
   absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
-      RestoreCheckpointRequest request);
+      RestoreCheckpointRequest request) {
+    return Call(std::move(request));
+  }
   absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
-  absl::Status DeleteCheckpoint(absl::string_view name);
-  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);
+  absl::Status DeleteCheckpoint(absl::string_view name) {
+    return Call(DeleteCheckpointRequest{.name = std::string(name)}).status();
+  }
+  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name) {
+    return Call(VerifyCheckpointRequest{.name = std::string(name)});
+  }
+
+  // Makes a call by its request, of TENSORKV_NAMESPACE_METHODS,
+  // TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS, as it is.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(Request request);
 
  protected:
   ServerVerbs(std::shared_ptr<ClientCalls> calls, CallOptions call_options)

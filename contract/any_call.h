@@ -4,6 +4,7 @@
 #define TENSORKV_CONTRACT_ANY_CALL_H_
 
 #include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,10 +16,12 @@ namespace tensorkv {
 // The method that a type of requests calls, and what answers it.
 template <typename Request>
 struct CallTypes;
-#define TENSORKV_CALL_OF(name, ...)                    \
+#define TENSORKV_CALL_OF(name, repeat, right, scope)   \
   template <>                                          \
   struct CallTypes<name##Request> {                    \
     static constexpr Method kMethod = Method::k##name; \
+    static constexpr Repeat kRepeat = Repeat::repeat;  \
+    static constexpr Scope kScope = Scope::scope;      \
     using Reply = name##Reply;                         \
   };
 TENSORKV_UNARY_METHODS(TENSORKV_CALL_OF)
@@ -34,14 +37,46 @@ using OutcomeOfCall =
     std::conditional_t<std::is_empty_v<ReplyTo<Request>>, absl::Status,
                        absl::StatusOr<ReplyTo<Request>>>;
 
-// Whether it is a request of TENSORKV_NAMESPACE_METHODS.
+// Sets the reply that an outcome has.
+template <typename Reply>
+absl::Status SetReply(absl::StatusOr<Reply> outcome, Reply& reply) {
+  if (outcome.ok()) reply = *std::move(outcome);
+  return outcome.status();
+}
+template <typename Reply>
+requires std::is_empty_v<Reply> absl::Status SetReply(absl::Status outcome,
+                                                      Reply&) {
+  return outcome;
+}
+
+// Whether it is a request of TENSORKV_NAMESPACE_METHODS, of
+// TENSORKV_CHECKPOINT_METHODS, and of TENSORKV_SERVER_METHODS.
 template <typename Request>
 inline constexpr bool kIsOfNamespace = false;
+template <typename Request>
+inline constexpr bool kIsOfCheckpoints = false;
+template <typename Request>
+inline constexpr bool kIsOfServer = false;
 #define TENSORKV_IS_OF_NAMESPACE(name, ...) \
   template <>                               \
   inline constexpr bool kIsOfNamespace<name##Request> = true;
+#define TENSORKV_IS_OF_CHECKPOINTS(name, ...) \
+  template <>                                 \
+  inline constexpr bool kIsOfCheckpoints<name##Request> = true;
+#define TENSORKV_IS_OF_SERVER(name, ...) \
+  template <>                            \
+  inline constexpr bool kIsOfServer<name##Request> = true;
 TENSORKV_NAMESPACE_METHODS(TENSORKV_IS_OF_NAMESPACE)
+TENSORKV_CHECKPOINT_METHODS(TENSORKV_IS_OF_CHECKPOINTS)
+TENSORKV_SERVER_METHODS(TENSORKV_IS_OF_SERVER)
 #undef TENSORKV_IS_OF_NAMESPACE
+#undef TENSORKV_IS_OF_CHECKPOINTS
+#undef TENSORKV_IS_OF_SERVER
+
+// Whether it asks what a server is: anybody may, and any server may answer.
+template <typename Request>
+inline constexpr bool kAsksWhatAServerIs =
+    std::is_empty_v<Request>&& CallTypes<Request>::kScope == Scope::kSomewhere;
 
 // Refers to a request and to where its reply goes, both of which outlive it.
 class AnyCall {

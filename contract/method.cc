@@ -8,13 +8,20 @@ struct Row {
   const char* path;
   MethodKind kind;
   Repeat repeat;
+  Right right;
+  Scope scope;
 };
 
 constexpr Row kRows[] = {
-#define TENSORKV_STREAM_ROW(name, repeat, kind) \
-  {#name, "/tensorkv.v1.TensorKV/" #name, MethodKind::kind, Repeat::repeat},
-#define TENSORKV_UNARY_ROW(name, repeat) \
-  TENSORKV_STREAM_ROW(name, repeat, kUnary)
+#define TENSORKV_STREAM_ROW(name, repeat, right, scope, kind) \
+  {#name,                                                     \
+   "/tensorkv.v1.TensorKV/" #name,                            \
+   MethodKind::kind,                                          \
+   Repeat::repeat,                                            \
+   Right::right,                                              \
+   Scope::scope},
+#define TENSORKV_UNARY_ROW(name, repeat, right, scope) \
+  TENSORKV_STREAM_ROW(name, repeat, right, scope, kUnary)
     TENSORKV_UNARY_METHODS(TENSORKV_UNARY_ROW)
         TENSORKV_STREAM_METHODS(TENSORKV_STREAM_ROW)
 #undef TENSORKV_UNARY_ROW
@@ -32,6 +39,15 @@ const char* PathOf(Method method) { return RowOf(method).path; }
 MethodKind KindOf(Method method) { return RowOf(method).kind; }
 
 Repeat RepeatOf(Method method) { return RowOf(method).repeat; }
+
+Right RightOf(Method method) { return RowOf(method).right; }
+
+Scope ScopeOf(Method method) { return RowOf(method).scope; }
+
+const char* NameOf(Right right) {
+  constexpr const char* kNames[] = {"read", "push", "admin"};
+  return kNames[static_cast<size_t>(right) - 1];
+}
 
 absl::string_view NameOf(MethodKind kind) {
   constexpr absl::string_view kNames[] = {"unary", "client_stream",

@@ -17,9 +17,10 @@ inline constexpr absl::string_view kServiceName = "tensorkv.v1.TensorKV";
 enum class Repeat : uint8_t {
   // The outcome is the same.
   kHarmless,
-  // The call is applied again, unless its call_id says that it is the same one;
-  // a request without such a field may not be repeated at all.
+  // The call is applied again, unless its call_id says that it is the same one.
   kByCallId,
+  // The same, but the request has no call_id: it may not be repeated.
+  kNever,
 };
 
 // As metrics of gRPC servers call them: "unary", "client_stream",
@@ -31,54 +32,85 @@ enum class MethodKind : uint8_t {
   kBidiStream,
 };
 
-// Methods about the keys and rules of one namespace: unary, with a request that
-// has a name_space, and which a namespace answers by a method of that name.
-// Stores, their decorators, handlers and connections treat them all alike, by
-// this list.
-#define TENSORKV_NAMESPACE_METHODS(X) \
-  X(RebalanceNamespace, kHarmless)    \
-  X(SetRule, kHarmless)               \
-  X(UnsetRule, kByCallId)             \
-  X(SetHyperparameters, kHarmless)
+// What a caller has to have. Each has those before it. Numbered as roles in
+// service/security/policy.proto.
+enum class Right : uint8_t { kRead = 1, kPush = 2, kAdmin = 3 };
 
-// The unary methods, as X(name, repeat). Each has a NameRequest and a NameReply
-// in contract/requests.h, and messages NameRequest and NameResponse in proto/.
-// Whoever does something for every method does it by this list.
+// Where a caller has to have the right.
+enum class Scope : uint8_t {
+  kNamespace,  // in the namespace of the call
+  kSomewhere,  // in any namespace; of several, the reply shows these
+  kServer,     // in all namespaces: in those that are named "*"
+};
+
+// Methods whose requests or replies have tensors.
+#define TENSORKV_TENSOR_METHODS(X)          \
+  X(Init, kByCallId, kPush, kNamespace)     \
+  X(Push, kByCallId, kPush, kNamespace)     \
+  X(Pull, kHarmless, kRead, kNamespace)     \
+  X(PushPull, kByCallId, kPush, kNamespace) \
+  X(PushRows, kByCallId, kPush, kNamespace) \
+  X(PullRows, kHarmless, kRead, kNamespace)
+
+// Methods about the keys, rules and workers of one namespace, with a request
+// that has a name_space, and which a Namespace answers by a method of that
+// name. Stores, their decorators, handlers and connections treat them all
+// alike, by this list.
+#define TENSORKV_NAMESPACE_METHODS(X)                  \
+  X(RebalanceNamespace, kHarmless, kAdmin, kNamespace) \
+  X(SetRule, kHarmless, kAdmin, kNamespace)            \
+  X(UnsetRule, kByCallId, kAdmin, kNamespace)          \
+  X(SetHyperparameters, kHarmless, kAdmin, kNamespace) \
+  X(Join, kByCallId, kPush, kNamespace)                \
+  X(KeepAlive, kHarmless, kPush, kNamespace)           \
+  X(Leave, kByCallId, kPush, kNamespace)
+
+// Methods about the checkpoints of a server, which Checkpoints answers by a
+// method of that name.
+#define TENSORKV_CHECKPOINT_METHODS(X)           \
+  X(SaveCheckpoint, kNever, kAdmin, kServer)     \
+  X(RestoreCheckpoint, kNever, kAdmin, kServer)  \
+  X(ListCheckpoints, kHarmless, kAdmin, kServer) \
+  X(DeleteCheckpoint, kNever, kAdmin, kServer)   \
+  X(VerifyCheckpoint, kHarmless, kAdmin, kServer)
+
+// Methods about a server, which ServerCalls answers by a method of that name.
+// Whoever makes MovePartitions writes to every namespace.
+#define TENSORKV_SERVER_METHODS(X)                 \
+  X(DescribeServer, kHarmless, kRead, kSomewhere)  \
+  X(DescribeCluster, kHarmless, kRead, kSomewhere) \
+  X(ResizeCluster, kHarmless, kAdmin, kServer)     \
+  X(MovePartitions, kHarmless, kAdmin, kServer)
+
+// All methods whose messages have no tensors. What was trained is gone after a
+// Delete.
+#define TENSORKV_PLAIN_METHODS(X)                    \
+  X(Delete, kByCallId, kAdmin, kNamespace)           \
+  X(List, kHarmless, kRead, kNamespace)              \
+  X(Stat, kHarmless, kRead, kNamespace)              \
+  X(CreateNamespace, kByCallId, kAdmin, kNamespace)  \
+  X(DescribeNamespace, kHarmless, kRead, kNamespace) \
+  X(ListNamespaces, kHarmless, kRead, kSomewhere)    \
+  X(DeleteNamespace, kNever, kAdmin, kNamespace)     \
+  TENSORKV_NAMESPACE_METHODS(X)                      \
+  X(Barrier, kByCallId, kPush, kNamespace)           \
+  TENSORKV_CHECKPOINT_METHODS(X)                     \
+  TENSORKV_SERVER_METHODS(X)
+
+// The unary methods, as X(name, repeat, right, scope). Each has a NameRequest
+// and a NameReply in contract/requests.h, and messages NameRequest and
+// NameResponse in proto/. Whoever does something for every method does it by
+// this list, and by those of which it is made.
 #define TENSORKV_UNARY_METHODS(X) \
-  X(Init, kByCallId)              \
-  X(Push, kByCallId)              \
-  X(Pull, kHarmless)              \
-  X(PushPull, kByCallId)          \
-  X(PushRows, kByCallId)          \
-  X(PullRows, kHarmless)          \
-  X(Delete, kByCallId)            \
-  X(List, kHarmless)              \
-  X(Stat, kHarmless)              \
-  X(CreateNamespace, kByCallId)   \
-  X(DescribeNamespace, kHarmless) \
-  X(ListNamespaces, kHarmless)    \
-  X(DeleteNamespace, kByCallId)   \
-  TENSORKV_NAMESPACE_METHODS(X)   \
-  X(Join, kByCallId)              \
-  X(KeepAlive, kHarmless)         \
-  X(Leave, kByCallId)             \
-  X(Barrier, kByCallId)           \
-  X(SaveCheckpoint, kByCallId)    \
-  X(RestoreCheckpoint, kByCallId) \
-  X(ListCheckpoints, kHarmless)   \
-  X(DeleteCheckpoint, kByCallId)  \
-  X(VerifyCheckpoint, kHarmless)  \
-  X(DescribeServer, kHarmless)    \
-  X(DescribeCluster, kHarmless)   \
-  X(ResizeCluster, kHarmless)     \
-  X(MovePartitions, kHarmless)
+  TENSORKV_TENSOR_METHODS(X)      \
+  TENSORKV_PLAIN_METHODS(X)
 
-// The streams, as X(name, repeat, kind).
-#define TENSORKV_STREAM_METHODS(X)        \
-  X(InitStream, kByCallId, kClientStream) \
-  X(PushStream, kByCallId, kClientStream) \
-  X(PullStream, kHarmless, kServerStream) \
-  X(PushPullStream, kByCallId, kBidiStream)
+// The streams, as X(name, repeat, right, scope, kind).
+#define TENSORKV_STREAM_METHODS(X)                           \
+  X(InitStream, kByCallId, kPush, kNamespace, kClientStream) \
+  X(PushStream, kByCallId, kPush, kNamespace, kClientStream) \
+  X(PullStream, kHarmless, kRead, kNamespace, kServerStream) \
+  X(PushPullStream, kByCallId, kPush, kNamespace, kBidiStream)
 
 enum class Method : uint8_t {
 #define TENSORKV_ENUMERATOR(name, ...) k##name,
@@ -107,6 +139,11 @@ MethodKind KindOf(Method method);
 absl::string_view NameOf(MethodKind kind);
 
 Repeat RepeatOf(Method method);
+
+Right RightOf(Method method);
+// "read", "push" or "admin".
+const char* NameOf(Right right);
+Scope ScopeOf(Method method);
 
 }  // namespace tensorkv
 

@@ -77,150 +77,38 @@ void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto);
 void ToProto(const PullReply& reply, v1::PullManifest* proto);
 
-absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto);
-void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto);
-DeleteReply FromProto(const v1::DeleteResponse& proto);
-void ToProto(const DeleteReply& reply, v1::DeleteResponse* proto);
-
-ListRequest FromProto(const v1::ListRequest& proto);
-void ToProto(const ListRequest& request, v1::ListRequest* proto);
-absl::StatusOr<ListReply> FromProto(const v1::ListResponse& proto);
-void ToProto(const ListReply& reply, v1::ListResponse* proto);
-
-StatRequest FromProto(const v1::StatRequest& proto);
-void ToProto(const StatRequest& request, v1::StatRequest* proto);
-absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto);
-void ToProto(const StatReply& reply, v1::StatResponse* proto);
-
+// The messages that are parts of others, or of files.
 Multipliers FromProto(const v1::Multipliers& proto);
 void ToProto(const Multipliers& multipliers, v1::Multipliers* proto);
 
 RuleSpec FromProto(const v1::Rule& proto);
 void ToProto(const RuleSpec& rule, v1::Rule* proto);
 
-absl::StatusOr<CreateNamespaceRequest> FromProto(
-    const v1::CreateNamespaceRequest& proto);
-void ToProto(const CreateNamespaceRequest& request,
-             v1::CreateNamespaceRequest* proto);
-
-CreateNamespaceReply FromProto(const v1::CreateNamespaceResponse& proto);
-void ToProto(const CreateNamespaceReply& reply,
-             v1::CreateNamespaceResponse* proto);
-
-ListNamespacesRequest FromProto(const v1::ListNamespacesRequest& proto);
-void ToProto(const ListNamespacesRequest& request,
-             v1::ListNamespacesRequest* proto);
-absl::StatusOr<ListNamespacesReply> FromProto(
-    const v1::ListNamespacesResponse& proto);
-void ToProto(const ListNamespacesReply& reply,
-             v1::ListNamespacesResponse* proto);
-
 absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto);
 void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
 
-DescribeNamespaceRequest FromProto(const v1::DescribeNamespaceRequest& proto);
-void ToProto(const DescribeNamespaceRequest& request,
-             v1::DescribeNamespaceRequest* proto);
-absl::StatusOr<NamespaceStatus> FromProto(
-    const v1::DescribeNamespaceResponse& proto);
-void ToProto(const NamespaceStatus& status,
-             v1::DescribeNamespaceResponse* proto);
-
-DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto);
-void ToProto(const DeleteNamespaceRequest& request,
-             v1::DeleteNamespaceRequest* proto);
-
-// The requests of TENSORKV_NAMESPACE_METHODS, and those replies that have
-// fields.
-#define TENSORKV_CODEC(name, ...)                          \
-  name##Request FromProto(const v1::name##Request& proto); \
-  void ToProto(const name##Request& request, v1::name##Request* proto);
-TENSORKV_NAMESPACE_METHODS(TENSORKV_CODEC)
-#undef TENSORKV_CODEC
-RebalanceNamespaceReply FromProto(const v1::RebalanceNamespaceResponse& proto);
-void ToProto(const RebalanceNamespaceReply& reply,
-             v1::RebalanceNamespaceResponse* proto);
-
-RuleSpec FromProto(const v1::SetHyperparametersResponse& proto);
-void ToProto(const RuleSpec& rule, v1::SetHyperparametersResponse* proto);
-
-// Errors also: InvalidArgument for a duration that is none.
-absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto);
-void ToProto(const JoinRequest& request, v1::JoinRequest* proto);
-absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto);
-void ToProto(const JoinReply& reply, v1::JoinResponse* proto);
-
-absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto);
-void ToProto(const KeepAliveRequest& request, v1::KeepAliveRequest* proto);
-absl::StatusOr<KeepAliveReply> FromProto(const v1::KeepAliveResponse& proto);
-void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto);
-
-absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto);
-void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto);
-
-absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto);
-void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto);
-
 absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto);
 void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
-
-ServerStatus FromProto(const v1::DescribeServerResponse& proto);
-void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
 
 CheckpointStatus FromProto(const v1::CheckpointStatus& proto);
 void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto);
 
 absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto);
 void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);
-absl::StatusOr<DescribeClusterReply> FromProto(
-    const v1::DescribeClusterResponse& proto);
-void ToProto(const DescribeClusterReply& reply,
-             v1::DescribeClusterResponse* proto);
-ResizeClusterRequest FromProto(const v1::ResizeClusterRequest& proto);
-void ToProto(const ResizeClusterRequest& request,
-             v1::ResizeClusterRequest* proto);
-ResizeClusterReply FromProto(const v1::ResizeClusterResponse& proto);
-void ToProto(const ResizeClusterReply& reply, v1::ResizeClusterResponse* proto);
-MovePartitionsRequest FromProto(const v1::MovePartitionsRequest& proto);
-void ToProto(const MovePartitionsRequest& request,
-             v1::MovePartitionsRequest* proto);
 
-SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto);
-void ToProto(const SaveCheckpointRequest& request,
-             v1::SaveCheckpointRequest* proto);
-CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto);
-void ToProto(const CheckpointStatus& status, v1::SaveCheckpointResponse* proto);
+// The requests and replies of all methods without tensors. Those without fields
+// have no definition: ValueOf and MessageOf do without.
+#define TENSORKV_CODEC(name, ...)                                          \
+  absl::StatusOr<name##Request> FromProto(const v1::name##Request& proto); \
+  void ToProto(const name##Request& request, v1::name##Request* proto);    \
+  absl::StatusOr<name##Reply> FromProto(const v1::name##Response& proto);  \
+  void ToProto(const name##Reply& reply, v1::name##Response* proto);
+TENSORKV_PLAIN_METHODS(TENSORKV_CODEC)
+#undef TENSORKV_CODEC
 
-absl::StatusOr<RestoreCheckpointRequest> FromProto(
-    const v1::RestoreCheckpointRequest& proto);
-void ToProto(const RestoreCheckpointRequest& request,
-             v1::RestoreCheckpointRequest* proto);
-CheckpointStatus FromProto(const v1::RestoreCheckpointResponse& proto);
-void ToProto(const CheckpointStatus& status,
-             v1::RestoreCheckpointResponse* proto);
-
-ListCheckpointsReply FromProto(const v1::ListCheckpointsResponse& proto);
-void ToProto(const ListCheckpointsReply& reply,
-             v1::ListCheckpointsResponse* proto);
-
-DeleteCheckpointRequest FromProto(const v1::DeleteCheckpointRequest& proto);
-void ToProto(const DeleteCheckpointRequest& request,
-             v1::DeleteCheckpointRequest* proto);
-
-VerifyCheckpointRequest FromProto(const v1::VerifyCheckpointRequest& proto);
-void ToProto(const VerifyCheckpointRequest& request,
-             v1::VerifyCheckpointRequest* proto);
-CheckpointStatus FromProto(const v1::VerifyCheckpointResponse& proto);
-void ToProto(const CheckpointStatus& status,
-             v1::VerifyCheckpointResponse* proto);
-
-// Values without fields have messages without fields, which say nothing.
-template <typename Value>
-requires std::is_empty_v<Value>
-void ToProto(const Value&, google::protobuf::Message*) {}
-
-// FromProto with the type of its result named, for code that works for every
-// message.
+// FromProto and ToProto for code that works for every method: with the type of
+// the result named, and also for values without fields, whose messages say
+// nothing.
 template <typename Value, typename Message>
 absl::StatusOr<Value> ValueOf(Message&& proto) {
   if constexpr (std::is_empty_v<Value>) {
@@ -228,6 +116,12 @@ absl::StatusOr<Value> ValueOf(Message&& proto) {
   } else {
     return FromProto(std::forward<Message>(proto));
   }
+}
+template <typename Message, typename Value>
+Message MessageOf(const Value& value) {
+  Message proto;
+  if constexpr (!std::is_empty_v<Value>) ToProto(value, &proto);
+  return proto;
 }
 
 }  // namespace tensorkv

@@ -40,9 +40,11 @@ void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto) {
   proto->set_written_bytes(status.written_bytes);
 }
 
-SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto) {
-  return {.name = proto.name(),
-          .namespaces = {proto.namespaces().begin(), proto.namespaces().end()}};
+absl::StatusOr<SaveCheckpointRequest> FromProto(
+    const v1::SaveCheckpointRequest& proto) {
+  return SaveCheckpointRequest{
+      .name = proto.name(),
+      .namespaces = {proto.namespaces().begin(), proto.namespaces().end()}};
 }
 
 void ToProto(const SaveCheckpointRequest& request,
@@ -52,7 +54,8 @@ void ToProto(const SaveCheckpointRequest& request,
                                    request.namespaces.end());
 }
 
-CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto) {
+absl::StatusOr<CheckpointStatus> FromProto(
+    const v1::SaveCheckpointResponse& proto) {
   return FromProto(proto.checkpoint());
 }
 
@@ -80,7 +83,8 @@ void ToProto(const RestoreCheckpointRequest& request,
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
 }
 
-CheckpointStatus FromProto(const v1::RestoreCheckpointResponse& proto) {
+absl::StatusOr<CheckpointStatus> FromProto(
+    const v1::RestoreCheckpointResponse& proto) {
   return FromProto(proto.checkpoint());
 }
 
@@ -89,7 +93,8 @@ void ToProto(const CheckpointStatus& status,
   ToProto(status, proto->mutable_checkpoint());
 }
 
-ListCheckpointsReply FromProto(const v1::ListCheckpointsResponse& proto) {
+absl::StatusOr<ListCheckpointsReply> FromProto(
+    const v1::ListCheckpointsResponse& proto) {
   ListCheckpointsReply reply;
   for (const v1::CheckpointStatus& status : proto.checkpoints()) {
     reply.checkpoints.push_back(FromProto(status));
@@ -104,8 +109,9 @@ void ToProto(const ListCheckpointsReply& reply,
   }
 }
 
-DeleteCheckpointRequest FromProto(const v1::DeleteCheckpointRequest& proto) {
-  return {.name = proto.name()};
+absl::StatusOr<DeleteCheckpointRequest> FromProto(
+    const v1::DeleteCheckpointRequest& proto) {
+  return DeleteCheckpointRequest{.name = proto.name()};
 }
 
 void ToProto(const DeleteCheckpointRequest& request,
@@ -113,8 +119,9 @@ void ToProto(const DeleteCheckpointRequest& request,
   proto->set_name(request.name);
 }
 
-VerifyCheckpointRequest FromProto(const v1::VerifyCheckpointRequest& proto) {
-  return {.name = proto.name()};
+absl::StatusOr<VerifyCheckpointRequest> FromProto(
+    const v1::VerifyCheckpointRequest& proto) {
+  return VerifyCheckpointRequest{.name = proto.name()};
 }
 
 void ToProto(const VerifyCheckpointRequest& request,
@@ -122,7 +129,8 @@ void ToProto(const VerifyCheckpointRequest& request,
   proto->set_name(request.name);
 }
 
-CheckpointStatus FromProto(const v1::VerifyCheckpointResponse& proto) {
+absl::StatusOr<CheckpointStatus> FromProto(
+    const v1::VerifyCheckpointResponse& proto) {
   return FromProto(proto.checkpoint());
 }
 

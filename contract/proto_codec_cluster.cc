@@ -88,11 +88,13 @@ void ToProto(const DescribeClusterReply& reply,
   ToProto(reply.placement, proto->mutable_placement());
 }
 
-ResizeClusterRequest FromProto(const v1::ResizeClusterRequest& proto) {
-  return {.add = {proto.add().begin(), proto.add().end()},
-          .remove = {proto.remove().begin(), proto.remove().end()},
-          .lost = {proto.lost().begin(), proto.lost().end()},
-          .give_up = proto.give_up()};
+absl::StatusOr<ResizeClusterRequest> FromProto(
+    const v1::ResizeClusterRequest& proto) {
+  return ResizeClusterRequest{
+      .add = {proto.add().begin(), proto.add().end()},
+      .remove = {proto.remove().begin(), proto.remove().end()},
+      .lost = {proto.lost().begin(), proto.lost().end()},
+      .give_up = proto.give_up()};
 }
 
 void ToProto(const ResizeClusterRequest& request,
@@ -103,7 +105,8 @@ void ToProto(const ResizeClusterRequest& request,
   proto->set_give_up(request.give_up);
 }
 
-ResizeClusterReply FromProto(const v1::ResizeClusterResponse& proto) {
+absl::StatusOr<ResizeClusterReply> FromProto(
+    const v1::ResizeClusterResponse& proto) {
   ResizeClusterReply reply;
   for (const v1::ClusterServer& server : proto.servers()) {
     reply.servers.push_back(ServerOf(server));
@@ -122,16 +125,18 @@ void ToProto(const ResizeClusterReply& reply,
   proto->set_partitions_to_restore(reply.partitions_to_restore);
 }
 
-MovePartitionsRequest FromProto(const v1::MovePartitionsRequest& proto) {
-  return {.from = proto.from(),
-          .move = proto.move(),
-          .step = static_cast<MoveStep>(proto.step()),
-          .partitions = {proto.partitions().begin(), proto.partitions().end()},
-          .num_partitions = proto.num_partitions(),
-          .part = proto.part(),
-          .data = proto.data(),
-          .placement_version = proto.placement_version(),
-          .registration = proto.registration()};
+absl::StatusOr<MovePartitionsRequest> FromProto(
+    const v1::MovePartitionsRequest& proto) {
+  return MovePartitionsRequest{
+      .from = proto.from(),
+      .move = proto.move(),
+      .step = static_cast<MoveStep>(proto.step()),
+      .partitions = {proto.partitions().begin(), proto.partitions().end()},
+      .num_partitions = proto.num_partitions(),
+      .part = proto.part(),
+      .data = proto.data(),
+      .placement_version = proto.placement_version(),
+      .registration = proto.registration()};
 }
 
 void ToProto(const MovePartitionsRequest& request,

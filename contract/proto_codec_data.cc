@@ -313,19 +313,19 @@ void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto) {
   proto->set_allow_missing(request.allow_missing);
 }
 
-DeleteReply FromProto(const v1::DeleteResponse& proto) {
-  return {.num_deleted = proto.num_deleted()};
+absl::StatusOr<DeleteReply> FromProto(const v1::DeleteResponse& proto) {
+  return DeleteReply{.num_deleted = proto.num_deleted()};
 }
 
 void ToProto(const DeleteReply& reply, v1::DeleteResponse* proto) {
   proto->set_num_deleted(reply.num_deleted);
 }
 
-ListRequest FromProto(const v1::ListRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .prefix = proto.prefix(),
-          .page_size = proto.page_size(),
-          .page_token = proto.page_token()};
+absl::StatusOr<ListRequest> FromProto(const v1::ListRequest& proto) {
+  return ListRequest{.name_space = proto.namespace_(),
+                     .prefix = proto.prefix(),
+                     .page_size = proto.page_size(),
+                     .page_token = proto.page_token()};
 }
 
 void ToProto(const ListRequest& request, v1::ListRequest* proto) {
@@ -351,10 +351,10 @@ void ToProto(const ListReply& reply, v1::ListResponse* proto) {
   proto->set_placement_version(reply.placement_version);
 }
 
-StatRequest FromProto(const v1::StatRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .keys = DecodeStrings(proto.keys()),
-          .with_digest = proto.with_digest()};
+absl::StatusOr<StatRequest> FromProto(const v1::StatRequest& proto) {
+  return StatRequest{.name_space = proto.namespace_(),
+                     .keys = DecodeStrings(proto.keys()),
+                     .with_digest = proto.with_digest()};
 }
 
 void ToProto(const StatRequest& request, v1::StatRequest* proto) {

@@ -380,8 +380,10 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
   }
 }
 
-ListNamespacesRequest FromProto(const v1::ListNamespacesRequest& proto) {
-  return {.page_size = proto.page_size(), .page_token = proto.page_token()};
+absl::StatusOr<ListNamespacesRequest> FromProto(
+    const v1::ListNamespacesRequest& proto) {
+  return ListNamespacesRequest{.page_size = proto.page_size(),
+                               .page_token = proto.page_token()};
 }
 
 void ToProto(const ListNamespacesRequest& request,
@@ -410,8 +412,9 @@ void ToProto(const ListNamespacesReply& reply,
   proto->set_next_page_token(reply.next_page_token);
 }
 
-CreateNamespaceReply FromProto(const v1::CreateNamespaceResponse& proto) {
-  return {.uid = proto.uid()};
+absl::StatusOr<CreateNamespaceReply> FromProto(
+    const v1::CreateNamespaceResponse& proto) {
+  return CreateNamespaceReply{.uid = proto.uid()};
 }
 
 void ToProto(const CreateNamespaceReply& reply,
@@ -419,8 +422,9 @@ void ToProto(const CreateNamespaceReply& reply,
   proto->set_uid(reply.uid);
 }
 
-DescribeNamespaceRequest FromProto(const v1::DescribeNamespaceRequest& proto) {
-  return {.name_space = proto.namespace_()};
+absl::StatusOr<DescribeNamespaceRequest> FromProto(
+    const v1::DescribeNamespaceRequest& proto) {
+  return DescribeNamespaceRequest{.name_space = proto.namespace_()};
 }
 
 void ToProto(const DescribeNamespaceRequest& request,
@@ -438,8 +442,9 @@ void ToProto(const NamespaceStatus& status,
   ToProto(status, proto->mutable_status());
 }
 
-DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto) {
-  return {.name_space = proto.namespace_()};
+absl::StatusOr<DeleteNamespaceRequest> FromProto(
+    const v1::DeleteNamespaceRequest& proto) {
+  return DeleteNamespaceRequest{.name_space = proto.namespace_()};
 }
 
 void ToProto(const DeleteNamespaceRequest& request,
@@ -447,9 +452,9 @@ void ToProto(const DeleteNamespaceRequest& request,
   proto->set_namespace_(request.name_space);
 }
 
-RebalanceNamespaceRequest FromProto(
+absl::StatusOr<RebalanceNamespaceRequest> FromProto(
     const v1::RebalanceNamespaceRequest& proto) {
-  return {.name_space = proto.namespace_()};
+  return RebalanceNamespaceRequest{.name_space = proto.namespace_()};
 }
 
 void ToProto(const RebalanceNamespaceRequest& request,
@@ -457,10 +462,11 @@ void ToProto(const RebalanceNamespaceRequest& request,
   proto->set_namespace_(request.name_space);
 }
 
-RebalanceNamespaceReply FromProto(const v1::RebalanceNamespaceResponse& proto) {
-  return {.moved_keys = proto.moved_keys(),
-          .moved_bytes = proto.moved_bytes(),
-          .kept_keys = proto.kept_keys()};
+absl::StatusOr<RebalanceNamespaceReply> FromProto(
+    const v1::RebalanceNamespaceResponse& proto) {
+  return RebalanceNamespaceReply{.moved_keys = proto.moved_keys(),
+                                 .moved_bytes = proto.moved_bytes(),
+                                 .kept_keys = proto.kept_keys()};
 }
 
 void ToProto(const RebalanceNamespaceReply& reply,

@@ -60,7 +60,7 @@ void ToProto(const RuleSpec& rule, v1::Rule* proto) {
                                  rule.schedule.steps.end());
 }
 
-SetRuleRequest FromProto(const v1::SetRuleRequest& proto) {
+absl::StatusOr<SetRuleRequest> FromProto(const v1::SetRuleRequest& proto) {
   SetRuleRequest request = {.name_space = proto.namespace_(),
                             .key_pattern = proto.key_pattern(),
                             .call_id = DecodeCallId(proto)};
@@ -81,11 +81,11 @@ void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
   EncodeCallId(request.call_id, proto);
 }
 
-UnsetRuleRequest FromProto(const v1::UnsetRuleRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .key_pattern = proto.key_pattern(),
-          .multipliers = proto.multipliers(),
-          .call_id = DecodeCallId(proto)};
+absl::StatusOr<UnsetRuleRequest> FromProto(const v1::UnsetRuleRequest& proto) {
+  return UnsetRuleRequest{.name_space = proto.namespace_(),
+                          .key_pattern = proto.key_pattern(),
+                          .multipliers = proto.multipliers(),
+                          .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
@@ -95,12 +95,13 @@ void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
   proto->set_multipliers(request.multipliers);
 }
 
-SetHyperparametersRequest FromProto(
+absl::StatusOr<SetHyperparametersRequest> FromProto(
     const v1::SetHyperparametersRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .key_pattern = proto.key_pattern(),
-          .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
-          .call_id = DecodeCallId(proto)};
+  return SetHyperparametersRequest{
+      .name_space = proto.namespace_(),
+      .key_pattern = proto.key_pattern(),
+      .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
+      .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const SetHyperparametersRequest& request,
@@ -112,7 +113,8 @@ void ToProto(const SetHyperparametersRequest& request,
   EncodeCallId(request.call_id, proto);
 }
 
-RuleSpec FromProto(const v1::SetHyperparametersResponse& proto) {
+absl::StatusOr<RuleSpec> FromProto(
+    const v1::SetHyperparametersResponse& proto) {
   return FromProto(proto.rule());
 }
 

@@ -5,21 +5,23 @@
 
 namespace tensorkv {
 
-ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
+absl::StatusOr<ServerStatus> FromProto(
+    const v1::DescribeServerResponse& proto) {
   std::vector<DeviceBudget> device_budgets;
   for (const v1::DeviceBudget& budget : proto.device_budgets()) {
     device_budgets.push_back(
         {budget.device(), budget.budget_bytes(), budget.used_bytes()});
   }
-  return {.version = proto.version(),
-          .incarnation = proto.incarnation(),
-          .start_unix_seconds = proto.start_time().seconds(),
-          .devices = {proto.devices().begin(), proto.devices().end()},
-          .budget_bytes = proto.budget_bytes(),
-          .used_bytes = proto.used_bytes(),
-          .max_message_bytes = proto.max_message_bytes(),
-          .max_entries = proto.max_entries(),
-          .device_budgets = std::move(device_budgets)};
+  return ServerStatus{
+      .version = proto.version(),
+      .incarnation = proto.incarnation(),
+      .start_unix_seconds = proto.start_time().seconds(),
+      .devices = {proto.devices().begin(), proto.devices().end()},
+      .budget_bytes = proto.budget_bytes(),
+      .used_bytes = proto.used_bytes(),
+      .max_message_bytes = proto.max_message_bytes(),
+      .max_entries = proto.max_entries(),
+      .device_budgets = std::move(device_budgets)};
 }
 
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {

@@ -305,26 +305,6 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers,
   return TableText(std::move(rows));
 }
 
-std::string ServerText(const ServerStatus& status) {
-  Rows rows = {
-      {"version:", status.version},
-      {"incarnation:", absl::StrFormat("%016x", status.incarnation)},
-      {"started:",
-       absl::FormatTime(absl::FromUnixSeconds(status.start_unix_seconds),
-                        absl::UTCTimeZone())},
-      {"devices:", absl::StrJoin(status.devices, " ")},
-      {"budget:", ByteText(status.budget_bytes)},
-      {"used:", ByteText(status.used_bytes)},
-      {"largest message:", ByteText(status.max_message_bytes)},
-      {"max entries:", absl::StrCat(status.max_entries)}};
-  for (const DeviceBudget& on : status.device_budgets) {
-    rows.push_back({absl::StrCat("on ", on.device, ":"),
-                    absl::StrCat(ByteText(on.used_bytes), " of ",
-                                 ByteText(on.budget_bytes))});
-  }
-  return TableText(std::move(rows));
-}
-
 std::string ClusterTable(const std::vector<ClusterServerStatus>& servers,
                          Columns columns) {
   Rows rows = {Row(

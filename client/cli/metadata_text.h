@@ -50,9 +50,6 @@ std::string NamespaceText(const NamespaceStatus& status);
 std::string WorkerTable(const std::vector<WorkerStatus>& workers,
                         Columns columns = Columns::kUsual);
 
-// What a server is and holds, a line per field.
-std::string ServerText(const ServerStatus& status);
-
 // A server of a cluster, and what it has.
 struct ClusterServerStatus {
   ClusterServer server;

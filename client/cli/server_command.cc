@@ -1,4 +1,6 @@
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,26 @@
 
 namespace tensorkv {
 namespace {
+
+std::string ServerText(const ServerStatus& status) {
+  std::vector<std::vector<std::string>> rows = {
+      {"version:", status.version},
+      {"incarnation:", absl::StrFormat("%016x", status.incarnation)},
+      {"started:",
+       absl::FormatTime(absl::FromUnixSeconds(status.start_unix_seconds),
+                        absl::UTCTimeZone())},
+      {"devices:", absl::StrJoin(status.devices, " ")},
+      {"budget:", ByteText(status.budget_bytes)},
+      {"used:", ByteText(status.used_bytes)},
+      {"largest message:", ByteText(status.max_message_bytes)},
+      {"max entries:", absl::StrCat(status.max_entries)}};
+  for (const DeviceBudget& on : status.device_budgets) {
+    rows.push_back({absl::StrCat("on ", on.device, ":"),
+                    absl::StrCat(ByteText(on.used_bytes), " of ",
+                                 ByteText(on.budget_bytes))});
+  }
+  return TableText(std::move(rows));
+}
 
 absl::Status RunServer(Invocation& invocation) {
   ASSIGN_OR_RETURN(const ServerStatus status,

@@ -35,14 +35,6 @@ absl::StatusOr<std::vector<Reply>> AllOf(
   return all;
 }
 
-// Adds the replies up, as Add does with two. REQUIRES: there is one.
-template <typename Reply>
-Reply SumOf(std::vector<Reply> replies) {
-  Reply total = std::move(replies.front());
-  for (size_t i = 1; i < replies.size(); ++i) Add(replies[i], total);
-  return total;
-}
-
 // The servers that are asked once the first has answered.
 inline absl::Span<const std::string> AfterFirst(
     const std::vector<std::string>& servers) {

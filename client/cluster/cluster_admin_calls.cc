@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "base/status_macros.h"
+#include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"

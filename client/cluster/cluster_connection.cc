@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
@@ -29,12 +30,9 @@ constexpr size_t kMaxClientIdBytes = 64;
 // Calls that go to every server, and may be made again whatever some have done.
 template <typename Request>
 constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
-                          std::is_same_v<Request, KeepAliveRequest> ||
                           std::is_same_v<Request, LeaveRequest> ||
-                          std::is_same_v<Request, DescribeNamespaceRequest> ||
-                          std::is_same_v<Request, ListNamespacesRequest> ||
-                          std::is_same_v<Request, ListRequest> ||
-                          std::is_same_v<Request, DescribeServerRequest>;
+                          (CallTypes<Request>::kRepeat == Repeat::kHarmless &&
+                           !kNamesKeys<Request>);
 
 // A server may have had an earlier attempt under the call's name, with other
 // entries or epochs.
@@ -412,55 +410,6 @@ absl::StatusOr<ListNamespacesReply> ClusterConnection::Make(
   return MergePages(std::move(pages), request.page_size);
 }
 
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
-    const std::vector<std::string>& servers, const Request& request,
-    const CallLimit& limit) {
-  // What an earlier call has removed from some servers is removed from the
-  // others; only what none has is not there.
-  constexpr bool kRemoves = std::is_same_v<Request, DeleteNamespaceRequest> ||
-                            std::is_same_v<Request, UnsetRuleRequest> ||
-                            std::is_same_v<Request, DeleteCheckpointRequest>;
-  const auto is_missing = [](const absl::Status& status) {
-    return kRemoves && absl::IsNotFound(status);
-  };
-  absl::StatusOr<ReplyTo<Request>> reply =
-      servers_.At(servers.front(), request, limit);
-  if (!reply.ok() && !is_missing(reply.status())) return reply;
-  auto others = servers_.AtEach(
-      AfterFirst(servers), [&](const std::string&) { return request; }, limit);
-  std::vector<absl::Status> errors;
-  for (auto& other : others) {
-    if (!is_missing(other.status())) errors.push_back(other.status());
-    if (other.ok() && !reply.ok()) reply = *std::move(other);
-  }
-  RETURN_IF_ERROR(WorstOf(errors));
-  return reply;
-}
-
-template <typename Request>
-requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>>
-ClusterConnection::Make(const Request& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  return Change(servers, request, limit);
-}
-
-// Each server moves keys of its own.
-absl::StatusOr<RebalanceNamespaceReply> ClusterConnection::Make(
-    const RebalanceNamespaceRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(const std::vector<RebalanceNamespaceReply> replies,
-                   AskEach(servers, request, limit));
-  RebalanceNamespaceReply total;
-  for (const RebalanceNamespaceReply& reply : replies) {
-    total.moved_keys += reply.moved_keys;
-    total.moved_bytes += reply.moved_bytes;
-    total.kept_keys += reply.kept_keys;
-  }
-  return total;
-}
-
 // --- Workers ----------------------------------------------------------------
 
 absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
@@ -577,21 +526,49 @@ absl::StatusOr<BarrierReply> ClusterConnection::Make(
   }
 }
 
-// --- Checkpoints and servers ------------------------------------------------
+// --- All others -------------------------------------------------------------
 
 template <typename Request>
-requires kIsSummed<Request> absl::StatusOr<ReplyTo<Request>>
-ClusterConnection::Make(const Request& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(std::vector<ReplyTo<Request>> replies,
-                   AskEach(servers, request, limit));
-  return SumOf(std::move(replies));
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::Make(
+    const Request& request, const CallLimit& limit) {
+  std::vector<std::string> servers;
+  if constexpr (requires { request.name_space; }) {
+    ASSIGN_OR_RETURN(servers, servers_.HomeFirst(request.name_space, limit));
+  } else {
+    ASSIGN_OR_RETURN(servers, servers_.All(limit));
+  }
+  if constexpr (requires(ReplyTo<Request> & reply) { Add(reply, reply); }) {
+    ASSIGN_OR_RETURN(std::vector<ReplyTo<Request>> replies,
+                     AskEach(servers, request, limit));
+    return SumOf(std::move(replies));
+  } else {
+    return Change(servers, request, limit);
+  }
 }
 
-absl::StatusOr<DeleteCheckpointReply> ClusterConnection::Make(
-    const DeleteCheckpointRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  return Change(servers, request, limit);
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
+    const std::vector<std::string>& servers, const Request& request,
+    const CallLimit& limit) {
+  // Of these calls, those remove something of which a repeat is not harmless.
+  // What an earlier call has removed from some servers is removed from the
+  // others; only what none has is not there.
+  constexpr bool kRemoves = CallTypes<Request>::kRepeat != Repeat::kHarmless;
+  const auto is_missing = [](const absl::Status& status) {
+    return kRemoves && absl::IsNotFound(status);
+  };
+  absl::StatusOr<ReplyTo<Request>> reply =
+      servers_.At(servers.front(), request, limit);
+  if (!reply.ok() && !is_missing(reply.status())) return reply;
+  auto others = servers_.AtEach(
+      AfterFirst(servers), [&](const std::string&) { return request; }, limit);
+  std::vector<absl::Status> errors;
+  for (auto& other : others) {
+    if (!is_missing(other.status())) errors.push_back(other.status());
+    if (other.ok() && !reply.ok()) reply = *std::move(other);
+  }
+  RETURN_IF_ERROR(WorstOf(errors));
+  return reply;
 }
 
 }  // namespace tensorkv

@@ -22,19 +22,6 @@
 
 namespace tensorkv {
 
-// Calls that change a namespace on every server.
-template <typename Request>
-inline constexpr bool kChangesNamespace =
-    std::is_same_v<Request, DeleteNamespaceRequest> ||
-    (kIsOfNamespace<Request> &&
-     !std::is_same_v<Request, RebalanceNamespaceRequest>);
-
-// Calls whose reply is the sum of what all servers answer.
-template <typename Request>
-inline constexpr bool kIsSummed =
-    std::is_same_v<Request, VerifyCheckpointRequest> ||
-    std::is_same_v<Request, DescribeServerRequest>;
-
 // Makes calls at the servers of a cluster that they concern. Thread-safe.
 //
 // A call that names keys goes, in parts, to those that own them, at the same
@@ -138,16 +125,6 @@ class ClusterConnection final : public Connection {
                                        const CallLimit& limit);
   absl::StatusOr<ListNamespacesReply> Make(const ListNamespacesRequest& request,
                                            const CallLimit& limit);
-  template <typename Request>
-  requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>> Make(
-      const Request& request, const CallLimit& limit);
-  absl::StatusOr<RebalanceNamespaceReply> Make(
-      const RebalanceNamespaceRequest& request, const CallLimit& limit);
-  // Changes all of `servers`, one of them first.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Change(
-      const std::vector<std::string>& servers, const Request& request,
-      const CallLimit& limit);
 
   // Workers.
   absl::StatusOr<JoinReply> Make(const JoinRequest& request,
@@ -169,17 +146,23 @@ class ClusterConnection final : public Connection {
                                         const CallLimit& limit);
   absl::StatusOr<ListCheckpointsReply> Make(
       const ListCheckpointsRequest& request, const CallLimit& limit);
-  absl::StatusOr<DeleteCheckpointReply> Make(
-      const DeleteCheckpointRequest& request, const CallLimit& limit);
-  template <typename Request>
-  requires kIsSummed<Request> absl::StatusOr<ReplyTo<Request>> Make(
-      const Request& request, const CallLimit& limit);
   absl::StatusOr<DescribeClusterReply> Make(
       const DescribeClusterRequest& request, const CallLimit& limit);
   absl::StatusOr<ResizeClusterReply> Make(const ResizeClusterRequest& request,
                                           const CallLimit& limit);
   absl::StatusOr<MovePartitionsReply> Make(const MovePartitionsRequest& request,
                                            const CallLimit& limit);
+
+  // All others go to every server: where replies can be added up, they are, and
+  // else the first of the servers, the home of the call's namespace, answers.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Make(const Request& request,
+                                        const CallLimit& limit);
+  // Changes all of `servers`, one of them first.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Change(
+      const std::vector<std::string>& servers, const Request& request,
+      const CallLimit& limit);
 
   // Which server of mirrored namespaces answers who is no worker.
   const size_t reader_ = std::random_device()();

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "client/cluster/added_replies.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -34,62 +34,6 @@ int KindOf(const absl::Status& status) {
       return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)
                  ? 5
                  : 4;
-  }
-}
-
-void Add(const MemoryUse& other, MemoryUse& total) {
-  total.values += other.values;
-  total.state += other.state;
-  total.contributions += other.contributions;
-  total.metadata += other.metadata;
-}
-
-void AddWaits(const std::vector<WaitStatus>& other,
-              std::vector<WaitStatus>& total) {
-  for (const WaitStatus& wait : other) {
-    const auto found = absl::c_find_if(total, [&](const WaitStatus& known) {
-      return known.reason == wait.reason;
-    });
-    if (found == total.end()) {
-      total.push_back(wait);
-      continue;
-    }
-    found->calls_waiting += wait.calls_waiting;
-    found->calls_ended += wait.calls_ended;
-    found->waited += wait.waited;
-  }
-}
-
-void AddGuardCounts(const std::vector<GuardCounts>& other,
-                    std::vector<GuardCounts>& total) {
-  for (const GuardCounts& counts : other) {
-    const auto found = absl::c_find_if(total, [&](const GuardCounts& known) {
-      return known.rank == counts.rank;
-    });
-    if (found == total.end()) {
-      total.push_back(counts);
-      continue;
-    }
-    found->not_finite += counts.not_finite;
-    found->too_large += counts.too_large;
-  }
-}
-
-// A worker is as far as its furthest server, and as alive as the one that
-// trusts it least.
-void AddWorkers(const std::vector<WorkerStatus>& other,
-                std::vector<WorkerStatus>& total) {
-  for (WorkerStatus& worker : total) {
-    for (const WorkerStatus& there : other) {
-      const bool is_same = worker.name.empty()
-                               ? there.worker.rank == worker.worker.rank
-                               : there.name == worker.name;
-      if (!is_same) continue;
-      worker.is_live = worker.is_live && there.is_live;
-      worker.step = std::max(worker.step, there.step);
-      worker.lease_remaining =
-          std::min(worker.lease_remaining, there.lease_remaining);
-    }
   }
 }
 
@@ -138,45 +82,6 @@ absl::Status WorstOf(absl::Span<const absl::Status> statuses) {
     if (worst == nullptr || KindOf(status) < KindOf(*worst)) worst = &status;
   }
   return worst == nullptr ? absl::OkStatus() : *worst;
-}
-
-void Add(const NamespaceStatus& other, NamespaceStatus& total) {
-  total.num_keys += other.num_keys;
-  Add(other.memory, total.memory);
-  absl::c_copy(other.device_memory, std::back_inserter(total.device_memory));
-  total.updates_applied += other.updates_applied;
-  total.rounds_open += other.rounds_open;
-  total.rounds_closed += other.rounds_closed;
-  total.rounds_failed += other.rounds_failed;
-  total.calls_waiting += other.calls_waiting;
-  AddWorkers(other.workers, total.workers);
-  total.contributions_late += other.contributions_late;
-  total.contributions_duplicate += other.contributions_duplicate;
-  total.contributions_fenced += other.contributions_fenced;
-  total.slowest_lag = std::max(total.slowest_lag, other.slowest_lag);
-  AddWaits(other.waits, total.waits);
-  total.revision += other.revision;
-  total.live_workers = std::min(total.live_workers, other.live_workers);
-  AddGuardCounts(other.guard_counts, total.guard_counts);
-}
-
-void Add(const CheckpointStatus& other, CheckpointStatus& total) {
-  total.bytes += other.bytes;
-  total.num_keys += other.num_keys;
-  total.create_time = std::max(total.create_time, other.create_time);
-}
-
-void Add(const ServerStatus& other, ServerStatus& total) {
-  total.incarnation += other.incarnation;
-  total.start_unix_seconds =
-      std::max(total.start_unix_seconds, other.start_unix_seconds);
-  absl::c_copy(other.devices, std::back_inserter(total.devices));
-  total.budget_bytes += other.budget_bytes;
-  total.used_bytes += other.used_bytes;
-  total.max_message_bytes =
-      std::min(total.max_message_bytes, other.max_message_bytes);
-  total.max_entries = std::min(total.max_entries, other.max_entries);
-  absl::c_copy(other.device_budgets, std::back_inserter(total.device_budgets));
 }
 
 Step NextStepOf(Mode mode, Step a, Step b) {

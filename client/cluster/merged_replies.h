@@ -31,13 +31,6 @@ namespace tensorkv {
 // OK if all are.
 absl::Status WorstOf(absl::Span<const absl::Status> statuses);
 
-// `total` stands for the whole call once all servers' replies are added. Counts
-// and bytes are sums; what all servers have in common, such as configurations,
-// stays that of the first.
-void Add(const NamespaceStatus& other, NamespaceStatus& total);
-void Add(const CheckpointStatus& other, CheckpointStatus& total);
-void Add(const ServerStatus& other, ServerStatus& total);
-
 // The step that a worker pushes next, from what two servers say. One that says
 // 1 may have had none of the worker's keys so far, and does not count beside
 // another. Elsewhere it is the lower one: whoever has it already knows it

@@ -107,10 +107,6 @@ absl::string_view PrepositionOf(Method method) {
       return " from ";
     case Method::kPushPull:
       return " with ";
-    case Method::kDescribeServer:
-    case Method::kDescribeCluster:
-    case Method::kResizeCluster:
-      return " of ";
     default:
       return " on ";
   }

@@ -51,8 +51,7 @@ EncodedMessage Encode(const PushPullRequest& request,
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
                                             size_t max_message_bytes) {
-  typename MessagesOf<Request>::Request message;
-  ToProto(request, &message);
+  auto message = MessageOf<typename MessagesOf<Request>::Request>(request);
   if constexpr (std::is_same_v<Request, PullRowsRequest>) {
     message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
   }
@@ -117,8 +116,7 @@ template <typename Request>
 UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
   // Whoever asks what the server is, or a namespace, takes any for an answer,
   // and whoever joins a namespace by its uid any that has it.
-  if constexpr (std::is_same_v<Request, DescribeServerRequest> ||
-                std::is_same_v<Request, DescribeClusterRequest>) {
+  if constexpr (kAsksWhatAServerIs<Request>) {
     return Expects::kNothing;
   } else if constexpr (std::is_same_v<Request, DescribeNamespaceRequest>) {
     return Expects::kNothingYet;

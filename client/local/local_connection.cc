@@ -98,35 +98,25 @@ requires kIsOfNamespace<Request> absl::StatusOr<ReplyTo<Request>> Ask(
   RETURN_IF_ERROR(store.Ask({request, reply}, context));
   return reply;
 }
-auto Ask(Store& store, const JoinRequest& request, Context context) {
-  return store.Join(request, context);
-}
-auto Ask(Store& store, const KeepAliveRequest& request, Context context) {
-  return store.KeepAlive(request, context);
-}
-auto Ask(Store& store, const LeaveRequest& request, Context context) {
-  return ReplyIfOk<LeaveReply>(store.Leave(request, context));
-}
 auto Ask(Store& store, const BarrierRequest& request, Context context) {
   return Await(store, &Store::Barrier, request, context);
 }
 
-// The calls about checkpoints.
 template <typename Request>
-requires std::is_same_v<ReplyTo<Request>, CheckpointStatus> ||
-    std::is_same_v<Request, ListCheckpointsRequest> ||
-    std::is_same_v<Request, DeleteCheckpointRequest>
-        absl::StatusOr<ReplyTo<Request>> Ask(Store&, const Request&, Context) {
+requires kIsOfCheckpoints<Request> absl::StatusOr<ReplyTo<Request>> Ask(
+    Store&, const Request&, Context) {
   return absl::FailedPreconditionError(
       "a store in process has no checkpoint directory");
 }
 
-// The calls that only servers of a cluster take.
 template <typename Request>
-requires std::is_same_v<Request, ResizeClusterRequest> ||
-    std::is_same_v<Request, MovePartitionsRequest>
-        absl::StatusOr<ReplyTo<Request>> Ask(Store&, const Request&, Context) {
+requires kIsOfServer<Request> absl::StatusOr<ReplyTo<Request>> Ask(
+    Store&, const Request&, Context) {
   return absl::FailedPreconditionError("a store in process is in no cluster");
+}
+absl::StatusOr<DescribeClusterReply> Ask(Store&, const DescribeClusterRequest&,
+                                         Context) {
+  return DescribeClusterReply();
 }
 
 }  // namespace
@@ -151,19 +141,16 @@ absl::Status LocalConnection::Attempt(const AnyCall& call,
   const Canceller::Listening listening(options.canceller,
                                        [&] { context.cancellation->Cancel(); });
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    if constexpr (requires { Ask(store_, request, context); }) {
-      ASSIGN_OR_RETURN(reply, Ask(store_, request, context));
+    if constexpr (std::is_same_v<decltype(reply), ServerStatus&>) {
+      reply = Describe();
     } else {
-      // What no store knows. A store in process is in no cluster.
-      if constexpr (std::is_same_v<decltype(reply), ServerStatus&>) {
-        reply = DescribeServer();
-      }
+      ASSIGN_OR_RETURN(reply, Ask(store_, request, context));
     }
     return absl::OkStatus();
   });
 }
 
-ServerStatus LocalConnection::DescribeServer() const {
+ServerStatus LocalConnection::Describe() const {
   ServerStatus status;
   status.version = "local";
   status.start_unix_seconds = start_unix_seconds_;

@@ -36,7 +36,7 @@ class LocalConnection final : public Connection {
                        const CallOptions& options) override;
 
  private:
-  ServerStatus DescribeServer() const;
+  ServerStatus Describe() const;
 
   const MemoryTensorStoreOptions store_options_;
   const int64_t start_unix_seconds_;

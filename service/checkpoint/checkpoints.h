@@ -19,9 +19,10 @@
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "contract/any_call.h"
 #include "service/checkpoint/saved_checkpoint.h"
-#include "service/store/checkpoint_admin.h"
 #include "service/store/snapshot.h"
+#include "service/store/tensor_store.h"
 
 namespace tensorkv {
 
@@ -72,7 +73,7 @@ struct RestoreProgress {
 //
 // A checkpoint is written in a directory whose name begins with '.', synced,
 // and renamed: whatever happens, a directory without '.' is a whole checkpoint.
-class Checkpoints final : public CheckpointAdmin {
+class Checkpoints {
  public:
   // `store` outlives this. Removes what is left of checkpoints that were not
   // finished.
@@ -80,7 +81,7 @@ class Checkpoints final : public CheckpointAdmin {
   // system.
   static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(
       CheckpointsOptions options, Snapshots* store);
-  ~Checkpoints() override;
+  ~Checkpoints();
 
   // Restores the last whole checkpoint, or an older one if it is damaged and
   // that was asked for; nothing if there is none. What cannot be read is
@@ -101,20 +102,12 @@ class Checkpoints final : public CheckpointAdmin {
 
   CheckpointCounts counts() const;
 
-  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
-      const SaveCheckpointRequest& request,
-      const CallContext& context) override;
-  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
-      const RestoreCheckpointRequest& request,
-      const CallContext& context) override;
-  absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
-      const ListCheckpointsRequest& request,
-      const CallContext& context) override;
-  absl::Status DeleteCheckpoint(const DeleteCheckpointRequest& request,
-                                const CallContext& context) override;
-  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(
-      const VerifyCheckpointRequest& request,
-      const CallContext& context) override;
+  // As in proto/tensorkv/v1/checkpoint.proto; each blocks until it is done.
+#define TENSORKV_VERB(name, ...)                                  \
+  OutcomeOfCall<name##Request> name(const name##Request& request, \
+                                    const CallContext& context);
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
  private:
   Checkpoints(CheckpointsOptions options, Snapshots* store, FileDescriptor lock)

@@ -64,6 +64,12 @@ absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
   return status;
 }
 
+template <typename Reply>
+absl::Status ReadReply(absl::StatusOr<Reply> reply, CallAnswer& answer) {
+  if (reply.ok()) answer = CallReply(*std::move(reply));
+  return reply.status();
+}
+
 // Errors: DataLoss. The outer status tells of those.
 absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
   switch (proto.answer_case()) {
@@ -81,19 +87,14 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
       answer = CallReply(FromProto(proto.push()));
       return absl::OkStatus();
     case v1::SavedCall::kDelete:
-      answer = CallReply(FromProto(proto.delete_()));
-      return absl::OkStatus();
+      return ReadReply(FromProto(proto.delete_()), answer);
     case v1::SavedCall::kRule:
       answer = CallReply(FromProto(proto.rule()));
       return absl::OkStatus();
     case v1::SavedCall::kCreateNamespace:
-      answer = CallReply(FromProto(proto.create_namespace()));
-      return absl::OkStatus();
-    case v1::SavedCall::kJoin: {
-      ASSIGN_OR_RETURN(JoinReply reply, FromProto(proto.join()));
-      answer = CallReply(std::move(reply));
-      return absl::OkStatus();
-    }
+      return ReadReply(FromProto(proto.create_namespace()), answer);
+    case v1::SavedCall::kJoin:
+      return ReadReply(FromProto(proto.join()), answer);
     case v1::SavedCall::kBarrier:
       answer = CallReply(BarrierReply());
       return absl::OkStatus();

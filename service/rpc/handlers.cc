@@ -35,6 +35,17 @@ absl::StatusOr<ReplyTo<Request>> ReplyOf(const absl::Status& status) {
   return ReplyTo<Request>();
 }
 
+// Makes calls of one kind by what makes calls of any.
+template <typename Request, typename Ask>
+auto Asking(Ask ask) {
+  return [ask](const Request& request,
+               const CallContext& context) -> absl::StatusOr<ReplyTo<Request>> {
+    ReplyTo<Request> reply;
+    RETURN_IF_ERROR(ask(AnyCall(request, reply), context));
+    return reply;
+  };
+}
+
 // Encodes what the store answers and passes it on.
 template <typename Reply, typename Encoder>
 ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
@@ -102,10 +113,6 @@ v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
   return page;
 }
 
-absl::Status InNoCluster() {
-  return absl::FailedPreconditionError("the server is in no cluster");
-}
-
 }  // namespace
 
 bool Handler::RunsInline(const grpc::ByteBuffer& bytes) const {
@@ -119,41 +126,20 @@ Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)
     : store_(*dependencies.store),
       namespaces_(*dependencies.namespaces),
-      membership_(*dependencies.membership),
-      checkpoints_(std::move(dependencies.checkpoints)),
-      describe_server_(std::move(dependencies.describe_server)),
+      incarnation_(*dependencies.incarnation),
       limits_(limits),
       decoder_(dependencies.staging, limits) {
   AddDataHandlers();
   AddNamespaceHandlers();
   AddMembershipHandlers();
-  AddCheckpointHandlers();
-  AddAsk<DescribeServerRequest>(
-      [this](const DescribeServerRequest&, const CallContext&) {
-        return absl::StatusOr<ServerStatus>(describe_server_());
-      },
-      kMaxBytesInline);
-  AddClusterHandlers(dependencies);
-}
-
-void Handlers::AddClusterHandlers(const HandlerDependencies& dependencies) {
-  AddAsk<DescribeClusterRequest>(
-      [describe = dependencies.describe_cluster](const DescribeClusterRequest&,
-                                                 const CallContext&) {
-        return absl::StatusOr<DescribeClusterReply>(
-            describe ? describe() : DescribeClusterReply());
-      });
-  AddAsk<ResizeClusterRequest>(
-      [resize = dependencies.resize_cluster](
-          const ResizeClusterRequest& request,
-          const CallContext& context) -> absl::StatusOr<ResizeClusterReply> {
-        return resize ? resize(request, context) : InNoCluster();
-      });
-  AddAsk<MovePartitionsRequest>(
-      [move = dependencies.move_partitions](
-          const MovePartitionsRequest& request, const CallContext& context) {
-        return move ? move(request, context) : InNoCluster();
-      });
+  // Whatever else goes on, a server says what it is.
+#define TENSORKV_ADD(name, ...)                       \
+  AddAsk<name##Request>(                              \
+      Asking<name##Request>(dependencies.ask_server), \
+      kAsksWhatAServerIs<name##Request> ? kMaxBytesInline : -1);
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
+  TENSORKV_SERVER_METHODS(TENSORKV_ADD)
+#undef TENSORKV_ADD
 }
 
 void Handlers::AddDataHandlers() {
@@ -187,31 +173,11 @@ void Handlers::AddNamespaceHandlers() {
 }
 
 void Handlers::AddMembershipHandlers() {
+  // The reply is not the store's alone.
   AddAsk<JoinRequest>(std::bind_front(&Handlers::Join, this));
   // Whatever else goes on, leases are renewed.
-  AddVerb(membership_, &Membership::KeepAlive, kMaxBytesInline);
-  AddVerb(membership_, &Membership::Leave);
+  AddVerb(namespaces_, &NamespaceAdmin::KeepAlive, kMaxBytesInline);
   Add(Method::kBarrier, &Handlers::Barrier);
-}
-
-void Handlers::AddCheckpointHandlers() {
-  AddCheckpointVerb(&CheckpointAdmin::SaveCheckpoint);
-  AddCheckpointVerb(&CheckpointAdmin::RestoreCheckpoint);
-  AddCheckpointVerb(&CheckpointAdmin::ListCheckpoints);
-  AddCheckpointVerb(&CheckpointAdmin::DeleteCheckpoint);
-  AddCheckpointVerb(&CheckpointAdmin::VerifyCheckpoint);
-}
-
-template <typename Reply, typename Request>
-void Handlers::AddCheckpointVerb(
-    Reply (CheckpointAdmin::*verb)(const Request&, const CallContext&)) {
-  AddAsk<Request>([this, verb](const Request& request,
-                               const CallContext& context) -> Reply {
-    CheckpointAdmin* const admin = checkpoints_ ? checkpoints_() : nullptr;
-    if (admin != nullptr) return (admin->*verb)(request, context);
-    return absl::FailedPreconditionError(
-        "the server has no directory for checkpoints: --checkpoint_dir");
-  });
 }
 
 void Handlers::Add(Method method, Waiting handler) {
@@ -325,7 +291,7 @@ void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
   absl::StatusOr<BarrierRequest> request =
       Decode<v1::BarrierRequest>(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
-  membership_.Barrier(
+  namespaces_.Barrier(
       *std::move(request), std::move(context),
       Encoded<BarrierReply>(limits_, Encode<v1::BarrierResponse, BarrierReply>,
                             std::move(respond)));
@@ -358,8 +324,8 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
 
 absl::StatusOr<JoinReply> Handlers::Join(const JoinRequest& request,
                                          const CallContext& context) {
-  ASSIGN_OR_RETURN(JoinReply reply, membership_.Join(request, context));
-  reply.server_incarnation = describe_server_().incarnation;
+  ASSIGN_OR_RETURN(JoinReply reply, namespaces_.Join(request, context));
+  reply.server_incarnation = incarnation_.id();
   return reply;
 }
 

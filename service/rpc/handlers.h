@@ -8,13 +8,15 @@
 #include <functional>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "contract/any_call.h"
 #include "contract/method.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "service/rpc/incarnation.h"
 #include "service/rpc/message_limits.h"
 #include "service/rpc/payload_decoder.h"
-#include "service/store/checkpoint_admin.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 
@@ -27,19 +29,11 @@ using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 struct HandlerDependencies {
   TensorStore* store = nullptr;
   NamespaceAdmin* namespaces = nullptr;
-  Membership* membership = nullptr;
   Staging* staging = nullptr;
-  // Null, or gives null, if there is no directory for them.
-  std::function<CheckpointAdmin*()> checkpoints;
-  std::function<ServerStatus()> describe_server;
-  // Empty if the server is in no cluster.
-  std::function<DescribeClusterReply()> describe_cluster;
-  std::function<absl::StatusOr<ResizeClusterReply>(
-      const ResizeClusterRequest& request, const CallContext& context)>
-      resize_cluster;
-  std::function<absl::Status(const MovePartitionsRequest& request,
-                             const CallContext& context)>
-      move_partitions;
+  const Incarnation* incarnation = nullptr;
+  // Makes a call of TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS.
+  std::function<absl::Status(const AnyCall& call, const CallContext& context)>
+      ask_server;
 };
 
 // What a unary call does: decode, ask the store, encode.
@@ -77,9 +71,6 @@ class Handlers {
   void AddDataHandlers();
   void AddNamespaceHandlers();
   void AddMembershipHandlers();
-  void AddCheckpointHandlers();
-  // They keep what the dependencies have of them.
-  void AddClusterHandlers(const HandlerDependencies& dependencies);
   // For a method that may wait; it answers on the thread that ends the wait.
   void Add(Method method, Waiting handler);
   // For a method that is answered at once: by `answer(bytes, context)`, by
@@ -89,9 +80,6 @@ class Handlers {
   void AddAnswer(Method method, int64_t max_bytes_inline, Function answer);
   template <typename Request, typename Function>
   void AddAsk(Function ask, int64_t max_bytes_inline = -1);
-  template <typename Reply, typename Request>
-  void AddCheckpointVerb(Reply (CheckpointAdmin::*verb)(const Request&,
-                                                        const CallContext&));
   template <typename Store, typename Reply, typename Request>
   void AddVerb(Store& store, Reply (Store::*verb)(Request, const CallContext&),
                int64_t max_bytes_inline = -1);
@@ -117,9 +105,7 @@ class Handlers {
 
   TensorStore& store_;
   NamespaceAdmin& namespaces_;
-  Membership& membership_;
-  const std::function<CheckpointAdmin*()> checkpoints_;
-  const std::function<ServerStatus()> describe_server_;
+  const Incarnation& incarnation_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;
   std::array<Handler, kNumMethods> handlers_;  // const once built

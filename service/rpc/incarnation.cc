@@ -21,15 +21,6 @@ absl::Status IsAnother(absl::string_view expected, absl::string_view present) {
       Reason::kServerRestarted, {{"incarnation", present}});
 }
 
-// Whether the store remembers answers to calls of that method.
-bool HasCallId(Method method) {
-  return RepeatOf(method) == Repeat::kByCallId &&
-         method != Method::kDeleteNamespace &&
-         method != Method::kSaveCheckpoint &&
-         method != Method::kRestoreCheckpoint &&
-         method != Method::kDeleteCheckpoint;
-}
-
 }  // namespace
 
 Incarnation::Incarnation(uint64_t id, std::function<absl::Status()> health)
@@ -39,7 +30,8 @@ absl::Status Incarnation::Greet(Method method,
                                 grpc::CallbackServerContext& context,
                                 Caller& caller) const {
   const absl::Status expected = CheckExpected(context);
-  if (HasCallId(method) && ReasonOf(expected) == Reason::kServerRestarted) {
+  if (RepeatOf(method) == Repeat::kByCallId &&
+      ReasonOf(expected) == Reason::kServerRestarted) {
     caller.unless_remembered = expected;
   } else {
     RETURN_IF_ERROR(expected);

@@ -49,35 +49,21 @@ absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
 absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
                                         const MessageLimits& limits);
 
-// What FromProto makes of a message: plain values are values too.
-template <typename T>
-absl::StatusOr<T> AsStatusOr(absl::StatusOr<T> value) {
-  return value;
-}
-template <typename T>
-absl::StatusOr<T> AsStatusOr(T value) {
-  return value;
-}
-
 // The value of a request. Empties `bytes`; tensors take over the payloads.
 // Errors: those of Parse and FromProto.
 template <typename Message>
 auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
   Message message;
   const absl::Status parsed = Parse(bytes, limits, &message);
-  const auto convert = [&message] {
-    return AsStatusOr(FromProto(std::move(message)));
-  };
-  return parsed.ok() ? convert() : decltype(convert())(parsed);
+  using Request = decltype(FromProto(std::move(message)));
+  return parsed.ok() ? FromProto(std::move(message)) : Request(parsed);
 }
 
 // Errors: ResourceExhausted if the reply is over the limit.
 template <typename Message, typename Reply>
 absl::StatusOr<grpc::ByteBuffer> Encode(const Reply& reply,
                                         const MessageLimits& limits) {
-  Message message;
-  ToProto(reply, &message);
-  return Serialize(message, limits);
+  return Serialize(MessageOf<Message>(reply), limits);
 }
 
 }  // namespace tensorkv

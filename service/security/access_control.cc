@@ -7,7 +7,6 @@
 #include "base/status_macros.h"
 #include "base/text_file.h"
 #include "contract/reason.h"
-#include "service/security/method_rights.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -89,9 +88,9 @@ absl::Status AccessControl::Admit(Method method, const Peer& peer,
   }
   caller.name = *std::move(identity);
   if (!rules->policy) return absl::OkStatus();
-  const auto [_, right, scope] = RequirementOf(method);
+  const Right right = RightOf(method);
   const bool is_allowed =
-      scope == Scope::kServer
+      ScopeOf(method) == Scope::kServer
           ? rules->policy->AllowsForServer(right, caller.name)
           : rules->policy->AllowsSomewhere(right, caller.name);
   return is_allowed ? absl::OkStatus() : Refuse(method, "", caller);
@@ -115,8 +114,7 @@ bool AccessControl::Allows(Method method, absl::string_view name_space,
                            const Caller& caller) const {
   const std::shared_ptr<const Rules> rules = this->rules();
   return !rules->policy ||
-         rules->policy->AllowsIn(name_space, RequirementOf(method).right,
-                                 caller.name);
+         rules->policy->AllowsIn(name_space, RightOf(method), caller.name);
 }
 
 absl::Status AccessControl::Check(Method method, absl::string_view name_space,
@@ -128,7 +126,7 @@ absl::Status AccessControl::Check(Method method, absl::string_view name_space,
 
 absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
                                    const Caller& caller) const {
-  const char* const right = NameOf(RequirementOf(method).right);
+  const char* const right = NameOf(RightOf(method));
   const std::string where =
       name_space.empty()
           ? ""
@@ -153,9 +151,9 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
 void AccessControl::Audit(Method method, absl::string_view subject,
                           const Caller& caller,
                           const absl::Status& outcome) const {
-  if (RequirementOf(method).right != Right::kAdmin) return;
+  if (RightOf(method) != Right::kAdmin) return;
   if (caller.name == kAnonymous && !rules()->policy) return;
-  if (subject.empty() && RequirementOf(method).scope == Scope::kNamespace) {
+  if (subject.empty() && ScopeOf(method) == Scope::kNamespace) {
     subject = kDefaultNamespace;
   }
   options_.made(

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
 
@@ -17,16 +15,6 @@ const absl::Status& StatusOf(const absl::Status& status) { return status; }
 template <typename Reply>
 const absl::Status& StatusOf(const absl::StatusOr<Reply>& reply) {
   return reply.status();
-}
-
-// Makes a call by `ask`, and has it audited.
-template <typename Ask>
-auto Audited(const AccessControl& access, Method method,
-             absl::string_view subject, const CallContext& context, Ask ask)
-    -> decltype(ask()) {
-  auto reply = ask();
-  access.Audit(method, subject, context.caller, StatusOf(reply));
-  return reply;
 }
 
 template <typename Request>
@@ -51,7 +39,9 @@ auto Guarded(const AccessControl& access, Method method,
     -> decltype(ask()) {
   RETURN_IF_ERROR(access.Check(method, name_space, context.caller));
   Note(context, name_space, [] { return std::nullopt; });
-  return Audited(access, method, name_space, context, ask);
+  auto reply = ask();
+  access.Audit(method, name_space, context.caller, StatusOf(reply));
+  return reply;
 }
 
 // Empty if the call names none.
@@ -60,18 +50,6 @@ absl::string_view NamespaceOf(const AnyCall& call) {
     if constexpr (requires { request.name_space; }) return request.name_space;
     return {};
   });
-}
-
-// The checkpoint and its namespaces, which the server may have chosen:
-// "name of a,b".
-template <typename Request>
-std::string SubjectOf(const Request& request,
-                      const absl::StatusOr<CheckpointStatus>& reply) {
-  const auto& namespaces = request.namespaces.empty() && reply.ok()
-                               ? reply->namespaces
-                               : request.namespaces;
-  return absl::StrCat(reply.ok() ? reply->name : request.name, " of ",
-                      absl::StrJoin(namespaces, ","));
 }
 
 // Makes a call that may wait, by `start(request, context, done)`, if the caller
@@ -201,66 +179,11 @@ absl::Status GuardedNamespaceAdmin::Ask(const AnyCall& call,
                  [&] { return inner_.Ask(call, context); });
 }
 
-absl::StatusOr<JoinReply> GuardedMembership::Join(const JoinRequest& request,
-                                                  const CallContext& context) {
-  return Guarded(access_, Method::kJoin, request.name_space, context,
-                 [&] { return inner_.Join(request, context); });
-}
-
-absl::StatusOr<KeepAliveReply> GuardedMembership::KeepAlive(
-    const KeepAliveRequest& request, const CallContext& context) {
-  return Guarded(access_, Method::kKeepAlive, request.name_space, context,
-                 [&] { return inner_.KeepAlive(request, context); });
-}
-
-absl::Status GuardedMembership::Leave(const LeaveRequest& request,
-                                      const CallContext& context) {
-  return Guarded(access_, Method::kLeave, request.name_space, context,
-                 [&] { return inner_.Leave(request, context); });
-}
-
-void GuardedMembership::Barrier(BarrierRequest request, CallContext context,
-                                ReplyCallback<BarrierReply> done) {
+void GuardedNamespaceAdmin::Barrier(BarrierRequest request, CallContext context,
+                                    ReplyCallback<BarrierReply> done) {
   GuardedWait(access_, Method::kBarrier, std::move(request), std::move(context),
-              std::move(done), std::bind_front(&Membership::Barrier, &inner_));
-}
-
-absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::SaveCheckpoint(
-    const SaveCheckpointRequest& request, const CallContext& context) {
-  auto reply = inner_.SaveCheckpoint(request, context);
-  access_.Audit(Method::kSaveCheckpoint, SubjectOf(request, reply),
-                context.caller, reply.status());
-  return reply;
-}
-
-absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::RestoreCheckpoint(
-    const RestoreCheckpointRequest& request, const CallContext& context) {
-  auto reply = inner_.RestoreCheckpoint(request, context);
-  std::string subject = SubjectOf(request, reply);
-  if (!request.as_namespace.empty()) {
-    absl::StrAppend(&subject, " as ", request.as_namespace);
-  }
-  access_.Audit(Method::kRestoreCheckpoint, subject, context.caller,
-                reply.status());
-  return reply;
-}
-
-absl::StatusOr<ListCheckpointsReply> AuditedCheckpointAdmin::ListCheckpoints(
-    const ListCheckpointsRequest& request, const CallContext& context) {
-  return Audited(access_, Method::kListCheckpoints, "", context,
-                 [&] { return inner_.ListCheckpoints(request, context); });
-}
-
-absl::Status AuditedCheckpointAdmin::DeleteCheckpoint(
-    const DeleteCheckpointRequest& request, const CallContext& context) {
-  return Audited(access_, Method::kDeleteCheckpoint, request.name, context,
-                 [&] { return inner_.DeleteCheckpoint(request, context); });
-}
-
-absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::VerifyCheckpoint(
-    const VerifyCheckpointRequest& request, const CallContext& context) {
-  return Audited(access_, Method::kVerifyCheckpoint, request.name, context,
-                 [&] { return inner_.VerifyCheckpoint(request, context); });
+              std::move(done),
+              std::bind_front(&NamespaceAdmin::Barrier, &inner_));
 }
 
 }  // namespace tensorkv

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "service/security/access_control.h"
-#include "service/store/checkpoint_admin.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 
@@ -81,55 +80,11 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
-
- private:
-  NamespaceAdmin& inner_;
-  const AccessControl& access_;
-};
-
-class GuardedMembership final : public Membership {
- public:
-  GuardedMembership(Membership* inner, const AccessControl* access)
-      : inner_(*inner), access_(*access) {}
-
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                 const CallContext& context) override;
-  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request,
-                                           const CallContext& context) override;
-  absl::Status Leave(const LeaveRequest& request,
-                     const CallContext& context) override;
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 
  private:
-  Membership& inner_;
-  const AccessControl& access_;
-};
-
-// Checkpoints have no namespace: AccessControl::Admit has checked the right for
-// the whole server. What is left is the audit.
-class AuditedCheckpointAdmin final : public CheckpointAdmin {
- public:
-  AuditedCheckpointAdmin(CheckpointAdmin* inner, const AccessControl* access)
-      : inner_(*inner), access_(*access) {}
-
-  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
-      const SaveCheckpointRequest& request,
-      const CallContext& context) override;
-  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
-      const RestoreCheckpointRequest& request,
-      const CallContext& context) override;
-  absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
-      const ListCheckpointsRequest& request,
-      const CallContext& context) override;
-  absl::Status DeleteCheckpoint(const DeleteCheckpointRequest& request,
-                                const CallContext& context) override;
-  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(
-      const VerifyCheckpointRequest& request,
-      const CallContext& context) override;
-
- private:
-  CheckpointAdmin& inner_;
+  NamespaceAdmin& inner_;
   const AccessControl& access_;
 };
 

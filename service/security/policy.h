@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "service/security/method_rights.h"
+#include "contract/method.h"
 #include "service/store/names.h"
 
 namespace tensorkv {

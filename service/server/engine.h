@@ -43,7 +43,6 @@ class Engine {
   // For those of the server itself, which are not counted.
   TensorStore& own_store() { return store_; }
   NamespaceAdmin& namespaces() { return store_; }
-  Membership& membership() { return store_; }
   Staging& staging() { return store_; }
   Snapshots& snapshots() { return store_; }
   PartitionMoves& partition_moves() { return store_; }

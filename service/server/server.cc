@@ -13,11 +13,8 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "base/listen_address.h"
 #include "base/status_macros.h"
-#include "base/version.h"
 #include "contract/keep_grpc.h"
 #include "contract/method.h"
 #include "grpc/support/time.h"
@@ -25,7 +22,6 @@
 #include "service/checkpoint/checkpoint_directory.h"
 #include "service/metrics/server_gauges.h"
 #include "service/rpc/admit_server.h"
-#include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
@@ -139,7 +135,6 @@ Server::Server(const ServerOptions& options, OpenedDevices devices,
                std::unique_ptr<DeviceLink> link)
     : options_(options),
       incarnation_(NewIdentity(), [this] { return engine_.health(); }),
-      start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
       mirroring_(options, std::move(link),
                  [this](const grpc::CallbackServerContext& context) {
@@ -159,8 +154,14 @@ Server::Server(const ServerOptions& options, OpenedDevices devices,
       store_(&placed_store_, &access_),
       staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
-      membership_(&engine_.membership(), &access_),
       checkpoint_pauses_(CheckpointPausesIn(registry_)),
+      calls_({.options = &options_,
+              .incarnation = &incarnation_,
+              .engine = &engine_,
+              .placement = &placement_,
+              .access = &access_,
+              .checkpoints = [this] { return checkpoints_.get(); },
+              .cluster = [this] { return cluster_part(); }}),
       call_metrics_(&registry_),
       call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
@@ -185,8 +186,7 @@ AccessControl::Options Server::AccessOptionsOf() {
       .token_file = options_.token_file,
       .made = LogAudit,
       .refused = [this](Method method, absl::FunctionRef<std::string()> line) {
-        engine_.event_log().CallRefused(
-            RequirementOf(method).right == Right::kAdmin, line);
+        engine_.event_log().CallRefused(RightOf(method) == Right::kAdmin, line);
       }};
 }
 
@@ -207,13 +207,9 @@ StreamCall::Environment Server::StreamEnvironmentOf() {
 HandlerDependencies Server::HandlerDependenciesOf() {
   return {.store = &store_,
           .namespaces = &namespaces_,
-          .membership = &membership_,
           .staging = &staging_,
-          .checkpoints = [this] { return checkpoint_admin_.get(); },
-          .describe_server = [this] { return Describe(); },
-          .describe_cluster = [this] { return placement_.Describe(); },
-          .resize_cluster = std::bind_front(&Server::ResizeCluster, this),
-          .move_partitions = std::bind_front(&Server::MovePartitions, this)};
+          .incarnation = &incarnation_,
+          .ask_server = std::bind_front(&ServerCalls::Ask, &calls_)};
 }
 
 Server::~Server() {
@@ -240,8 +236,6 @@ absl::Status Server::OpenCheckpoints() {
                                },
                            .log = LogEvent},
                           &engine_.snapshots()));
-  checkpoint_admin_ =
-      std::make_unique<AuditedCheckpointAdmin>(checkpoints_.get(), &access_);
   return absl::OkStatus();
 }
 
@@ -414,34 +408,6 @@ TakeoverCheckpoints Server::TakeoverCheckpointsOf() {
               }};
 }
 
-absl::StatusOr<ResizeClusterReply> Server::ResizeCluster(
-    const ResizeClusterRequest& request, const CallContext& context) {
-  absl::StatusOr<ResizeClusterReply> reply =
-      absl::FailedPreconditionError("the server is in no cluster");
-  if (cluster_part()) reply = cluster_part()->Resize(request);
-  const std::string subject =
-      absl::StrCat("add=", absl::StrJoin(request.add, ","),
-                   " remove=", absl::StrJoin(request.remove, ","),
-                   " lost=", absl::StrJoin(request.lost, ","),
-                   request.give_up ? " give_up" : "");
-  access_.Audit(Method::kResizeCluster, subject, context.caller,
-                reply.status());
-  return reply;
-}
-
-absl::Status Server::MovePartitions(const MovePartitionsRequest& request,
-                                    const CallContext& context) {
-  absl::Status status =
-      absl::FailedPreconditionError("the server is in no cluster");
-  if (cluster_part()) status = cluster_part()->Move(request);
-  // One line for a move, not for each of its parts.
-  if (request.step != MoveStep::kPart || !status.ok()) {
-    access_.Audit(Method::kMovePartitions, request.from, context.caller,
-                  status);
-  }
-  return status;
-}
-
 absl::Status Server::health() {
   RETURN_IF_ERROR(engine_.health());
   // While it shuts down, calls may take their time.
@@ -579,18 +545,6 @@ std::string Server::metrics_address() const {
 
 int Server::metrics_port() const {
   return http_ == nullptr ? 0 : http_->bound_port();
-}
-
-ServerStatus Server::Describe() const {
-  return {.version = kVersion,
-          .incarnation = incarnation_.id(),
-          .start_unix_seconds = start_unix_seconds_,
-          .devices = engine_.devices(),
-          .budget_bytes = engine_.budgets().host()->limit_bytes(),
-          .used_bytes = engine_.budgets().host()->used_bytes(),
-          .max_message_bytes = options_.max_message_bytes,
-          .max_entries = options_.max_entries,
-          .device_budgets = engine_.budgets().DeviceBudgets()};
 }
 
 }  // namespace tensorkv

@@ -47,6 +47,7 @@
 #include "service/server/mirroring.h"
 #include "service/server/open_device.h"
 #include "service/server/rpc_probe.h"
+#include "service/server/server_calls.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
 #include "service/status/status_page.h"
@@ -110,7 +111,7 @@ class Server {
   const std::string& why_not_cuda() const { return why_not_cuda_; }
 
   // What DescribeServer answers.
-  ServerStatus Describe() const;
+  ServerStatus Describe() const { return *calls_.DescribeServer({}); }
 
  private:
   Server(const ServerOptions& options, OpenedDevices devices,
@@ -130,10 +131,6 @@ class Server {
   Watchdog::Part Watch(Backend* device);
   void JoinCluster();
   TakeoverCheckpoints TakeoverCheckpointsOf();
-  absl::StatusOr<ResizeClusterReply> ResizeCluster(
-      const ResizeClusterRequest& request, const CallContext& context);
-  absl::Status MovePartitions(const MovePartitionsRequest& request,
-                              const CallContext& context);
   absl::Status StartHttp();
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
@@ -162,7 +159,6 @@ class Server {
 
   const ServerOptions options_;
   Incarnation incarnation_;
-  const int64_t start_unix_seconds_;
   const std::string why_not_cuda_;
   // The acceptor and the watchdog are there, for the thread of the HTTP port.
   std::atomic<bool> is_started_ = false;
@@ -179,10 +175,9 @@ class Server {
   GuardedTensorStore store_;
   GuardedStaging staging_;
   GuardedNamespaceAdmin namespaces_;
-  GuardedMembership membership_;
   prometheus::Histogram& checkpoint_pauses_;
   std::unique_ptr<Checkpoints> checkpoints_;
-  std::unique_ptr<AuditedCheckpointAdmin> checkpoint_admin_;
+  ServerCalls calls_;
   GrpcServerMetrics call_metrics_;
   CallLog call_log_;
   StripedCalls striped_calls_;

@@ -20,8 +20,6 @@ uint64_t Fingerprint(const PushRequest& request);
 // The fingerprint that the request has as a PushPull.
 uint64_t PushPullFingerprint(const PushRequest& request);
 uint64_t Fingerprint(const DeleteRequest& request);
-uint64_t Fingerprint(const JoinRequest& request);
-uint64_t Fingerprint(const LeaveRequest& request);
 uint64_t Fingerprint(const BarrierRequest& request);
 uint64_t Fingerprint(const CreateNamespaceRequest& request);
 // There is one for each of these with a call_id.

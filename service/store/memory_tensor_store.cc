@@ -13,8 +13,8 @@
 namespace tensorkv {
 namespace {
 
-// Room for a reply of the calls about a namespace: rules are the largest.
-constexpr uint64_t kReplyBytes = 1024;
+// Room for a reply that is a rule; others have none beyond what any has.
+constexpr uint64_t kRuleBytes = 1024;
 
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
@@ -60,8 +60,10 @@ absl::Status AskOnce(Namespace& in, const Request& request,
     return StatusOnceHere(in.calls(), request, context, make);
   } else {
     ASSIGN_OR_RETURN(
-        reply, OnceHere<ReplyTo<Request>>(in.calls(), request, context, make,
-                                          kReplyBytes));
+        reply,
+        OnceHere<ReplyTo<Request>>(
+            in.calls(), request, context, make,
+            std::is_same_v<ReplyTo<Request>, RuleSpec> ? kRuleBytes : 0));
   }
   return absl::OkStatus();
 }
@@ -364,44 +366,17 @@ absl::Status MemoryTensorStore::Ask(const AnyCall& call,
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     using Request = std::remove_cvref_t<decltype(request)>;
     if constexpr (kIsOfNamespace<Request>) {
+      uint64_t uid = 0;
+      if constexpr (requires { request.namespace_uid; }) {
+        uid = request.namespace_uid;
+      }
       ASSIGN_OR_RETURN(const NamespacePtr found,
-                       FindFor(context.caller, request.name_space));
+                       FindFor(context.caller, request.name_space, uid));
       return AskOnce(*found, request, WithinMaxWait(context), reply);
     }
     return absl::InternalError(absl::StrCat(
         NameOf(call.method()), ": expected a call about one namespace"));
   });
-}
-
-absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
-                                                  const CallContext& context) {
-  ASSIGN_OR_RETURN(
-      const NamespacePtr found,
-      FindFor(context.caller, request.name_space, request.namespace_uid));
-  ASSIGN_OR_RETURN(JoinReply reply,
-                   OnceHere<JoinReply>(found->calls(), request, context,
-                                       [&] { return found->Join(request); }));
-  Report(StoreEvent::kWorkerJoined, request.name_space,
-         absl::StrCat("rank ", reply.worker.rank, " (",
-                      Quoted(request.worker_name), ")"));
-  return reply;
-}
-
-absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
-    const KeepAliveRequest& request, const CallContext&) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->KeepAlive(request);
-}
-
-absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
-                                      const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   FindFor(context.caller, request.name_space));
-  RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
-                                 [&] { return found->Leave(request); }));
-  Report(StoreEvent::kWorkerLeft, request.name_space,
-         absl::StrCat("rank ", request.worker.rank));
-  return absl::OkStatus();
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,

@@ -62,7 +62,6 @@ struct MemoryTensorStoreOptions {
 // has a store of its own may leave out who calls.
 class MemoryTensorStore final : public TensorStore,
                                 public NamespaceAdmin,
-                                public Membership,
                                 public Staging,
                                 public NamespaceSummaries,
                                 public Snapshots,
@@ -114,14 +113,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context = {}) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
-
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                 const CallContext& context = {}) override;
-  absl::StatusOr<KeepAliveReply> KeepAlive(
-      const KeepAliveRequest& request,
-      const CallContext& context = {}) override;
-  absl::Status Leave(const LeaveRequest& request,
-                     const CallContext& context = {}) override;
+  using NamespaceAdmin::Leave;  // besides that of PartitionMoves
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 

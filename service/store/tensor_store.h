@@ -93,8 +93,9 @@ class TensorStore {
                                          const CallContext& context) = 0;
 };
 
-// The namespaces of a store and their rules. Thread-safe. Verbs as in
-// proto/tensorkv/v1/namespace.proto.
+// The namespaces of a store, their rules and their workers. Thread-safe. Verbs
+// as in proto/tensorkv/v1/namespace.proto and membership.proto; the incarnation
+// of a JoinReply is for the server to fill in.
 class NamespaceAdmin {
  public:
   virtual ~NamespaceAdmin() = default;
@@ -113,6 +114,9 @@ class NamespaceAdmin {
                                        const CallContext& context) = 0;
   // Makes a call of TENSORKV_NAMESPACE_METHODS.
   virtual absl::Status Ask(const AnyCall& call, const CallContext& context) = 0;
+  // Waits as TensorStore's calls do.
+  virtual void Barrier(BarrierRequest request, CallContext context,
+                       ReplyCallback<BarrierReply> done) = 0;
 
   // The same calls by their names: SetRule(request), ...
 #define TENSORKV_VERB(name, ...)                                       \
@@ -134,24 +138,6 @@ class NamespaceAdmin {
     }
     return status;
   }
-};
-
-// The workers of namespaces. Thread-safe. Verbs as in
-// proto/tensorkv/v1/membership.proto; the incarnation of a JoinReply is for
-// the server to fill in.
-class Membership {
- public:
-  virtual ~Membership() = default;
-
-  virtual absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                         const CallContext& context) = 0;
-  virtual absl::StatusOr<KeepAliveReply> KeepAlive(
-      const KeepAliveRequest& request, const CallContext& context) = 0;
-  virtual absl::Status Leave(const LeaveRequest& request,
-                             const CallContext& context) = 0;
-  // Waits as TensorStore's calls do.
-  virtual void Barrier(BarrierRequest request, CallContext context,
-                       ReplyCallback<BarrierReply> done) = 0;
 };
 
 }  // namespace tensorkv

@@ -39,19 +39,19 @@ TEST_P(MethodTest, HasThePathThatGrpcGivesIt) {
             absl::StrCat("/", kServiceName, "/", NameOf(GetParam())));
 }
 
-TEST_P(MethodTest, HasACallIdIfARepeatDoesHarm) {
-  // PushPull has it in its push; these others are never repeated.
-  const bool is_excepted = KindOf(GetParam()) != MethodKind::kUnary ||
-                           GetParam() == Method::kPushPull ||
-                           GetParam() == Method::kSaveCheckpoint ||
-                           GetParam() == Method::kRestoreCheckpoint ||
-                           GetParam() == Method::kDeleteCheckpoint ||
-                           GetParam() == Method::kDeleteNamespace;
+TEST_P(MethodTest, HasACallIdIfThatTellsARepeat) {
   const auto* const method =
       Contract()->FindMethodByName(std::string(NameOf(GetParam())));
+  const bool has_call_id =
+      method->input_type()->FindFieldByName("call_id") != nullptr;
+  // These have it in their push, or in their manifest.
+  const bool has_inner_call_id = GetParam() == Method::kPushPull ||
+                                 KindOf(GetParam()) != MethodKind::kUnary;
 
-  EXPECT_TRUE(is_excepted || RepeatOf(GetParam()) == Repeat::kHarmless ||
-              method->input_type()->FindFieldByName("call_id") != nullptr);
+  if (RepeatOf(GetParam()) == Repeat::kByCallId) {
+    EXPECT_TRUE(has_call_id || has_inner_call_id);
+  }
+  if (RepeatOf(GetParam()) == Repeat::kNever) EXPECT_FALSE(has_call_id);
 }
 
 TEST_P(MethodTest, IsAnIndexOfItsOwn) {

@@ -113,10 +113,14 @@ TEST(ProtoCodecTest, DeleteListAndStatRequestFields) {
                        Decode(Parse<v1::DeleteRequest>(
                            "namespace: 'n' call_id { sequence: 2 } keys: 'a' "
                            "keys: 'b' allow_missing: true")));
-  const ListRequest list = Decode(Parse<v1::ListRequest>(
-      "namespace: 'n' prefix: 'p' page_size: 3 page_token: 't'"));
-  const StatRequest stat = Decode(
-      Parse<v1::StatRequest>("namespace: 'n' keys: 'a' with_digest: true"));
+  const ListRequest list =
+      Decode(Parse<v1::ListRequest>(
+                 "namespace: 'n' prefix: 'p' page_size: 3 page_token: 't'"))
+          .value();
+  const StatRequest stat =
+      Decode(
+          Parse<v1::StatRequest>("namespace: 'n' keys: 'a' with_digest: true"))
+          .value();
 
   EXPECT_TRUE(deletion ==
               (DeleteRequest{"n", CallId{"", 2}, {"a", "b"}, true}));
@@ -283,7 +287,7 @@ TEST(ProtoCodecTest, RuleFields) {
       "}");
   (*proto.mutable_rule()->mutable_hyperparameters())["beta1"] = 0.5;
 
-  const SetRuleRequest request = Decode(proto);
+  const SetRuleRequest request = Decode(proto).value();
 
   const RuleSpec rule = {"adam", {{"beta1", 0.5}}, /*keep_master=*/false};
   EXPECT_TRUE(request == (SetRuleRequest{"n", "a*", rule}));
@@ -304,23 +308,25 @@ TEST(ProtoCodecTest, SetHyperparametersFields) {
       Parse<v1::SetHyperparametersRequest>("namespace: 'n' key_pattern: 'a*'");
   (*proto.mutable_hyperparameters())["learning_rate"] = 0.5;
 
-  const SetHyperparametersRequest request = Decode(proto);
+  const SetHyperparametersRequest request = Decode(proto).value();
 
   EXPECT_TRUE(request ==
               (SetHyperparametersRequest{"n", "a*", {{"learning_rate", 0.5}}}));
 }
 
 TEST(ProtoCodecTest, ServerStatusFields) {
-  const ServerStatus status = Decode(Parse<v1::DescribeServerResponse>(R"pb(
-    version: "0.1"
-    incarnation: 2
-    start_time { seconds: 3 nanos: 999 }
-    devices: [ "cpu", "cuda:0" ]
-    budget_bytes: 4
-    used_bytes: 5
-    max_message_bytes: 6
-    max_entries: 7
-    device_budgets { device: "cuda:0" budget_bytes: 8 used_bytes: 9 })pb"));
+  const ServerStatus status =
+      Decode(Parse<v1::DescribeServerResponse>(R"pb(
+        version: "0.1"
+        incarnation: 2
+        start_time { seconds: 3 nanos: 999 }
+        devices: [ "cpu", "cuda:0" ]
+        budget_bytes: 4
+        used_bytes: 5
+        max_message_bytes: 6
+        max_entries: 7
+        device_budgets { device: "cuda:0" budget_bytes: 8 used_bytes: 9 })pb"))
+          .value();
 
   EXPECT_TRUE(
       status ==

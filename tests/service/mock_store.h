@@ -40,6 +40,9 @@ class MockNamespaceAdmin : public NamespaceAdmin {
               (override));
   MOCK_METHOD(absl::Status, DeleteNamespace,
               (absl::string_view, const CallContext&), (override));
+  MOCK_METHOD(void, Barrier,
+              (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
+              (override));
   // Those of TENSORKV_NAMESPACE_METHODS, which the store is asked by Ask.
 #define TENSORKV_MOCK(name, ...)                  \
   MOCK_METHOD(OutcomeOfCall<name##Request>, name, \
@@ -57,7 +60,7 @@ class MockNamespaceAdmin : public NamespaceAdmin {
 #define TENSORKV_ANSWER(name, ...)                                      \
   absl::Status Answer(const name##Request& request,                     \
                       const CallContext& context, name##Reply& reply) { \
-    return Set(name(request, context), reply);                          \
+    return SetReply(name(request, context), reply);                     \
   }
   TENSORKV_NAMESPACE_METHODS(TENSORKV_ANSWER)
 #undef TENSORKV_ANSWER
@@ -65,29 +68,6 @@ class MockNamespaceAdmin : public NamespaceAdmin {
   absl::Status Answer(const Request&, const CallContext&, Reply&) {
     return absl::InternalError("not about one namespace");
   }
-
-  template <typename Reply>
-  static absl::Status Set(const absl::Status& status, Reply&) {
-    return status;
-  }
-  template <typename Reply>
-  static absl::Status Set(absl::StatusOr<Reply> outcome, Reply& reply) {
-    if (outcome.ok()) reply = *std::move(outcome);
-    return outcome.status();
-  }
-};
-
-class MockMembership : public Membership {
- public:
-  MOCK_METHOD(absl::StatusOr<JoinReply>, Join,
-              (const JoinRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::StatusOr<KeepAliveReply>, KeepAlive,
-              (const KeepAliveRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::Status, Leave, (const LeaveRequest&, const CallContext&),
-              (override));
-  MOCK_METHOD(void, Barrier,
-              (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
-              (override));
 };
 
 // Actions for calls that take a callback: answer at once.

@@ -267,19 +267,37 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
                    .next_step = FirstStepOf(state, worker.rank)};
 }
 
-}  // namespace
-
-absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
-  RETURN_IF_ERROR(CheckWorkerName(request.worker_name));
-  Transaction transaction(*state_);
-  absl::StatusOr<JoinReply> reply = AddWorker(*state_, request);
+absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
+                                           const JoinRequest& request) {
+  Transaction transaction(state);
+  absl::StatusOr<JoinReply> reply = AddWorker(state, request);
   // The calls of the epoch that was replaced end.
   if (reply.ok() && request.replaces_epoch != 0) WakeAll(transaction);
   return reply;
 }
 
+absl::Status RemoveWorker(NamespaceState& state, const Worker& worker) {
+  Transaction transaction(state);
+  RETURN_IF_ERROR(state.workers->CheckJoined(worker, state.Now()));
+  state.workers->Leave(worker);
+  GoOnWithout(transaction, {worker.rank});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request,
+                                          const CallContext&) {
+  RETURN_IF_ERROR(CheckWorkerName(request.worker_name));
+  ASSIGN_OR_RETURN(const JoinReply reply, AddWorkerAndWake(*state_, request));
+  state_->Report(StoreEvent::kWorkerJoined,
+                 absl::StrCat("rank ", reply.worker.rank, " (",
+                              Quoted(request.worker_name), ")"));
+  return reply;
+}
+
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
-    const KeepAliveRequest& request) {
+    const KeepAliveRequest& request, const CallContext&) {
   MutexLock lock(&state_->mutex);
   const absl::Duration now = state_->Now();
   RETURN_IF_ERROR(state_->workers->CheckJoined(request.worker, now));
@@ -290,11 +308,10 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
       .next_step = state_->mode->NextStepOf(request.worker.rank)};
 }
 
-absl::Status Namespace::Leave(const LeaveRequest& request) {
-  Transaction transaction(*state_);
-  RETURN_IF_ERROR(state_->workers->CheckJoined(request.worker, state_->Now()));
-  state_->workers->Leave(request.worker);
-  GoOnWithout(transaction, {request.worker.rank});
+absl::Status Namespace::Leave(const LeaveRequest& request, const CallContext&) {
+  RETURN_IF_ERROR(RemoveWorker(*state_, request.worker));
+  state_->Report(StoreEvent::kWorkerLeft,
+                 absl::StrCat("rank ", request.worker.rank));
   return absl::OkStatus();
 }
 

@@ -118,10 +118,12 @@ class Namespace {
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
   absl::StatusOr<StatReply> Stat(const StatRequest& request);
 
-  // As in Membership.
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request);
-  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request);
-  absl::Status Leave(const LeaveRequest& request);
+  // As in NamespaceAdmin.
+#define TENSORKV_VERB(name, ...)                                  \
+  OutcomeOfCall<name##Request> name(const name##Request& request, \
+                                    const CallContext& context);
+  TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done);
 
@@ -136,13 +138,6 @@ class Namespace {
   // As in NamespaceSummaries.
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
-
-  // The verbs of TENSORKV_NAMESPACE_METHODS, as in NamespaceAdmin.
-#define TENSORKV_VERB(name, ...)                                  \
-  OutcomeOfCall<name##Request> name(const name##Request& request, \
-                                    const CallContext& context);
-  TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
-#undef TENSORKV_VERB
 
   // The answers to the calls made in this namespace.
   CallWindow& calls();

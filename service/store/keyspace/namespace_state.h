@@ -32,6 +32,7 @@
 #include "service/store/keyspace/waits.h"
 #include "service/store/keyspace/worker_group.h"
 #include "service/store/memory_budgets.h"
+#include "service/store/store_observer.h"
 
 namespace tensorkv {
 
@@ -95,6 +96,11 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Duration Now() const { return environment.alarms->Now(); }
   Backend& DeviceOf(const StoredKey& key) const {
     return (*environment.devices)[key.device];
+  }
+  // Tells the observer. REQUIRES: no lock is held.
+  void Report(StoreEvent event, absl::string_view detail) const {
+    if (environment.observer == nullptr) return;
+    environment.observer->Happened(event, name, detail);
   }
   // Has the pool run `task`, unless the store has ended: then nobody can see
   // what it would do, false is returned and the task is left as it is.

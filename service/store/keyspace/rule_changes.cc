@@ -378,13 +378,6 @@ absl::StatusOr<RuleSpec> Change(NamespaceState& state,
   return rule.spec();
 }
 
-// Tells the observer.
-void Report(const NamespaceState& state, absl::string_view change) {
-  StoreObserver* const observer = state.environment.observer;
-  if (observer == nullptr) return;
-  observer->Happened(StoreEvent::kRuleChanged, state.name, change);
-}
-
 std::string TextOf(absl::string_view pattern, absl::string_view rule) {
   if (pattern.empty()) return absl::StrCat("default rule ", rule);
   return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
@@ -416,24 +409,27 @@ absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request) {
 absl::Status Namespace::SetRule(const SetRuleRequest& request,
                                 const CallContext&) {
   RETURN_IF_ERROR(BindRule(*state_, request));
-  Report(*state_, TextOf(request.key_pattern,
-                         request.rule ? request.rule->name : "multipliers"));
+  state_->Report(StoreEvent::kRuleChanged,
+                 TextOf(request.key_pattern,
+                        request.rule ? request.rule->name : "multipliers"));
   return absl::OkStatus();
 }
 
 absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request,
                                   const CallContext&) {
   RETURN_IF_ERROR(Unset(*state_, request));
-  Report(*state_, absl::StrCat(request.multipliers ? "no multipliers for "
-                                                   : "no rule for ",
-                               Quoted(request.key_pattern)));
+  state_->Report(
+      StoreEvent::kRuleChanged,
+      absl::StrCat(request.multipliers ? "no multipliers for " : "no rule for ",
+                   Quoted(request.key_pattern)));
   return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
     const SetHyperparametersRequest& request, const CallContext&) {
   ASSIGN_OR_RETURN(RuleSpec rule, Change(*state_, request));
-  Report(*state_, TextOf(request.key_pattern, rule.name));
+  state_->Report(StoreEvent::kRuleChanged,
+                 TextOf(request.key_pattern, rule.name));
   return rule;
 }
 

@@ -77,18 +77,15 @@ void Transaction::Do(NamespaceState& state, Effects& effects) {
 }
 
 void Transaction::Report(const NamespaceState& state, const Effects& effects) {
-  StoreObserver* const observer = state.environment.observer;
-  if (observer == nullptr) return;
   for (const std::string& worker : effects.lost_workers) {
-    observer->Happened(StoreEvent::kWorkerLost, state.name, worker);
+    state.Report(StoreEvent::kWorkerLost, worker);
   }
   if (effects.num_failed_rounds == 0) return;
-  observer->Happened(
-      StoreEvent::kRoundFailed, state.name,
-      effects.num_failed_rounds == 1
-          ? effects.failed_round
-          : absl::StrCat(effects.failed_round, "; and ",
-                         effects.num_failed_rounds - 1, " more"));
+  state.Report(StoreEvent::kRoundFailed,
+               effects.num_failed_rounds == 1
+                   ? effects.failed_round
+                   : absl::StrCat(effects.failed_round, "; and ",
+                                  effects.num_failed_rounds - 1, " more"));
 }
 
 void Transaction::ReportFailedRounds(absl::string_view key, Step step,

@@ -1,5 +1,6 @@
 #include "tests/service/rpc/live_service.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,20 @@
 #include "grpcpp/generic/generic_stub.h"
 
 namespace tensorkv::testing {
+namespace {
+
+// A server that says what it is, and nothing else.
+absl::Status AskServer(const AnyCall& call, const CallContext&) {
+  return call.Visit([](const auto&, auto& reply) -> absl::Status {
+    if constexpr (std::is_same_v<decltype(reply), ServerStatus&>) {
+      reply = {.version = "test", .incarnation = kTestIncarnation};
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError("no such part of the server");
+  });
+}
+
+}  // namespace
 
 void RecordingObserver::Started(Method method) {
   MutexLock lock(&mutex_);
@@ -56,12 +71,9 @@ LiveService::LiveService(Interceptors interceptors)
                 .observer = &observer}),
       handlers_({.store = &store,
                  .namespaces = &namespaces,
-                 .membership = &membership,
                  .staging = &staging,
-                 .describe_server =
-                     [] {
-                       return ServerStatus{.version = "test", .incarnation = 7};
-                     }},
+                 .incarnation = &incarnation_,
+                 .ask_server = AskServer},
                 kTestLimits),
       service_(&handlers_, &streams_, &observer) {
   grpc::ServerBuilder builder;

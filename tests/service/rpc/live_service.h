@@ -69,7 +69,6 @@ class LiveService {
 
   ::testing::NiceMock<MockTensorStore> store;
   ::testing::NiceMock<MockNamespaceAdmin> namespaces;
-  ::testing::NiceMock<MockMembership> membership;
   FakeStaging staging;
   RecordingObserver observer;
   // Of streams' progress.

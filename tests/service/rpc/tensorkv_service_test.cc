@@ -363,7 +363,7 @@ TEST_F(TensorKvServiceTest, DescribeServerGivesItsStatus) {
   ASSERT_TRUE(service_.stub().DescribeServer(&context, {}, &reply).ok());
 
   EXPECT_EQ(reply.version(), "test");
-  EXPECT_EQ(reply.incarnation(), 7u);
+  EXPECT_EQ(reply.incarnation(), testing::kTestIncarnation);
 }
 
 TEST_F(TensorKvServiceTest, ErrorsOfTheStoreReachTheClient) {
@@ -492,7 +492,7 @@ TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
         if (request.name_space == "slow") release.WaitForNotification();
         return StatReply();
       });
-  EXPECT_CALL(service_.membership, KeepAlive)
+  EXPECT_CALL(service_.namespaces, KeepAlive)
       .WillRepeatedly(Return(KeepAliveReply()));
   std::vector<std::thread> slow;
   const auto stat = [](v1::TensorKV::Stub& stub, const std::string& name) {

@@ -1,0 +1,139 @@
+#include "service/server/server_calls.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "prometheus/registry.h"
+#include "service/server/open_device.h"
+#include "tests/service/server/local_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace server_calls_test {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::StatusIs;
+
+// Calls of a server in no cluster, made by somebody with an identity.
+class ServerCallsTest : public ::testing::Test {
+ protected:
+  ServerCallsTest() { EXPECT_OK(access_.Reload()); }
+  ~ServerCallsTest() override { std::filesystem::remove_all(directory_); }
+
+  void OpenCheckpoints() {
+    checkpoints_ =
+        Checkpoints::Create({.directory = directory_}, &engine_.snapshots())
+            .value();
+  }
+
+  template <typename Request>
+  absl::Status Call(const Request& request) {
+    ReplyTo<Request> reply;
+    return calls_.Ask({request, reply}, {.caller = {.name = "uid:7"}});
+  }
+
+  // What an audit says of a call.
+  static std::string Line(absl::string_view method_and_subject,
+                          absl::string_view outcome) {
+    return absl::StrCat("audit: caller=\"uid:7\" method=", method_and_subject,
+                        " outcome=", outcome);
+  }
+
+  const std::string directory_ = absl::StrCat(
+      ::testing::TempDir(), "/server_calls-",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  const ServerOptions options_ = testing::Local();
+  const Incarnation incarnation_{7};
+  prometheus::Registry registry_;
+  Engine engine_{options_,
+                 OpenDevices({}, 1,
+                             [](int) -> absl::StatusOr<OpenedCudaBackend> {
+                               return absl::UnimplementedError("none is asked");
+                             })
+                     .value()
+                     .devices,
+                 [](const std::string&) {}, &registry_, /*exchange=*/nullptr};
+  KnownPlacement placement_{""};
+  std::vector<std::string> audit_;
+  AccessControl access_{
+      {.made = [this](const std::string& line) { audit_.push_back(line); },
+       .refused = [](Method, absl::FunctionRef<std::string()>) {}}};
+  std::unique_ptr<Checkpoints> checkpoints_;
+  const ServerCalls calls_{
+      {.options = &options_,
+       .incarnation = &incarnation_,
+       .engine = &engine_,
+       .placement = &placement_,
+       .access = &access_,
+       .checkpoints = [this] { return checkpoints_.get(); },
+       .cluster = [] { return nullptr; }}};
+};
+
+TEST_F(ServerCallsTest, DescriptionsAreNotAudited) {
+  DescribeServerReply server;
+
+  ASSERT_OK(calls_.Ask({DescribeServerRequest(), server}, {}));
+  ASSERT_OK(Call(DescribeServerRequest()));
+  ASSERT_OK(Call(DescribeClusterRequest()));
+
+  EXPECT_EQ(server.incarnation, 7u);
+  EXPECT_EQ(server.budget_bytes, testing::kBudget);
+  EXPECT_THAT(audit_, IsEmpty());
+}
+
+TEST_F(ServerCallsTest, AuditsSayWhichCheckpointsAndNamespaces) {
+  OpenCheckpoints();
+
+  ASSERT_OK(Call(SaveCheckpointRequest{.name = "a"}));
+  ASSERT_OK(Call(RestoreCheckpointRequest{.name = "a", .as_namespace = "b"}));
+  ASSERT_OK(Call(ListCheckpointsRequest()));
+  ASSERT_OK(Call(VerifyCheckpointRequest{.name = "a"}));
+  ASSERT_OK(Call(DeleteCheckpointRequest{.name = "a"}));
+  EXPECT_THAT(Call(SaveCheckpointRequest{"c", {"x", "y"}}),
+              StatusIs(absl::StatusCode::kNotFound));
+
+  EXPECT_THAT(
+      audit_,
+      ElementsAre(
+          Line("SaveCheckpoint namespace=\"a of default\"", "OK"),
+          Line("RestoreCheckpoint namespace=\"a of default as b\"", "OK"),
+          Line("ListCheckpoints", "OK"),
+          Line("VerifyCheckpoint namespace=\"a\"", "OK"),
+          Line("DeleteCheckpoint namespace=\"a\"", "OK"),
+          Line("SaveCheckpoint namespace=\"c of x,y\"", "NOT_FOUND")));
+}
+
+TEST_F(ServerCallsTest, AuditsSayWhatAClusterWasAskedFor) {
+  const auto in_none = StatusIs(absl::StatusCode::kFailedPrecondition,
+                                "the server is in no cluster");
+
+  EXPECT_THAT(Call(ResizeClusterRequest{.add = {"s", "t"}, .give_up = true}),
+              in_none);
+  EXPECT_THAT(Call(MovePartitionsRequest{.from = "s", .step = MoveStep::kPart}),
+              in_none);
+
+  EXPECT_THAT(
+      audit_,
+      ElementsAre(
+          Line("ResizeCluster namespace=\"add=s,t remove= lost= give_up\"",
+               "FAILED_PRECONDITION"),
+          Line("MovePartitions namespace=\"s\"", "FAILED_PRECONDITION")));
+}
+
+TEST_F(ServerCallsTest, RefusesCheckpointsWithoutADirectory) {
+  EXPECT_THAT(Call(ListCheckpointsRequest()),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(ServerCallsTest, RefusesCallsAboutNamespaces) {
+  EXPECT_THAT(Call(UnsetRuleRequest()), StatusIs(absl::StatusCode::kInternal));
+}
+
+}  // namespace server_calls_test
+}  // namespace tensorkv
