@@ -279,7 +279,8 @@ void EndBeforeSlices(ListReply& page) {
   page.next_page_token.clear();
 }
 
-// The keys of `layouts` that belong on the page that the request asks for.
+// The keys of `layouts` that belong on the page that the request asks for, and
+// one more if there is one: it tells that another page follows.
 std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
                                     const ListRequest& request,
                                     const std::string& page_end) {
@@ -290,7 +291,7 @@ std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
     if (!page_end.empty() && key > page_end) continue;
     keys.push_back(key);
     // Their statuses take a call about every slice.
-    if (request.page_size > 0 && keys.size() == request.page_size) break;
+    if (request.page_size > 0 && keys.size() > request.page_size) break;
   }
   return keys;
 }

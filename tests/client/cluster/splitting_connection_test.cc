@@ -140,7 +140,10 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
   for (const char* const key : {"a", "c", "d"}) {
     ASSERT_THAT(store.Init(key, Full({1}, 1)), IsOk());
   }
-  ASSERT_THAT(store.Init("b", Full(kLarge, 1)), IsOk());
+  // After the last of these pages have nothing but keys in slices.
+  for (const char* const key : {"b", "e", "f", "g", "h", "i"}) {
+    ASSERT_THAT(store.Init(key, Full(kLarge, 1)), IsOk());
+  }
 
   const absl::StatusOr<KeyStatus> status = store.Stat("b", true);
   ASSERT_THAT(status, IsOk());
@@ -156,7 +159,7 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
       for (const KeyStatus& key : page->keys) listed += key.key;
       token = page->next_page_token;
     } while (!token.empty());
-    EXPECT_EQ(listed, "abcd") << page_size;
+    EXPECT_EQ(listed, "abcdefghi") << page_size;
   }
   EXPECT_EQ(store.List("b")->keys.size(), 1u);
 }
