@@ -193,9 +193,6 @@ absl::Status SnapshotStreamReader::MakeKeys() {
   uint64_t offset = 0;
   for (const v1::SavedKey& saved : manifest_.keys()) {
     ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors));
-    if (saved.tensors().empty() || !saved.tensors(0).state().empty()) {
-      return StreamDamaged("a key without a value");
-    }
     for (const v1::SavedTensor& each : saved.tensors()) {
       RETURN_IF_ERROR(MakeTensor(each, key, offset));
     }

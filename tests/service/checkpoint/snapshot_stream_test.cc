@@ -1,11 +1,14 @@
 #include "service/checkpoint/snapshot_stream.h"
 
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tensorkv/v1/manifest.pb.h"
 #include "tests/service/checkpoint/saved_store.h"
 #include "tests/testing/status_matchers.h"
 
@@ -44,6 +47,34 @@ absl::Status Restore(absl::string_view stream, size_t piece_bytes,
   }
   absl::Status status = reader.Finish();
   return status.ok() ? restoration->Commit() : status;
+}
+
+std::string LittleEndian(uint64_t size) {
+  return {reinterpret_cast<const char*>(&size), sizeof(size)};
+}
+
+// A stream of one key whose record names its value twice.
+std::string WithTwoValues(const std::string& stream) {
+  constexpr size_t kSizes = 2 * sizeof(uint64_t);
+  const auto size_at = [&](size_t place) {
+    uint64_t size = 0;
+    std::memcpy(&size, stream.data() + place, sizeof(size));
+    return size;
+  };
+  const size_t record = kSizes + size_at(0);
+  const size_t manifest_bytes = size_at(record);
+  const size_t value_bytes = size_at(record + sizeof(uint64_t));
+  const std::string value = stream.substr(record + kSizes + manifest_bytes);
+  v1::NamespaceManifest manifest;
+  EXPECT_TRUE(
+      manifest.ParseFromString(stream.substr(record + kSizes, manifest_bytes)));
+  v1::SavedKey& key = *manifest.mutable_keys(0);
+  v1::SavedTensor second = key.tensors(0);
+  second.set_offset(value_bytes);
+  *key.add_tensors() = second;
+  const std::string serialized = manifest.SerializeAsString();
+  return absl::StrCat(stream.substr(0, record), LittleEndian(serialized.size()),
+                      LittleEndian(2 * value_bytes), serialized, value, value);
 }
 
 using SnapshotStreamTest = CheckpointsTest;
@@ -86,8 +117,8 @@ TEST_F(SnapshotStreamTest, DamageIsFound) {
   huge[7] = '\x7f';
 
   for (const std::string& damaged :
-       {flipped, huge, stream.substr(0, stream.size() - 1),
-        stream.substr(0, 9)}) {
+       {flipped, huge, stream.substr(0, stream.size() - 1), stream.substr(0, 9),
+        WithTwoValues(stream)}) {
     SavedStore other(absl::StrCat(directory_, "/other"));
     EXPECT_THAT(Restore(damaged, damaged.size(), other),
                 StatusIs(absl::StatusCode::kDataLoss));
