@@ -15,6 +15,17 @@ namespace {
 // How often a move looks at etcd again, because others have written there.
 constexpr int kMostLooks = 10;
 
+// Whether that server counts as lost, and had some of `partitions`.
+bool IsLostWith(const std::string& server,
+                const std::vector<uint32_t>& partitions,
+                const ClusterPlacement& placement) {
+  const auto lost =
+      std::ranges::find(placement.lost, server, &LostPartitions::server);
+  return lost != placement.lost.end() &&
+         std::ranges::find_first_of(lost->partitions, partitions) !=
+             lost->partitions.end();
+}
+
 }  // namespace
 
 absl::Status PartitionSender::Move(const ClusterServer& to,
@@ -87,21 +98,22 @@ absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
 }
 
 absl::StatusOr<bool> PartitionSender::Settle() {
+  const std::string& self = environment_.server_name;
   for (int i = 0; i < kMostLooks; ++i) {
     ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
     ClusterPlacement placement = reading.placement;
-    if (OwnsAll(placement, unsettled_->to, unsettled_->partitions)) {
-      RETURN_IF_ERROR(environment_.known->Set(std::move(placement),
-                                              environment_.server_name));
-      environment_.store->Leave();
-      unsettled_.reset();
-      return true;
-    }
+    const bool is_own = OwnsAll(placement, self, unsettled_->partitions);
     // By a newer placement than it was told of, the receiver does not commit.
-    if (placement.version > unsettled_->version) {
-      environment_.store->Release();
+    if (!is_own || placement.version > unsettled_->version) {
+      // The receiver may have passed them on. What counts as lost stays for the
+      // last checkpoint, from which others restore it.
+      const bool has_moved =
+          !is_own && !IsLostWith(self, unsettled_->partitions, placement);
+      // Before anybody may call: they may be another server's.
+      RETURN_IF_ERROR(environment_.known->Set(std::move(placement), self));
+      has_moved ? environment_.store->Leave() : environment_.store->Release();
       unsettled_.reset();
-      return false;
+      return has_moved;
     }
     ++placement.version;
     RETURN_IF_ERROR(

@@ -60,7 +60,8 @@ class PartitionSender {
   // Whether the outcome of the last move is unknown, as etcd does not answer.
   bool is_unsettled() const { return unsettled_.has_value(); }
   // Finds it out, or takes the partitions back. Returns whether they have
-  // moved. REQUIRES: is_unsettled. Errors: those of etcd.
+  // moved, be it that they have moved on. REQUIRES: is_unsettled. Errors: those
+  // of etcd.
   absl::StatusOr<bool> Settle();
 
   // What has been sent of keys that have moved.

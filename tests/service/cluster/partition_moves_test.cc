@@ -480,6 +480,61 @@ TEST_F(PartitionMovesTest, EtcdThatIsAwayLeavesTheOutcomeOpen) {
   EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
 }
 
+// Etcd comes back when they are a third server's.
+class LateOutcomeTest : public PartitionMovesTest {
+ protected:
+  // "b" hears of the commit, or does not.
+  void MoveWithoutOutcome(bool is_committed) {
+    CreateKey(Summing());
+    ASSERT_OK(a_->Push(PushOne("k")));
+    a_->call = [this, is_committed](const MovePartitionsRequest& request) {
+      absl::Status status = absl::UnavailableError("lost");
+      const bool is_commit = request.step == MoveStep::kCommit;
+      if (!is_commit || is_committed) status = b_->receiver().Handle(request);
+      if (is_commit) etcd_.Stop();
+      return status;
+    };
+    EXPECT_FALSE(Move().ok());
+    ASSERT_TRUE(a_->sender().is_unsettled());
+    etcd_.Start();
+  }
+  size_t NumKeys() {
+    return a_->store().DescribeNamespace(kNamespace)->num_keys;
+  }
+
+  std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");
+};
+
+TEST_F(LateOutcomeTest, PartitionsThatHaveMovedOnAreNotTakenBack) {
+  ASSERT_NO_FATAL_FAILURE(MoveWithoutOutcome(/*is_committed=*/true));
+  Connect(b_, c_);
+  ASSERT_OK(Move(*b_, "c"));
+
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+
+  EXPECT_TRUE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+  EXPECT_EQ(NumKeys(), 0u);
+}
+
+// What it has of them stays: whoever restores them does so from its last
+// checkpoint, which may be yet to come.
+TEST_F(LateOutcomeTest, PartitionsThatCountAsLostAreNotTakenBack) {
+  ASSERT_NO_FATAL_FAILURE(MoveWithoutOutcome(/*is_committed=*/false));
+  ClusterReading reading = *c_->records().Read();
+  reading.placement.servers = {{.name = "c", .address = "c:1"}};
+  reading.placement.lost = {{.server = "a", .partitions = AllPartitions()}};
+  ++reading.placement.version;
+  ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
+                                           reading.placement_revision));
+
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+
+  EXPECT_FALSE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+  EXPECT_EQ(NumKeys(), 1u);
+}
+
 // What the receiver is told late does not count once the sender has taken the
 // partitions back, or was started anew.
 TEST_F(PartitionMovesTest, LateCommitIsRefused) {
