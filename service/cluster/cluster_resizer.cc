@@ -111,12 +111,16 @@ uint64_t ClusterResizer::NumMissing(const ClusterPlacement& placement) const {
 absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
   if (options_.lost_after == absl::ZeroDuration()) return absl::OkStatus();
   const auto now = std::chrono::steady_clock::now();
+  // Who had come back meanwhile would still have its lease.
+  const bool has_watched =
+      absl::FromChrono(now - std::exchange(last_look_, now)) < options_.lease;
   decltype(gone_since_) gone_since;
   ResizeClusterRequest request;
   for (const ClusterServer& server : reading.placement.servers) {
     if (reading.registrations.contains(server.name)) continue;
     const auto before = gone_since_.find(server.name);
-    const auto since = before == gone_since_.end() ? now : before->second;
+    const bool was_gone = before != gone_since_.end() && has_watched;
+    const auto since = was_gone ? before->second : now;
     gone_since[server.name] = since;
     if (absl::FromChrono(now - since) >= options_.lost_after) {
       request.lost.push_back(server.name);

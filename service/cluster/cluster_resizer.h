@@ -78,7 +78,9 @@ class ClusterResizer {
   void Report(const absl::Status& turn);
   // How many partitions of this server are still to be restored.
   uint64_t NumMissing(const ClusterPlacement& placement) const;
-  // Says that servers are lost that have not been live for so long.
+  // Says that servers are lost that have not been live for so long. Where looks
+  // are a lease apart, as a move or a restoring takes as long, time counts
+  // anew.
   absl::Status LoseServers(const ClusterReading& reading);
 
   const ClusterOptions options_;
@@ -101,8 +103,10 @@ class ClusterResizer {
   ClusterRecords records_;
   PartitionSender sender_;
   PartitionRestorer restorer_;
-  // Since when each server of the placement that is not live has not been.
+  // Since when each server of the placement that is not live has not been, as
+  // of the last look.
   std::map<std::string, std::chrono::steady_clock::time_point> gone_since_;
+  std::chrono::steady_clock::time_point last_look_;
   // Tells turns apart, so that one server that takes nothing does not keep
   // others from theirs.
   uint64_t num_turns_ = 0;

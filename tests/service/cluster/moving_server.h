@@ -88,6 +88,7 @@ class MovingServer {
         .status();
   }
 
+  const MoveEnvironment& environment() const { return environment_; }
   MemoryTensorStore& store() { return store_; }
   PlacedTensorStore& placed() { return placed_; }
   ClusterRecords& records() { return records_; }

@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "contract/placement.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/cluster/cluster_resizer.h"
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placement_changes.h"
@@ -645,6 +648,46 @@ TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ASSERT_OK(c_->restorer().Turn(*c_->records().Read()));
 
   ExpectPartIsRefused();
+}
+
+// Who looks seldom, as moves take long, sees a server only when it is away.
+TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
+  const ClusterOptions options = {.etcd = {etcd_.address()},
+                                  .cluster = "c",
+                                  .server_name = "a",
+                                  .lease = absl::Seconds(1),
+                                  .lost_after = absl::Milliseconds(1500)};
+  ClusterReading reading = *a_->records().Read();
+  reading.placement.servers.push_back({.name = "away", .address = "away:1"});
+  reading.placement.owners[0] = 1;
+  ++reading.placement.version;
+  ASSERT_OK(a_->records().ReplacePlacement(reading.placement,
+                                           reading.placement_revision));
+  reading.placement.servers.push_back({.name = "b", .address = "b:1"});
+  ASSERT_OK(a_->records().SetWanted(reading.placement.servers, /*revision=*/0));
+  Notification has_looked_again;
+  bool is_there = false;
+  int num_moves = 0;
+  const auto move = [&](const ClusterServer&, const MovePartitionsRequest&) {
+    if (++num_moves == 1) {
+      MovingServer away(etcd_, "away");
+      EXPECT_OK(
+          away.records().etcd().RevokeLease(away.environment().own_lease()));
+      absl::SleepFor(options.lost_after);
+    } else if (num_moves == 2) {
+      is_there = FindServer(b_->records().Read()->placement.servers, "away") !=
+                 nullptr;
+      has_looked_again.Notify();
+    }
+    return absl::UnavailableError("is not taken");
+  };
+  ClusterResizer resizer(options, a_->environment(), &a_->receiver(), move, {},
+                         [](const std::string&) {});
+
+  has_looked_again.WaitForNotification();
+  resizer.Stop();
+
+  EXPECT_TRUE(is_there);
 }
 
 }  // namespace partition_moves_test
