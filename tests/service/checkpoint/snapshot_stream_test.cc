@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,6 +124,26 @@ TEST_F(SnapshotStreamTest, DamageIsFound) {
     EXPECT_THAT(Restore(damaged, damaged.size(), other),
                 StatusIs(absl::StatusCode::kDataLoss));
   }
+}
+
+// Of this process, in pages.
+size_t ResidentPages() {
+  size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident;
+}
+
+TEST_F(SnapshotStreamTest, ManifestTakesMemoryAsItComes) {
+  SavedStore other(directory_);
+  const auto to = other.store().StartRestoration(OnExisting::kFail);
+  SnapshotStreamReader reader(to.get());
+  constexpr size_t kPromisedBytes = 1 << 30;
+  const size_t pages_before = ResidentPages();
+
+  ASSERT_OK(reader.Read(
+      absl::StrCat(LittleEndian(kPromisedBytes), LittleEndian(0), "x")));
+
+  EXPECT_LT(ResidentPages(), pages_before + kPromisedBytes / 2 / 4096);
 }
 
 }  // namespace snapshot_stream_test
