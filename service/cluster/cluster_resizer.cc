@@ -30,7 +30,8 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options,
       request_records_(options_, [](const std::string&) {}),
       records_(options_, [](const std::string&) {}),
       sender_(environment_, &records_, std::move(call),
-              /*patience=*/std::max(options_.lease, absl::Seconds(10))),
+              /*patience=*/std::max(options_.lease, absl::Seconds(10)),
+              [this] { return GoesOn(); }),
       restorer_(environment_, &records_, receiver, std::move(checkpoints),
                 log_),
       thread_([this] { Run(); }) {}
@@ -43,6 +44,12 @@ void ClusterResizer::Stop() {
     changed_.SignalAll();
   }
   thread_.join();
+}
+
+absl::Status ClusterResizer::GoesOn() {
+  MutexLock lock(&mutex_);
+  return stopping_ ? absl::CancelledError("this server ends")
+                   : absl::OkStatus();
 }
 
 void ClusterResizer::Run() {

@@ -56,7 +56,8 @@ class ClusterResizer {
   // Stops.
   ~ClusterResizer() { Stop(); }
 
-  // Waits for the move that is under way. Later calls do nothing.
+  // Waits for the move that is under way, which is given up if it has not come
+  // to its end, and for what is being restored. Later calls do nothing.
   void Stop();
 
   // Errors: those of ResizeCluster.
@@ -67,6 +68,8 @@ class ClusterResizer {
 
  private:
   void Run();
+  // Errors: Cancelled: Stop was called.
+  absl::Status GoesOn();
   // Waits for the next turn; returns whether to stop.
   bool Sleep(absl::Duration pause);
   // Returns whether something has moved, so that there may be more.

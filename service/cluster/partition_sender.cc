@@ -5,6 +5,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "service/checkpoint/snapshot_stream.h"
 #include "service/cluster/placement_changes.h"
@@ -34,7 +35,7 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
   const PartitionSet set = {.num_partitions = num_partitions,
                             .partitions = std::move(partitions)};
   const uint64_t move = absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
-  absl::Status status = environment_.store->Hold(set, patience_);
+  absl::Status status = Hold(set);
   if (status.ok()) status = Send(to, move, set);
   if (!status.ok()) {
     // Nobody has told the receiver to commit.
@@ -50,6 +51,15 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
                      : status;
 }
 
+absl::Status PartitionSender::Hold(const PartitionSet& set) {
+  const absl::Time end = absl::Now() + patience_;
+  return environment_.store->Hold(set, [&]() -> absl::Status {
+    RETURN_IF_ERROR(goes_on_());
+    if (absl::Now() < end) return absl::OkStatus();
+    return absl::DeadlineExceededError("it is tried again");
+  });
+}
+
 absl::Status PartitionSender::Send(const ClusterServer& to, uint64_t move,
                                    const PartitionSet& set) {
   const MovePartitionsRequest begin = {.from = environment_.server_name,
@@ -61,6 +71,7 @@ absl::Status PartitionSender::Send(const ClusterServer& to, uint64_t move,
   MovePartitionsRequest part = {
       .from = environment_.server_name, .move = move, .step = MoveStep::kPart};
   SnapshotStreamWriter writer([&](std::string piece) {
+    RETURN_IF_ERROR(goes_on_());
     part.data = std::move(piece);
     RETURN_IF_ERROR(call_(to, part));
     ++part.part;

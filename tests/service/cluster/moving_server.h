@@ -58,7 +58,7 @@ class MovingServer {
             [this](const ClusterServer&, const MovePartitionsRequest& request) {
               return call(request);
             },
-            patience),
+            patience, [this] { return goes_on(); }),
         restorer_(environment_, &records_, &receiver_, {},
                   [](const std::string&) {}) {
     EXPECT_OK(records_.Register(lease_, /*only_if_absent=*/false));
@@ -98,6 +98,8 @@ class MovingServer {
 
   // What its calls to the other server do.
   std::function<absl::Status(const MovePartitionsRequest& request)> call;
+  // Whether its moves go on.
+  std::function<absl::Status()> goes_on = [] { return absl::OkStatus(); };
 
  private:
   template <typename Reply, typename Request>

@@ -650,6 +650,56 @@ TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ExpectPartIsRefused();
 }
 
+// Rounds that are open do not hold up a server that is to end.
+TEST_F(PartitionMovesTest, ServerThatEndsWaitsForNoRounds) {
+  CreateKey(Rounds(/*num_workers=*/2));
+  ASSERT_OK(a_->Push(PushStep(0, 1)));
+  const ClusterOptions options = {.etcd = {etcd_.address()},
+                                  .cluster = "c",
+                                  .server_name = "a",
+                                  .lease = absl::Seconds(5)};
+  ASSERT_OK(a_->records().SetWanted({{.name = "b", .address = "b:1"}},
+                                    /*revision=*/0));
+  std::vector<std::string> lines;
+  ClusterResizer resizer(
+      options, a_->environment(), &a_->receiver(),
+      [](const auto&, const auto&) { return absl::OkStatus(); }, {},
+      [&](const std::string& line) { lines.push_back(line); });
+  // The move has begun once there are no new keys.
+  for (int i = 0; a_->Init(kNamespace, absl::StrCat("new", i), One()).ok();) {
+    ++i;
+  }
+
+  resizer.Stop();
+
+  EXPECT_THAT(lines, ::testing::Contains(::testing::HasSubstr("ends")));
+  EXPECT_OK(a_->Push(PushStep(1, 1)));
+}
+
+// It holds a server up that is to end no longer than it takes to say so.
+TEST_F(PartitionMovesTest, MoveOfAServerThatEndsIsGivenUp) {
+  CreateKey(Rounds(/*num_workers=*/2));
+  ASSERT_OK(a_->Push(PushStep(0, 1)));
+  const absl::Status ends = absl::CancelledError("ends");
+  int num_calls = 0;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    ++num_calls;
+    a_->goes_on = [&] { return ends; };
+    return b_->receiver().Handle(request);
+  };
+
+  a_->goes_on = [&] { return ends; };
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(num_calls, 0);
+
+  // Once the round has closed, between BEGIN and PART.
+  ASSERT_OK(a_->Push(PushStep(1, 1)));
+  a_->goes_on = [] { return absl::OkStatus(); };
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(num_calls, 1);
+  EXPECT_OK(a_->Push(PushStep(0, 2)));
+}
+
 // Who looks seldom, as moves take long, sees a server only when it is away.
 TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
   const ClusterOptions options = {.etcd = {etcd_.address()},
