@@ -10,6 +10,7 @@
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
+#include "contract/slices.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/cluster/test_cluster.h"
@@ -162,6 +163,26 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
     EXPECT_EQ(listed, "abcdefghi") << page_size;
   }
   EXPECT_EQ(store.List("b")->keys.size(), 1u);
+}
+
+// Such as one whose Init broke off, or that goes while it is listed.
+TEST(SplittingConnectionTest, ListPassesOverAKeyThatLacksSlices) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  for (const char* const key : {"a", "b", "d"}) {
+    ASSERT_THAT(store.Init(key, Full(kLarge, 1)), IsOk());
+  }
+  ASSERT_THAT(store.Init("c", Full({1}, 1)), IsOk());
+  ASSERT_THAT(store.Delete({SliceNameOf("b", 3, 4, kLarge.dimensions())}),
+              IsOk());
+
+  const absl::StatusOr<ListReply> page = store.List("");
+
+  ASSERT_THAT(page, IsOk());
+  std::string listed;
+  for (const KeyStatus& key : page->keys) listed += key.key;
+  EXPECT_EQ(listed, "acd");
 }
 
 TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
