@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -40,37 +39,35 @@ int KindOf(const absl::Status& status) {
 const std::string& NameIn(const KeyStatus& key) { return key.key; }
 const std::string& NameIn(const NamespaceStatus& status) { return status.name; }
 
-// What all pages have up to the last name of each that another follows.
+// What all pages have up to where the first of them ends that another follows:
+// `end`, which is empty if none does. A page may have nothing, and be followed.
 template <typename Item, typename Reply>
 std::vector<Item> Merge(std::vector<Reply>& pages,
-                        std::vector<Item> Reply::*items, bool& is_last) {
-  std::optional<std::string> end;
+                        std::vector<Item> Reply::*items, std::string& end) {
   for (const Reply& page : pages) {
     if (page.next_page_token.empty()) continue;
-    if (!end || page.next_page_token < *end) end = page.next_page_token;
+    if (end.empty() || page.next_page_token < end) end = page.next_page_token;
   }
   std::vector<Item> merged;
   for (Reply& page : pages) {
     for (Item& item : page.*items) {
-      if (!end || NameIn(item) <= *end) merged.push_back(std::move(item));
+      if (end.empty() || NameIn(item) <= end) merged.push_back(std::move(item));
     }
   }
-  is_last = !end.has_value();
   absl::c_stable_sort(merged, [](const Item& a, const Item& b) {
     return NameIn(a) < NameIn(b);
   });
   return merged;
 }
 
-// Ends the page after its first `page_size`, and says where the next begins.
+// Ends the page after its first `page_size`, and says where the next begins:
+// at `end`, if it has no more.
 template <typename Item>
-std::string EndPage(uint32_t page_size, bool is_last,
+std::string EndPage(uint32_t page_size, std::string end,
                     std::vector<Item>& items) {
-  if (page_size != 0 && items.size() > page_size) {
-    items.erase(items.begin() + page_size, items.end());
-    is_last = false;
-  }
-  return is_last || items.empty() ? "" : NameIn(items.back());
+  if (page_size == 0 || items.size() <= page_size) return end;
+  items.erase(items.begin() + page_size, items.end());
+  return NameIn(items.back());
 }
 
 }  // namespace
@@ -90,20 +87,20 @@ Step NextStepOf(Mode mode, Step a, Step b) {
 }
 
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
-  bool is_last = true;
-  ListReply reply = {.keys = Merge(pages, &ListReply::keys, is_last)};
+  std::string end;
+  ListReply reply = {.keys = Merge(pages, &ListReply::keys, end)};
   const auto repeated = std::ranges::unique(reply.keys, {}, &KeyStatus::key);
   reply.keys.erase(repeated.begin(), repeated.end());
-  reply.next_page_token = EndPage(page_size, is_last, reply.keys);
+  reply.next_page_token = EndPage(page_size, std::move(end), reply.keys);
   return reply;
 }
 
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
                                uint32_t page_size) {
-  bool is_last = true;
+  std::string end;
   ListNamespacesReply reply;
   for (NamespaceStatus& status :
-       Merge(pages, &ListNamespacesReply::namespaces, is_last)) {
+       Merge(pages, &ListNamespacesReply::namespaces, end)) {
     if (!reply.namespaces.empty() &&
         reply.namespaces.back().name == status.name) {
       Add(status, reply.namespaces.back());
@@ -111,7 +108,7 @@ ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
       reply.namespaces.push_back(std::move(status));
     }
   }
-  reply.next_page_token = EndPage(page_size, is_last, reply.namespaces);
+  reply.next_page_token = EndPage(page_size, std::move(end), reply.namespaces);
   return reply;
 }
 

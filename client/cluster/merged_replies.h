@@ -39,8 +39,9 @@ Step NextStepOf(Mode mode, Step a, Step b);
 
 // One page from the pages that several servers have given to the same request:
 // in order, of at most `page_size` (0: whatever there is), and with no gap
-// before what follows on the next page of any server. Its token is the name of
-// its last, as on a server. Of keys of one name the first page's counts.
+// before what follows on the next page of any server. Its token is a name up to
+// which it has all, as on a server. Of keys of one name the first page's
+// counts.
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size);
 // Namespaces of one name are added up; the first page that has it comes first.
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,

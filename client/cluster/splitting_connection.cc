@@ -279,18 +279,25 @@ void EndBeforeSlices(ListReply& page) {
   page.next_page_token.clear();
 }
 
-// The keys of `layouts` that belong on the page that the request asks for.
+// The keys of `layouts` that belong on the page that the request asks for,
+// which ends with the last of them if it has no room for more.
 std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
                                     const ListRequest& request,
-                                    const std::string& page_end) {
+                                    ListReply& page) {
   std::vector<std::string> keys;
   for (const auto& [key, layout] : layouts) {
     if (!absl::StartsWith(key, request.prefix)) continue;
     if (!request.page_token.empty() && key <= request.page_token) continue;
-    if (!page_end.empty() && key > page_end) continue;
-    keys.push_back(key);
+    if (!page.next_page_token.empty() && key > page.next_page_token) continue;
     // Their statuses take a call about every slice.
-    if (request.page_size > 0 && keys.size() == request.page_size) break;
+    if (request.page_size > 0 && keys.size() == request.page_size) {
+      page.next_page_token = keys.back();
+      std::erase_if(page.keys, [&](const KeyStatus& status) {
+        return status.key > page.next_page_token;
+      });
+      break;
+    }
+    keys.push_back(key);
   }
   return keys;
 }
@@ -572,6 +579,22 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
   return reply;
 }
 
+absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
+    const SplitLayouts& layouts, const StatRequest& request,
+    const Limit& limit) {
+  auto reply = MakeBy(layouts, request, limit.OfPart());
+  if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return reply;
+  StatReply found;
+  for (const std::string& key : request.keys) {
+    const StatRequest one = {.name_space = request.name_space, .keys = {key}};
+    reply = MakeBy(layouts, one, limit.OfPart());
+    if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
+    RETURN_IF_ERROR(reply.status());
+    absl::c_move(reply->keys, std::back_inserter(found.keys));
+  }
+  return found;
+}
+
 absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
                                                     const Limit& limit) {
   ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfPart()));
@@ -580,11 +603,10 @@ absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
   EndBeforeSlices(page);
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
                    Refresh(request.name_space, limit));
-  StatRequest split = {
-      .name_space = request.name_space,
-      .keys = KeysOnPage(*layouts, request, page.next_page_token)};
+  const StatRequest split = {.name_space = request.name_space,
+                             .keys = KeysOnPage(*layouts, request, page)};
   if (split.keys.empty()) return page;
-  ASSIGN_OR_RETURN(StatReply statuses, MakeBy(*layouts, split, limit.OfPart()));
+  ASSIGN_OR_RETURN(StatReply statuses, StatThoseWhole(*layouts, split, limit));
   absl::c_move(statuses.keys, std::back_inserter(page.keys));
   absl::c_sort(page.keys, [](const KeyStatus& a, const KeyStatus& b) {
     return a.key < b.key;

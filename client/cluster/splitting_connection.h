@@ -63,6 +63,10 @@ class SplittingConnection final : public Connection {
                                      const Limit& limit);
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const Limit& limit);
+  // The statuses of the keys of which there are all slices.
+  absl::StatusOr<StatReply> StatThoseWhole(const SplitLayouts& layouts,
+                                           const StatRequest& request,
+                                           const Limit& limit);
 
   // The layouts by which a call can be made.
   template <typename Request>

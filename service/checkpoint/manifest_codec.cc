@@ -1,5 +1,6 @@
 #include "service/checkpoint/manifest_codec.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -262,6 +263,15 @@ absl::StatusOr<KeySnapshot> FromProto(
   }
   for (const v1::SavedContribution& each : proto.contributions()) {
     key.contributions.push_back({ContributorOf(each), each.step()});
+  }
+  // Who reads tensors refers to the memory of the value until all are there.
+  const auto is_value = [](const v1::SavedTensor& tensor) {
+    return tensor.state().empty();
+  };
+  if (std::count_if(proto.tensors().begin(), proto.tensors().end(), is_value) !=
+          1 ||
+      !is_value(proto.tensors(0))) {
+    return Malformed("a key whose first tensor is not its only value");
   }
   if (proto.first_unsaved_step() != 0) {
     key.first_unsaved = proto.first_unsaved_step();

@@ -25,8 +25,8 @@ absl::StatusOr<NamespaceSnapshot> FromProto(const v1::NamespaceManifest& proto);
 v1::SavedKey* AddKey(const KeySnapshot& key,
                      RefPtr<const Contributors>& last_contributors,
                      v1::NamespaceManifest* proto);
-// Without its tensors. `contributors` are those of the manifest.
-// Errors: DataLoss.
+// Without its tensors, of which the first is the value, and no other is.
+// `contributors` are those of the manifest. Errors: DataLoss.
 absl::StatusOr<KeySnapshot> FromProto(
     const v1::SavedKey& proto,
     const std::vector<RefPtr<const Contributors>>& contributors);

@@ -137,12 +137,18 @@ absl::Span<char> SnapshotStreamReader::Room() {
 
 absl::Status SnapshotStreamReader::Read(absl::string_view bytes) {
   while (!bytes.empty()) {
+    // No more memory than has come is taken for what the sizes promise.
+    if (part_ == Part::kManifest) {
+      bytes_.resize(std::min(manifest_bytes_, num_read_ + bytes.size()));
+    }
     const absl::Span<char> room = Room();
     const size_t size = std::min(room.size(), bytes.size());
     std::memcpy(room.data(), bytes.data(), size);
     bytes.remove_prefix(size);
     num_read_ += size;
-    if (size == room.size()) RETURN_IF_ERROR(EndPart());
+    const bool goes_on =
+        part_ == Part::kManifest && num_read_ < manifest_bytes_;
+    if (size == room.size() && !goes_on) RETURN_IF_ERROR(EndPart());
   }
   return absl::OkStatus();
 }
@@ -165,13 +171,13 @@ absl::Status SnapshotStreamReader::EndPart() {
 }
 
 absl::Status SnapshotStreamReader::EndSizes() {
-  const uint64_t manifest_bytes = SizeIn(bytes_);
+  manifest_bytes_ = SizeIn(bytes_);
   tensor_bytes_ = SizeIn(absl::string_view(bytes_).substr(sizeof(uint64_t)));
-  if (manifest_bytes == 0 || manifest_bytes > kMaxManifestBytes) {
+  if (manifest_bytes_ == 0 || manifest_bytes_ > kMaxManifestBytes) {
     return StreamDamaged("a manifest of a size that none has");
   }
   part_ = Part::kManifest;
-  bytes_.assign(manifest_bytes, '\0');
+  bytes_.clear();
   return absl::OkStatus();
 }
 
@@ -193,9 +199,6 @@ absl::Status SnapshotStreamReader::MakeKeys() {
   uint64_t offset = 0;
   for (const v1::SavedKey& saved : manifest_.keys()) {
     ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors));
-    if (saved.tensors().empty() || !saved.tensors(0).state().empty()) {
-      return StreamDamaged("a key without a value");
-    }
     for (const v1::SavedTensor& each : saved.tensors()) {
       RETURN_IF_ERROR(MakeTensor(each, key, offset));
     }

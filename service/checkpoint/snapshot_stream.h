@@ -89,9 +89,11 @@ class SnapshotStreamReader {
 
   Restoration& to_;
   Part part_ = Part::kSizes;
-  // Sizes or manifest, and how much of them, or of the tensor, is there.
+  // Sizes, or what has come of the manifest; how much of them, or of the
+  // tensor, is there.
   std::string bytes_ = std::string(2 * sizeof(uint64_t), '\0');
   size_t num_read_ = 0;
+  uint64_t manifest_bytes_ = 0;
   uint64_t tensor_bytes_ = 0;
   v1::NamespaceManifest manifest_;
   std::vector<KeySnapshot> keys_;

@@ -148,13 +148,13 @@ absl::Status ClusterMember::Create(const ClusterPlacement& placement) {
 absl::Status ClusterMember::Publish(ClusterReading reading) {
   const int64_t own_lease = reading.registrations[options_.server_name].lease;
   is_replaced_ = own_lease != 0 && own_lease != lease_;
+  if (is_replaced_) known_.LoseName();
   // Its lease ended between the calls: the next turn registers it.
   if (own_lease == 0) is_registered_ = false;
   if (!reading.placement.owners.empty()) {
     const ClusterPlacement placement = std::move(reading.placement);
     const ClusterPlacement before = known_.last_placement();
-    RETURN_IF_ERROR(
-        known_.Set(placement, is_replaced_ ? "" : options_.server_name));
+    RETURN_IF_ERROR(known_.Set(placement, options_.server_name));
     LogLiveness(before, placement);
     if (!std::exchange(is_placed_, true)) listener_.placed();
   }

@@ -27,10 +27,12 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options,
     : options_(options),
       environment_(std::move(environment)),
       log_(std::move(log)),
+      receiver_(*receiver),
       request_records_(options_, [](const std::string&) {}),
       records_(options_, [](const std::string&) {}),
       sender_(environment_, &records_, std::move(call),
-              /*patience=*/std::max(options_.lease, absl::Seconds(10))),
+              /*patience=*/std::max(options_.lease, absl::Seconds(10)),
+              [this] { return GoesOn(); }),
       restorer_(environment_, &records_, receiver, std::move(checkpoints),
                 log_),
       thread_([this] { Run(); }) {}
@@ -43,6 +45,12 @@ void ClusterResizer::Stop() {
     changed_.SignalAll();
   }
   thread_.join();
+}
+
+absl::Status ClusterResizer::GoesOn() {
+  MutexLock lock(&mutex_);
+  return stopping_ ? absl::CancelledError("this server ends")
+                   : absl::OkStatus();
 }
 
 void ClusterResizer::Run() {
@@ -88,6 +96,7 @@ absl::StatusOr<bool> ClusterResizer::Turn() {
   if (rest.version != reading.placement.version) {
     return records_.ReplacePlacement(rest, reading.placement_revision);
   }
+  receiver_.EndMovesOfGone(reading);
   RETURN_IF_ERROR(LoseServers(reading));
   partitions_to_restore_ = NumMissing(reading.placement);
   const absl::StatusOr<bool> has_restored = restorer_.Turn(reading);
@@ -111,12 +120,16 @@ uint64_t ClusterResizer::NumMissing(const ClusterPlacement& placement) const {
 absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
   if (options_.lost_after == absl::ZeroDuration()) return absl::OkStatus();
   const auto now = std::chrono::steady_clock::now();
+  // Who had come back meanwhile would still have its lease.
+  const bool has_watched =
+      absl::FromChrono(now - std::exchange(last_look_, now)) < options_.lease;
   decltype(gone_since_) gone_since;
   ResizeClusterRequest request;
   for (const ClusterServer& server : reading.placement.servers) {
     if (reading.registrations.contains(server.name)) continue;
     const auto before = gone_since_.find(server.name);
-    const auto since = before == gone_since_.end() ? now : before->second;
+    const bool was_gone = before != gone_since_.end() && has_watched;
+    const auto since = was_gone ? before->second : now;
     gone_since[server.name] = since;
     if (absl::FromChrono(now - since) >= options_.lost_after) {
       request.lost.push_back(server.name);

@@ -56,7 +56,8 @@ class ClusterResizer {
   // Stops.
   ~ClusterResizer() { Stop(); }
 
-  // Waits for the move that is under way. Later calls do nothing.
+  // Waits for the move that is under way, which is given up if it has not come
+  // to its end, and for what is being restored. Later calls do nothing.
   void Stop();
 
   // Errors: those of ResizeCluster.
@@ -67,6 +68,8 @@ class ClusterResizer {
 
  private:
   void Run();
+  // Errors: Cancelled: Stop was called.
+  absl::Status GoesOn();
   // Waits for the next turn; returns whether to stop.
   bool Sleep(absl::Duration pause);
   // Returns whether something has moved, so that there may be more.
@@ -78,12 +81,15 @@ class ClusterResizer {
   void Report(const absl::Status& turn);
   // How many partitions of this server are still to be restored.
   uint64_t NumMissing(const ClusterPlacement& placement) const;
-  // Says that servers are lost that have not been live for so long.
+  // Says that servers are lost that have not been live for so long. Where looks
+  // are a lease apart, as a move or a restoring takes as long, time counts
+  // anew.
   absl::Status LoseServers(const ClusterReading& reading);
 
   const ClusterOptions options_;
   const MoveEnvironment environment_;
   const ClusterRecords::Log log_;
+  PartitionReceiver& receiver_;
 
   std::atomic<uint64_t> moves_ended_ = 0;
   std::atomic<uint64_t> moves_failed_ = 0;
@@ -101,8 +107,10 @@ class ClusterResizer {
   ClusterRecords records_;
   PartitionSender sender_;
   PartitionRestorer restorer_;
-  // Since when each server of the placement that is not live has not been.
+  // Since when each server of the placement that is not live has not been, as
+  // of the last look.
   std::map<std::string, std::chrono::steady_clock::time_point> gone_since_;
+  std::chrono::steady_clock::time_point last_look_;
   // Tells turns apart, so that one server that takes nothing does not keep
   // others from theirs.
   uint64_t num_turns_ = 0;

@@ -153,19 +153,27 @@ KnownPlacement::KnownPlacement(std::string server_name, Listener listener)
 absl::Status KnownPlacement::Set(ClusterPlacement placement,
                                  std::string server_name) {
   RETURN_IF_ERROR(CheckOwners(placement));
-  const auto view = std::make_shared<const View>(std::move(server_name),
-                                                 std::move(placement));
+  std::shared_ptr<const View> view;
   {
     MutexLock lock(&mutex_);
-    if (view_ != nullptr &&
-        view->placement().version < view_->placement().version) {
+    if (view_ != nullptr && placement.version < view_->placement().version) {
       return absl::OkStatus();
     }
+    if (has_lost_name_) server_name.clear();
+    view = std::make_shared<const View>(std::move(server_name),
+                                        std::move(placement));
     view_ = view;
     is_in_cluster_.store(true, std::memory_order_release);
   }
   if (listener_) listener_(*view);
   return absl::OkStatus();
+}
+
+void KnownPlacement::LoseName() {
+  MutexLock lock(&mutex_);
+  has_lost_name_ = true;
+  if (view_ == nullptr) return;
+  view_ = std::make_shared<const View>(/*server_name=*/"", view_->placement());
 }
 
 std::shared_ptr<const KnownPlacement::View> KnownPlacement::view() const {

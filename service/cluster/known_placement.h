@@ -39,6 +39,10 @@ class KnownPlacement {
   // Errors: InvalidArgument: no owners, or one that is no server.
   absl::Status Set(ClusterPlacement placement, std::string server_name);
 
+  // Another server has the name: this one owns nothing any more, by whatever
+  // placement it is told.
+  void LoseName();
+
   // From that moment on the server owns nothing, as before it knew a placement,
   // until it is told a later one: others may take what it has for lost.
   void OwnUntil(std::chrono::steady_clock::time_point end) { own_until_ = end; }
@@ -107,6 +111,7 @@ class KnownPlacement {
       std::chrono::steady_clock::time_point::max();
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
+  bool has_lost_name_ ABSL_GUARDED_BY(mutex_) = false;
   // The same without a placement.
   std::shared_ptr<const View> ended_view_ ABSL_GUARDED_BY(mutex_);
 };

@@ -5,6 +5,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "service/checkpoint/snapshot_stream.h"
 #include "service/cluster/placement_changes.h"
@@ -15,6 +16,17 @@ namespace {
 // How often a move looks at etcd again, because others have written there.
 constexpr int kMostLooks = 10;
 
+// Whether that server counts as lost, and had some of `partitions`.
+bool IsLostWith(const std::string& server,
+                const std::vector<uint32_t>& partitions,
+                const ClusterPlacement& placement) {
+  const auto lost =
+      std::ranges::find(placement.lost, server, &LostPartitions::server);
+  return lost != placement.lost.end() &&
+         std::ranges::find_first_of(lost->partitions, partitions) !=
+             lost->partitions.end();
+}
+
 }  // namespace
 
 absl::Status PartitionSender::Move(const ClusterServer& to,
@@ -23,7 +35,7 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
   const PartitionSet set = {.num_partitions = num_partitions,
                             .partitions = std::move(partitions)};
   const uint64_t move = absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
-  absl::Status status = environment_.store->Hold(set, patience_);
+  absl::Status status = Hold(set);
   if (status.ok()) status = Send(to, move, set);
   if (!status.ok()) {
     // Nobody has told the receiver to commit.
@@ -39,6 +51,15 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
                      : status;
 }
 
+absl::Status PartitionSender::Hold(const PartitionSet& set) {
+  const absl::Time end = absl::Now() + patience_;
+  return environment_.store->Hold(set, [&]() -> absl::Status {
+    RETURN_IF_ERROR(goes_on_());
+    if (absl::Now() < end) return absl::OkStatus();
+    return absl::DeadlineExceededError("it is tried again");
+  });
+}
+
 absl::Status PartitionSender::Send(const ClusterServer& to, uint64_t move,
                                    const PartitionSet& set) {
   const MovePartitionsRequest begin = {.from = environment_.server_name,
@@ -50,6 +71,7 @@ absl::Status PartitionSender::Send(const ClusterServer& to, uint64_t move,
   MovePartitionsRequest part = {
       .from = environment_.server_name, .move = move, .step = MoveStep::kPart};
   SnapshotStreamWriter writer([&](std::string piece) {
+    RETURN_IF_ERROR(goes_on_());
     part.data = std::move(piece);
     RETURN_IF_ERROR(call_(to, part));
     ++part.part;
@@ -87,21 +109,22 @@ absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
 }
 
 absl::StatusOr<bool> PartitionSender::Settle() {
+  const std::string& self = environment_.server_name;
   for (int i = 0; i < kMostLooks; ++i) {
     ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
     ClusterPlacement placement = reading.placement;
-    if (OwnsAll(placement, unsettled_->to, unsettled_->partitions)) {
-      RETURN_IF_ERROR(environment_.known->Set(std::move(placement),
-                                              environment_.server_name));
-      environment_.store->Leave();
-      unsettled_.reset();
-      return true;
-    }
+    const bool is_own = OwnsAll(placement, self, unsettled_->partitions);
     // By a newer placement than it was told of, the receiver does not commit.
-    if (placement.version > unsettled_->version) {
-      environment_.store->Release();
+    if (!is_own || placement.version > unsettled_->version) {
+      // The receiver may have passed them on. What counts as lost stays for the
+      // last checkpoint, from which others restore it.
+      const bool has_moved =
+          !is_own && !IsLostWith(self, unsettled_->partitions, placement);
+      // Before anybody may call: they may be another server's.
+      RETURN_IF_ERROR(environment_.known->Set(std::move(placement), self));
+      has_moved ? environment_.store->Leave() : environment_.store->Release();
       unsettled_.reset();
-      return false;
+      return has_moved;
     }
     ++placement.version;
     RETURN_IF_ERROR(

@@ -42,25 +42,29 @@ struct MoveEnvironment {
 // etcd has told it. Confined to one thread.
 class PartitionSender {
  public:
-  // `patience` is how long rounds that are open are waited for.
+  // `patience` is how long rounds that are open are waited for. A move whose
+  // keys are not all sent ends with the error of `goes_on`.
   PartitionSender(MoveEnvironment environment, ClusterRecords* records,
-                  CallPeer call, absl::Duration patience)
+                  CallPeer call, absl::Duration patience,
+                  std::function<absl::Status()> goes_on)
       : environment_(std::move(environment)),
         records_(*records),
         call_(std::move(call)),
-        patience_(patience) {}
+        patience_(patience),
+        goes_on_(std::move(goes_on)) {}
 
   // Moves partitions that are this server's to `to`. Afterwards they are that
   // server's, or after an error as before, unless is_unsettled.
-  // Errors: DeadlineExceeded: rounds do not close · those of the receiver, of
-  // the store and of etcd.
+  // Errors: DeadlineExceeded: rounds do not close · those of `goes_on`, of the
+  // receiver, of the store and of etcd.
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
 
   // Whether the outcome of the last move is unknown, as etcd does not answer.
   bool is_unsettled() const { return unsettled_.has_value(); }
   // Finds it out, or takes the partitions back. Returns whether they have
-  // moved. REQUIRES: is_unsettled. Errors: those of etcd.
+  // moved, be it that they have moved on. REQUIRES: is_unsettled. Errors: those
+  // of etcd.
   absl::StatusOr<bool> Settle();
 
   // What has been sent of keys that have moved.
@@ -74,6 +78,8 @@ class PartitionSender {
     uint64_t version = 0;
   };
 
+  // Returns once no round of theirs is open.
+  absl::Status Hold(const PartitionSet& set);
   absl::Status Send(const ClusterServer& to, uint64_t move,
                     const PartitionSet& set);
   absl::Status Commit(const ClusterServer& to, uint64_t move,
@@ -83,6 +89,7 @@ class PartitionSender {
   ClusterRecords& records_;
   const CallPeer call_;
   const absl::Duration patience_;
+  const std::function<absl::Status()> goes_on_;
   std::optional<Unsettled> unsettled_;
   uint64_t sent_bytes_ = 0;
 };

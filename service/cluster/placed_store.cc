@@ -55,13 +55,11 @@ absl::Status CheckPlaced(const KnownPlacement& known,
   }
 }
 
-// Whether they are, or the call was made when they were.
+// Whether they are by `status` of CheckPlaced, or the call was made when they
+// were.
 template <typename Request>
-absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
-                                const IsMirrored& is_mirrored,
-                                const KnowsCall& knows, const Request& request,
-                                const CallContext& context) {
-  absl::Status status = CheckPlaced(known, is_mirrored, request, context);
+absl::Status OrKnown(absl::Status status, const KnowsCall& knows,
+                     const Request& request, const CallContext& context) {
   if (ReasonOf(status) != Reason::kWrongServer) return status;
   if (request.call_id && knows &&
       knows(request.name_space, context.caller, *request.call_id)) {
@@ -69,6 +67,15 @@ absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
   }
   RETURN_IF_ERROR(context.caller.unless_remembered);
   return status;
+}
+
+template <typename Request>
+absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
+                                const IsMirrored& is_mirrored,
+                                const KnowsCall& knows, const Request& request,
+                                const CallContext& context) {
+  return OrKnown(CheckPlaced(known, is_mirrored, request, context), knows,
+                 request, context);
 }
 
 absl::Status HasMoved() {
@@ -116,9 +123,9 @@ void PlacedTensorStore::Pull(PullRequest request, CallContext context,
 // The answer to a push is kept, but the values are elsewhere by now.
 void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  const bool is_here = CheckPlaced(known_, is_mirrored_, request, context).ok();
-  absl::Status status =
-      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
+  absl::Status status = CheckPlaced(known_, is_mirrored_, request, context);
+  const bool is_here = status.ok();
+  status = OrKnown(std::move(status), knows_, request, context);
   if (status.ok() && !is_here) status = HasMoved();
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::PushPull, &inner_));

@@ -127,7 +127,7 @@ class MemoryTensorStore final : public TensorStore,
       OnExisting on_existing) override;
 
   absl::Status Hold(const PartitionSet& partitions,
-                    absl::Duration patience) override;
+                    absl::FunctionRef<absl::Status()> may_wait) override;
   absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) override;
   void Close() override;
   void Release() override;

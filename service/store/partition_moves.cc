@@ -37,8 +37,9 @@ class IsIn {
 
 }  // namespace
 
-absl::Status MemoryTensorStore::Hold(const PartitionSet& partitions,
-                                     absl::Duration patience) {
+absl::Status MemoryTensorStore::Hold(
+    const PartitionSet& partitions,
+    absl::FunctionRef<absl::Status()> may_wait) {
   for (const std::string& name : Names()) {
     if (!IsMirrored(name)) continue;
     return absl::UnimplementedError(
@@ -49,14 +50,16 @@ absl::Status MemoryTensorStore::Hold(const PartitionSet& partitions,
   gate_.Begin(partitions);
   for (const NamespacePtr& each : All()) each->HoldKeys();
   gate_.HoldAll();
-  const absl::Time end = absl::Now() + patience;
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     while (found.ok() && !(*found)->HoldKeysIfIdle()) {
-      if (absl::Now() >= end) {
-        return absl::DeadlineExceededError(
+      const absl::Status waits = may_wait();
+      if (!waits.ok()) {
+        return absl::Status(
+            waits.code(),
             absl::StrCat("namespace ", Quoted(name),
-                         ": rounds of keys that are to move do not close"));
+                         ": rounds of keys that are to move do not close: ",
+                         waits.message()));
       }
       absl::SleepFor(kLookAgain);
     }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "service/store/key_gate.h"
 #include "service/store/snapshot.h"
 
@@ -36,10 +36,10 @@ class PartitionMoves {
   // owed, or all who took part have joined and are members no more; what was
   // admitted has an effect then, or updates ahead, or is made again by whoever
   // joins next. Whoever is refused has changed nothing. After errors, Release.
-  // Errors: DeadlineExceeded: rounds are still open after `patience` ·
-  // Unimplemented: a namespace is mirrored.
+  // Errors: those of `may_wait`, which is asked now and then while rounds are
+  // open · Unimplemented: a namespace is mirrored.
   virtual absl::Status Hold(const PartitionSet& partitions,
-                            absl::Duration patience) = 0;
+                            absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are held, as of
   // after Hold, and without answers to calls. Errors: as of TakeSnapshot.
   virtual absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) = 0;

@@ -10,6 +10,7 @@
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
+#include "contract/slices.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/cluster/test_cluster.h"
@@ -140,7 +141,10 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
   for (const char* const key : {"a", "c", "d"}) {
     ASSERT_THAT(store.Init(key, Full({1}, 1)), IsOk());
   }
-  ASSERT_THAT(store.Init("b", Full(kLarge, 1)), IsOk());
+  // After the last of these pages have nothing but keys in slices.
+  for (const char* const key : {"b", "e", "f", "g", "h", "i"}) {
+    ASSERT_THAT(store.Init(key, Full(kLarge, 1)), IsOk());
+  }
 
   const absl::StatusOr<KeyStatus> status = store.Stat("b", true);
   ASSERT_THAT(status, IsOk());
@@ -156,9 +160,29 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
       for (const KeyStatus& key : page->keys) listed += key.key;
       token = page->next_page_token;
     } while (!token.empty());
-    EXPECT_EQ(listed, "abcd") << page_size;
+    EXPECT_EQ(listed, "abcdefghi") << page_size;
   }
   EXPECT_EQ(store.List("b")->keys.size(), 1u);
+}
+
+// Such as one whose Init broke off, or that goes while it is listed.
+TEST(SplittingConnectionTest, ListPassesOverAKeyThatLacksSlices) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  for (const char* const key : {"a", "b", "d"}) {
+    ASSERT_THAT(store.Init(key, Full(kLarge, 1)), IsOk());
+  }
+  ASSERT_THAT(store.Init("c", Full({1}, 1)), IsOk());
+  ASSERT_THAT(store.Delete({SliceNameOf("b", 3, 4, kLarge.dimensions())}),
+              IsOk());
+
+  const absl::StatusOr<ListReply> page = store.List("");
+
+  ASSERT_THAT(page, IsOk());
+  std::string listed;
+  for (const KeyStatus& key : page->keys) listed += key.key;
+  EXPECT_EQ(listed, "acd");
 }
 
 TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {

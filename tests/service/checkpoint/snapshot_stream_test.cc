@@ -1,11 +1,15 @@
 #include "service/checkpoint/snapshot_stream.h"
 
+#include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tensorkv/v1/manifest.pb.h"
 #include "tests/service/checkpoint/saved_store.h"
 #include "tests/testing/status_matchers.h"
 
@@ -44,6 +48,34 @@ absl::Status Restore(absl::string_view stream, size_t piece_bytes,
   }
   absl::Status status = reader.Finish();
   return status.ok() ? restoration->Commit() : status;
+}
+
+std::string LittleEndian(uint64_t size) {
+  return {reinterpret_cast<const char*>(&size), sizeof(size)};
+}
+
+// A stream of one key whose record names its value twice.
+std::string WithTwoValues(const std::string& stream) {
+  constexpr size_t kSizes = 2 * sizeof(uint64_t);
+  const auto size_at = [&](size_t place) {
+    uint64_t size = 0;
+    std::memcpy(&size, stream.data() + place, sizeof(size));
+    return size;
+  };
+  const size_t record = kSizes + size_at(0);
+  const size_t manifest_bytes = size_at(record);
+  const size_t value_bytes = size_at(record + sizeof(uint64_t));
+  const std::string value = stream.substr(record + kSizes + manifest_bytes);
+  v1::NamespaceManifest manifest;
+  EXPECT_TRUE(
+      manifest.ParseFromString(stream.substr(record + kSizes, manifest_bytes)));
+  v1::SavedKey& key = *manifest.mutable_keys(0);
+  v1::SavedTensor second = key.tensors(0);
+  second.set_offset(value_bytes);
+  *key.add_tensors() = second;
+  const std::string serialized = manifest.SerializeAsString();
+  return absl::StrCat(stream.substr(0, record), LittleEndian(serialized.size()),
+                      LittleEndian(2 * value_bytes), serialized, value, value);
 }
 
 using SnapshotStreamTest = CheckpointsTest;
@@ -86,12 +118,32 @@ TEST_F(SnapshotStreamTest, DamageIsFound) {
   huge[7] = '\x7f';
 
   for (const std::string& damaged :
-       {flipped, huge, stream.substr(0, stream.size() - 1),
-        stream.substr(0, 9)}) {
+       {flipped, huge, stream.substr(0, stream.size() - 1), stream.substr(0, 9),
+        WithTwoValues(stream)}) {
     SavedStore other(absl::StrCat(directory_, "/other"));
     EXPECT_THAT(Restore(damaged, damaged.size(), other),
                 StatusIs(absl::StatusCode::kDataLoss));
   }
+}
+
+// Of this process, in pages.
+size_t ResidentPages() {
+  size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident;
+}
+
+TEST_F(SnapshotStreamTest, ManifestTakesMemoryAsItComes) {
+  SavedStore other(directory_);
+  const auto to = other.store().StartRestoration(OnExisting::kFail);
+  SnapshotStreamReader reader(to.get());
+  constexpr size_t kPromisedBytes = 1 << 30;
+  const size_t pages_before = ResidentPages();
+
+  ASSERT_OK(reader.Read(
+      absl::StrCat(LittleEndian(kPromisedBytes), LittleEndian(0), "x")));
+
+  EXPECT_LT(ResidentPages(), pages_before + kPromisedBytes / 2 / 4096);
 }
 
 }  // namespace snapshot_stream_test

@@ -165,6 +165,27 @@ TEST(ClusterMemberTest, ServerWhoseNameAnotherHasEndsWaitsAgainAndAgain) {
                        HasSubstr("another server has the name a")));
 }
 
+// Moves of partitions tell of placements, too, before and after etcd is read.
+TEST(ClusterMemberTest, ServerWhoseNameAnotherHasOwnsNothingByAnyPlacement) {
+  const EtcdProcess etcd;
+  Part a(etcd, "a", kLease);
+  Part b(etcd, "b", kLease);
+  a.placed_.WaitForNotification();
+  ClusterPlacement later = a.known_.last_placement();
+  later.version = 5;
+  ASSERT_OK(a.known_.Set(later, "a"));
+  ASSERT_GT(a.known_.num_own_partitions(), 0u);
+
+  Part other(etcd, "a", kLease);
+  a.replaced_.WaitForNotification();
+
+  EXPECT_EQ(a.known_.num_own_partitions(), 0u);
+  later.version = 6;
+  ASSERT_OK(a.known_.Set(later, "a"));
+  EXPECT_EQ(a.known_.last_placement().version, 6u);
+  EXPECT_EQ(a.known_.num_own_partitions(), 0u);
+}
+
 // What they make anew, the others would pass over as older.
 TEST(ClusterMemberTest, PlacementThatEtcdHasLostComesBackWithItsVersion) {
   EtcdProcess etcd;

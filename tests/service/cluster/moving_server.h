@@ -58,7 +58,7 @@ class MovingServer {
             [this](const ClusterServer&, const MovePartitionsRequest& request) {
               return call(request);
             },
-            patience),
+            patience, [this] { return goes_on(); }),
         restorer_(environment_, &records_, &receiver_, {},
                   [](const std::string&) {}) {
     EXPECT_OK(records_.Register(lease_, /*only_if_absent=*/false));
@@ -88,6 +88,7 @@ class MovingServer {
         .status();
   }
 
+  const MoveEnvironment& environment() const { return environment_; }
   MemoryTensorStore& store() { return store_; }
   PlacedTensorStore& placed() { return placed_; }
   ClusterRecords& records() { return records_; }
@@ -97,6 +98,8 @@ class MovingServer {
 
   // What its calls to the other server do.
   std::function<absl::Status(const MovePartitionsRequest& request)> call;
+  // Whether its moves go on.
+  std::function<absl::Status()> goes_on = [] { return absl::OkStatus(); };
 
  private:
   template <typename Reply, typename Request>

@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "contract/placement.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/cluster/cluster_resizer.h"
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placement_changes.h"
@@ -480,6 +483,61 @@ TEST_F(PartitionMovesTest, EtcdThatIsAwayLeavesTheOutcomeOpen) {
   EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
 }
 
+// Etcd comes back when they are a third server's.
+class LateOutcomeTest : public PartitionMovesTest {
+ protected:
+  // "b" hears of the commit, or does not.
+  void MoveWithoutOutcome(bool is_committed) {
+    CreateKey(Summing());
+    ASSERT_OK(a_->Push(PushOne("k")));
+    a_->call = [this, is_committed](const MovePartitionsRequest& request) {
+      absl::Status status = absl::UnavailableError("lost");
+      const bool is_commit = request.step == MoveStep::kCommit;
+      if (!is_commit || is_committed) status = b_->receiver().Handle(request);
+      if (is_commit) etcd_.Stop();
+      return status;
+    };
+    EXPECT_FALSE(Move().ok());
+    ASSERT_TRUE(a_->sender().is_unsettled());
+    etcd_.Start();
+  }
+  size_t NumKeys() {
+    return a_->store().DescribeNamespace(kNamespace)->num_keys;
+  }
+
+  std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");
+};
+
+TEST_F(LateOutcomeTest, PartitionsThatHaveMovedOnAreNotTakenBack) {
+  ASSERT_NO_FATAL_FAILURE(MoveWithoutOutcome(/*is_committed=*/true));
+  Connect(b_, c_);
+  ASSERT_OK(Move(*b_, "c"));
+
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+
+  EXPECT_TRUE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+  EXPECT_EQ(NumKeys(), 0u);
+}
+
+// What it has of them stays: whoever restores them does so from its last
+// checkpoint, which may be yet to come.
+TEST_F(LateOutcomeTest, PartitionsThatCountAsLostAreNotTakenBack) {
+  ASSERT_NO_FATAL_FAILURE(MoveWithoutOutcome(/*is_committed=*/false));
+  ClusterReading reading = *c_->records().Read();
+  reading.placement.servers = {{.name = "c", .address = "c:1"}};
+  reading.placement.lost = {{.server = "a", .partitions = AllPartitions()}};
+  ++reading.placement.version;
+  ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
+                                           reading.placement_revision));
+
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+
+  EXPECT_FALSE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+  EXPECT_EQ(NumKeys(), 1u);
+}
+
 // What the receiver is told late does not count once the sender has taken the
 // partitions back, or was started anew.
 TEST_F(PartitionMovesTest, LateCommitIsRefused) {
@@ -590,6 +648,128 @@ TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ASSERT_OK(c_->restorer().Turn(*c_->records().Read()));
 
   ExpectPartIsRefused();
+}
+
+// Rounds that are open do not hold up a server that is to end.
+TEST_F(PartitionMovesTest, ServerThatEndsWaitsForNoRounds) {
+  CreateKey(Rounds(/*num_workers=*/2));
+  ASSERT_OK(a_->Push(PushStep(0, 1)));
+  const ClusterOptions options = {.etcd = {etcd_.address()},
+                                  .cluster = "c",
+                                  .server_name = "a",
+                                  .lease = absl::Seconds(5)};
+  ASSERT_OK(a_->records().SetWanted({{.name = "b", .address = "b:1"}},
+                                    /*revision=*/0));
+  std::vector<std::string> lines;
+  ClusterResizer resizer(
+      options, a_->environment(), &a_->receiver(),
+      [](const auto&, const auto&) { return absl::OkStatus(); }, {},
+      [&](const std::string& line) { lines.push_back(line); });
+  // The move has begun once there are no new keys.
+  for (int i = 0; a_->Init(kNamespace, absl::StrCat("new", i), One()).ok();) {
+    ++i;
+  }
+
+  resizer.Stop();
+
+  EXPECT_THAT(lines, ::testing::Contains(::testing::HasSubstr("ends")));
+  EXPECT_OK(a_->Push(PushStep(1, 1)));
+}
+
+// Of a move that nobody ends any more nothing is kept, be it that its sender
+// never begins another one.
+TEST_F(PartitionMovesTest, WhatASenderThatIsGoneHasSentGoes) {
+  const auto num_keys = [this] {
+    return b_->store().DescribeNamespace(kNamespace)->num_keys;
+  };
+  const auto turn = [this] {
+    ClusterResizer(
+        {.etcd = {etcd_.address()},
+         .cluster = "c",
+         .server_name = "b",
+         .lease = absl::Seconds(5)},
+        b_->environment(), &b_->receiver(),
+        [](const auto&, const auto&) { return absl::OkStatus(); }, {},
+        [](const std::string&) {});
+  };
+  CreateKey(Summing());
+  a_->call = [this](const MovePartitionsRequest& request) {
+    return request.step == MoveStep::kCommit ? absl::UnavailableError("lost")
+                                             : b_->receiver().Handle(request);
+  };
+  ASSERT_FALSE(Move().ok());
+  turn();
+  // The sender is there, and might go on.
+  ASSERT_EQ(num_keys(), 1u);
+
+  a_ = std::make_unique<MovingServer>(etcd_, "a");
+  turn();
+
+  EXPECT_EQ(num_keys(), 0u);
+}
+
+// It holds a server up that is to end no longer than it takes to say so.
+TEST_F(PartitionMovesTest, MoveOfAServerThatEndsIsGivenUp) {
+  CreateKey(Rounds(/*num_workers=*/2));
+  ASSERT_OK(a_->Push(PushStep(0, 1)));
+  const absl::Status ends = absl::CancelledError("ends");
+  int num_calls = 0;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    ++num_calls;
+    a_->goes_on = [&] { return ends; };
+    return b_->receiver().Handle(request);
+  };
+
+  a_->goes_on = [&] { return ends; };
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(num_calls, 0);
+
+  // Once the round has closed, between BEGIN and PART.
+  ASSERT_OK(a_->Push(PushStep(1, 1)));
+  a_->goes_on = [] { return absl::OkStatus(); };
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(num_calls, 1);
+  EXPECT_OK(a_->Push(PushStep(0, 2)));
+}
+
+// Who looks seldom, as moves take long, sees a server only when it is away.
+TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
+  const ClusterOptions options = {.etcd = {etcd_.address()},
+                                  .cluster = "c",
+                                  .server_name = "a",
+                                  .lease = absl::Seconds(1),
+                                  .lost_after = absl::Milliseconds(1500)};
+  ClusterReading reading = *a_->records().Read();
+  reading.placement.servers.push_back({.name = "away", .address = "away:1"});
+  reading.placement.owners[0] = 1;
+  ++reading.placement.version;
+  ASSERT_OK(a_->records().ReplacePlacement(reading.placement,
+                                           reading.placement_revision));
+  reading.placement.servers.push_back({.name = "b", .address = "b:1"});
+  ASSERT_OK(a_->records().SetWanted(reading.placement.servers, /*revision=*/0));
+  Notification has_looked_again;
+  bool is_there = false;
+  int num_moves = 0;
+  const auto move = [&](const ClusterServer&, const MovePartitionsRequest&) {
+    if (++num_moves == 1) {
+      MovingServer away(etcd_, "away");
+      EXPECT_OK(
+          away.records().etcd().RevokeLease(away.environment().own_lease()));
+      absl::SleepFor(options.lost_after);
+    } else if (num_moves == 2) {
+      is_there = FindServer(b_->records().Read()->placement.servers, "away") !=
+                 nullptr;
+      has_looked_again.Notify();
+    }
+    return absl::UnavailableError("is not taken");
+  };
+  ClusterResizer resizer(options, a_->environment(), &a_->receiver(), move, {},
+                         [](const std::string&) {});
+
+  has_looked_again.WaitForNotification();
+  resizer.Stop();
+
+  EXPECT_TRUE(is_there);
 }
 
 }  // namespace partition_moves_test

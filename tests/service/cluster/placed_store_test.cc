@@ -136,6 +136,19 @@ TEST_F(PlacedStoreTest, CallWithOneKeyOfAnotherServerIsRefusedWhole) {
               ::testing::Each(HasReason(Reason::kWrongServer)));
 }
 
+// Keys come between two looks at the placement.
+TEST_F(PlacedStoreTest, PushThatWasNotMadeIsNotSaidToBe) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  PlacedTensorStore store(&inner_, &known_, {}, [&](absl::string_view) {
+    EXPECT_OK(known_.Set(TwoServers(2), "b"));
+    return false;
+  });
+
+  EXPECT_THAT(
+      Ask<PullReply>(store, &TensorStore::PushPull, About<PushRequest>({"b"})),
+      HasReason(Reason::kWrongServer));
+}
+
 TEST_F(PlacedStoreTest, ListAndMemoryNameNoKeys) {
   ASSERT_OK(known_.Set(TwoServers(1), "a"));
   EXPECT_CALL(inner_, List).WillOnce(Return(ListReply()));
