@@ -6,6 +6,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/shown_text.h"
 #include "contract/length_delimited.h"
 
 namespace tensorkv {
@@ -44,8 +45,6 @@ bool TravelsAsItIs(char byte) {
   return byte >= ' ' && byte <= '~' && byte != '%';
 }
 
-bool ContinuesCharacter(char byte) { return (byte & 0xC0) == 0x80; }
-
 // The longest run of whole characters from the start of `message` that takes
 // at most `limit` bytes when encoded.
 absl::string_view Prefix(absl::string_view message, size_t limit) {
@@ -56,9 +55,7 @@ absl::string_view Prefix(absl::string_view message, size_t limit) {
     if (encoded > limit) break;
     ++end;
   }
-  if (end == message.size()) return message;
-  while (end > 0 && ContinuesCharacter(message[end])) --end;
-  return message.substr(0, end);
+  return Utf8Prefix(message, end);
 }
 
 std::string Shortened(absl::string_view message, size_t limit) {

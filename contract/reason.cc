@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
+#include "base/shown_text.h"
 #include "contract/length_delimited.h"
 
 namespace tensorkv {
@@ -86,7 +87,7 @@ void AppendDetail(absl::string_view name, absl::string_view value,
                   std::string& info) {
   std::string entry;
   AppendField(kNameField, name, entry);
-  AppendField(kValueField, value.substr(0, kMaxErrorDetailBytes), entry);
+  AppendField(kValueField, Utf8Prefix(value, kMaxErrorDetailBytes), entry);
   AppendField(kMetadataField, entry, info);
 }
 

@@ -1,8 +1,8 @@
 #include "kernels/hyperparameter.h"
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/shown_text.h"
 #include "base/status_macros.h"
 
 namespace tensorkv {
@@ -59,8 +59,7 @@ absl::Status ReadHyperparameters(absl::string_view subject,
 
 std::string QuotedName(absl::string_view name) {
   constexpr size_t kMaxShown = 64;
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(name.substr(0, kMaxShown)),
-                      name.size() > kMaxShown ? "...\"" : "\"");
+  return Quoted(name, kMaxShown);
 }
 
 }  // namespace tensorkv

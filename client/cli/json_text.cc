@@ -292,7 +292,7 @@ std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {
 }
 
 std::string MultipliersJson(const MultipliersBinding& binding) {
-  return Dump({{"pattern", binding.key_pattern},
+  return Dump({{"pattern", PatternText(binding.key_pattern)},
                {"multipliers", MultipliersObject(binding.multipliers)}});
 }
 

@@ -41,6 +41,19 @@ struct KeyFlags {
   uint64_t limit = 0;
 };
 
+// The header of the table stands above the first page alone.
+void PrintPage(const ListReply& page, bool is_first, Invocation& invocation) {
+  if (invocation.flags.is_json()) {
+    for (const KeyStatus& status : page.keys) {
+      invocation.out << KeyStatusJson(status) << "\n";
+    }
+    return;
+  }
+  std::string table = KeyTable(page.keys, invocation.flags.columns());
+  if (!is_first) table.erase(0, table.find('\n') + 1);
+  invocation.out << table;
+}
+
 // Prints each page when it comes, so that a server of a million keys answers at
 // once.
 absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
@@ -50,12 +63,7 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
     request.page_size =
         static_cast<uint32_t>(std::min<uint64_t>(num_left, kKeysOfPage));
     ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
-    if (!invocation.flags.is_json())
-      invocation.out << KeyTable(page.keys, invocation.flags.columns());
-    for (const KeyStatus& status : page.keys) {
-      if (!invocation.flags.is_json()) break;
-      invocation.out << KeyStatusJson(status) << "\n";
-    }
+    PrintPage(page, /*is_first=*/request.page_token.empty(), invocation);
     num_left -= std::min<uint64_t>(num_left, page.keys.size());
     RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
   } while (!request.page_token.empty() && num_left > 0 && invocation.out);

@@ -34,17 +34,21 @@ absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
   if (flags.spec.empty() && !flags.has_multipliers()) {
     return UsageError("rule set: expected a rule, --lr_mult or --wd_mult");
   }
+  std::optional<RuleSpec> rule;
+  if (!flags.spec.empty()) {
+    absl::StatusOr<RuleSpec> parsed = ParseRuleSpec(flags.spec);
+    if (!parsed.ok()) {
+      return AsUsageError(absl::StrCat("rule \"", flags.spec, "\""),
+                          parsed.status());
+    }
+    rule = *std::move(parsed);
+  }
   if (flags.has_multipliers()) {
     RETURN_IF_ERROR(invocation.client.SetMultipliers(
         {flags.lr_mult.value_or(1), flags.wd_mult.value_or(1)}, flags.pattern));
-    if (flags.spec.empty()) return absl::OkStatus();
   }
-  const absl::StatusOr<RuleSpec> rule = ParseRuleSpec(flags.spec);
-  if (!rule.ok()) {
-    return AsUsageError(absl::StrCat("rule \"", flags.spec, "\""),
-                        rule.status());
-  }
-  return invocation.client.SetRule(*rule, flags.pattern);
+  return rule ? invocation.client.SetRule(*rule, flags.pattern)
+              : absl::OkStatus();
 }
 
 absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {

@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/shown_text.h"
+#include "contract/grpc_status.h"
 #include "service/rpc/health_watch.h"
 
 namespace tensorkv {
@@ -45,9 +48,10 @@ grpc::ServerUnaryReactor* HealthService::Check(
     HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (services_.count(request->service()) == 0) {
-    reactor->Finish(grpc::Status(
-        grpc::StatusCode::NOT_FOUND,
-        absl::StrCat("service \"", request->service(), "\" is unknown")));
+    // What is longer than a name of a service would not fit the trailers.
+    const std::string name = Quoted(request->service(), 256);
+    reactor->Finish(ToGrpcStatus(
+        absl::NotFoundError(absl::StrCat("service ", name, " is unknown"))));
     return reactor;
   }
   MutexLock lock(&mutex_);

@@ -13,12 +13,6 @@ using RawUnaryHandler =
 using RawStreamHandler =
     grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// Why there is no message: its peer has gone, mostly.
-absl::Status NoMessage(const grpc::CallbackServerContext& context) {
-  if (context.IsCancelled()) return absl::CancelledError("it has no message");
-  return absl::InvalidArgumentError("request: expected a message, got none");
-}
-
 }  // namespace
 
 TensorKvService::TensorKvService(const Handlers* handlers,
@@ -67,11 +61,9 @@ void TensorKvService::AddUnary(Method method) {
         auto* bytes = const_cast<grpc::ByteBuffer*>(request);
         auto* call =
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
-        // To handlers no message is an empty one. gRPC tells after this
-        // whether the peer has gone, which the pool may know.
+        // To handlers no message is an empty one.
         if (!bytes->Valid()) {
-          pool_.Submit(context->peer(),
-                       [context, call] { call->Respond(NoMessage(*context)); });
+          call->RefuseEmpty();
           return call;
         }
         absl::Status status = AdmitCaller(access_, method, *context,

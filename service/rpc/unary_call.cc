@@ -9,6 +9,13 @@
 #include "service/rpc/wait_bound.h"
 
 namespace tensorkv {
+namespace {
+
+absl::Status NoMessage() {
+  return absl::InvalidArgumentError("request: expected a message, got none");
+}
+
+}  // namespace
 
 UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
                      grpc::CallbackServerContext& context,
@@ -58,20 +65,37 @@ void UnaryCall::Handle(const Handler& handler, grpc::ByteBuffer* bytes) {
 
 void UnaryCall::Respond(absl::StatusOr<grpc::ByteBuffer> reply) {
   if (reply.ok()) reply_.Swap(&*reply);
-  const auto now = std::chrono::steady_clock::now();
-  observer_.Handled(
-      method_, {.code = reply.status().code(),
-                .duration = absl::FromChrono(now - start_),
-                .request_bytes = request_bytes_,
-                .reply_bytes = reply_.Length(),
-                .arriving = absl::FromChrono(handled_.value_or(now) - start_),
-                .message = reply.status().message(),
-                .caller = &caller_});
+  Report(reply.status());
   TellRetryDelay(reply.status(), context_);
   // Whoever has the answer may make the next call.
   if (share_ != nullptr) share_->Release();
   // Last: gRPC may delete this call before Finish returns.
   Finish(ToGrpcStatus(reply.status()));
+}
+
+void UnaryCall::RefuseEmpty() {
+  is_empty_ = true;
+  Finish(ToGrpcStatus(NoMessage()));
+}
+
+void UnaryCall::OnDone() {
+  if (is_empty_) {
+    Report(context_.IsCancelled() ? absl::CancelledError("it has no message")
+                                  : NoMessage());
+  }
+  delete this;
+}
+
+void UnaryCall::Report(const absl::Status& status) {
+  const auto now = std::chrono::steady_clock::now();
+  observer_.Handled(
+      method_, {.code = status.code(),
+                .duration = absl::FromChrono(now - start_),
+                .request_bytes = request_bytes_,
+                .reply_bytes = reply_.Length(),
+                .arriving = absl::FromChrono(handled_.value_or(now) - start_),
+                .message = status.message(),
+                .caller = &caller_});
 }
 
 }  // namespace tensorkv

@@ -42,11 +42,16 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void Handle(const Handler& handler, grpc::ByteBuffer* bytes);
   // Ends the call.
   void Respond(absl::StatusOr<grpc::ByteBuffer> reply);
+  // Ends a call that has no message, mostly because its peer has gone. gRPC
+  // may not know that yet: the observer hears of it when the call is done.
+  void RefuseEmpty();
 
   void OnCancel() override { cancellation_->Cancel(); }
-  void OnDone() override { delete this; }
+  void OnDone() override;
 
  private:
+  void Report(const absl::Status& status);
+
   const Method method_;
   const uint64_t request_bytes_;
   grpc::CallbackServerContext& context_;
@@ -58,6 +63,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // When it came to its handler.
   std::optional<std::chrono::steady_clock::time_point> handled_;
   const std::shared_ptr<Cancellation> cancellation_;
+  bool is_empty_ = false;  // it has no message
   grpc::ByteBuffer& reply_;
   CallObserver& observer_;
 };

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/shown_text.h"
 #include "base/status_macros.h"
 #include "base/text_file.h"
 #include "contract/reason.h"
@@ -23,13 +23,8 @@ auto ParseFile(const char* option, const std::string& path, Parse parse)
       absl::StrCat(option, ": ", path, ": ", parsed.status().message()));
 }
 
-// Callers choose how long what they call a namespace is.
-std::string Escaped(absl::string_view name,
-                    size_t max_bytes = kMaxNamespaceBytes) {
-  return absl::Utf8SafeCEscape(name.substr(0, max_bytes));
-}
-
-// A SPIFFE ID has at most so many bytes.
+// Callers choose how long what they call a namespace is. A SPIFFE ID has at
+// most so many bytes.
 constexpr size_t kMaxCallerBytes = 2048;
 // The subject of a checkpoint names several namespaces.
 constexpr size_t kMaxSubjectBytes = 16 * kMaxNamespaceBytes;
@@ -37,11 +32,11 @@ constexpr size_t kMaxSubjectBytes = 16 * kMaxNamespaceBytes;
 std::string LineOf(Method method, absl::string_view subject,
                    const Caller& caller, const absl::Status& outcome) {
   return absl::StrCat(
-      "caller=\"", Escaped(caller.name, kMaxCallerBytes),
-      "\" method=", NameOf(method),
-      subject.empty() ? ""
-                      : absl::StrCat(" namespace=\"",
-                                     Escaped(subject, kMaxSubjectBytes), "\""),
+      "caller=", Quoted(caller.name, kMaxCallerBytes),
+      " method=", NameOf(method),
+      subject.empty()
+          ? ""
+          : absl::StrCat(" namespace=", Quoted(subject, kMaxSubjectBytes)),
       " outcome=", absl::StatusCodeToString(outcome.code()),
       caller.trace.empty() ? "" : absl::StrCat(" trace=", caller.trace));
 }
@@ -128,9 +123,9 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
                                    const Caller& caller) const {
   const char* const right = NameOf(RightOf(method));
   const std::string where =
-      name_space.empty()
-          ? ""
-          : absl::StrCat(" in namespace \"", Escaped(name_space), "\"");
+      name_space.empty() ? ""
+                         : absl::StrCat(" in namespace ",
+                                        Quoted(name_space, kMaxNamespaceBytes));
   const absl::Status status =
       caller.name == kAnonymous
           ? WithReason(absl::UnauthenticatedError(absl::StrCat(
@@ -139,8 +134,9 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
                            "certificate, a token or a Unix socket")),
                        Reason::kUnauthenticated)
           : WithReason(absl::PermissionDeniedError(absl::StrCat(
-                           NameOf(method), ": caller \"", Escaped(caller.name),
-                           "\" lacks the right \"", right, "\"", where)),
+                           NameOf(method), ": caller ",
+                           Quoted(caller.name, kMaxNamespaceBytes),
+                           " lacks the right \"", right, "\"", where)),
                        Reason::kPermissionDenied,
                        {{"namespace", name_space}, {"right", right}});
   options_.refused(method,

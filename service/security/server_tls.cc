@@ -73,7 +73,12 @@ absl::Status CheckTlsFiles(const TlsOptions& options) {
                                          ", got another in ", options.key));
   }
   if (options.client_ca.empty()) return absl::OkStatus();
-  return ReadCertificate("tls_client_ca", options.client_ca).status();
+  return CheckAuthorities("tls_client_ca", options.client_ca);
+}
+
+absl::Status CheckAuthorities(absl::string_view option,
+                              const std::string& path) {
+  return ReadCertificate(option, path).status();
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(

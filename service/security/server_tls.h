@@ -17,6 +17,11 @@ namespace tensorkv {
 // nothing of that kind, a key that is not the certificate's.
 absl::Status CheckTlsFiles(const TlsOptions& options);
 
+// Whether the file begins with a certificate, as that of an authority.
+// Errors: InvalidArgument, naming the option.
+absl::Status CheckAuthorities(absl::string_view option,
+                              const std::string& path);
+
 // Credentials that follow the files by gRPC's own watcher, on a thread of its
 // own; those of plain text if TLS is off. Clients' certificates are verified in
 // the handshake.

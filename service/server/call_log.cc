@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/shown_text.h"
 
 namespace tensorkv {
 namespace {
@@ -14,9 +14,8 @@ namespace {
 // What a line takes of a text that somebody else has chosen.
 constexpr size_t kMaxTextBytes = 512;
 
-std::string Quoted(absl::string_view text) {
-  return absl::StrCat(
-      "\"", absl::Utf8SafeCEscape(text.substr(0, kMaxTextBytes)), "\"");
+std::string Shown(absl::string_view text) {
+  return Quoted(text, kMaxTextBytes);
 }
 
 // Whoever knows the identity of a client could ask for its answers: the log
@@ -41,7 +40,7 @@ bool IsFaultOfServer(absl::StatusCode code) {
 std::string LineOf(Method method, const CallOutcome& outcome) {
   const Caller& caller = *outcome.caller;
   std::string line =
-      absl::StrCat("method=", NameOf(method), " caller=", Quoted(caller.name),
+      absl::StrCat("method=", NameOf(method), " caller=", Shown(caller.name),
                    " outcome=", absl::StatusCodeToString(outcome.code),
                    " took=", TimeText(outcome.duration));
   const auto add = [&line](absl::string_view name, absl::string_view value) {
@@ -51,13 +50,13 @@ std::string LineOf(Method method, const CallOutcome& outcome) {
   add("leaving", TimeText(outcome.leaving));
   if (caller.notes != nullptr) {
     const CallNotes::Notes notes = caller.notes->notes();
-    if (!notes.name_space.empty()) add("namespace", Quoted(notes.name_space));
+    if (!notes.name_space.empty()) add("namespace", Shown(notes.name_space));
     if (notes.call_id) add("call_id", TextOf(*notes.call_id));
-    if (!notes.awaited.empty()) add("waited_for", Quoted(notes.awaited));
+    if (!notes.awaited.empty()) add("waited_for", Shown(notes.awaited));
   }
   add("trace", caller.trace);
   if (outcome.code != absl::StatusCode::kOk) {
-    add("error", Quoted(outcome.message));
+    add("error", Shown(outcome.message));
   }
   return line;
 }

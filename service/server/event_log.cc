@@ -3,8 +3,9 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/shown_text.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -27,7 +28,7 @@ absl::string_view EventLog::NameOf(size_t kind) { return kNames[kind]; }
 void EventLog::Happened(StoreEvent event, absl::string_view name_space,
                         absl::string_view detail) {
   Write(static_cast<size_t>(event), [&] {
-    return absl::StrCat("namespace=\"", absl::Utf8SafeCEscape(name_space), "\"",
+    return absl::StrCat("namespace=", Quoted(name_space, kMaxNamespaceBytes),
                         detail.empty() ? "" : " ", detail);
   });
 }

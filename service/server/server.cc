@@ -25,6 +25,7 @@
 #include "service/security/server_tls.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
+#include "service/server/peer_channel.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -106,6 +107,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   // Before what takes long.
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeServerCredentials(options.tls));
+  RETURN_IF_ERROR(CheckPeerFiles(options));
   RETURN_IF_ERROR(server->OpenCheckpoints());
   // It answers while a checkpoint is restored.
   RETURN_IF_ERROR(server->StartHttp());

@@ -19,6 +19,7 @@
 #include "service/security/access_control.h"
 #include "service/security/server_tls.h"
 #include "service/server/device_choice.h"
+#include "service/server/peer_channel.h"
 
 namespace tensorkv {
 namespace {
@@ -323,14 +324,29 @@ absl::StatusOr<DeviceChoice> DeviceOf(const char* flag,
   return device;
 }
 
+// Whoever sets one of these without --etcd wants a cluster, and may count on
+// checkpoints that nobody would write. Those with defaults are in files that
+// --print_config has printed.
+absl::Status CheckNoCluster(const ClusterOptions& cluster) {
+  for (const auto& [flag, value] :
+       {std::pair("server_name", &cluster.server_name),
+        {"cluster_address", &cluster.address},
+        {"cluster_checkpoints", &cluster.checkpoints},
+        {"cluster_tls_ca", &cluster.tls_ca},
+        {"cluster_token_file", &cluster.token_file}}) {
+    if (value->empty()) continue;
+    return WrongValue("etcd",
+                      absl::StrCat("expected one, as there is a ", flag));
+  }
+  if (cluster.size == ClusterOptions().size) return absl::OkStatus();
+  return WrongValue("etcd", "expected one, as there is a cluster_size");
+}
+
 // Sets the server's cluster if there is an etcd.
 absl::Status InterpretCluster(ClusterOptions cluster, const FlagTexts& texts,
                               ServerOptions* server) {
   std::erase(cluster.etcd, "");
-  if (cluster.etcd.empty()) {
-    if (cluster.server_name.empty()) return absl::OkStatus();
-    return WrongValue("etcd", "expected one, as there is a server_name");
-  }
+  if (cluster.etcd.empty()) return CheckNoCluster(cluster);
   ASSIGN_OR_RETURN(cluster.lease,
                    DurationOf("cluster_lease", texts.cluster_lease));
   ASSIGN_OR_RETURN(cluster.lost_after,
@@ -421,6 +437,7 @@ absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
 // As the server reads them at its start.
 absl::Status CheckFiles(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckTlsFiles(options.tls));
+  RETURN_IF_ERROR(CheckPeerFiles(options));
   return AccessControl({.policy_file = options.policy_file,
                         .token_file = options.token_file})
       .Reload();

@@ -201,6 +201,18 @@ absl::Status CheckCluster(const ClusterOptions& cluster,
                     1 << 18);
 }
 
+// In plain text neither is used.
+absl::Status CheckClusterTls(const ServerOptions& options) {
+  const ClusterOptions& cluster = *options.cluster;
+  if (options.tls.is_on() ||
+      (cluster.tls_ca.empty() && cluster.token_file.empty())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      cluster.tls_ca.empty() ? "cluster_token_file" : "cluster_tls_ca",
+      ": expected a tls_cert beside it, as it is for TLS between servers"));
+}
+
 // Less would end connections that send one message, as large as it may be.
 absl::Status CheckUnfinishedBytes(const ServerOptions& options) {
   if (options.max_unfinished_bytes == 0) return absl::OkStatus();
@@ -225,6 +237,7 @@ absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckCheckpoints(options));
   if (options.cluster) {
     RETURN_IF_ERROR(CheckCluster(*options.cluster, options.listen));
+    RETURN_IF_ERROR(CheckClusterTls(options));
   }
   RETURN_IF_ERROR(CheckRange("max_message_bytes", options.max_message_bytes,
                              kMinMessageBytes, kMaxMessageBytes));

@@ -4,8 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "base/shown_text.h"
 #include "contract/choice_names.h"
 #include "tensor/dtype.h"
 
@@ -22,8 +24,8 @@ std::string Hex(uint64_t number) { return absl::StrFormat("%016x", number); }
 
 Json RuleJson(const RuleSpec& rule) {
   std::string text = rule.ToString();
-  if (text.size() > kMaxRuleBytes) text = text.substr(0, kMaxRuleBytes) + "...";
-  return text;
+  if (text.size() <= kMaxRuleBytes) return text;
+  return absl::StrCat(Utf8Prefix(text, kMaxRuleBytes), "...");
 }
 
 Json MemoryJson(const MemoryUse& use) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/shown_text.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 
@@ -68,7 +69,7 @@ CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
   if (answer.ok() || SizeOf(answer) <= max_bytes) return answer;
   const absl::Status& status = answer.status();
   const uint64_t room = max_bytes - std::min(max_bytes, ReasonBytes(status));
-  absl::Status limited(status.code(), status.message().substr(0, room));
+  absl::Status limited(status.code(), Utf8Prefix(status.message(), room));
   if (absl::optional<absl::Cord> reason =
           status.GetPayload(kErrorInfoTypeUrl)) {
     limited.SetPayload(kErrorInfoTypeUrl, *std::move(reason));

@@ -1,7 +1,7 @@
 #include "service/store/names.h"
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/shown_text.h"
 #include "base/status_macros.h"
 
 namespace tensorkv {
@@ -67,14 +67,7 @@ absl::Status CheckName(absl::string_view subject, absl::string_view name,
 }  // namespace
 
 std::string Quoted(absl::string_view name) {
-  if (name.size() <= kMaxShownBytes) {
-    return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\"");
-  }
-  // Whole characters, as messages are UTF-8: of up to four bytes.
-  size_t end = kMaxShownBytes;
-  while (end > kMaxShownBytes - 3 && (name[end] & 0xc0) == 0x80) --end;
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(name.substr(0, end)),
-                      "...\"");
+  return Quoted(name, kMaxShownBytes);
 }
 
 absl::Status CheckAnyKey(absl::string_view key) {

@@ -60,6 +60,18 @@ TEST(ReasonTest, FitsTheTrailersOfACall) {
       size_t{8} * 1024);
 }
 
+// google.rpc.ErrorInfo takes UTF-8 alone, and is lost whole otherwise.
+TEST(ReasonTest, DetailsAreCutBetweenCharacters) {
+  std::string longest = "k";
+  while (longest.size() < 2 * kMaxErrorDetailBytes) longest += "\u00e9";
+
+  const std::optional<ErrorInfo> info = ErrorInfoOf(WithReason(
+      absl::AbortedError("why"), Reason::kRoundFailed, {{"key", longest}}));
+
+  EXPECT_EQ(info->metadata.at("key"),
+            longest.substr(0, kMaxErrorDetailBytes - 1));
+}
+
 TEST(ReasonTest, MalformedInformationIsNone) {
   for (const char* bytes : {"\x0A", "\x0A\x7Fxy", "\x09xxxxxxxx", "\xFF"}) {
     absl::Status status = absl::AbortedError("why");

@@ -115,6 +115,11 @@ TEST(NamespaceStatusJsonTest, HasModeCountsAndRules) {
   EXPECT_EQ(json["rules"][0]["pattern"], "*.bias");
 }
 
+TEST(MultipliersJsonTest, EmptyPatternIsThatOfAllKeysAsInRules) {
+  EXPECT_EQ(Json::parse(MultipliersJson({}))["pattern"], "*");
+  EXPECT_EQ(Json::parse(RuleJson("", {}))["pattern"], "*");
+}
+
 TEST(RuleJsonTest, HasPatternAndRule) {
   EXPECT_EQ(RuleJson("", {.name = "assign"}),
             "{\"pattern\":\"*\",\"rule\":\"assign\",\"hyperparameters\":{},"

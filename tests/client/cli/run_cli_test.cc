@@ -158,6 +158,16 @@ TEST(RunCliTest, LastOfRepeatedGlobalFlagsCounts) {
   EXPECT_EQ(script.last<ListRequest>().name_space, "b");
 }
 
+TEST(RunCliTest, WrongRuleLeavesMultipliersAsTheyAre) {
+  Script script;
+
+  const auto run = RunOn(std::make_unique<ScriptedConnection>(script),
+                         {"rule", "set", "sgd(", "--lr_mult=2"});
+
+  EXPECT_EQ(run.exit_code, kExitUsage);
+  EXPECT_THAT(script.verbs, ::testing::IsEmpty());
+}
+
 TEST(RunCliTest, LsReadsAllPages) {
   Script script;
   script.reply<ListRequest>().keys.resize(1);
@@ -167,10 +177,13 @@ TEST(RunCliTest, LsReadsAllPages) {
     if (script.verbs.size() == 3) script.statuses = {absl::AbortedError("")};
   };
 
-  RunOn(std::make_unique<ScriptedConnection>(script), {"ls"});
+  const auto run = RunOn(std::make_unique<ScriptedConnection>(script), {"ls"});
 
   EXPECT_THAT(script.verbs, ElementsAre("List", "List", "List"));
   EXPECT_EQ(script.last<ListRequest>().page_token, "t+");
+  EXPECT_EQ(run.out.find("dtype"), run.out.rfind("dtype"))
+      << "one header for all pages:\n"
+      << run.out;
 }
 
 TEST(RunCliTest, PushWithDTypeAndShapeAsksNothingBefore) {

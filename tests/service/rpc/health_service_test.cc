@@ -88,6 +88,13 @@ TEST_F(HealthServiceTest, CheckOfUnknownServiceIsNotFound) {
                                      HasSubstr("service \"x.Y\"")));
 }
 
+TEST_F(HealthServiceTest, LongNameOfUnknownServiceIsCut) {
+  const absl::Status status = Check(std::string(1 << 20, 'x')).status();
+
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_LT(status.message().size(), 1000u);
+}
+
 TEST_F(HealthServiceTest, IsNotServingForGoodAfterShutdown) {
   health_.SetServing();
   health_.Shutdown();

@@ -401,16 +401,19 @@ TEST_F(TensorKvServiceTest, CallWithoutMessageNeverReachesTheStore) {
   EXPECT_THAT(FromGrpcStatus(status),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "request: expected a message, got none"));
+  EXPECT_EQ(service_.observer.WaitForHandled(1)[0].outcome.code,
+            absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(TensorKvServiceTest, CallThatIsCancelledBeforeItsMessageEnds) {
+TEST_F(TensorKvServiceTest, CallThatIsCancelledBeforeItsMessageIsNoError) {
   EXPECT_CALL(service_.store, Init).Times(0);
 
   const grpc::Status status =
       service_.CancelWithoutMessage("/tensorkv.v1.TensorKV/Init");
 
   EXPECT_THAT(FromGrpcStatus(status), StatusIs(absl::StatusCode::kCancelled));
-  service_.observer.WaitForHandled(1);
+  EXPECT_EQ(service_.observer.WaitForHandled(1)[0].outcome.code,
+            absl::StatusCode::kCancelled);
 }
 
 TEST_F(TensorKvServiceTest, TooManyEntriesAreTooMuch) {

@@ -320,6 +320,17 @@ TEST_F(AccessControlTest, LongNamesAreCut) {
   EXPECT_LT(refused_[0].size(), 10000u);
 }
 
+// Whoever is refused must not move the cursor of whoever reads of it.
+TEST_F(AccessControlTest, NamesAreShownWithoutControlCharacters) {
+  ASSERT_OK(access_.Reload());
+
+  const absl::Status status =
+      access_.Check(Method::kDelete, "\u009b2J", {.name = "token:reader"});
+
+  EXPECT_THAT(status.message(), HasSubstr("in namespace \"\\302\\2332J\""));
+  EXPECT_THAT(refused_, ElementsAre(HasSubstr("=\"\\302\\2332J\" outcome")));
+}
+
 TEST_F(AccessControlTest, AuditsTheCallsOfAdmins) {
   ASSERT_OK(access_.Reload());
 

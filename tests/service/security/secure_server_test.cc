@@ -393,6 +393,7 @@ TEST_F(SecureServerTest, WrongFilesKeepItFromStarting) {
     const char* option;
     std::string ServerOptions::*access = nullptr;
     std::string TlsOptions::*tls = nullptr;
+    std::string ClusterOptions::*cluster = nullptr;
     const char* file = "nothing";
   };
   for (const Row& row : {
@@ -407,10 +408,23 @@ TEST_F(SecureServerTest, WrongFilesKeepItFromStarting) {
            {.option = "token_file",
            .access = &ServerOptions::token_file,
            .file = "policy"},
+           {.option = "cluster_tls_ca", .cluster = &ClusterOptions::tls_ca},
+           {.option = "cluster_tls_ca",
+           .cluster = &ClusterOptions::tls_ca,
+           .file = "absent"},
+           {.option = "cluster_token_file",
+           .cluster = &ClusterOptions::token_file,
+           .file = "absent"},
        }) {
     ServerOptions options = Options();
-    (row.tls != nullptr ? options.tls.*row.tls : options.*row.access) =
-        Path(row.file);
+    ClusterOptions cluster = {.etcd = {"127.0.0.1:1"}, .server_name = "s"};
+    if (row.cluster != nullptr) {
+      cluster.*row.cluster = Path(row.file);
+      options.cluster = cluster;
+    } else {
+      (row.tls != nullptr ? options.tls.*row.tls : options.*row.access) =
+          Path(row.file);
+    }
     EXPECT_THAT(Server::Create(options),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr(absl::StrCat(row.option, ": "))))

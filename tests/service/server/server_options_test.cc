@@ -144,6 +144,10 @@ INSTANTIATE_TEST_SUITE_P(
                   })},
         BadOption{"cluster_lost_after",
                   InCluster([](auto& c) { c.lost_after = absl::Minutes(5); })},
+        BadOption{"cluster_tls_ca",
+                  InCluster([](auto& c) { c.tls_ca = "ca"; })},
+        BadOption{"cluster_token_file",
+                  InCluster([](auto& c) { c.token_file = "t"; })},
         BadOption{"threads", [](ServerOptions& o) { o.num_threads = -1; }},
         BadOption{"max_wait", [](ServerOptions& o) {
                     o.max_wait = absl::ZeroDuration();

@@ -428,7 +428,9 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
   // Leaves no room for more than was reserved at the start.
   const uint64_t rest = kBudgetBytes - budget_->used_bytes();
   ASSERT_OK(budget_->Reserve(rest));
-  first->turn->Keep(WithReason(absl::AbortedError(std::string(10'000, 'x')),
+  std::string message;
+  while (message.size() < 10'000) message += "\U0001F600";
+  first->turn->Keep(WithReason(absl::AbortedError(message),
                                Reason::kRoundFailed, {{"key", "w"}}));
   first->turn->End();
   budget_->Release(rest);
@@ -437,6 +439,7 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
 
   EXPECT_THAT(kept, StatusIs(StatusCode::kAborted));
   EXPECT_LT(kept.message().size(), 1000u);
+  EXPECT_EQ(kept.message().size() % 4, 0u) << "cut within a character";
   EXPECT_EQ(ReasonOf(kept), Reason::kRoundFailed);
 }
 
