@@ -34,7 +34,7 @@
 
 namespace tensorkv {
 
-class LeftCasts;
+class LeftOut;
 
 // A client of one namespace of a server. Thread-safe; two pushes at once
 // should name their step.
@@ -214,10 +214,10 @@ class Client : public NamespaceVerbs {
   // `left` is as Compressor::Compress has it, and so are the errors.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options,
-                                       LeftCasts* left);
+                                       LeftOut* left);
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries,
-                                                LeftCasts* left);
+                                                LeftOut* left);
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);

@@ -197,14 +197,16 @@ struct ClientCalls::Started {
 template <typename Request>
 void ClientCalls::Start(
     Request request, const CallOptions& options, CallThreads& threads,
-    absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done) {
+    absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
+    bool* is_answered) {
   auto call =
       std::make_unique<Started<Request>>(lanes_, std::move(request), options);
   absl::StatusOr<CallOptions> of_call = absl::CancelledError();
   if (call->use.may_begin()) of_call = OptionsOf(call->request, options);
   Started<Request>& started = *call;
-  auto end = [this, call = std::move(call),
-              done = std::move(done)](absl::Status status) mutable {
+  auto end = [this, call = std::move(call), done = std::move(done),
+              is_answered](absl::Status status) mutable {
+    if (is_answered != nullptr) *is_answered = status.ok();
     absl::StatusOr<ReplyTo<Request>> outcome =
         Outcome(call->request, call->options, std::move(status), call->reply);
     call = nullptr;
@@ -234,7 +236,8 @@ TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
 #define TENSORKV_INSTANTIATE(name)                                             \
   template void ClientCalls::Start(                                            \
       name##Request request, const CallOptions& options, CallThreads& threads, \
-      absl::AnyInvocable<void(absl::StatusOr<name##Reply>) &&> done);
+      absl::AnyInvocable<void(absl::StatusOr<name##Reply>) &&> done,           \
+      bool* is_answered);
 TENSORKV_INSTANTIATE(Push)
 TENSORKV_INSTANTIATE(Pull)
 TENSORKV_INSTANTIATE(PushPull)

@@ -44,12 +44,13 @@ class ClientCalls {
 
   // Makes a call as Call does, but waits for nothing: `done` gets what Call
   // returns, on any thread, perhaps before this returns. What the request holds
-  // is let go before. This object and `threads` outlive the call; nothing
-  // touches them once `done` runs. Defined for Push, Pull and PushPull.
+  // is let go before, and `*is_answered` set, if given. This object and
+  // `threads` outlive the call; nothing touches them once `done` runs. Defined
+  // for Push, Pull and PushPull.
   template <typename Request>
-  void Start(
-      Request request, const CallOptions& options, CallThreads& threads,
-      absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done);
+  void Start(Request request, const CallOptions& options, CallThreads& threads,
+             absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
+             bool* is_answered = nullptr);
 
   // Whether Call takes casts.
   bool CastsAsItSends() const { return connection_->CastsAsItSends(); }
