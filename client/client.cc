@@ -50,15 +50,6 @@ absl::Status CheckOptions(const ClientOptions& options) {
   return absl::OkStatus();
 }
 
-// Whether the push of such a request may have been made although it ended so. A
-// PushPull may lack only what it reads: its keys, or memory for their values.
-template <typename Request>
-bool MayHavePushed(const absl::Status& status) {
-  if (MayHaveEffect(status)) return true;
-  return std::is_same_v<Request, PushPullRequest> &&
-         (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
-}
-
 Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
   if (observer == nullptr) return {};
   return [observer = std::move(observer)](Compression::Kind kind,
@@ -239,11 +230,6 @@ absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
   ASSIGN_OR_RETURN(PushRequest request,
                    MakePush(std::move(entries), options, &left));
   return shared_->CallLeaving(request, call_options_, left);
-}
-
-absl::StatusOr<std::vector<PushEntry>> Client::Encode(
-    Step step, std::vector<PushEntry> entries) {
-  return Encode(step, std::move(entries), /*left=*/nullptr);
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
