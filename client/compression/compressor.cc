@@ -112,9 +112,11 @@ bool EncodesRows(const Compression& compression) {
 // Whether what the entry brings can be encoded at all.
 bool IsEncodable(const PushEntry& entry) {
   if (entry.skip || entry.encoding) return false;
+  const Tensor& tensor = entry.tensor;
+  if (!tensor.has_data() && tensor.num_elements() > 0) return false;
   // The encoding of no elements is a top-k, which rows do not take.
-  if (entry.rows && entry.tensor.num_elements() == 0) return false;
-  return IsFloat(entry.tensor.dtype());
+  if (entry.rows && tensor.num_elements() == 0) return false;
+  return IsFloat(tensor.dtype());
 }
 
 // Whether nothing of an entry is kept for its key's next ones. Its repeat is

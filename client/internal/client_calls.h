@@ -30,7 +30,8 @@ class ClientCalls {
   // all its attempts. Sets `*is_answered`, if given: whether a reply came,
   // which may be of no use. Defined for the request of every unary method.
   // Errors: InvalidArgument for an entry without ids in a call of rows, and for
-  // one with ids in another, as a server says it · those of the verb.
+  // one with ids in another, as a server says it, and for a tensor that lacks
+  // its memory · those of the verb.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request& request,
                                         const CallOptions& options,
