@@ -19,7 +19,9 @@ namespace tensorkv {
 struct TransferOptions {
   // Calls with less payload are one message. Lists of tensors so small that
   // their parts would cost more than they gain are one message too, as long as
-  // that is within the message limit.
+  // that is within the message limit. Pulls of such lists come in batches of
+  // whole values where they are expected to bring half as much or more, unless
+  // they are started, or go into memory of the caller.
   uint64_t stream_threshold_bytes = uint64_t{2} << 20;
 
   // The longest part, before its few bytes of metadata; the message limit

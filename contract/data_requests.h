@@ -153,6 +153,7 @@ struct PullStreamRequest {
   PullRequest request;
   Stripe stripe;
   uint64_t max_part_bytes = 0;
+  bool takes_batches = false;
 };
 
 // --- Keys -------------------------------------------------------------------

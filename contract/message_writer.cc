@@ -205,8 +205,11 @@ class OnePiece {
 
   // The message of what was written up to `end`.
   EncodedMessage Finish(const char* end) && {
+    return std::move(*this).Finish(begin_, end);
+  }
+  EncodedMessage Finish(const char* begin, const char* end) && {
     EncodedMessage message;
-    message.Add(std::move(buffer_), begin_, end - begin_);
+    message.Add(std::move(buffer_), begin, end - begin);
     return message;
   }
 
@@ -268,7 +271,7 @@ template <typename Entry>
 class SmallEntries {
  public:
   SmallEntries(wire::Tag tag, wire::Tag tensor_tag,
-               const std::vector<Entry>& entries)
+               absl::Span<const Entry> entries)
       : tag_(tag), tensor_tag_(tensor_tag), entries_(entries) {}
 
   // What they take; nothing if one of them is not of this kind.
@@ -336,7 +339,7 @@ class SmallEntries {
 
   const wire::Tag tag_;
   const wire::Tag tensor_tag_;
-  const std::vector<Entry>& entries_;
+  const absl::Span<const Entry> entries_;
   wire::TensorHeader header_;
 };
 
@@ -345,7 +348,7 @@ template <bool kIsPushPull>
 EncodedMessage EncodeAnyPush(const PushRequest& request,
                              uint64_t max_reply_bytes, BufferPool* pool) {
   SmallEntries entries(wire::kPushEntries, wire::kPushEntryTensor,
-                       request.entries);
+                       absl::MakeConstSpan(request.entries));
   const std::optional<size_t> entries_bytes = entries.Measure();
   if (!entries_bytes) {
     return wire::Encode([&](auto& out) {
@@ -388,6 +391,31 @@ char* WriteNames(const std::vector<PullEntry>& entries, char* next) {
   return next;
 }
 
+// A PullRequest, or one in the field `tag` of another message.
+EncodedMessage EncodeAnyPull(std::optional<wire::Tag> tag,
+                             const PullRequest& request,
+                             uint64_t max_reply_bytes, BufferPool* pool) {
+  const auto write_others = [&request, max_reply_bytes](auto& out) {
+    WriteAllButEntries(request, max_reply_bytes, out);
+  };
+  const std::optional<size_t> names_bytes = MeasureNames(request.entries);
+  if (!names_bytes) {
+    const auto write = [&](auto& out) {
+      write_others(out);
+      WriteField(wire::kPullEntries, request.entries, out);
+    };
+    if (!tag) return wire::Encode(write);
+    return wire::Encode([&](auto& out) { out.Message(*tag, write); });
+  }
+  const EncodedMessage others = wire::Encode(write_others);
+  const size_t bytes = others.size_bytes() + *names_bytes;
+  OnePiece piece(bytes + (tag ? 1 + wire::NumberSize(bytes) : 0), pool);
+  char* next = piece.begin();
+  if (tag) next = wire::WriteRunHeader(*tag, bytes, next);
+  char* const names = Append(others, next);
+  return std::move(piece).Finish(WriteNames(request.entries, names));
+}
+
 }  // namespace
 
 EncodedMessage EncodeInit(const InitRequest& request) {
@@ -424,28 +452,54 @@ EncodedMessage EncodePushReply(const PushReply& reply) {
 
 EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes,
                           BufferPool* pool) {
-  const auto write_others = [&request, max_reply_bytes](auto& out) {
-    WriteAllButEntries(request, max_reply_bytes, out);
-  };
-  const std::optional<size_t> names_bytes = MeasureNames(request.entries);
-  if (!names_bytes) {
-    return wire::Encode([&](auto& out) {
-      write_others(out);
-      WriteField(wire::kPullEntries, request.entries, out);
-    });
+  return EncodeAnyPull(std::nullopt, request, max_reply_bytes, pool);
+}
+
+EncodedMessage EncodePullStream(const PullStreamRequest& request,
+                                BufferPool* pool) {
+  EncodedMessage message =
+      EncodeAnyPull(wire::kPullStreamRequest, request.request,
+                    request.request.max_reply_bytes, pool);
+  const EncodedMessage others = wire::Encode([&request](auto& out) {
+    out.Number(wire::kPullStreamMaxPartBytes, request.max_part_bytes);
+    out.Number(wire::kPullStreamTakesBatches, request.takes_batches);
+  });
+  for (const EncodedMessage::Piece& piece : others.pieces()) {
+    message.Add(piece.buffer, piece.data, piece.size_bytes);
   }
-  const EncodedMessage others = wire::Encode(write_others);
-  OnePiece piece(others.size_bytes() + *names_bytes, pool);
-  char* const names = Append(others, piece.begin());
-  return std::move(piece).Finish(WriteNames(request.entries, names));
+  return message;
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) {
-  SmallEntries values(wire::kReplyValues, wire::kValueTensor, reply.values);
+  SmallEntries values(wire::kReplyValues, wire::kValueTensor,
+                      absl::MakeConstSpan(reply.values));
   const std::optional<size_t> bytes = values.Bound();
   if (!bytes) return Encode(reply);
   OnePiece piece(*bytes);
   return std::move(piece).Finish(values.Write(piece.begin()));
+}
+
+EncodedMessage EncodePullBatch(absl::Span<const Value> values) {
+  SmallEntries small(wire::kReplyValues, wire::kValueTensor, values);
+  const std::optional<size_t> bytes = small.Bound();
+  if (!bytes) {
+    return wire::Encode([values](auto& out) {
+      out.Message(wire::kChunkBatch, [values](auto& fields) {
+        for (const Value& value : values) {
+          WriteField(wire::kReplyValues, value, fields);
+        }
+      });
+    });
+  }
+  // The size is known when the values are written; it goes before them.
+  constexpr size_t kMaxHeaderBytes = 1 + 10;
+  OnePiece piece(kMaxHeaderBytes + *bytes);
+  char* const begin = piece.begin() + kMaxHeaderBytes;
+  char* const end = small.Write(begin);
+  const size_t size = end - begin;
+  char* const header = begin - 1 - wire::NumberSize(size);
+  wire::WriteRunHeader(wire::kChunkBatch, size, header);
+  return std::move(piece).Finish(header, end);
 }
 
 }  // namespace tensorkv

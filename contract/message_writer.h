@@ -19,6 +19,7 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
 #include "contract/encoded_message.h"
 #include "contract/requests.h"
 #include "tensor/buffer_pool.h"
@@ -43,12 +44,18 @@ inline EncodedMessage EncodePull(const PullRequest& request) {
   return EncodePull(request, request.max_reply_bytes);
 }
 
+// A PullStreamRequest of the only stripe of a call, not of rows.
+EncodedMessage EncodePullStream(const PullStreamRequest& request,
+                                BufferPool* pool = nullptr);
+
 // What a value takes in a reply besides its elements, at most: numbers and
 // lengths of 10 bytes each for the version and 8 dimensions, and tags.
 inline constexpr uint64_t kMaxValueOverheadBytes = 128;
 
 // A PullResponse or PushPullResponse, which have the same form.
 EncodedMessage EncodePullReply(const PullReply& reply);
+// A PullChunk with a batch of values.
+EncodedMessage EncodePullBatch(absl::Span<const Value> values);
 
 }  // namespace tensorkv
 

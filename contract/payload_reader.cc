@@ -441,6 +441,24 @@ void ReadEntries(WireReader& in, wire::Tag tag, uint32_t max_entries,
   }
 }
 
+void Read(WireReader& in, uint32_t max_entries, PullRequest* request) {
+  if (in.Accept(wire::kPullNamespace)) in.ReadText(&request->name_space);
+  if (in.Accept(wire::kPullNamespaceUid)) {
+    request->namespace_uid = in.ReadFixed64();
+  }
+  ReadIfPresent(in, wire::kPullWorker, &request->worker);
+  if (in.Accept(wire::kPullWaitForKeys)) {
+    request->wait_for_keys = in.ReadNumberUpTo(1) == 1;
+  }
+  if (in.Accept(wire::kPullMaxReplyBytes)) {
+    request->max_reply_bytes = in.ReadNumber();
+  }
+  if (in.Accept(wire::kPullDType)) {
+    request->dtype = static_cast<DType>(in.ReadNumberUpTo(kMaxDType));
+  }
+  ReadEntries(in, wire::kPullEntries, max_entries, &request->entries);
+}
+
 // What `read_fields` reads of a message, if that is all of it.
 template <typename Result, typename ReadFields>
 std::optional<Result> ReadMetadata(ZeroCopyInputStream* stream,
@@ -508,26 +526,39 @@ std::optional<DecodedPull> ReadPullReply(ZeroCopyInputStream* in,
       });
 }
 
+bool ReadPullBatch(ZeroCopyInputStream* stream, uint64_t message_bytes,
+                   uint32_t max_entries, DecodedPull* decoded) {
+  if (message_bytes > wire::kMaxMessageBytes) return false;
+  WireReader in(stream, message_bytes);
+  if (!in.Accept(wire::kChunkBatch)) return false;
+  const EntryReader entries(max_entries, &decoded->payloads);
+  in.ReadMessage([&] { Read(in, entries, &decoded->reply); });
+  return in.ok() && in.position() == message_bytes;
+}
+
 std::optional<PullRequest> ReadPull(ZeroCopyInputStream* in,
                                     uint64_t message_bytes,
                                     uint32_t max_entries) {
   return ReadMetadata<PullRequest>(
       in, message_bytes, [max_entries](WireReader& in, PullRequest& request) {
-        if (in.Accept(wire::kPullNamespace)) in.ReadText(&request.name_space);
-        if (in.Accept(wire::kPullNamespaceUid)) {
-          request.namespace_uid = in.ReadFixed64();
+        Read(in, max_entries, &request);
+      });
+}
+
+std::optional<PullStreamRequest> ReadPullStream(ZeroCopyInputStream* in,
+                                                uint64_t message_bytes,
+                                                uint32_t max_entries) {
+  return ReadMetadata<PullStreamRequest>(
+      in, message_bytes,
+      [max_entries](WireReader& in, PullStreamRequest& stream) {
+        if (!in.Accept(wire::kPullStreamRequest)) return in.Fail();
+        in.ReadMessage([&] { Read(in, max_entries, &stream.request); });
+        if (in.Accept(wire::kPullStreamMaxPartBytes)) {
+          stream.max_part_bytes = in.ReadNumber();
         }
-        ReadIfPresent(in, wire::kPullWorker, &request.worker);
-        if (in.Accept(wire::kPullWaitForKeys)) {
-          request.wait_for_keys = in.ReadNumberUpTo(1) == 1;
+        if (in.Accept(wire::kPullStreamTakesBatches)) {
+          stream.takes_batches = in.ReadNumberUpTo(1) == 1;
         }
-        if (in.Accept(wire::kPullMaxReplyBytes)) {
-          request.max_reply_bytes = in.ReadNumber();
-        }
-        if (in.Accept(wire::kPullDType)) {
-          request.dtype = static_cast<DType>(in.ReadNumberUpTo(kMaxDType));
-        }
-        ReadEntries(in, wire::kPullEntries, max_entries, &request.entries);
       });
 }
 

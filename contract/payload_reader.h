@@ -72,8 +72,19 @@ std::optional<DecodedPull> ReadPullReply(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
 
+// A PullChunk with a batch, whose values are added to those of `decoded` as
+// long as there are at most `max_entries`. Returns whether it was read; if not,
+// some of its values may have been added.
+bool ReadPullBatch(google::protobuf::io::ZeroCopyInputStream* in,
+                   uint64_t message_bytes, uint32_t max_entries,
+                   DecodedPull* decoded);
+
 // Messages with an entry per key and no payload, likewise.
 std::optional<PullRequest> ReadPull(
+    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
+    uint32_t max_entries);
+// Of the only stripe of a call.
+std::optional<PullStreamRequest> ReadPullStream(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
 // A PushResponse.

@@ -103,6 +103,7 @@ absl::StatusOr<PullStreamRequest> FromProto(v1::PullStreamRequest&& proto) {
   }
   ASSIGN_OR_RETURN(request.stripe, DecodeStripe(proto));
   request.max_part_bytes = proto.max_part_bytes();
+  request.takes_batches = proto.takes_batches();
   return request;
 }
 
@@ -114,6 +115,7 @@ void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto) {
   }
   EncodeStripe(request.stripe, proto);
   proto->set_max_part_bytes(request.max_part_bytes);
+  proto->set_takes_batches(request.takes_batches);
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto) {

@@ -88,6 +88,13 @@ inline constexpr Tag kPullEntryMinVersion =
     NumberTag(v1::PullEntry::kMinVersionFieldNumber);
 inline constexpr Tag kPullEntryState = RunTag(v1::PullEntry::kStateFieldNumber);
 
+inline constexpr Tag kPullStreamRequest =
+    RunTag(v1::PullStreamRequest::kRequestFieldNumber);
+inline constexpr Tag kPullStreamMaxPartBytes =
+    NumberTag(v1::PullStreamRequest::kMaxPartBytesFieldNumber);
+inline constexpr Tag kPullStreamTakesBatches =
+    NumberTag(v1::PullStreamRequest::kTakesBatchesFieldNumber);
+
 inline constexpr Tag kReplyValues =
     RunTag(v1::PullResponse::kValuesFieldNumber);
 static_assert(kReplyValues == RunTag(v1::PushPullResponse::kValuesFieldNumber));
@@ -136,6 +143,8 @@ inline constexpr Tag kEpoch = NumberTag(v1::Worker::kEpochFieldNumber);
 inline constexpr Tag kChunkPart = RunTag(v1::PushChunk::kPartFieldNumber);
 static_assert(kChunkPart == RunTag(v1::InitChunk::kPartFieldNumber));
 static_assert(kChunkPart == RunTag(v1::PullChunk::kPartFieldNumber));
+
+inline constexpr Tag kChunkBatch = RunTag(v1::PullChunk::kBatchFieldNumber);
 
 inline constexpr Tag kPartEntry = NumberTag(v1::Part::kEntryFieldNumber);
 inline constexpr Tag kPartOffset = NumberTag(v1::Part::kOffsetFieldNumber);

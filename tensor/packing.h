@@ -76,10 +76,14 @@ constexpr uint64_t BlockElementsOffset(const Packing& packing) {
   return AlignedTo8(NumBlocks(packing) * sizeof(float));
 }
 
-// The first 32 bits of Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel
-// Random Numbers: As Easy as 1, 2, 3; 2011) for the counter {low and high half
-// of `counter`, 0, 0} and the key {low and high half of `key`}.
-constexpr uint32_t Philox(uint64_t counter, uint64_t key) {
+struct PhiloxWords {
+  uint32_t words[4];
+};
+
+// Those of Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers:
+// As Easy as 1, 2, 3; 2011) for the counter {low and high half of `counter`, 0,
+// 0} and the key {low and high half of `key`}.
+constexpr PhiloxWords Philox(uint64_t counter, uint64_t key) {
   uint32_t x[4] = {static_cast<uint32_t>(counter),
                    static_cast<uint32_t>(counter >> 32), 0, 0};
   uint32_t k0 = static_cast<uint32_t>(key);
@@ -96,14 +100,15 @@ constexpr uint32_t Philox(uint64_t counter, uint64_t key) {
     k0 += 0x9E3779B9;
     k1 += 0xBB67AE85;
   }
-  return x[0];
+  return {{x[0], x[1], x[2], x[3]}};
 }
 
 // Which element of block `block` random-k has: less than the block's size.
 constexpr uint32_t RandomKOffset(const Packing& packing, uint64_t block) {
   const uint64_t left = packing.num_elements - block * packing.block_size;
   const uint64_t size = left < packing.block_size ? left : packing.block_size;
-  return static_cast<uint32_t>(Philox(block, packing.seed) * size >> 32);
+  const uint32_t random = Philox(block, packing.seed).words[0];
+  return static_cast<uint32_t>(random * size >> 32);
 }
 
 }  // namespace tensorkv

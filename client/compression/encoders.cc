@@ -1,11 +1,14 @@
 #include "client/compression/encoders.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -102,20 +105,79 @@ absl::StatusOr<EncodedTensor> EncodeSign(const Shape& shape,
   return EncodeOneBit(kBelowZero, scale, shape, elements, memory);
 }
 
-// The places of the `count` largest magnitudes, rising.
+// The least of the `count` largest magnitudes, and how many of them equal it.
+struct LeastOfLargest {
+  uint32_t bits = 0;
+  size_t num_equal = 0;
+};
+
+// A bin has the magnitudes that share their exponent and the first three bits
+// of the fraction.
+constexpr int kBinShift = 20;
+constexpr size_t kNumBins = 0x80000000 >> kBinShift;
+
+// The bin with the last of the `count` largest magnitudes, and how many of them
+// are in higher ones.
+struct LastBin {
+  uint32_t bin = kNumBins - 1;
+  size_t num_above = 0;
+};
+LastBin FindLastBin(size_t count, absl::Span<const float> elements) {
+  // Neighbours are often in one bin: it would wait for its last addition.
+  std::array<uint64_t, kNumBins> even = {};
+  std::array<uint64_t, kNumBins> odd = {};
+  size_t i = 0;
+  for (; i + 1 < elements.size(); i += 2) {
+    ++even[MagnitudeBits(elements[i]) >> kBinShift];
+    ++odd[MagnitudeBits(elements[i + 1]) >> kBinShift];
+  }
+  if (i < elements.size()) ++even[MagnitudeBits(elements[i]) >> kBinShift];
+  LastBin last;
+  for (;; --last.bin) {
+    const size_t size = even[last.bin] + odd[last.bin];
+    if (last.num_above + size >= count) return last;
+    last.num_above += size;
+  }
+}
+
+// The least of the `count` largest of `magnitudes`, which it sorts by halves.
+LeastOfLargest FindLeast(size_t count, std::vector<uint32_t>& magnitudes) {
+  const auto least = magnitudes.begin() + static_cast<ptrdiff_t>(count) - 1;
+  std::nth_element(magnitudes.begin(), least, magnitudes.end(),
+                   std::greater<>());
+  return {.bits = *least,
+          .num_equal = static_cast<size_t>(
+              std::count(magnitudes.begin(), least + 1, *least))};
+}
+
+// The places of the `count` largest magnitudes, rising; of equal ones the first
+// are taken.
 template <typename Index>
 std::vector<Index> LargestPlaces(size_t count,
                                  absl::Span<const float> elements) {
-  std::vector<Index> places(elements.size());
-  std::iota(places.begin(), places.end(), Index{0});
-  std::nth_element(places.begin(), places.begin() + count - 1, places.end(),
-                   [elements](Index a, Index b) {
-                     const uint32_t left = MagnitudeBits(elements[a]);
-                     const uint32_t right = MagnitudeBits(elements[b]);
-                     return left != right ? left > right : a < b;
-                   });
-  places.resize(count);
-  std::sort(places.begin(), places.end());
+  const LastBin last = FindLastBin(count, elements);
+  std::vector<Index> places;  // of all in these bins
+  std::vector<uint32_t> in_last_bin;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const uint32_t bits = MagnitudeBits(elements[i]);
+    const uint32_t bin = bits >> kBinShift;
+    if (bin < last.bin) continue;
+    places.push_back(static_cast<Index>(i));
+    if (bin == last.bin) in_last_bin.push_back(bits);
+  }
+  const LeastOfLargest least = FindLeast(count - last.num_above, in_last_bin);
+  size_t num_equal = least.num_equal;
+  size_t num_kept = 0;
+  for (const Index place : places) {
+    const uint32_t bits = MagnitudeBits(elements[place]);
+    if (bits < least.bits) continue;
+    if (bits == least.bits) {
+      if (num_equal == 0) continue;
+      --num_equal;
+    }
+    places[num_kept++] = place;
+  }
+  places.resize(num_kept);
   return places;
 }
 

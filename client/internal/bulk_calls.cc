@@ -13,6 +13,8 @@
 #include "client/internal/pulled_values.h"
 #include "client/internal/push_reply_decoder.h"
 #include "client/internal/random_bytes.h"
+#include "contract/grpc_bytes.h"
+#include "contract/message_writer.h"
 #include "contract/proto_codec.h"
 #include "contract/retry_delay.h"
 #include "contract/stream_codec.h"
@@ -71,6 +73,11 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
                              max_message_bytes);
 }
 
+bool HasRows(const PullRequest& request) {
+  return std::any_of(request.entries.begin(), request.entries.end(),
+                     [](const PullEntry& entry) { return bool{entry.rows}; });
+}
+
 // The only message of a reply.
 absl::Status ReceiveOnly(StripeStream& stream, grpc::ByteBuffer* message) {
   if (!stream.Read(message)) {
@@ -102,8 +109,9 @@ uint32_t BulkCalls::NumStripes(uint64_t bytes) const {
 absl::Status BulkCalls::Run(StripeGroup& call, StripeGroup::Exchange exchange) {
   const absl::Status status = call.Run(exchange);
   // The other side would take it later, or with fewer streams.
-  if (absl::IsResourceExhausted(status) && RetryDelayOf(status)) {
-    most_stripes_ = std::max<uint32_t>(call.num_stripes() / 2, 1);
+  if (absl::IsResourceExhausted(status) && RetryDelayOf(status) &&
+      call.num_stripes() > 1) {
+    most_stripes_ = call.num_stripes() / 2;
   }
   return status;
 }
@@ -196,19 +204,34 @@ absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
   return DecodePushReply(&reply, request.entries.size());
 }
 
+absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
+    const PullRequest& request, uint32_t num_stripes,
+    bool takes_batches) const {
+  const PullStreamRequest stream = {.request = request,
+                                    .max_part_bytes = part_bytes_,
+                                    .takes_batches = takes_batches};
+  if (num_stripes == 1 && !HasRows(request)) {
+    const EncodedMessage message = EncodePullStream(stream, &*buffers_);
+    RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes_));
+    return std::vector<grpc::ByteBuffer>{ToByteBuffer(message)};
+  }
+  v1::PullStreamRequest proto;
+  ToProto(stream, &proto);
+  return EncodeForEachStripe(proto, &proto, num_stripes, max_message_bytes_);
+}
+
 absl::StatusOr<PullReply> BulkCalls::Call(
     const PullRequest& request, uint64_t expected_bytes,
     const CallDeadline& deadline, absl::Span<const Destination> destinations) {
   StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
                    NumStripes(expected_bytes), deadline);
-  const PullStreamRequest stream_request = {.request = request,
-                                            .max_part_bytes = part_bytes_};
-  v1::PullStreamRequest proto;
-  ToProto(stream_request, &proto);
+  // Whether all values fit into their destinations, only a manifest tells
+  // before the first of them is written.
+  const bool takes_batches = call.num_stripes() == 1 && destinations.empty();
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
-                   EncodeForEachStripe(proto, &proto, call.num_stripes(),
-                                       max_message_bytes_));
-  PulledValues values(request.entries.size(), *buffers_, destinations);
+                   EncodePulls(request, call.num_stripes(), takes_batches));
+  PulledValues values(request.entries.size(), *buffers_, destinations,
+                      takes_batches);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // What went wrong shows at the next read.
     stream.Write(requests[stripe.index], /*is_last=*/true);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -78,6 +79,10 @@ class BulkCalls {
   };
 
   uint32_t NumStripes(uint64_t bytes) const;
+  // The request of each stripe of a pull.
+  absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodePulls(
+      const PullRequest& request, uint32_t num_stripes,
+      bool takes_batches) const;
   absl::Status Run(StripeGroup& call, StripeGroup::Exchange exchange);
   template <typename Request>
   absl::Status Upload(const Request& request, const UploadPlan& plan,

@@ -72,7 +72,7 @@ absl::Status CheckContributions(const PushRequest& request,
 }
 
 void PlaceInto(absl::Span<const Destination> destinations,
-               std::vector<Value>& values) {
+               absl::Span<Value> values) {
   if (destinations.size() != values.size()) return;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!Fits(destinations[i], values[i].tensor)) return;

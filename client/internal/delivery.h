@@ -33,7 +33,7 @@ absl::Status CheckContributions(const PushRequest& request,
 // destinations; does nothing unless all fit.
 // REQUIRES: destinations that CheckDestinations takes for some call.
 void PlaceInto(absl::Span<const Destination> destinations,
-               std::vector<Value>& values);
+               absl::Span<Value> values);
 
 // Moves the tensors of `values` to the destinations, if there are any: those
 // that are there already stay, the elements of others are copied.

@@ -82,6 +82,14 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
   return CheckTransferOptions(options.transfer);
 }
 
+// Whether the call may succeed as a message: the server takes no more streams,
+// or none.
+bool RefusesStreams(const absl::Status& status) {
+  return absl::IsUnimplemented(status) ||
+         (absl::IsResourceExhausted(status) &&
+          ReasonOf(status) == Reason::kLimitReached);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
@@ -185,7 +193,9 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
   if (Streams(request, expected)) {
     reply = CallAsStream(request, expected, deadline, options);
   } else {
-    reply = CallAsMessage(request, deadline, options);
+    reply = ComesInBatches(request, options)
+                ? CallInBatches(request, deadline, options)
+                : CallAsMessage(request, deadline, options);
     if (NeedsStream(reply.status(), request)) {
       reply = CallAsStreamAfter(std::move(reply), request, deadline, options);
     }
@@ -207,6 +217,16 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsMessage(
     }
   }
   return unary_.Call(request, deadline, options.destinations);
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallInBatches(
+    const Request& request, const CallDeadline& deadline,
+    const CallOptions& options) {
+  auto streamed =
+      CallAsStream(request, /*expected_bytes=*/0, deadline, options);
+  if (!RefusesStreams(streamed.status())) return streamed;
+  return CallAsMessage(request, deadline, options);
 }
 
 template <typename Request>
@@ -266,6 +286,18 @@ bool GrpcConnection::Streams(const Request& request,
   }
   if constexpr (kBringsTensors<Request>) {
     return policy_.Streams(expected_bytes, request.entries.size());
+  }
+  return false;
+}
+
+template <typename Request>
+bool GrpcConnection::ComesInBatches(const Request& request,
+                                    const CallOptions& options) const {
+  if constexpr (std::is_same_v<Request, PullRequest>) {
+    const uint64_t num_entries = request.entries.size();
+    return options.destinations.empty() &&
+           policy_.StreamsInBatches(large_keys_.GuessedBytes(num_entries),
+                                    num_entries);
   }
   return false;
 }

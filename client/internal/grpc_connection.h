@@ -108,6 +108,11 @@ class GrpcConnection final : public Connection {
                                                 uint64_t expected_bytes,
                                                 const CallDeadline& deadline,
                                                 const CallOptions& options);
+  // By one stream, or as a message if the server has none for it.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallInBatches(const Request& request,
+                                                 const CallDeadline& deadline,
+                                                 const CallOptions& options);
   // What the stream comes to that is made in place of a message whose reply
   // was too large for one.
   template <typename Request>
@@ -128,6 +133,10 @@ class GrpcConnection final : public Connection {
   // Whether a call goes as a stream of which so many bytes are expected.
   template <typename Request>
   bool Streams(const Request& request, uint64_t expected_bytes) const;
+  // Whether one that does not is a pull of what is worth batches, as far as the
+  // last list tells.
+  template <typename Request>
+  bool ComesInBatches(const Request& request, const CallOptions& options) const;
 
   StartedChannel started_channel_;  // the first, so that it goes last
   const size_t max_message_bytes_;

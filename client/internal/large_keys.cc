@@ -12,6 +12,9 @@ namespace {
 // An f8 contribution to an f64 key brings back eight times its bytes.
 constexpr uint64_t kMaxWidening = 8;
 
+// A pull of fewer values tells nothing of what long lists bring.
+constexpr uint64_t kLeastList = 16;
+
 uint64_t FingerprintOfKey(const std::string& name_space, const std::string& key,
                           const std::string& state = "") {
   return absl::HashOf(name_space, key, state);
@@ -89,6 +92,7 @@ void LargeKeys::Learn(const PushRequest& request) {
 
 void LargeKeys::Learn(const PullRequest& request, const PullReply& reply,
                       uint64_t expected_bytes) {
+  LearnMean(reply);
   if (expected_bytes == 0 && !AreLarge(reply.values)) return;
   if (reply.values.size() != request.entries.size()) return;
   std::vector<Key> keys;
@@ -99,6 +103,14 @@ void LargeKeys::Learn(const PullRequest& request, const PullReply& reply,
          static_cast<uint64_t>(reply.values[i].tensor.size_bytes())});
   }
   LearnList(keys);
+}
+
+void LargeKeys::LearnMean(const PullReply& reply) {
+  const uint64_t num_values = reply.values.size();
+  if (num_values < kLeastList) return;
+  uint64_t total = 0;
+  for (const Value& value : reply.values) total += value.tensor.size_bytes();
+  mean_pulled_bytes_.store(total / num_values, std::memory_order_relaxed);
 }
 
 uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {

@@ -40,6 +40,12 @@ class LargeKeys {
   // How many bytes the values of these keys are known to have; those that are
   // not known count nothing.
   uint64_t ExpectedBytes(const PullRequest& request) const;
+  // How many bytes a pull brings if its values are as large as those of the
+  // last list that was pulled, on average; 0 if none was. Costs no look at the
+  // keys.
+  uint64_t GuessedBytes(uint64_t num_entries) const {
+    return num_entries * mean_pulled_bytes_.load(std::memory_order_relaxed);
+  }
   // How many bytes a PushPull is known to bring back; 0 if these go as one
   // message in any case.
   uint64_t ExpectedBytes(const PushRequest& request) const;
@@ -50,6 +56,7 @@ class LargeKeys {
     uint64_t bytes = 0;
   };
 
+  void LearnMean(const PullReply& reply);
   // Sets the sizes of these keys and of the list that they are.
   void LearnList(const std::vector<Key>& keys);
   // Sets the size of a key, or of a list of several.
@@ -73,6 +80,7 @@ class LargeKeys {
   const size_t max_known_;
   // The size of known_: a client of small tensors only never locks.
   std::atomic<size_t> num_known_ = 0;
+  std::atomic<uint64_t> mean_pulled_bytes_ = 0;
 
   mutable Mutex mutex_;
   // Bytes by fingerprint.

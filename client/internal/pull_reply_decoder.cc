@@ -32,7 +32,7 @@ absl::StatusOr<PullReply> DecodePullReply(
       ReadPullReply(&metadata, bytes->Length(), max_entries);
   if (!decoded.has_value()) return DecodeAnyForm(bytes);
   std::vector<Value>& values = decoded->reply.values;
-  RETURN_IF_ERROR(AllocateTensors(values, pool, destinations));
+  RETURN_IF_ERROR(AllocateTensors(absl::MakeSpan(values), pool, destinations));
   std::vector<Tensor*> tensors;
   tensors.reserve(values.size());
   for (Value& value : values) tensors.push_back(&value.tensor);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/internal/message_bytes.h"
+#include "client/internal/pulled_batches.h"
 #include "client/internal/tensor_memory.h"
 #include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
@@ -35,11 +36,19 @@ std::string Describe(const Value& value) {
 }  // namespace
 
 absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
-  RETURN_IF_ERROR(ReceiveManifest(stream));
+  grpc::ByteBuffer message;
+  if (!stream.Read(&message)) return EndedEarly("the manifest");
+  if (takes_batches_ && PulledBatches::HasBatch(&message)) {
+    PulledBatches batches(num_entries_, buffers_);
+    RETURN_IF_ERROR(batches.Receive(stream, std::move(message)));
+    MutexLock lock(&mutex_);
+    reply_ = batches.Release();
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(ReceiveManifest(&message));
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes_));
   ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
   PartCursor cursor(sizes_, range);
-  grpc::ByteBuffer message;
   while (stream.Read(&message)) {
     RETURN_IF_ERROR(ReceivePart(&message, cursor));
   }
@@ -49,14 +58,13 @@ absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
                                  stripe.index));
 }
 
-absl::Status PulledValues::ReceiveManifest(StripeStream& stream) {
-  grpc::ByteBuffer message;
-  if (!stream.Read(&message)) return EndedEarly("the manifest");
+absl::Status PulledValues::ReceiveManifest(grpc::ByteBuffer* message) {
   v1::PullChunk chunk;
-  RETURN_IF_ERROR(Parse(&message, &chunk));
+  RETURN_IF_ERROR(Parse(message, &chunk));
   if (!chunk.has_manifest()) {
-    return MalformedReply(
-        absl::InternalError("expected the manifest first, got a part"));
+    return MalformedReply(absl::InternalError(
+        absl::StrCat("expected the manifest first, got a ",
+                     chunk.has_batch() ? "batch" : "part")));
   }
   ASSIGN_OR_RETURN(PullReply manifest,
                    CheckReply(FromProto(std::move(*chunk.mutable_manifest()))));
@@ -79,7 +87,8 @@ absl::Status PulledValues::TakeManifest(PullReply manifest) {
 absl::Status PulledValues::Allocate(PullReply manifest) {
   std::vector<uint64_t> sizes = TensorSizes(manifest.values);
   RETURN_IF_ERROR(CheckReply(TotalBytes(sizes)).status());
-  RETURN_IF_ERROR(AllocateTensors(manifest.values, buffers_, given_));
+  RETURN_IF_ERROR(
+      AllocateTensors(absl::MakeSpan(manifest.values), buffers_, given_));
   reply_ = std::move(manifest);
   sizes_ = std::move(sizes);
   for (Value& value : reply_.values) {

@@ -1,4 +1,4 @@
-// The values of a reply that arrives as parts.
+// The values of a reply that arrives in a stream.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_PULLED_VALUES_H_
 #define TENSORKV_CLIENT_INTERNAL_PULLED_VALUES_H_
@@ -27,9 +27,15 @@ class PulledValues {
  public:
   // Is for a call with that many entries. The tensors have memory from
   // `buffers` or, if all fit, that of `destinations`; both outlive this object.
+  // A pull that has taken batches may get these in place of a manifest and
+  // parts. REQUIRES then: one stripe, no destinations.
   PulledValues(size_t num_entries, BufferPool& buffers,
-               absl::Span<const Destination> destinations = {})
-      : num_entries_(num_entries), buffers_(buffers), given_(destinations) {}
+               absl::Span<const Destination> destinations = {},
+               bool takes_batches = false)
+      : num_entries_(num_entries),
+        buffers_(buffers),
+        given_(destinations),
+        takes_batches_(takes_batches) {}
 
   // Reads all messages of one stripe's stream.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
@@ -39,7 +45,7 @@ class PulledValues {
   PullReply Release();
 
  private:
-  absl::Status ReceiveManifest(StripeStream& stream);
+  absl::Status ReceiveManifest(grpc::ByteBuffer* message);
   absl::Status TakeManifest(PullReply manifest);
   absl::Status Allocate(PullReply manifest)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -52,6 +58,7 @@ class PulledValues {
   const size_t num_entries_;
   BufferPool& buffers_;
   const absl::Span<const Destination> given_;
+  const bool takes_batches_;
 
   Mutex mutex_;
   bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;

@@ -28,6 +28,12 @@ bool StreamPolicy::Streams(uint64_t payload_bytes, uint64_t num_tensors) const {
          payload_bytes >= num_tensors * least_mean;
 }
 
+bool StreamPolicy::StreamsInBatches(uint64_t payload_bytes,
+                                    uint64_t num_tensors) const {
+  return payload_bytes >= threshold_bytes_ / 2 &&
+         payload_bytes < num_tensors * kMinMeanPartBytes;
+}
+
 template <typename Request>
 bool StreamPolicy::StreamsWhole(const Request& request) const {
   uint64_t payload_bytes = 0;

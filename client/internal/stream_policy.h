@@ -20,6 +20,11 @@ class StreamPolicy {
   // Whether the elements of so many tensors do.
   bool Streams(uint64_t payload_bytes, uint64_t num_tensors) const;
 
+  // Whether the values of a pull that does not do all the same, in batches:
+  // they are small, and many enough for the client to copy some while the
+  // server prepares others.
+  bool StreamsInBatches(uint64_t payload_bytes, uint64_t num_tensors) const;
+
   // Whether the request does: for its elements, or because it is too long for
   // one message together with its keys.
   bool Streams(const InitRequest& request) const;

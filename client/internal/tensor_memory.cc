@@ -18,7 +18,7 @@ size_t Aligned(size_t bytes) {
 // Hands out pieces of shared buffers, of which there are just enough.
 class SharedBuffers {
  public:
-  SharedBuffers(const std::vector<Value>& values, BufferPool& pool)
+  SharedBuffers(absl::Span<const Value> values, BufferPool& pool)
       : pool_(pool) {
     for (const Value& value : values) {
       if (value.tensor.has_data()) continue;
@@ -54,7 +54,7 @@ class SharedBuffers {
 
 }  // namespace
 
-absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool,
+absl::Status AllocateTensors(absl::Span<Value> values, BufferPool& pool,
                              absl::Span<const Destination> destinations) {
   PlaceInto(destinations, values);
   SharedBuffers shared(values, pool);
@@ -82,7 +82,7 @@ absl::Status CopyTensors(std::vector<PushEntry>& entries, BufferPool& pool) {
     copied.push_back(&entry);
     copies.push_back({.tensor = std::move(copy)});
   }
-  RETURN_IF_ERROR(AllocateTensors(copies, pool));
+  RETURN_IF_ERROR(AllocateTensors(absl::MakeSpan(copies), pool));
   for (size_t i = 0; i < copies.size(); ++i) {
     Tensor& tensor = copied[i]->tensor;
     if (tensor.size_bytes() > 0) {

@@ -24,7 +24,7 @@ inline constexpr size_t kSharedBufferBytes = 64 << 10;
 // if all fit, else uninitialised memory from `pool`: 64-byte aligned, of their
 // own or, for small ones, within a shared buffer.
 // Errors: ResourceExhausted.
-absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool,
+absl::Status AllocateTensors(absl::Span<Value> values, BufferPool& pool,
                              absl::Span<const Destination> destinations = {});
 
 // Gives the entries, but those that are encoded, copies of their tensors in

@@ -7,7 +7,9 @@
 #include <memory>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "contract/requests.h"
 #include "contract/stripe_range.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -16,34 +18,55 @@
 
 namespace tensorkv {
 
+// How a stream is answered that pulls.
+struct ReplyForm {
+  Stripe stripe;
+  uint64_t max_part_bytes = 0;  // 0 is the default
+  bool takes_batches = false;
+};
+
 // Makes the messages one by one, as the transport takes them: one response to
 // an Init or a Push; to a pull a manifest and the parts of one stripe, whose
-// elements are sent from where they are. Confined to one thread at a time.
+// elements are sent from where they are, or batches of small values, each
+// copied when its turn has come. Confined to one thread at a time.
 class ReplyMessages {
  public:
   // Parts of this size keep a connection busy and the receiver's caches warm.
   static constexpr uint64_t kDefaultPartBytes = 1 << 20;
 
-  // `max_part_bytes` 0 is the default.
-  // Errors: ResourceExhausted (the first message is over the limit).
+  // Batches of so many bytes of elements are still in the cache of the core
+  // that has copied them when they are sent.
+  static constexpr uint64_t kBatchBytes = 256 << 10;
+  // Values go in batches if they have less on average, since a part of its own
+  // costs about as much as sending so many bytes more.
+  static constexpr uint64_t kMinMeanPartBytes = 64 << 10;
+
+  // Errors: ResourceExhausted (the manifest is over the limit).
   static absl::StatusOr<ReplyMessages> Create(StripedCall::Reply reply,
-                                              const Stripe& stripe,
-                                              uint64_t max_part_bytes,
+                                              const ReplyForm& form,
                                               const MessageLimits& limits);
 
   // The next message. REQUIRES: !is_done().
   grpc::ByteBuffer Next();
   // The payload of all messages together.
   uint64_t payload_bytes() const { return payload_bytes_; }
-  bool is_done() const { return !first_ && (!parts_ || parts_->is_complete()); }
+  bool is_done() const {
+    return !first_ && (!parts_ || parts_->is_complete()) && batched_.empty();
+  }
 
  private:
   ReplyMessages() = default;
+
+  absl::Status AnswerPull(const PullReply& pull, const ReplyForm& form,
+                          const MessageLimits& limits);
+  grpc::ByteBuffer NextBatch();
 
   StripedCall::Reply reply_;
   std::optional<grpc::ByteBuffer> first_;
   // Only a pull has them.
   std::optional<PartCursor> parts_;
+  // Values of a pull without parts that are still to be sent.
+  absl::Span<const Value> batched_;
   uint64_t part_bytes_ = 0;
   uint64_t payload_bytes_ = 0;
 };

@@ -7,7 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
@@ -59,17 +61,28 @@ absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
   return stream;
 }
 
+StreamRequest ToStreamRequest(PullStreamRequest pull, std::string manifest) {
+  return {.request = std::move(pull.request),
+          .stripe = pull.stripe,
+          .manifest = std::move(manifest),
+          .max_part_bytes = pull.max_part_bytes,
+          .takes_batches = pull.takes_batches};
+}
+
 absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
                                          grpc::ByteBuffer* bytes) {
+  grpc::ProtoBufferReader reader(bytes);
+  std::optional<PullStreamRequest> only_stripe =
+      ReadPullStream(&reader, bytes->Length(), limits.max_entries);
+  if (only_stripe) {
+    bytes->Clear();
+    return ToStreamRequest(*std::move(only_stripe), /*manifest=*/"");
+  }
   v1::PullStreamRequest message;
   RETURN_IF_ERROR(Parse(bytes, limits, &message));
-  StreamRequest stream;
-  stream.manifest = DigestOfCall(message);
+  std::string manifest = DigestOfCall(message);
   ASSIGN_OR_RETURN(PullStreamRequest pull, FromProto(std::move(message)));
-  stream.stripe = pull.stripe;
-  stream.max_part_bytes = pull.max_part_bytes;
-  stream.request = std::move(pull.request);
-  return stream;
+  return ToStreamRequest(std::move(pull), std::move(manifest));
 }
 
 absl::StatusOr<StreamRequest> DecodePushPull(const MessageLimits& limits,

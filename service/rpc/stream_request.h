@@ -28,6 +28,8 @@ struct StreamRequest {
   std::string manifest;
   // A pull may have one; 0 leaves it to the server.
   uint64_t max_part_bytes = 0;
+  // Whether the values of a pull may come in batches.
+  bool takes_batches = false;
 };
 
 // Decodes the first message of a stream of `method`, which it empties.

@@ -137,11 +137,13 @@ absl::Status StreamSession::Receive(grpc::ByteBuffer* message) {
 absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   ASSIGN_OR_RETURN(StreamRequest stream,
                    DecodeStreamRequest(method_, dependencies_.limits, message));
-  stripe_ = stream.stripe;
-  max_part_bytes_ = stream.max_part_bytes;
+  reply_form_ = {.stripe = stream.stripe,
+                 .max_part_bytes = stream.max_part_bytes,
+                 .takes_batches = stream.takes_batches};
+  const Stripe& stripe = reply_form_.stripe;
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
-      stripe_.count > 1 ? calls.Find(method_, caller_, stripe_) : calls.New();
+      stripe.count > 1 ? calls.Find(method_, caller_, stripe) : calls.New();
 
   std::vector<uint64_t> sizes;
   for (const Tensor* tensor : TensorsOf(stream.request)) {
@@ -165,11 +167,11 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
     return call;
   };
   RETURN_IF_ERROR(
-      call->Join(stripe_, stream.manifest, prepare, std::move(listener_)));
+      call->Join(stripe, stream.manifest, prepare, std::move(listener_)));
   call_ = call;  // only now: a stream that was refused must not fail it
 
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
-  ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe_));
+  ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
   parts_.emplace(std::move(sizes), range);
   return absl::OkStatus();
 }
@@ -244,17 +246,17 @@ absl::Status StreamSession::Close(absl::Duration timeout) {
         "stream: expected a manifest, got no message");
   }
   RETURN_IF_ERROR(parts_->CheckComplete());
-  call_->Complete(stripe_.index, timeout);
+  call_->Complete(reply_form_.stripe.index, timeout);
   return absl::OkStatus();
 }
 
 void StreamSession::Fail(const absl::Status& status) {
-  if (call_ != nullptr) call_->Fail(stripe_.index, status);
+  if (call_ != nullptr) call_->Fail(reply_form_.stripe.index, status);
 }
 
 absl::StatusOr<ReplyMessages> StreamSession::MakeReply(
     StripedCall::Reply reply) const {
-  return ReplyMessages::Create(std::move(reply), stripe_, max_part_bytes_,
+  return ReplyMessages::Create(std::move(reply), reply_form_,
                                dependencies_.limits);
 }
 

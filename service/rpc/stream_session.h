@@ -87,8 +87,7 @@ class StreamSession {
   const StreamDependencies& dependencies_;
   CallerQuotas::Share* const share_;
   Listener listener_;
-  Stripe stripe_;
-  uint64_t max_part_bytes_ = 0;
+  ReplyForm reply_form_;
   // Null before the first message.
   std::shared_ptr<StripedCall> call_;
   std::optional<PartCursor> parts_;

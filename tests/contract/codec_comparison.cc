@@ -180,6 +180,48 @@ struct Pull {
   static constexpr auto Write = ToBytes<v1::PullRequest, PullRequest>;
 };
 
+struct PullStream {
+  static constexpr auto ReadByHand = ReadWhole<ReadPullStream>;
+  static EncodedMessage WriteByHand(const PullStreamRequest& request) {
+    return EncodePullStream(request);
+  }
+  static constexpr auto Read = FromBytes<v1::PullStreamRequest>;
+  static constexpr auto Write =
+      ToBytes<v1::PullStreamRequest, PullStreamRequest>;
+};
+
+std::optional<DecodedPull> ReadBatch(ArrayInputStream* in,
+                                     uint64_t message_bytes,
+                                     uint32_t max_entries) {
+  std::optional<DecodedPull> decoded(std::in_place);
+  if (ReadPullBatch(in, message_bytes, max_entries, &*decoded)) return decoded;
+  return std::nullopt;
+}
+
+struct PullBatch {
+  static constexpr auto ReadByHand = ReadWithPayloads<ReadBatch>;
+  static EncodedMessage WriteByHand(const PullReply& reply) {
+    return EncodePullBatch(reply.values);
+  }
+
+  static std::optional<PullReply> Read(absl::string_view bytes) {
+    v1::PullChunk chunk;
+    if (!chunk.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
+        !chunk.has_batch()) {
+      return std::nullopt;
+    }
+    auto reply = FromProto(std::move(*chunk.mutable_batch()));
+    if (!reply.ok()) return std::nullopt;
+    return *std::move(reply);
+  }
+
+  static std::string Write(const PullReply& reply) {
+    v1::PullChunk chunk;
+    ToProto(reply, chunk.mutable_batch());
+    return chunk.SerializeAsString();
+  }
+};
+
 struct Part {
   static std::optional<PartValue> ReadByHand(const Chunks& chunks) {
     ArrayInputStream header = chunks.Stream();
@@ -233,6 +275,11 @@ bool IsWritable(const Value&) {
   return true;
 }
 bool IsWritable(const PartValue& value) { return value.part.offset < 65'536; }
+bool IsWritable(const PullStreamRequest& request) {
+  return request.stripe == Stripe() &&
+         absl::c_all_of(request.request.entries,
+                        [](const PullEntry& entry) { return !entry.rows; });
+}
 
 // What is wrong with how `value` is written, and that is read again.
 template <typename Kind, typename Value>
@@ -285,6 +332,10 @@ CodecComparison CompareCodecs(MessageKind kind, absl::string_view bytes,
       return Compare<PushResults>(bytes, chunk_bytes);
     case MessageKind::kPull:
       return Compare<Pull>(bytes, chunk_bytes);
+    case MessageKind::kPullStream:
+      return Compare<PullStream>(bytes, chunk_bytes);
+    case MessageKind::kPullBatch:
+      return Compare<PullBatch>(bytes, chunk_bytes);
   }
   return {};
 }

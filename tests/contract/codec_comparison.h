@@ -17,11 +17,13 @@ enum class MessageKind {
   kPart,
   kPushReply,
   kPull,
+  kPullStream,
+  kPullBatch,
 };
 inline constexpr MessageKind kAllMessageKinds[] = {
-    MessageKind::kInit,      MessageKind::kPush, MessageKind::kPushPull,
-    MessageKind::kPullReply, MessageKind::kPart, MessageKind::kPushReply,
-    MessageKind::kPull};
+    MessageKind::kInit,      MessageKind::kPush,       MessageKind::kPushPull,
+    MessageKind::kPullReply, MessageKind::kPart,       MessageKind::kPushReply,
+    MessageKind::kPull,      MessageKind::kPullStream, MessageKind::kPullBatch};
 
 struct CodecComparison {
   // The hand-written codec gave a result.

@@ -41,6 +41,26 @@ std::string RandomPart(uint64_t seed) {
   return proto.SerializeAsString();
 }
 
+// Of the only stripe of a call.
+std::string RandomPullStream(uint64_t seed) {
+  PullStreamRequest request;
+  RandomRequests random(seed);
+  random.Draw(request.request);
+  request.max_part_bytes = seed % 3 * 1000;
+  request.takes_batches = seed % 2 == 0;
+  v1::PullStreamRequest proto;
+  ToProto(request, &proto);
+  return proto.SerializeAsString();
+}
+
+std::string RandomBatch(uint64_t seed) {
+  PullReply reply;
+  RandomRequests(seed).Draw(reply);
+  v1::PullChunk proto;
+  ToProto(reply, proto.mutable_batch());
+  return proto.SerializeAsString();
+}
+
 std::string RandomMessage(MessageKind kind, uint64_t seed) {
   switch (kind) {
     case MessageKind::kInit:
@@ -57,6 +77,10 @@ std::string RandomMessage(MessageKind kind, uint64_t seed) {
       return RandomMessage<v1::PushResponse, PushReply>(seed);
     case MessageKind::kPull:
       return RandomMessage<v1::PullRequest, PullRequest>(seed);
+    case MessageKind::kPullStream:
+      return RandomPullStream(seed);
+    case MessageKind::kPullBatch:
+      return RandomBatch(seed);
   }
   return "";
 }

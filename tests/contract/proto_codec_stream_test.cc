@@ -107,11 +107,13 @@ TEST(StreamProtoTest, PullStreamRequestFields) {
                        Decode<v1::PullStreamRequest>(R"pb(
                          request { entries { key: "w" min_version: 5 } }
                          stripe { index: 1 count: 2 group: 9 }
-                         max_part_bytes: 100)pb"));
+                         max_part_bytes: 100
+                         takes_batches: true)pb"));
 
   EXPECT_EQ(request.request.entries[0], (PullEntry{"w", 5}));
   EXPECT_EQ(request.stripe, (Stripe{1, 2, 9}));
   EXPECT_EQ(request.max_part_bytes, 100);
+  EXPECT_TRUE(request.takes_batches);
 }
 
 TEST(StreamProtoTest, PullManifestFields) {

@@ -260,7 +260,8 @@ void RandomRequests::Draw(PushManifest& manifest) {
 }
 
 void RandomRequests::Draw(PullStreamRequest& request) {
-  DrawAll(request.request, request.stripe, request.max_part_bytes);
+  DrawAll(request.request, request.stripe, request.max_part_bytes,
+          request.takes_batches);
   if (Below(2) == 0) return;
   PullRowsRequest rows;
   Draw(rows);

@@ -57,7 +57,7 @@ inline auto Fields(const PushManifest& v) {
   return std::tie(v.request, v.stripe);
 }
 inline auto Fields(const PullStreamRequest& v) {
-  return std::tie(v.request, v.stripe, v.max_part_bytes);
+  return std::tie(v.request, v.stripe, v.max_part_bytes, v.takes_batches);
 }
 inline auto Fields(const DeleteRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.keys,

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
@@ -26,6 +28,27 @@ TEST_P(PullContractTest, AnswersInTheOrderOfTheRequest) {
   EXPECT_THAT(reply.values, ElementsAre(HasTensor(IsFilledWith(2)),
                                         HasTensor(IsFilledWith(1)),
                                         HasTensor(IsFilledWith(2))));
+}
+
+// The first such pull tells the client how much the next ones bring.
+TEST_P(PullContractTest, ManySmallValuesAreAllThere) {
+  constexpr int kNumKeys = 5000;
+  std::vector<InitEntry> stored;
+  std::vector<PullEntry> pulled;
+  for (int i = 0; i < kNumKeys; ++i) {
+    stored.push_back({absl::StrCat("k", i), Full({i % 100 + 40}, i)});
+    pulled.push_back({stored.back().key});
+  }
+  ASSERT_OK(store_.InitMany(stored));
+
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    ASSERT_OK_AND_ASSIGN(const PullReply reply, store_.PullMany(pulled));
+    ASSERT_EQ(reply.values.size(), stored.size());
+    for (int i = 0; i < kNumKeys; ++i) {
+      ASSERT_THAT(reply.values[i], HasTensor(IsFilledWith(i)));
+      ASSERT_EQ(reply.values[i].tensor.shape(), stored[i].tensor.shape());
+    }
+  }
 }
 
 TEST_P(PullContractTest, UnknownKeyIsNotFoundAtOnce) {

@@ -28,7 +28,7 @@ def pack(numbers, letter='f'):
     return struct.pack('<%d%s' % (len(numbers), letter), *numbers)
 
 
-def philox(counter, key):
+def philox(counter, key, word=0):
     x = [counter & 0xffffffff, counter >> 32, 0, 0]
     k = [key & 0xffffffff, key >> 32]
     for _ in range(10):
@@ -37,7 +37,7 @@ def philox(counter, key):
         x = [(b >> 32) ^ x[1] ^ k[0], b & 0xffffffff,
              (a >> 32) ^ x[3] ^ k[1], a & 0xffffffff]
         k = [(k[0] + 0x9E3779B9) & 0xffffffff, (k[1] + 0xBB67AE85) & 0xffffffff]
-    return x[0]
+    return x[word]
 
 
 def seed_of(push):
@@ -103,6 +103,14 @@ def random_k(size):
     return encode
 
 
+def chance_of(i, push):
+    """Lanes of 8 calls: first the first words of all, then the second ones."""
+    group, place = divmod(i, 32)
+    word, lane = divmod(place, 8)
+    bits = philox(group * 8 + lane, seed_of(push), word) >> 8
+    return bits * 2.0 ** -24
+
+
 def dithering(bits, natural, l2):
     def encode(p, push):
         s = 2 ** (bits - 1) - 1
@@ -115,7 +123,7 @@ def dithering(bits, natural, l2):
         step = f32(norm / s)
         values, out = [], []
         for i, x in enumerate(p):
-            chance = (philox(i, seed_of(push)) >> 8) * 2.0 ** -24
+            chance = chance_of(i, push)
             ratio = min(f32(abs(x) / norm), 1.0)
             if natural and ratio >= 2.0 ** (1 - s):
                 mantissa, exponent = math.frexp(ratio)
@@ -283,6 +291,7 @@ def main():
     pushes = [[f32(numbers.gauss(0, scale())) for _ in range(NUM_ELEMENTS)]
               for _ in range(NUM_PUSHES)]
     pushes[0][:4] = [0.0, -0.0, THRESHOLD, -THRESHOLD]
+    pushes[0][500:900] = [2.0, -2.0] * 200  # of equal magnitudes
     pushes[1][300:500] = [0.0] * 200
     for name, encode in MODELS.items():
         check(sys.argv[1], name, encode, pushes)

@@ -76,7 +76,7 @@ TEST(DeliveryTest, ValuesHaveTheMemoryThatFits) {
   std::vector<Value> values = {{1, *Tensor::WithoutData(DType::kU8, {100})},
                                {1, *Tensor::WithoutData(DType::kU8, {9})}};
 
-  PlaceInto({Into(memory), Destination()}, values);
+  PlaceInto({Into(memory), Destination()}, absl::MakeSpan(values));
 
   EXPECT_EQ(values[0].tensor.data(), memory.data());
   EXPECT_FALSE(values[1].tensor.has_data());
@@ -87,7 +87,7 @@ TEST(DeliveryTest, OneThatDoesNotFitKeepsAllWithoutMemory) {
   std::vector<Value> values = {{1, *Tensor::WithoutData(DType::kU8, {100})},
                                {1, *Tensor::WithoutData(DType::kU8, {100})}};
 
-  PlaceInto({Into(memory), Into(other)}, values);
+  PlaceInto({Into(memory), Into(other)}, absl::MakeSpan(values));
 
   EXPECT_FALSE(values[0].tensor.has_data());
   EXPECT_FALSE(values[1].tensor.has_data());

@@ -59,6 +59,18 @@ TEST_F(LargeKeysTest, LearnsFromPull) {
   EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
 }
 
+TEST_F(LargeKeysTest, GuessesBytesByTheLastListThatWasPulled) {
+  PullReply list;
+  list.values.resize(20, {1, KiB(3)});
+  EXPECT_EQ(keys_.GuessedBytes(1000), 0);
+
+  keys_.Learn(PullOf({}), list, /*expected_bytes=*/0);
+  keys_.Learn(PullOf({"w"}), PullReply{.values = {{1, KiB(1)}}},
+              /*expected_bytes=*/0);
+
+  EXPECT_EQ(keys_.GuessedBytes(1000), 3000 << 10);
+}
+
 TEST_F(LargeKeysTest, RowsAreExpectedAsTheirLastPullBroughtThem) {
   PullRequest rows = PullOf({"w"});
   rows.entries[0].rows = *RowIds::Create(Vector({1, 2}, DType::kI64));

@@ -32,6 +32,14 @@ TEST(StreamPolicyTest, SmallTensorsStreamOnlyWhereTheyMust) {
   EXPECT_TRUE(PolicyOf(kMiB).Streams(kMaxMessageBytes + 1, 1'000'000));
 }
 
+TEST(StreamPolicyTest, ManySmallValuesStreamInBatchesFromHalfTheThresholdOn) {
+  EXPECT_FALSE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB - 1, 1000));
+  EXPECT_TRUE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB, 1000));
+  EXPECT_TRUE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB, 17));
+  EXPECT_FALSE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB, 16));
+  EXPECT_FALSE(PolicyOf(~uint64_t{0}).StreamsInBatches(kMiB, 1000));
+}
+
 TEST(StreamPolicyTest, RequestStreamsWhereItDoesNotFitWithItsMetadata) {
   const StreamPolicy policy = PolicyOf(~uint64_t{0});
   PushRequest long_key = PushOf(kMaxMessageBytes - 1000);

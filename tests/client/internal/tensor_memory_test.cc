@@ -33,7 +33,7 @@ class TensorMemoryTest : public ::testing::Test {
 TEST_F(TensorMemoryTest, EveryTensorHasAlignedMemoryOfItsOwn) {
   std::vector<Value> values = ValuesOf({1, 63, 64, 65, 4096, 4097, 100'000});
 
-  ASSERT_OK(AllocateTensors(values, *pool_));
+  ASSERT_OK(AllocateTensors(absl::MakeSpan(values), *pool_));
 
   // Overlaps would show with the address sanitizer or below.
   for (size_t i = 0; i < values.size(); ++i) {
@@ -52,7 +52,7 @@ TEST_F(TensorMemoryTest, EveryTensorHasAlignedMemoryOfItsOwn) {
 TEST_F(TensorMemoryTest, SmallTensorsShareBuffers) {
   std::vector<Value> values = ValuesOf(std::vector<int64_t>(1000, 256));
 
-  ASSERT_OK(AllocateTensors(values, *pool_));
+  ASSERT_OK(AllocateTensors(absl::MakeSpan(values), *pool_));
 
   EXPECT_EQ(values[0].tensor.buffer(), values[1].tensor.buffer());
   EXPECT_FALSE(values[0].tensor.buffer() == values[999].tensor.buffer());
@@ -62,7 +62,7 @@ TEST_F(TensorMemoryTest, SmallTensorsShareBuffers) {
 TEST_F(TensorMemoryTest, LargeTensorsKeepNothingElseAlive) {
   std::vector<Value> values = ValuesOf({kMaxSharingTensorBytes + 1, 1});
 
-  ASSERT_OK(AllocateTensors(values, *pool_));
+  ASSERT_OK(AllocateTensors(absl::MakeSpan(values), *pool_));
 
   EXPECT_TRUE(values[0].tensor.fills_buffer());
   EXPECT_LE(values[1].tensor.buffer()->size_bytes(), kBufferAlignment);
@@ -70,11 +70,11 @@ TEST_F(TensorMemoryTest, LargeTensorsKeepNothingElseAlive) {
 
 TEST_F(TensorMemoryTest, MemoryOfLargeTensorsIsUsedAgain) {
   std::vector<Value> values = ValuesOf({200'000});
-  ASSERT_OK(AllocateTensors(values, *pool_));
+  ASSERT_OK(AllocateTensors(absl::MakeSpan(values), *pool_));
   const char* const memory = values[0].tensor.data();
   values = ValuesOf({200'001});
 
-  ASSERT_OK(AllocateTensors(values, *pool_));
+  ASSERT_OK(AllocateTensors(absl::MakeSpan(values), *pool_));
 
   EXPECT_EQ(values[0].tensor.data(), memory);
 }
@@ -82,7 +82,7 @@ TEST_F(TensorMemoryTest, MemoryOfLargeTensorsIsUsedAgain) {
 TEST_F(TensorMemoryTest, TensorsWithoutElementsNeedNone) {
   std::vector<Value> values = ValuesOf({0, 0});
 
-  ASSERT_OK(AllocateTensors(values, *pool_));
+  ASSERT_OK(AllocateTensors(absl::MakeSpan(values), *pool_));
 
   EXPECT_FALSE(values[0].tensor.has_data());
 }
@@ -91,7 +91,7 @@ TEST_F(TensorMemoryTest, MemoryThatNobodyHasIsResourceExhausted) {
   std::vector<Value> values =
       ValuesOf({std::numeric_limits<int64_t>::max() / 2});
 
-  EXPECT_THAT(AllocateTensors(values, *pool_),
+  EXPECT_THAT(AllocateTensors(absl::MakeSpan(values), *pool_),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

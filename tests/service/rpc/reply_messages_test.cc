@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
@@ -34,8 +35,8 @@ Message Parsed(const grpc::ByteBuffer& bytes) {
 
 // All messages to one stripe, as a client sees them.
 std::vector<v1::PullChunk> ChunksOf(const StripedCall::Reply& reply,
-                                    Stripe stripe, uint64_t max_part_bytes) {
-  auto messages = ReplyMessages::Create(reply, stripe, max_part_bytes, kLimits);
+                                    const ReplyForm& form) {
+  auto messages = ReplyMessages::Create(reply, form, kLimits);
   EXPECT_OK(messages);
   std::vector<v1::PullChunk> chunks;
   while (!messages->is_done()) {
@@ -46,8 +47,8 @@ std::vector<v1::PullChunk> ChunksOf(const StripedCall::Reply& reply,
 
 TEST(ReplyMessagesTest, PushIsAnsweredWithOneMessage) {
   ASSERT_OK_AND_ASSIGN(
-      auto messages, ReplyMessages::Create(Shared(PushReply{{{.version = 4}}}),
-                                           {}, 0, kLimits));
+      auto messages,
+      ReplyMessages::Create(Shared(PushReply{{{.version = 4}}}), {}, kLimits));
 
   ASSERT_FALSE(messages.is_done());
   EXPECT_EQ(Parsed<v1::PushResponse>(messages.Next()).results(0).version(), 4u);
@@ -60,7 +61,7 @@ TEST(ReplyMessagesTest, PullIsAnsweredWithAManifestAndParts) {
                         {.version = 3, .tensor = Full({0}, 1)},
                         {.version = 5, .tensor = Full({2}, 7)}}});
 
-  const auto chunks = ChunksOf(reply, {}, 0);
+  const auto chunks = ChunksOf(reply, {});
 
   ASSERT_EQ(chunks.size(), 3u);
   ASSERT_EQ(chunks[0].manifest().values_size(), 3);
@@ -80,7 +81,7 @@ TEST(ReplyMessagesTest, StripesCarryDisjointRangesOfAllBytes) {
 
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < 3; ++i) {
-    for (const v1::PullChunk& chunk : ChunksOf(reply, {i, 3}, 1024)) {
+    for (const v1::PullChunk& chunk : ChunksOf(reply, {{i, 3}, 1024})) {
       EXPECT_LE(chunk.part().data().size(), 1024u);
       bytes += chunk.part().data().size();
     }
@@ -92,25 +93,111 @@ TEST(ReplyMessagesTest, StripesCarryDisjointRangesOfAllBytes) {
 TEST(ReplyMessagesTest, PartsAreAsLongAsAskedForButNotTiny) {
   const auto reply = Shared(PullReply{{{1, Full({600}, 1)}}});
 
-  EXPECT_EQ(ChunksOf(reply, {}, 2000)[1].part().data().size(), 2000u);
-  EXPECT_EQ(ChunksOf(reply, {}, 1)[1].part().data().size(), 1024u);
+  EXPECT_EQ(ChunksOf(reply, {{}, 2000})[1].part().data().size(), 2000u);
+  EXPECT_EQ(ChunksOf(reply, {{}, 1})[1].part().data().size(), 1024u);
 }
 
 TEST(ReplyMessagesTest, PartsStayBelowTheMessageLimit) {
   const auto reply = Shared(PullReply{{{1, Full({10000}, 1)}}});
 
   for (const uint64_t max_part_bytes : {uint64_t{0}, uint64_t{1} << 40}) {
-    for (const v1::PullChunk& chunk : ChunksOf(reply, {}, max_part_bytes)) {
+    for (const v1::PullChunk& chunk : ChunksOf(reply, {{}, max_part_bytes})) {
       EXPECT_LE(chunk.ByteSizeLong(), kLimits.max_message_bytes);
     }
   }
+}
+
+PullReply SmallValues(int64_t num_values) {
+  PullReply pull;
+  for (int64_t i = 0; i < num_values; ++i) {
+    pull.values.push_back({static_cast<Version>(i), Full({i * 37 % 150}, i)});
+  }
+  return pull;
+}
+
+// What the batches bring together.
+std::string Joined(const std::vector<v1::PullChunk>& chunks) {
+  v1::PullResponse all;
+  for (const v1::PullChunk& chunk : chunks) {
+    EXPECT_TRUE(chunk.has_batch());
+    EXPECT_GT(chunk.batch().values_size(), 0);
+    all.MergeFrom(chunk.batch());
+  }
+  return all.SerializeAsString();
+}
+
+TEST(ReplyMessagesTest, BatchesBringTheSameWhereverTheyAreCut) {
+  const PullReply pull = SmallValues(100);
+  const auto reply = Shared(pull);
+  v1::PullResponse expected;
+  ToProto(pull, &expected);
+
+  for (uint64_t max_part_bytes = 1024; max_part_bytes < 5000;
+       max_part_bytes += 7) {
+    const auto chunks = ChunksOf(
+        reply, {.max_part_bytes = max_part_bytes, .takes_batches = true});
+    EXPECT_GT(chunks.size(), 1u);
+    EXPECT_EQ(Joined(chunks), expected.SerializeAsString());
+    for (const v1::PullChunk& chunk : chunks) {
+      EXPECT_LE(chunk.batch().ByteSizeLong(), max_part_bytes);
+      EXPECT_LE(chunk.ByteSizeLong(), kLimits.max_message_bytes);
+    }
+  }
+}
+
+TEST(ReplyMessagesTest, BatchesCountWithAllTheirElements) {
+  const auto reply = Shared(PullReply{{{1, Full({3}, 1)}, {1, Full({5}, 1)}}});
+
+  ASSERT_OK_AND_ASSIGN(
+      const ReplyMessages messages,
+      ReplyMessages::Create(reply, {.takes_batches = true}, kLimits));
+
+  EXPECT_EQ(messages.payload_bytes(), 32u);
+}
+
+TEST(ReplyMessagesTest, WhoDoesNotTakeBatchesGetsAManifest) {
+  EXPECT_TRUE(ChunksOf(Shared(SmallValues(10)), {})[0].has_manifest());
+}
+
+TEST(ReplyMessagesTest, SeveralStripesGetManifests) {
+  const ReplyForm form = {.stripe = {.index = 1, .count = 2, .group = 3},
+                          .takes_batches = true};
+
+  EXPECT_TRUE(ChunksOf(Shared(SmallValues(10)), form)[0].has_manifest());
+}
+
+TEST(ReplyMessagesTest, ValueThatFitsIntoNoBatchHasAllGoInParts) {
+  PullReply pull = SmallValues(10);
+  pull.values.push_back({1, Full({1024}, 1)});
+
+  EXPECT_TRUE(ChunksOf(Shared(std::move(pull)), {.takes_batches = true})[0]
+                  .has_manifest());
+}
+
+TEST(ReplyMessagesTest, LargeValuesGoInParts) {
+  constexpr MessageLimits kRoomy = {};
+  PullReply pull;
+  pull.values.resize(3, {1, Full({16 << 10}, 1)});
+
+  ASSERT_OK_AND_ASSIGN(ReplyMessages messages,
+                       ReplyMessages::Create(Shared(std::move(pull)),
+                                             {.takes_batches = true}, kRoomy));
+
+  EXPECT_TRUE(Parsed<v1::PullChunk>(messages.Next()).has_manifest());
+}
+
+TEST(ReplyMessagesTest, PullOfNothingHasAnEmptyManifest) {
+  const auto chunks = ChunksOf(Shared(PullReply()), {.takes_batches = true});
+
+  ASSERT_EQ(chunks.size(), 1u);
+  EXPECT_TRUE(chunks[0].has_manifest());
 }
 
 TEST(ReplyMessagesTest, ManifestOverTheLimitIsRefused) {
   PullReply pull;
   pull.values.resize(1000, {.version = 1, .tensor = Full({1}, 1)});
 
-  EXPECT_THAT(ReplyMessages::Create(Shared(std::move(pull)), {}, 0, kLimits),
+  EXPECT_THAT(ReplyMessages::Create(Shared(std::move(pull)), {}, kLimits),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

@@ -117,6 +117,28 @@ TEST_F(StreamCallTest, PullStreamGivesManifestAndParts) {
   EXPECT_EQ(bytes, BytesOf(tensor));
 }
 
+TEST_F(StreamCallTest, PullStreamGivesBatchesToWhoTakesThem) {
+  const PullReply pulled = {
+      .values = {100, {.version = 2, .tensor = Full({100}, 5)}}};
+  EXPECT_CALL(service_.store, Pull).WillOnce(AnswerWith<PullReply>(pulled));
+  v1::PullStreamRequest request = PullOfOne();
+  request.set_max_part_bytes(1024);
+  request.set_takes_batches(true);
+  auto reader = service_.stub().PullStream(&context_, request);
+
+  int num_values = 0;
+  v1::PullChunk chunk;
+  while (reader->Read(&chunk)) {
+    for (const v1::Value& value : chunk.batch().values()) {
+      EXPECT_EQ(value.tensor().data(), BytesOf(pulled.values[0].tensor));
+      ++num_values;
+    }
+  }
+
+  ASSERT_OK(FromGrpcStatus(reader->Finish()));
+  EXPECT_EQ(num_values, 100);
+}
+
 TEST_F(StreamCallTest, WrongPartEndsTheStream) {
   PushWriter writer = OpenPush();
   writer->Write(Manifest(Vector({1, 2})));
