@@ -50,15 +50,6 @@ absl::Status CheckOptions(const ClientOptions& options) {
   return absl::OkStatus();
 }
 
-// Whether the push of such a request may have been made although it ended so. A
-// PushPull may lack only what it reads: its keys, or memory for their values.
-template <typename Request>
-bool MayHavePushed(const absl::Status& status) {
-  if (MayHaveEffect(status)) return true;
-  return std::is_same_v<Request, PushPullRequest> &&
-         (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
-}
-
 Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
   if (observer == nullptr) return {};
   return [observer = std::move(observer)](Compression::Kind kind,
@@ -113,12 +104,12 @@ struct Client::Shared {
     return reply;
   }
 
-  // Makes a call whose entries are cast as they are sent. What they leave out
-  // counts once, unless the call has certainly had no effect.
+  // Makes a call whose entries may be cast as they are sent. What they leave
+  // out counts once, unless the call has certainly had no effect.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallCasting(Request& request,
+  absl::StatusOr<ReplyTo<Request>> CallLeaving(Request& request,
                                                CallOptions options,
-                                               LeftCasts& left) {
+                                               LeftOut& left) {
     options.casts = left.casts();
     bool is_answered = false;
     absl::StatusOr<ReplyTo<Request>> reply =
@@ -235,26 +226,20 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  LeftCasts left;
+  LeftOut left(calls_->CastsAsItSends());
   ASSIGN_OR_RETURN(PushRequest request,
                    MakePush(std::move(entries), options, &left));
-  return shared_->CallCasting(request, call_options_, left);
+  return shared_->CallLeaving(request, call_options_, left);
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
-    Step step, std::vector<PushEntry> entries) {
-  return Encode(step, std::move(entries), /*left=*/nullptr);
-}
-
-absl::StatusOr<std::vector<PushEntry>> Client::Encode(
-    Step step, std::vector<PushEntry> entries, LeftCasts* left) {
+    Step step, std::vector<PushEntry> entries, LeftOut* left) {
   const std::shared_ptr<Compressor> compressor = shared_->CurrentCompressor();
   if (compressor->options().rules.empty()) return entries;
   // It reads the elements, and may remember what they were.
   const Canceller::Use use(call_options_.canceller);
   if (!use.may_begin()) return absl::CancelledError("cancelled by the caller");
-  return compressor->Compress(step, std::move(entries),
-                              calls_->CastsAsItSends() ? left : nullptr);
+  return compressor->Compress(step, std::move(entries), left);
 }
 
 void Client::SetCompression(const CompressionOptions& compression) {
@@ -325,11 +310,11 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  LeftCasts left;
+  LeftOut left(calls_->CastsAsItSends());
   ASSIGN_OR_RETURN(PushRequest push,
                    MakePush(std::move(entries), options, &left));
   PushPullRequest request = {std::move(push)};
-  return shared_->CallCasting(request, call_options_, left);
+  return shared_->CallLeaving(request, call_options_, left);
 }
 
 absl::StatusOr<PushReply> Client::PushLent(std::vector<PushEntry>& entries,
@@ -451,7 +436,7 @@ const TransferOptions& Client::transfer() const { return shared_->transfer; }
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options,
-                                             LeftCasts* left) {
+                                             LeftOut* left) {
   PushRequest request = shared_->NewPush(options);
   if (!options.is_encoded) {
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries), left));
@@ -467,17 +452,29 @@ void Client::StartPush(
     absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done) {
   auto start = [client = *this, options, &threads, done = std::move(done)](
                    std::vector<PushEntry> entries) mutable {
+    auto left = std::make_unique<LeftOut>(/*takes_casts=*/false);
     absl::StatusOr<PushRequest> push =
-        client.MakePush(std::move(entries), options, /*left=*/nullptr);
-    if (!push.ok()) return std::move(done)(push.status());
+        client.MakePush(std::move(entries), options, left.get());
+    if (!push.ok()) {
+      left = nullptr;  // the caller may push again
+      return std::move(done)(push.status());
+    }
     const Step step = push->step;
+    auto is_answered = std::make_unique<bool>(false);
+    bool* const answered = is_answered.get();
     client.calls_->Start(
         Request{*std::move(push)}, client.call_options_, threads,
-        [shared = client.shared_, step, done = std::move(done)](
+        [shared = client.shared_, step, left = std::move(left),
+         is_answered = std::move(is_answered), done = std::move(done)](
             absl::StatusOr<ReplyTo<Request>> reply) mutable {
+          if (*is_answered || MayHavePushed<Request>(reply.status())) {
+            left->Keep();
+          }
+          left = nullptr;
           if (reply.ok()) shared->step = step;
           std::move(done)(std::move(reply));
-        });
+        },
+        answered);
   };
   if (!shared_->Encodes(options)) return start(std::move(entries));
   threads.Run(

@@ -34,7 +34,7 @@
 
 namespace tensorkv {
 
-class LeftCasts;
+class LeftOut;
 
 // A client of one namespace of a server. Thread-safe; two pushes at once
 // should name their step.
@@ -101,7 +101,8 @@ class Client : public NamespaceVerbs {
 
   // Contributes tensors, encoded as the options ask for; in a sync namespace,
   // to the round of the step. What was encoded for a step goes out again when
-  // one of the next pushes brings the same elements for that step.
+  // one of the next pushes brings the same elements for that step; one without
+  // a step that was certainly not made is forgotten, with what it left out.
   absl::StatusOr<PushResult> Push(absl::string_view key, Tensor contribution,
                                   const PushOptions& options = {});
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
@@ -111,8 +112,10 @@ class Client : public NamespaceVerbs {
   // again and again, with PushOptions::is_encoded; each time they count as
   // pushed once. With step 0 the entries are new ones, else perhaps those of
   // the step that were encoded before. Errors: those of Compressor::Compress.
+  // With `left`, as Compressor::Compress has it, they count once it says so.
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
-                                                std::vector<PushEntry> entries);
+                                                std::vector<PushEntry> entries,
+                                                LeftOut* left = nullptr);
   // Encodes pushes so from now on. What they have left out so far is forgotten.
   void SetCompression(const CompressionOptions& compression);
   // The server has gone back: what pushes have left out is of no use any more.
@@ -214,10 +217,7 @@ class Client : public NamespaceVerbs {
   // `left` is as Compressor::Compress has it, and so are the errors.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options,
-                                       LeftCasts* left);
-  absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
-                                                std::vector<PushEntry> entries,
-                                                LeftCasts* left);
+                                       LeftOut* left);
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);

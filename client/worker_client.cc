@@ -10,6 +10,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
+#include "client/cluster/part_outcomes.h"
+#include "client/compression/compressor.h"
 #include "client/internal/lease_renewal.h"
 #include "client/internal/tensor_memory.h"
 #include "client/internal/worker_errors.h"
@@ -42,6 +44,16 @@ bool IsCancelled(const SharedCanceller& canceller) {
 absl::Status Cancelled() {
   return absl::CancelledError(
       "cancelled by the caller; the call may have been made");
+}
+
+// For a push that has failed with `cause`, and then was held or not.
+template <typename Request>
+void KeepIfPushed(const absl::Status& cause, const absl::Status& held,
+                  LeftOut& left) {
+  if (held.ok() || MayHavePushed<Request>(cause) ||
+      MayHavePushed<Request>(held)) {
+    left.Keep();
+  }
 }
 
 // Waits for a former self to lose its lease, until `latest` at most.
@@ -198,8 +210,8 @@ Step WorkerClient::step() {
 }
 
 absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
-    Step step, std::vector<PushEntry> entries,
-    const SharedCanceller& canceller) {
+    Step step, std::vector<PushEntry> entries, const SharedCanceller& canceller,
+    LeftOut& left) {
   // Without one the server would not know the contribution again, and nobody
   // here when its round has closed.
   if (is_repeatable_ && step == 0) {
@@ -209,8 +221,8 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
   const Canceller::Use use(canceller);
   if (!use.may_begin()) return Cancelled();
   // Where pushes are not known again, each is a new one, of whatever step.
-  ASSIGN_OR_RETURN(
-      entries, client_->Encode(is_repeatable_ ? step : 0, std::move(entries)));
+  ASSIGN_OR_RETURN(entries, client_->Encode(is_repeatable_ ? step : 0,
+                                            std::move(entries), &left));
   if (options_.keeps_copies) {
     RETURN_IF_ERROR(CopyTensors(entries, *copies_.pool()));
   }
@@ -220,8 +232,9 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
 absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
                                                  std::vector<PushEntry> entries,
                                                  const ReadOptions& options) {
+  LeftOut left(/*takes_casts=*/false);
   ASSIGN_OR_RETURN(const Contribution contribution,
-                   Keep(step, std::move(entries), options.canceller));
+                   Keep(step, std::move(entries), options.canceller, left));
   const Attempt attempt = Begin(options.canceller);
   const Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
@@ -235,10 +248,13 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
                                             .worker = attempt.as.worker,
                                             .reply_dtype = options.dtype});
   if (reply.ok()) {
+    left.Keep();
     open_.RemoveUpTo(contribution);
     return reply;
   }
-  RETURN_IF_ERROR(MakeHeld(contribution, reply.status(), attempt));
+  const absl::Status held = MakeHeld(contribution, reply.status(), attempt);
+  KeepIfPushed<PushPullRequest>(reply.status(), held, left);
+  RETURN_IF_ERROR(held);
   return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
                     reader);
 }
@@ -253,14 +269,20 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
                                 SharedCanceller canceller) {
+  LeftOut left(/*takes_casts=*/false);
   ASSIGN_OR_RETURN(const Contribution contribution,
-                   Keep(step, std::move(entries), canceller));
+                   Keep(step, std::move(entries), canceller, left));
   const Attempt attempt = Begin(std::move(canceller));
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
   Client client = Within(attempt, client_->WithCanceller(attempt.canceller));
   const absl::StatusOr<PushReply> reply =
       PushOnce(client, attempt.as.worker, step, *contribution.entries);
-  if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
+  if (!reply.ok()) {
+    absl::Status held = MakeHeld(contribution, reply.status(), attempt);
+    KeepIfPushed<PushRequest>(reply.status(), held, left);
+    return held;
+  }
+  left.Keep();
   open_.TakeIn(*reply, contribution);
   return absl::OkStatus();
 }

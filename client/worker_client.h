@@ -163,8 +163,10 @@ class WorkerClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
   // Keeps the entries encoded, or copies: they are the same whenever pushed.
+  // `left` is as Client::Encode has it.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
-                                    const SharedCanceller& canceller);
+                                    const SharedCanceller& canceller,
+                                    LeftOut& left);
 
   // The first attempt at a verb, and a next one.
   Attempt Begin(SharedCanceller canceller) const;

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -57,8 +59,23 @@ absl::StatusOr<std::optional<DType>> DTypeOf(const ValueFlags& flags) {
   return *parsed;
 }
 
+absl::Status NotHeld(DType dtype, absl::string_view fill) {
+  return UsageError(absl::StrCat("--fill=", fill, ": expected a number that ",
+                                 NameOf(dtype), " holds"));
+}
+
+// Whether the number, rounded, is finite, infinite or NaN as it was before.
+absl::Status CheckFloatFill(DType dtype, double fill) {
+  ASSIGN_OR_RETURN(const Tensor rounded, Tensor::Filled(dtype, Shape(), fill));
+  ASSIGN_OR_RETURN(const Tensor wide, ConvertedTo(DType::kF64, rounded));
+  const double stored = wide.elements<double>()[0];
+  const bool is_same = std::isfinite(stored) == std::isfinite(fill) &&
+                       std::isnan(stored) == std::isnan(fill);
+  return is_same ? absl::OkStatus() : NotHeld(dtype, absl::StrCat(fill));
+}
+
 absl::Status CheckFill(DType dtype, double fill) {
-  if (IsFloat(dtype)) return absl::OkStatus();
+  if (IsFloat(dtype)) return CheckFloatFill(dtype, fill);
   if (fill == std::trunc(fill) && std::abs(fill) <= kLargestExactWhole) {
     return absl::OkStatus();
   }
@@ -102,6 +119,10 @@ absl::StatusOr<ValueSource> ValueSource::FromFill(const ValueFlags& flags) {
   if (!absl::SimpleAtod(*flags.fill, &fill)) {
     return UsageError(
         absl::StrCat("--fill=", *flags.fill, ": expected a number"));
+  }
+  // Numbers too large for a double are read as infinity, which has no digits.
+  if (std::isinf(fill) && absl::c_any_of(*flags.fill, absl::ascii_isdigit)) {
+    return NotHeld(DType::kF64, *flags.fill);
   }
   return ValueSource(dtype, std::move(shape), fill);
 }

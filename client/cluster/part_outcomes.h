@@ -6,6 +6,7 @@
 #define TENSORKV_CLIENT_CLUSTER_PART_OUTCOMES_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -21,6 +22,15 @@ uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
 // Whether a push, or a part of one, with that outcome has, or may have, been
 // applied.
 bool MayHaveEffect(const absl::Status& status);
+
+// The same of the push of such a request. A PushPull may lack only what it
+// reads: its keys, or memory for their values.
+template <typename Request>
+bool MayHavePushed(const absl::Status& status) {
+  if (MayHaveEffect(status)) return true;
+  return std::is_same_v<Request, PushPullRequest> &&
+         (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
+}
 
 // Whether workers push again what has failed so.
 bool IsPushedAgain(const absl::Status& status);

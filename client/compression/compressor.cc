@@ -112,9 +112,11 @@ bool EncodesRows(const Compression& compression) {
 // Whether what the entry brings can be encoded at all.
 bool IsEncodable(const PushEntry& entry) {
   if (entry.skip || entry.encoding) return false;
+  const Tensor& tensor = entry.tensor;
+  if (!tensor.has_data() && tensor.num_elements() > 0) return false;
   // The encoding of no elements is a top-k, which rows do not take.
-  if (entry.rows && entry.tensor.num_elements() == 0) return false;
-  return IsFloat(entry.tensor.dtype());
+  if (entry.rows && tensor.num_elements() == 0) return false;
+  return IsFloat(tensor.dtype());
 }
 
 // Whether nothing of an entry is kept for its key's next ones. Its repeat is
@@ -220,20 +222,22 @@ struct Compressor::Key {
     });
   }
 
-  // Adds the elements to what is left out, and hands on each sum, of a run from
-  // some place on, while it is in the cache. False if a sum is not finite; such
-  // ones are not handed on.
+  // Sets `sums` to the elements and what is left out, which may be the same
+  // array, and hands on each sum, of a run from some place on, while it is in
+  // the cache. False if a sum is not finite; such ones are not handed on.
   template <typename Visitor>
   bool Add(const Compression& compression, const Tensor& tensor,
-           Visitor visit) {
+           const float* left, float* sums, Visitor visit) {
     const EncoderLoops& loops = SupportedEncoderLoops();
-    const auto size = static_cast<size_t>(tensor.num_elements());
     const float factor = compression.momentum;
-    Resize(residual, size);
-    if (factor > 0) Resize(moment, size);
+    if (factor > 0) Resize(moment, static_cast<size_t>(tensor.num_elements()));
     return AllRuns(tensor, [&](const float* run, size_t at, size_t count) {
-      float* const sum = residual.data() + at;
-      if (!compression.feedback) std::fill_n(sum, count, 0.0f);
+      float* const sum = sums + at;
+      if (!compression.feedback) {
+        std::fill_n(sum, count, 0.0f);
+      } else if (left != sums) {
+        std::copy_n(left + at, count, sum);
+      }
       const bool is_finite =
           factor == 0 ? loops.add(run, sum, count)
                       : loops.add_with_momentum(run, factor, moment.data() + at,
@@ -243,31 +247,40 @@ struct Compressor::Key {
     });
   }
 
-  // Adds the elements to what is left out, encodes the sum, and keeps what the
-  // code lacks. After an error what is left out is of no use any more.
+  // What largest_left becomes where the code of a sum is sent.
+  double LargestLeftAfter(const Compression& compression, double before,
+                          float largest) const {
+    if (!BoundsResidual(compression)) return kUnknown;
+    return (compression.feedback ? before : 0) + largest +
+           LargestOvershoot(compression);
+  }
+
+  // Encodes the elements and what is left out, `left`, together, and sets
+  // `sums`, which may be the same array, to what the code lacks. After an error
+  // neither these nor the moment are of any use.
   absl::StatusOr<EncodedTensor> AddAndEncode(const Compression& compression,
                                              const Tensor& tensor,
-                                             float largest,
+                                             const float* left,
+                                             absl::Span<float> sums,
                                              BufferPool& payloads) {
     const uint64_t chances = seed + num_encoded++;
     const Shape& shape = tensor.shape();
-    largest_left = BoundsResidual(compression)
-                       ? LargestLeft(compression, tensor) + largest +
-                             LargestOvershoot(compression)
-                       : kUnknown;
     if (tensor.num_elements() == 0 ||
         !EncodesInRuns(compression, kRunElements)) {
       const auto leave = [](size_t, absl::Span<float>) {};
-      if (!Add(compression, tensor, leave)) return SumTooLargeError();
-      return Encode(compression, shape, chances, absl::MakeSpan(residual),
-                    payloads);
+      if (!Add(compression, tensor, left, sums.data(), leave)) {
+        return SumTooLargeError();
+      }
+      return Encode(compression, shape, chances, sums, payloads);
     }
     ASSIGN_OR_RETURN(EncodedTensor encoded,
                      AllocateEncoded(compression, shape, payloads));
     const auto encode = [&](size_t first, absl::Span<float> run) {
       EncodeRun(compression, first, run, encoded);
     };
-    if (!Add(compression, tensor, encode)) return SumTooLargeError();
+    if (!Add(compression, tensor, left, sums.data(), encode)) {
+      return SumTooLargeError();
+    }
     return encoded;
   }
 
@@ -282,17 +295,18 @@ struct Compressor::Key {
     largest_left = 0;
   }
 
-  // The reverse, which adds what was left out meanwhile.
-  void GiveBack(std::vector<float>& left, std::vector<float>& unused) {
+  // The reverse, which adds what was left out meanwhile. No element of `left`
+  // has a magnitude above `largest`.
+  void GiveBack(std::vector<float>& left, std::vector<float>& unused,
+                double largest) {
     room.swap(unused);
     if (residual.empty()) {
       residual.swap(left);
+      largest_left = largest;
     } else if (residual.size() == left.size()) {
       SupportedEncoderLoops().add(left.data(), residual.data(), left.size());
-    } else {
-      return;  // The key has another shape by now.
-    }
-    largest_left = kUnknown;
+      largest_left = kUnknown;
+    }  // Else the key has another shape by now.
   }
 
   void Reset() {
@@ -305,7 +319,7 @@ struct Compressor::Key {
   std::vector<float> residual;
   // No element of it has a larger magnitude.
   double largest_left = 0;
-  // For what a push that is cast as it is sent leaves out.
+  // For what a push leaves out of which it is not known yet whether it is made.
   std::vector<float> room;
   std::vector<float> moment;
   std::deque<RememberedStep> encoded;
@@ -328,10 +342,11 @@ struct Compressor::Job {
   EncodedTensor encoded;
 };
 
-struct LeftCasts::Taken {
+struct LeftOut::Taken {
   Taken(std::shared_ptr<Compressor::Key> from, size_t size)
       : key(std::move(from)) {
     MutexLock lock(&key->mutex);
+    largest_before = key->residual.size() == size ? key->largest_left : 0;
     key->Take(size, before, after, other);
     feedback.before = before.data();
     feedback.after = after.data();
@@ -347,7 +362,16 @@ struct LeftCasts::Taken {
     // The key still has the shape that it had.
     if (!is_made && !other.empty()) before.swap(other);
     MutexLock lock(&key->mutex);
-    key->GiveBack(before, after);
+    key->GiveBack(before, after, is_made ? largest_after : kUnknown);
+  }
+
+  // As if the contribution had not been encoded, where it was the last that
+  // was, and has been.
+  void ForgetEncoding() {
+    MutexLock lock(&key->mutex);
+    if (num_encoded == 0 || key->num_encoded != num_encoded) return;
+    --key->num_encoded;
+    if (!feedback.is_too_large) key->moment.swap(moment_before);
   }
 
   const std::shared_ptr<Compressor::Key> key;
@@ -355,16 +379,27 @@ struct LeftCasts::Taken {
   std::vector<float> after;
   std::vector<float> other;
   CastFeedback feedback;
+  // As Key::largest_left, of `before` and `after`.
+  double largest_before = 0;
+  double largest_after = kUnknown;
+  // What the key had encoded with this contribution, 0 if that was not encoded,
+  // and the moment before it.
+  uint64_t num_encoded = 0;
+  std::vector<float> moment_before;
 };
 
-LeftCasts::LeftCasts() = default;
+LeftOut::LeftOut(bool takes_casts) : takes_casts_(takes_casts) {}
 
-LeftCasts::~LeftCasts() {
+LeftOut::~LeftOut() {
   const bool is_made =
       is_kept_ && absl::c_all_of(taken_, [](const auto& taken) {
         return taken->IsComplete();
       });
   for (const auto& taken : taken_) taken->GiveBack(is_made);
+  if (is_made) return;
+  // The last first: a key may have several.
+  std::for_each(taken_.rbegin(), taken_.rend(),
+                [](const auto& taken) { taken->ForgetEncoding(); });
 }
 
 Compressor::Compressor(CompressionOptions options, Observer observer,
@@ -376,9 +411,9 @@ Compressor::Compressor(CompressionOptions options, Observer observer,
 Compressor::~Compressor() = default;
 
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
-    Step step, std::vector<PushEntry> entries, LeftCasts* left) {
+    Step step, std::vector<PushEntry> entries, LeftOut* left) {
   if (options_.rules.empty()) return entries;
-  if (left != nullptr && MayLeaveCasts(step, entries)) {
+  if (left != nullptr && left->takes_casts_ && MayLeaveCasts(step, entries)) {
     LeaveCasts(entries, *left);
     return entries;
   }
@@ -388,7 +423,7 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
   for (Job& job : jobs) {
     PushEntry& entry = *job.entry;
     const int64_t bytes_before = entry.tensor.size_bytes();
-    absl::StatusOr<EncodedTensor> encoded = Encoded(step, job);
+    absl::StatusOr<EncodedTensor> encoded = Encoded(step, job, left);
     if (!encoded.ok()) return OfKey(entry.key, encoded.status());
     entry.tensor = std::move(encoded->tensor);
     entry.encoding = std::move(encoded->encoding);
@@ -435,7 +470,7 @@ bool Compressor::MayLeaveCasts(Step step,
 }
 
 void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
-                            LeftCasts& left) {
+                            LeftOut& left) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const Compression* const compression = Find(entries[i]);
     if (compression == nullptr) continue;
@@ -445,7 +480,7 @@ void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
     Observe(*compression, tensor.size_bytes(),
             tensor.num_elements() * SizeOf(compression->dtype));
     if (!compression->feedback) continue;
-    left.taken_.push_back(std::make_unique<LeftCasts::Taken>(
+    left.taken_.push_back(std::make_unique<LeftOut::Taken>(
         KeyOf(entries[i].key), static_cast<size_t>(tensor.num_elements())));
     left.casts_[i].feedback = &left.taken_.back()->feedback;
   }
@@ -507,8 +542,11 @@ absl::Status Compressor::Check(Step step, Job& job) {
   return OfKey(job.entry->key, SumTooLargeError());
 }
 
-absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job) {
+absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
+                                                  LeftOut* left) {
   if (job.key == nullptr) return std::move(job.encoded);
+  if (step == 0 && left != nullptr) return EncodedFor(*left, job);
+  const Compression& compression = *job.compression;
   const Tensor& tensor = job.entry->tensor;
   Key& key = *job.key;
   MutexLock lock(&key.mutex);
@@ -516,8 +554,12 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job) {
     const EncodedTensor* const repeat = key.Find(step, job.index, job.source);
     if (repeat != nullptr) return *repeat;
   }
+  key.largest_left = key.LargestLeftAfter(
+      compression, key.LargestLeft(compression, tensor), job.largest);
+  Resize(key.residual, static_cast<size_t>(tensor.num_elements()));
   absl::StatusOr<EncodedTensor> encoded =
-      key.AddAndEncode(*job.compression, tensor, job.largest, *payloads_);
+      key.AddAndEncode(compression, tensor, key.residual.data(),
+                       absl::MakeSpan(key.residual), *payloads_);
   if (!encoded.ok()) {
     // What was added must not count when it is pushed again. Its sum may be too
     // large, as another entry of the key may have come since the check.
@@ -525,6 +567,30 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job) {
     return encoded;
   }
   if (step > 0) key.Remember(step, job.index, job.source, *encoded);
+  return encoded;
+}
+
+absl::StatusOr<EncodedTensor> Compressor::EncodedFor(LeftOut& left, Job& job) {
+  const Compression& compression = *job.compression;
+  const Tensor& tensor = job.entry->tensor;
+  left.taken_.push_back(std::make_unique<LeftOut::Taken>(
+      job.key, static_cast<size_t>(tensor.num_elements())));
+  LeftOut::Taken& taken = *left.taken_.back();
+  Key& key = *job.key;
+  MutexLock lock(&key.mutex);
+  if (compression.momentum > 0) taken.moment_before = key.moment;
+  absl::StatusOr<EncodedTensor> encoded =
+      key.AddAndEncode(compression, tensor, taken.before.data(),
+                       absl::MakeSpan(taken.after), *payloads_);
+  taken.num_encoded = key.num_encoded;
+  if (!encoded.ok()) {
+    taken.feedback.is_too_large = true;
+    key.Reset();
+    return encoded;
+  }
+  taken.largest_after =
+      key.LargestLeftAfter(compression, taken.largest_before, job.largest);
+  taken.feedback.done.Add(0, taken.after.size());
   return encoded;
 }
 

@@ -26,7 +26,7 @@
 
 namespace tensorkv {
 
-class LeftCasts;
+class LeftOut;
 
 // Encodes the pushes of one client to one namespace, and keeps for each key
 // what error feedback and momentum need: the residual and the moment, f32.
@@ -40,12 +40,15 @@ class LeftCasts;
 //
 // Casts, blocks, 1-bit and 2-bit without error feedback and momentum keep
 // nothing, and read the contribution once. Casts with it, of pushes without a
-// step, may be made as they are sent: see LeftCasts.
+// step, may be made as they are sent: see LeftOut.
 //
 // Rows are encoded without either, and only as casts and blocks: what those
 // leave out is small, and remembering it would take a table as large as the
 // key. Where a key has another encoding, or momentum, its rows stay as they
 // are.
+//
+// What a push without a step leaves out is its key's once the push has been
+// made, if its caller says so: see LeftOut.
 //
 // Thread-safe; pushes of one key wait for each other.
 class Compressor {
@@ -72,25 +75,28 @@ class Compressor {
   // earlier pushes left out is too large for f32, and ResourceExhausted; that
   // key's residual and moment are zeros then.
   //
-  // Where `left` is given and all that is to be encoded are casts of which no
-  // step is to be remembered, entries stay as they are, and `left` gets what
+  // Where `left` is given, it gets what entries without a step change of their
+  // keys. If it takes casts, and all that is to be encoded are casts of which
+  // no step is to be remembered, entries stay as they are, and it gets what
   // they are to be cast to: nothing is read here.
   // REQUIRES: `left` is new.
   absl::StatusOr<std::vector<PushEntry>> Compress(
-      Step step, std::vector<PushEntry> entries, LeftCasts* left = nullptr);
+      Step step, std::vector<PushEntry> entries, LeftOut* left = nullptr);
 
  private:
-  friend class LeftCasts;
+  friend class LeftOut;
 
   struct Key;
   // An entry that is to be encoded.
   struct Job;
 
   std::vector<Job> JobsOf(Step step, absl::Span<PushEntry> entries);
-  absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job);
+  absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job, LeftOut* left);
+  // Encodes what `left` is to give back if the push is not made.
+  absl::StatusOr<EncodedTensor> EncodedFor(LeftOut& left, Job& job);
   // Whether all entries may be cast as they are sent.
   bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;
-  void LeaveCasts(absl::Span<const PushEntry> entries, LeftCasts& left);
+  void LeaveCasts(absl::Span<const PushEntry> entries, LeftOut& left);
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
   // Null for an entry that stays as it is.
@@ -107,18 +113,22 @@ class Compressor {
       ABSL_GUARDED_BY(mutex_);
 };
 
-// The casts of one push that are made as it is sent. With error feedback, what
-// earlier pushes left out is taken from its keys until it ends. Pushes of these
-// keys that begin meanwhile find nothing left out; what all of them leave out
-// is added up.
+// What one push without a step leaves out: what earlier pushes left out is
+// taken from its keys until it ends, since one that the server refuses must
+// change nothing. Pushes of these keys that begin meanwhile find nothing left
+// out; what all of them leave out is added up. Momentum is given back where no
+// other push of the key was encoded meanwhile.
 //
-// Confined to one thread, but for what CastFeedback allows.
-class LeftCasts {
+// Has also the casts of a push, of any step, that are made as it is sent.
+//
+// Confined to one thread at a time, but for what CastFeedback allows.
+class LeftOut {
  public:
-  LeftCasts();
+  // Whether casts may be made as the push is sent.
+  explicit LeftOut(bool takes_casts);
   // Gives back what was taken, or zeros where a sum was too large, unless its
   // keys keep what the push has left out.
-  ~LeftCasts();
+  ~LeftOut();
 
   // As CallOptions::casts has them. Valid as long as this.
   absl::Span<const SendCast> casts() const { return casts_; }
@@ -134,6 +144,7 @@ class LeftCasts {
   // What was taken from a key.
   struct Taken;
 
+  const bool takes_casts_;
   std::vector<SendCast> casts_;
   std::vector<std::unique_ptr<Taken>> taken_;
   bool is_kept_ = false;

@@ -77,6 +77,25 @@ absl::Status CheckRows(const Request& request) {
   return absl::OkStatus();
 }
 
+// Whether tensors that are to be sent have memory, which moved ones lack.
+template <typename Request>
+absl::Status CheckTensors(const Request& request) {
+  if constexpr (kCarriesTensors<Request>) {
+    for (size_t i = 0; i < request.entries.size(); ++i) {
+      const auto& entry = request.entries[i];
+      if constexpr (requires { entry.skip; }) {
+        if (entry.skip) continue;
+      }
+      const Tensor& tensor = entry.tensor;
+      if (tensor.has_data() || tensor.size_bytes() == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "entry ", i, " (\"", absl::CHexEscape(entry.key), "\"): expected ",
+          tensor.Description(), " with elements, got none"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What the connection is told of a call. A push from where its values come to
 // is sent again from there if the reply breaks, so these are written when the
 // call has ended.
@@ -84,6 +103,7 @@ template <typename Request>
 absl::StatusOr<CallOptions> OptionsOf(const Request& request,
                                       const CallOptions& options) {
   RETURN_IF_ERROR(CheckRows(request));
+  RETURN_IF_ERROR(CheckTensors(request));
   CallOptions of_call = options;
   if constexpr (kReadsValues<Request>) {
     const absl::Span<const Destination> destinations = options.destinations;
@@ -193,14 +213,16 @@ struct ClientCalls::Started {
 template <typename Request>
 void ClientCalls::Start(
     Request request, const CallOptions& options, CallThreads& threads,
-    absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done) {
+    absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
+    bool* is_answered) {
   auto call =
       std::make_unique<Started<Request>>(lanes_, std::move(request), options);
   absl::StatusOr<CallOptions> of_call = absl::CancelledError();
   if (call->use.may_begin()) of_call = OptionsOf(call->request, options);
   Started<Request>& started = *call;
-  auto end = [this, call = std::move(call),
-              done = std::move(done)](absl::Status status) mutable {
+  auto end = [this, call = std::move(call), done = std::move(done),
+              is_answered](absl::Status status) mutable {
+    if (is_answered != nullptr) *is_answered = status.ok();
     absl::StatusOr<ReplyTo<Request>> outcome =
         Outcome(call->request, call->options, std::move(status), call->reply);
     call = nullptr;
@@ -230,7 +252,8 @@ TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
 #define TENSORKV_INSTANTIATE(name)                                             \
   template void ClientCalls::Start(                                            \
       name##Request request, const CallOptions& options, CallThreads& threads, \
-      absl::AnyInvocable<void(absl::StatusOr<name##Reply>) &&> done);
+      absl::AnyInvocable<void(absl::StatusOr<name##Reply>) &&> done,           \
+      bool* is_answered);
 TENSORKV_INSTANTIATE(Push)
 TENSORKV_INSTANTIATE(Pull)
 TENSORKV_INSTANTIATE(PushPull)

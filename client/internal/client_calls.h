@@ -30,7 +30,8 @@ class ClientCalls {
   // all its attempts. Sets `*is_answered`, if given: whether a reply came,
   // which may be of no use. Defined for the request of every unary method.
   // Errors: InvalidArgument for an entry without ids in a call of rows, and for
-  // one with ids in another, as a server says it · those of the verb.
+  // one with ids in another, as a server says it, and for a tensor that lacks
+  // its memory · those of the verb.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request& request,
                                         const CallOptions& options,
@@ -44,12 +45,13 @@ class ClientCalls {
 
   // Makes a call as Call does, but waits for nothing: `done` gets what Call
   // returns, on any thread, perhaps before this returns. What the request holds
-  // is let go before. This object and `threads` outlive the call; nothing
-  // touches them once `done` runs. Defined for Push, Pull and PushPull.
+  // is let go before, and `*is_answered` set, if given. This object and
+  // `threads` outlive the call; nothing touches them once `done` runs. Defined
+  // for Push, Pull and PushPull.
   template <typename Request>
-  void Start(
-      Request request, const CallOptions& options, CallThreads& threads,
-      absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done);
+  void Start(Request request, const CallOptions& options, CallThreads& threads,
+             absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
+             bool* is_answered = nullptr);
 
   // Whether Call takes casts.
   bool CastsAsItSends() const { return connection_->CastsAsItSends(); }

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
+#include "tensor/bool_elements.h"
 
 namespace tensorkv {
 namespace {
@@ -36,6 +37,22 @@ template <typename Reply>
 absl::StatusOr<Reply> ReplyIfOk(const absl::Status& status) {
   if (!status.ok()) return status;
   return Reply();
+}
+
+// Whether elements are of their dtype, which a server sees to when it receives
+// them.
+template <typename Request>
+absl::Status CheckBools(const Request& request) {
+  if constexpr (requires { request.entries.front().tensor; }) {
+    for (const auto& entry : request.entries) {
+      const Tensor& tensor = entry.tensor;
+      if (tensor.dtype() != DType::kBool || !tensor.has_data()) continue;
+      RETURN_IF_ERROR(CheckElements(
+          tensor.dtype(),
+          {tensor.data(), static_cast<size_t>(tensor.size_bytes())}));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // What a store answers to a request, by the type of the request.
@@ -141,6 +158,7 @@ absl::Status LocalConnection::Attempt(const AnyCall& call,
   const Canceller::Listening listening(options.canceller,
                                        [&] { context.cancellation->Cancel(); });
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    RETURN_IF_ERROR(CheckBools(request));
     if constexpr (std::is_same_v<decltype(reply), ServerStatus&>) {
       reply = Describe();
     } else {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/answer.h"
+#include "client/call_threads.h"
 #include "client/compression/cast.h"
 #include "client/prometheus/client_metrics.h"
 #include "contract/reason.h"
@@ -22,6 +24,7 @@
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::DestinationOf;
 using ::tensorkv::testing::EncodeAll;
 using ::tensorkv::testing::FakeService;
@@ -30,6 +33,7 @@ using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::Vector;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -261,6 +265,132 @@ TEST_F(CastingClientTest, WhatIsLeftOutCountsThoughTheReplyIsOfNoUse) {
   EXPECT_FALSE(into.PushPull("w", tensor_).ok());
 
   EXPECT_EQ(found_.back(), left_);
+}
+
+// A way to push "w", and the request that it makes.
+struct WayToPush {
+  const char* name;
+  absl::Status (*push)(Client client, const Tensor& tensor);
+  PushRequest (*last)(Script& script);
+};
+
+template <typename Request>
+PushRequest LastOf(Script& script) {
+  return script.last<Request>();
+}
+
+// What Client::StartPush or StartPushPull tells.
+template <typename Reply, typename Start>
+absl::Status OutcomeOf(Start start) {
+  const Answer<absl::Status> outcome;
+  CallThreads threads(1);
+  start(threads, [outcome](absl::StatusOr<Reply> reply) {
+    outcome.Set(reply.status());
+  });
+  return outcome.Wait();
+}
+
+constexpr WayToPush kWaysToPush[] = {
+    {"Push",
+     [](Client client, const Tensor& tensor) {
+       return client.Push("w", tensor).status();
+     },
+     LastOf<PushRequest>},
+    {"PushPull",
+     [](Client client, const Tensor& tensor) {
+       return client.PushPull("w", tensor).status();
+     },
+     LastOf<PushPullRequest>},
+    {"StartPush",
+     [](Client client, const Tensor& tensor) {
+       return OutcomeOf<PushReply>([&](CallThreads& threads, auto done) {
+         client.StartPush({{.key = "w", .tensor = tensor}}, {}, threads,
+                          std::move(done));
+       });
+     },
+     LastOf<PushRequest>},
+    {"StartPushPull",
+     [](Client client, const Tensor& tensor) {
+       return OutcomeOf<PullReply>([&](CallThreads& threads, auto done) {
+         client.StartPushPull({{.key = "w", .tensor = tensor}}, {}, threads,
+                              std::move(done));
+       });
+     },
+     LastOf<PushPullRequest>},
+};
+
+// What was left out before the push, and what the push brings, is all there
+// when it is pushed again.
+class RefusedPushTest : public ClientTest {
+ protected:
+  RefusedPushTest() {
+    AnswerPushes();
+    script_.reply<PushPullRequest>().values.resize(1);
+  }
+
+  Client Encoding(absl::string_view compression) {
+    Client client = MakeClient({});
+    client.SetCompression(EncodeAll(compression));
+    return client;
+  }
+
+  // The bytes that the second of two pushes sends, before which one is tried
+  // that ends with `status`.
+  std::string SentAfter(const WayToPush& way, absl::string_view compression,
+                        const absl::Status& status) {
+    const Client client = Encoding(compression);
+    EXPECT_OK(way.push(client, first_));
+    if (!status.ok()) {
+      script_.statuses = {status};
+      EXPECT_EQ(way.push(client, second_).code(), status.code());
+    }
+    EXPECT_OK(way.push(client, second_));
+    return BytesOf(way.last(script_).entries[0].tensor);
+  }
+
+  const Tensor first_ = Vector({0.9, -0.3, 2.5, 0.1, -0.7, 0.2, 0.4, 1.1});
+  const Tensor second_ = Vector({0.8, 0.3, -2.1, 0.2, 0.7, -0.1, 0.3, 0.6});
+};
+
+TEST_F(RefusedPushTest, IsEncodedAgainAsIfItHadNotBeenTried) {
+  for (const WayToPush& way : kWaysToPush) {
+    for (const char* compression :
+         {"2bit:0.5", "1bit:0.1", "sign", "topk:0.25", "randomk:0.25",
+          "dithering:4", "i8:4", "f8e4m3fn", "f16,feedback",
+          "topk:0.25,momentum=0.9", "2bit,no-feedback,momentum=0.5"}) {
+      EXPECT_EQ(SentAfter(way, compression, absl::AbortedError("")),
+                SentAfter(way, compression, absl::OkStatus()))
+          << way.name << " of " << compression;
+    }
+  }
+}
+
+TEST_F(RefusedPushTest, WhatMayHaveBeenMadeCountsAsMade) {
+  for (const WayToPush& way : kWaysToPush) {
+    const std::string made = SentAfter(way, "2bit:0.5", absl::OkStatus());
+    for (const absl::Status& status :
+         {absl::UnavailableError(""), absl::DeadlineExceededError("")}) {
+      EXPECT_NE(SentAfter(way, "2bit:0.5", status), made) << way.name;
+    }
+  }
+}
+
+TEST_F(RefusedPushTest, PushWhoseReplyIsOfNoUseCountsAsMade) {
+  script_.reply<PushPullRequest>().values.assign(1, {1, Full({3}, 1)});
+  std::vector<float> memory(8);
+  const Destination destination = DestinationOf(memory);
+  for (const WayToPush& way : {kWaysToPush[1], kWaysToPush[3]}) {
+    Client client = Encoding("2bit:0.5");
+    const Client into = client.Into({&destination, 1});
+    EXPECT_THAT(way.push(into, first_),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+
+    EXPECT_FALSE(way.push(into, second_).ok());
+
+    const std::string sent = BytesOf(way.last(script_).entries[0].tensor);
+    EXPECT_EQ(sent, SentAfter(kWaysToPush[0], "2bit:0.5", absl::OkStatus()))
+        << way.name;
+  }
 }
 
 TEST_F(ClientTest, JoinMakesTheClientAWorker) {

@@ -390,6 +390,32 @@ TEST_F(WorkerClientTest, PushesOfAStepAreUpdatesOfTheirOwnInAsyncMode) {
   EXPECT_THAT(pushed, ElementsAre(std::string(1, '\0'), "\xff"));
 }
 
+TEST_F(WorkerClientTest, PushThatIsRefusedInAsyncModeLeavesNothingOut) {
+  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  client_options_.compression = EncodeAll("2bit:0.5");
+  const std::vector<PushEntry> entries = {
+      {.key = "w", .tensor = Full({4}, 0.3)}};
+  const std::string codes_of_both = "\xff";
+  for (const bool reads : {false, true}) {
+    const auto push = [&](WorkerClient& worker) {
+      return reads ? worker.PushPull(7, entries).status()
+                   : worker.Push(7, entries);
+    };
+    const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+    for (const absl::Status& status :
+         {absl::OkStatus(), absl::InvalidArgumentError("")}) {
+      script_.statuses = {status};
+      EXPECT_EQ(push(*worker).code(), status.code());
+    }
+
+    EXPECT_OK(push(*worker));
+
+    const PushRequest& last =
+        reads ? script_.last<PushPullRequest>() : script_.last<PushRequest>();
+    EXPECT_EQ(testing::BytesOf(last.entries.at(0).tensor), codes_of_both);
+  }
+}
+
 TEST_F(WorkerClientTest, WhatIsPushedAgainIsEncodedOnce) {
   for (const char* compression : {"2bit:0.5", "f16"}) {
     client_options_.compression = EncodeAll(compression);

@@ -54,6 +54,22 @@ TEST_P(BadInputContractTest, WrongShape) {
   EXPECT_THAT(store_.Pull("fc1.w"), IsOkAndHolds(HasVersion(1)));
 }
 
+TEST_P(BadInputContractTest, BoolsAreZeroOrOne) {
+  ASSERT_OK(store_.Init("b", Full({3}, 0, DType::kBool)));
+  const char elements[] = {0, 1, 2};
+  const Tensor bad = *Tensor::CopyOf(DType::kBool, {3}, elements);
+  const auto is_refused =
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("got 2"));
+
+  EXPECT_THAT(store_.Init("other", bad), is_refused);
+  EXPECT_THAT(store_.Init("b", bad, OnExisting::kReplace), is_refused);
+  EXPECT_THAT(store_.Push("b", bad), is_refused);
+  EXPECT_THAT(store_.PushPull("b", bad), is_refused);
+
+  EXPECT_THAT(store_.Pull("b"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_THAT(store_.Pull("other"), StatusIs(StatusCode::kNotFound));
+}
+
 struct BadName {
   std::string name;
   std::string complaint;

@@ -2,9 +2,11 @@
 
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 
+#include "client/cli/elements.h"
 #include "client/cli/npy.h"
 #include "client/cli/usage_error.h"
 #include "gmock/gmock.h"
@@ -131,6 +133,32 @@ TEST(ValueSourceTest, NumbersThatTheDTypeLacksAreUsageErrors) {
                    "2^53");
   ExpectUsageError(Make({.dtype = "u8", .fill = "nan"}).status(),
                    "whole number");
+  ExpectUsageError(Make({.fill = "1e39"}).status(),
+                   "--fill=1e+39: expected a number that f32 holds");
+  ExpectUsageError(Make({.dtype = "f64", .fill = "-1e309"}).status(),
+                   "--fill=-1e309: expected a number that f64 holds");
+  ExpectUsageError(Make({.dtype = "f16", .fill = "65520"}).status(),
+                   "f16 holds");
+  ExpectUsageError(Make({.dtype = "bf16", .fill = "3.4e38"}).status(),
+                   "bf16 holds");
+  ExpectUsageError(Make({.dtype = "f8e5m2", .fill = "61440"}).status(),
+                   "f8e5m2 holds");
+  ExpectUsageError(Make({.dtype = "f8e4m3fn", .fill = "465"}).status(),
+                   "f8e4m3fn holds");
+  ExpectUsageError(Make({.dtype = "f8e4m3fn", .fill = "inf"}).status(),
+                   "f8e4m3fn holds");
+}
+
+TEST(ValueSourceTest, FloatsHoldWhatIsRoundedToThem) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(*Make({.dtype = "f16", .fill = "65519.9999999"}),
+              IsFilledWith(65504));
+  EXPECT_THAT(*Make({.dtype = "f8e4m3fn", .fill = "-464"}), IsFilledWith(-448));
+  EXPECT_THAT(*Make({.fill = "-inf"}), IsFilledWith(-kInfinity));
+  EXPECT_THAT(*Make({.dtype = "f64", .fill = "infinity"}),
+              IsFilledWith(kInfinity));
+  EXPECT_EQ(ElementText(*Make({.dtype = "f8e4m3fn", .fill = "nan"}), 0), "nan");
+  EXPECT_THAT(*Make({.fill = "1e-50"}), IsFilledWith(0));
 }
 
 TEST(ValueSourceTest, FilesThatCannotBeReadAreUsageErrors) {

@@ -312,7 +312,7 @@ TEST(CompressorTest, BytesBeforeAndAfterAreObserved) {
   EXPECT_EQ(after, 2);
 }
 
-std::vector<DType> DTypesOf(const LeftCasts& left) {
+std::vector<DType> DTypesOf(const LeftOut& left) {
   std::vector<DType> dtypes;
   for (const SendCast& cast : left.casts()) dtypes.push_back(cast.dtype);
   return dtypes;
@@ -327,27 +327,27 @@ TEST(CompressorTest, CastsOfWhichNoStepIsRememberedAreLeftToTheSender) {
                                         {.key = "a", .tensor = Vector({1})}};
   const std::vector<PushEntry> kept = {{.key = "a", .tensor = Vector({1})},
                                        {.key = "b", .tensor = Vector({1})}};
-  LeftCasts of_step;
+  LeftOut of_step(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(auto entries, compressor.Compress(1, alone, &of_step));
   EXPECT_THAT(DTypesOf(of_step), ElementsAre(DType::kUnknown, DType::kF16));
   EXPECT_EQ(of_step.casts()[1].feedback, nullptr);
   EXPECT_EQ(entries[1].dtype(), DType::kF32);
 
-  LeftCasts of_none;
+  LeftOut of_none(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(0, kept, &of_none));
   EXPECT_THAT(DTypesOf(of_none), ElementsAre(DType::kF16, DType::kBF16));
   EXPECT_NE(of_none.casts()[1].feedback, nullptr);
   EXPECT_EQ(entries[1].dtype(), DType::kF32);
 
   // The repeat of a step would find something else left out.
-  LeftCasts of_another;
+  LeftOut of_another(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(2, kept, &of_another));
   EXPECT_THAT(of_another.casts(), IsEmpty());
   EXPECT_EQ(entries[0].dtype(), DType::kF16);
   EXPECT_EQ(entries[1].dtype(), DType::kBF16);
 
   // Stripes may end within an element behind an odd number of bytes.
-  LeftCasts odd;
+  LeftOut odd(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(
       entries,
       compressor.Compress(
@@ -358,7 +358,7 @@ TEST(CompressorTest, CastsOfWhichNoStepIsRememberedAreLeftToTheSender) {
 
 // Casts "w" as a sender does, twice: what is on its way may be lost.
 std::string Sent(Compressor& compressor, const Tensor& tensor, bool is_made) {
-  LeftCasts left;
+  LeftOut left(/*takes_casts=*/true);
   const auto entries = compressor.Compress(0, Entries(tensor), &left);
   const auto memory = MakeRefCounted<BufferPool>(0);
   const SendCast cast = left.casts().at(0);
@@ -398,7 +398,7 @@ TEST(CompressorTest, WhatPushesAtOnceLeaveOutIsAddedUp) {
   Compressor compressor(All("f16,feedback"));
   const Tensor tensor = Vector({1.0001});
   {
-    LeftCasts first;
+    LeftOut first(/*takes_casts=*/true);
     const auto entries = compressor.Compress(0, Entries(tensor), &first);
     Sent(compressor, tensor, /*is_made=*/true);
     const auto memory = MakeRefCounted<BufferPool>(0);
@@ -406,7 +406,7 @@ TEST(CompressorTest, WhatPushesAtOnceLeaveOutIsAddedUp) {
     first.Keep();
   }
 
-  LeftCasts left;
+  LeftOut left(/*takes_casts=*/true);
   ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
 
   const float once = 1.0001f - 1.0f;
@@ -419,7 +419,7 @@ TEST(CompressorTest, PushThatWasNeverCastWholeChangesNoKey) {
   Sent(compressor, tensor, /*is_made=*/true);
   const float once = 1.0001f - 1.0f;
   for (const size_t num_cast : {3, 4}) {
-    LeftCasts left;
+    LeftOut left(/*takes_casts=*/true);
     ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
     const SendCast cast = left.casts().at(0);
     EXPECT_EQ(cast.feedback->before[0], once);
@@ -428,7 +428,7 @@ TEST(CompressorTest, PushThatWasNeverCastWholeChangesNoKey) {
     left.Keep();
   }
 
-  LeftCasts left;
+  LeftOut left(/*takes_casts=*/true);
   ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
 
   EXPECT_EQ(left.casts()[0].feedback->before[0], (1.0001f + once) - 1.0f);
@@ -440,16 +440,87 @@ TEST(CompressorTest, WhatIsLeftOutOfAShapeIsKeptUntilAnotherIsPushed) {
   Sent(compressor, tensor, /*is_made=*/true);
   Sent(compressor, Vector({3}), /*is_made=*/false);
   {
-    LeftCasts left;
+    LeftOut left(/*takes_casts=*/true);
     ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
     EXPECT_EQ(left.casts()[0].feedback->before[1], 1.0001f - 1.0f);
   }
   Sent(compressor, Vector({1}), /*is_made=*/true);
 
-  LeftCasts left;
+  LeftOut left(/*takes_casts=*/true);
   ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
 
   EXPECT_EQ(left.casts()[0].feedback->before[1], 0);
+}
+
+// What is sent for elements of "w", one entry for each vector, by a push that
+// is made or not.
+std::vector<std::string> Encoded(
+    Compressor& compressor, const std::vector<std::vector<double>>& elements,
+    bool is_made) {
+  std::vector<PushEntry> entries;
+  for (const auto& each : elements) {
+    entries.push_back({.key = "w", .tensor = Vector(each)});
+  }
+  LeftOut left(/*takes_casts=*/false);
+  entries = compressor.Compress(0, std::move(entries), &left).value();
+  std::vector<std::string> bytes;
+  for (const PushEntry& entry : entries) bytes.push_back(BytesOf(entry.tensor));
+  if (is_made) left.Keep();
+  return bytes;
+}
+
+// All that may be kept: residual, moment, and what random numbers follow from.
+TEST(CompressorTest, PushThatIsNotMadeChangesNoKey) {
+  for (const char* text :
+       {"2bit:0.5", "1bit:0.1", "sign", "topk:0.3", "randomk:0.3",
+        "dithering:4", "i8:2", "i8:8", "f8e5m2", "bf16,feedback",
+        "topk:0.3,momentum=0.9", "randomk:0.3,no-feedback,momentum=0.5"}) {
+    Compressor once(All(text));
+    Compressor tried(All(text));
+    for (const double scale : {1.0, 0.25, -3.0}) {
+      const std::vector<std::vector<double>> elements = {
+          {scale, 0.3, -0.7 * scale, 0.1}, {0.2, -scale, 0.6, 0.9}};
+      Encoded(tried, elements, /*is_made=*/false);
+      Encoded(tried, {elements[1]}, /*is_made=*/false);
+      // Elements of another number leave what is left out of these.
+      Encoded(tried, {{1, 2}}, /*is_made=*/false);
+
+      EXPECT_EQ(Encoded(tried, elements, /*is_made=*/true),
+                Encoded(once, elements, /*is_made=*/true))
+          << text;
+    }
+  }
+}
+
+TEST(CompressorTest, WhatEncodedPushesAtOnceLeaveOutIsAddedUp) {
+  Compressor compressor(All("2bit:1"));
+  {
+    LeftOut first(/*takes_casts=*/false);
+    ASSERT_OK(compressor.Compress(0, Entries(Vector({0.4})), &first));
+    EXPECT_THAT(Encoded(compressor, {{0.9}}, /*is_made=*/false),
+                ElementsAre(std::string(1, '\0')));
+    EXPECT_THAT(Encoded(compressor, {{0.4}}, /*is_made=*/true),
+                ElementsAre(std::string(1, '\0')));
+    first.Keep();
+  }
+
+  EXPECT_THAT(Encoded(compressor, {{0.2}}, /*is_made=*/true),
+              ElementsAre(std::string(1, '\xc0')));
+}
+
+TEST(CompressorTest, SumThatIsTooLargeIsForgottenThoughThePushIsNotMade) {
+  Compressor compressor(All("2bit:1"));
+  const double largest = std::numeric_limits<float>::max();
+  Encoded(compressor, {{largest}}, /*is_made=*/true);
+  {
+    LeftOut left(/*takes_casts=*/false);
+    EXPECT_THAT(compressor.Compress(0, Entries(Vector({largest})), &left),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("is forgotten")));
+  }
+
+  EXPECT_THAT(Encoded(compressor, {{0}}, /*is_made=*/true),
+              ElementsAre(std::string(1, '\0')));
 }
 
 TEST(CastRangesTest, CoverWhatWasAdded) {

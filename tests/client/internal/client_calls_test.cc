@@ -76,6 +76,35 @@ TEST_F(ClientCallsTest, IdsAreOfCallsOfRowsAlone) {
   EXPECT_THAT(script_.verbs, IsEmpty());
 }
 
+// What was moved from, perhaps.
+TEST_F(ClientCallsTest, TensorsHaveElements) {
+  const Tensor none = *Tensor::WithoutData(DType::kF32, {2});
+  const RefPtr<const RowIds> ids =
+      *RowIds::Create(testing::Vector({1}, DType::kI64));
+  const auto is_refused =
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("entry 0 (\"w\"): expected f32[2] with elements"));
+  for (const char* compression : {"none", "2bit", "f16", "topk"}) {
+    Client client = MakeClient({});
+    client.SetCompression(testing::EncodeAll(compression));
+
+    EXPECT_THAT(client.Init("w", none), is_refused);
+    EXPECT_THAT(client.Push("w", none), is_refused);
+    EXPECT_THAT(client.PushPull("w", none), is_refused);
+    EXPECT_THAT(client.PushRows("w", ids, none), is_refused);
+  }
+  EXPECT_THAT(script_.verbs, IsEmpty());
+}
+
+TEST_F(ClientCallsTest, NoElementsNeedNoMemory) {
+  script_.reply<PushRequest>().results.resize(2);
+  Client client = MakeClient({});
+
+  EXPECT_OK(client.Init("w", *Tensor::WithoutData(DType::kF32, {0, 3})));
+  EXPECT_OK(client.Push(
+      {{.key = "w", .skip = true}, {.key = "v", .tensor = Full({0}, 1)}}));
+}
+
 // A connection that breaks because of it, or a stripe that the server ends.
 TEST_F(ClientCallsTest, CallThatFailsAfterTheCallerHasCancelledIsCancelled) {
   const auto canceller = std::make_shared<Canceller>();
