@@ -51,7 +51,9 @@ TEST_P(MethodTest, HasACallIdIfThatTellsARepeat) {
   if (RepeatOf(GetParam()) == Repeat::kByCallId) {
     EXPECT_TRUE(has_call_id || has_inner_call_id);
   }
-  if (RepeatOf(GetParam()) == Repeat::kNever) EXPECT_FALSE(has_call_id);
+  if (RepeatOf(GetParam()) == Repeat::kNever) {
+    EXPECT_FALSE(has_call_id);
+  }
 }
 
 TEST_P(MethodTest, IsAnIndexOfItsOwn) {
