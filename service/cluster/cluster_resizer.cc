@@ -27,7 +27,6 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options,
     : options_(options),
       environment_(std::move(environment)),
       log_(std::move(log)),
-      receiver_(*receiver),
       request_records_(options_, [](const std::string&) {}),
       records_(options_, [](const std::string&) {}),
       sender_(environment_, &records_, std::move(call),
@@ -96,7 +95,6 @@ absl::StatusOr<bool> ClusterResizer::Turn() {
   if (rest.version != reading.placement.version) {
     return records_.ReplacePlacement(rest, reading.placement_revision);
   }
-  receiver_.EndMovesOfGone(reading);
   RETURN_IF_ERROR(LoseServers(reading));
   partitions_to_restore_ = NumMissing(reading.placement);
   const absl::StatusOr<bool> has_restored = restorer_.Turn(reading);

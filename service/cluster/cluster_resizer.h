@@ -89,7 +89,6 @@ class ClusterResizer {
   const ClusterOptions options_;
   const MoveEnvironment environment_;
   const ClusterRecords::Log log_;
-  PartitionReceiver& receiver_;
 
   std::atomic<uint64_t> moves_ended_ = 0;
   std::atomic<uint64_t> moves_failed_ = 0;

@@ -108,10 +108,6 @@ absl::Status PartitionReceiver::Begin(const MovePartitionsRequest& request,
     arriving_[partition] = request.move;
   }
   sender.move = request.move;
-  const auto registered = reading.registrations.find(request.from);
-  sender.registration = registered == reading.registrations.end()
-                            ? 0
-                            : registered->second.revision;
   sender.is_committed = false;
   sender.status = absl::OkStatus();
   sender.next_part = 0;
@@ -140,33 +136,6 @@ void PartitionReceiver::DiscardArrivalsOf(const Sender& sender,
 void PartitionReceiver::Refuse(const std::vector<uint32_t>& partitions) {
   MutexLock lock(&records_mutex_);
   for (const uint32_t partition : partitions) arriving_.erase(partition);
-}
-
-void PartitionReceiver::EndMovesOfGone(const ClusterReading& reading) {
-  std::vector<std::pair<std::string, Sender*>> senders;
-  {
-    MutexLock lock(&mutex_);
-    for (const auto& [name, sender] : senders_) {
-      senders.emplace_back(name, sender.get());
-    }
-  }
-  for (const auto& [name, each] : senders) {
-    Sender& sender = *each;
-    MutexLock lock(&sender.mutex);
-    if (sender.reader == nullptr) continue;
-    const auto now = reading.registrations.find(name);
-    const bool is_same = now == reading.registrations.end() ||
-                         now->second.revision == sender.registration;
-    if (is_same && OwnsAll(reading.placement, name, sender.set.partitions)) {
-      continue;
-    }
-    MutexLock records_lock(&records_mutex_);
-    DiscardArrivalsOf(sender, reading.placement);
-    sender.status = absl::AbortedError(
-        absl::StrCat("server ", name, " was gone meanwhile"));
-    sender.reader = nullptr;
-    sender.restoration = nullptr;
-  }
 }
 
 absl::Status PartitionReceiver::CheckAreArriving(const Sender& sender) const {

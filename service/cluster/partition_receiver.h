@@ -22,7 +22,7 @@ namespace tensorkv {
 
 // The side of MovePartitions that is called. Several servers may send at the
 // same time, each one move. What a move has brought and that is not committed
-// stays, unseen, until its sender begins another one, or is gone. Thread-safe.
+// stays, unseen, until its sender begins another one. Thread-safe.
 class PartitionReceiver {
  public:
   PartitionReceiver(const ClusterOptions& options, MoveEnvironment environment,
@@ -35,18 +35,12 @@ class PartitionReceiver {
   // this server's, which is about to fill them itself.
   void Refuse(const std::vector<uint32_t>& partitions);
 
-  // Ends moves whose senders have been started anew since, or have no more what
-  // they send.
-  void EndMovesOfGone(const ClusterReading& reading);
-
  private:
   // What one server sends. Its mutex is taken before records_mutex_.
   struct Sender {
     Mutex mutex;
     // 0: nothing has begun.
     uint64_t move ABSL_GUARDED_BY(mutex) = 0;
-    // By which the sender was registered then.
-    int64_t registration ABSL_GUARDED_BY(mutex) = 0;
     bool is_committed ABSL_GUARDED_BY(mutex) = false;
     // Not OK: the move is of no use any more.
     absl::Status status ABSL_GUARDED_BY(mutex);

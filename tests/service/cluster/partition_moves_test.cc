@@ -676,38 +676,6 @@ TEST_F(PartitionMovesTest, ServerThatEndsWaitsForNoRounds) {
   EXPECT_OK(a_->Push(PushStep(1, 1)));
 }
 
-// Of a move that nobody ends any more nothing is kept, be it that its sender
-// never begins another one.
-TEST_F(PartitionMovesTest, WhatASenderThatIsGoneHasSentGoes) {
-  const auto num_keys = [this] {
-    return b_->store().DescribeNamespace(kNamespace)->num_keys;
-  };
-  const auto turn = [this] {
-    ClusterResizer(
-        {.etcd = {etcd_.address()},
-         .cluster = "c",
-         .server_name = "b",
-         .lease = absl::Seconds(5)},
-        b_->environment(), &b_->receiver(),
-        [](const auto&, const auto&) { return absl::OkStatus(); }, {},
-        [](const std::string&) {});
-  };
-  CreateKey(Summing());
-  a_->call = [this](const MovePartitionsRequest& request) {
-    return request.step == MoveStep::kCommit ? absl::UnavailableError("lost")
-                                             : b_->receiver().Handle(request);
-  };
-  ASSERT_FALSE(Move().ok());
-  turn();
-  // The sender is there, and might go on.
-  ASSERT_EQ(num_keys(), 1u);
-
-  a_ = std::make_unique<MovingServer>(etcd_, "a");
-  turn();
-
-  EXPECT_EQ(num_keys(), 0u);
-}
-
 // It holds a server up that is to end no longer than it takes to say so.
 TEST_F(PartitionMovesTest, MoveOfAServerThatEndsIsGivenUp) {
   CreateKey(Rounds(/*num_workers=*/2));
