@@ -49,7 +49,8 @@ class NamespaceVerbs : public ServerVerbs {
 
   // Makes a call by its request, as ServerVerbs does, for verbs without a
   // method of their own. One of TENSORKV_NAMESPACE_METHODS is about the
-  // client's namespace, whatever its request says.
+  // client's namespace, whatever its request says. A Join made so tells the
+  // server alone: the client is no worker by it.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request request) {
     if constexpr (kIsOfNamespace<Request>) request.name_space = *name_space_;

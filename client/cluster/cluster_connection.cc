@@ -550,10 +550,14 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
     const std::vector<std::string>& servers, const Request& request,
     const CallLimit& limit) {
-  // Of these calls, those remove something of which a repeat is not harmless.
   // What an earlier call has removed from some servers is removed from the
   // others; only what none has is not there.
-  constexpr bool kRemoves = CallTypes<Request>::kRepeat != Repeat::kHarmless;
+  constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
+                            std::is_same_v<Request, DeleteNamespaceRequest> ||
+                            std::is_same_v<Request, DeleteCheckpointRequest>;
+  static_assert(
+      kRemoves || CallTypes<Request>::kRepeat == Repeat::kHarmless,
+      "a call that may not come twice must say what its repeat means");
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves && absl::IsNotFound(status);
   };

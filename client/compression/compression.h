@@ -52,8 +52,8 @@ struct Compression {
   // (dithering), ",momentum=0.9", ",feedback" and ",no-feedback". Numbers of
   // the first five and of i8 may be left out. Feedback is on, but for f16 and
   // bf16: what these leave out is small, and keeping it takes two to three
-  // times as long, and as much memory as the key, and of each push without
-  // a step that is under way as much again.
+  // times as long, and as much memory as the key, or twice as much once the
+  // key was pushed without a step.
   // Errors: InvalidArgument, naming what was expected.
   static absl::StatusOr<Compression> Parse(absl::string_view text);
 

@@ -133,10 +133,11 @@ Handlers::Handlers(HandlerDependencies dependencies,
   AddNamespaceHandlers();
   AddMembershipHandlers();
   // Whatever else goes on, a server says what it is.
-#define TENSORKV_ADD(name, ...)                       \
-  AddAsk<name##Request>(                              \
-      Asking<name##Request>(dependencies.ask_server), \
-      kAsksWhatAServerIs<name##Request> ? kMaxBytesInline : -1);
+#define TENSORKV_ADD(name, ...)                                              \
+  AddAsk<name##Request>(Asking<name##Request>(dependencies.ask_server),      \
+                        std::is_same_v<name##Request, DescribeServerRequest> \
+                            ? kMaxBytesInline                                \
+                            : -1);
   TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
   TENSORKV_SERVER_METHODS(TENSORKV_ADD)
 #undef TENSORKV_ADD
