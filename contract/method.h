@@ -19,7 +19,8 @@ enum class Repeat : uint8_t {
   kHarmless,
   // The call is applied again, unless its call_id says that it is the same one.
   kByCallId,
-  // The same, but the request has no call_id: it may not be repeated.
+  // The call is applied again, and its request has no call_id to tell: it may
+  // not be repeated.
   kNever,
 };
 
@@ -43,7 +44,8 @@ enum class Scope : uint8_t {
   kServer,     // in all namespaces: in those that are named "*"
 };
 
-// Methods whose requests or replies have tensors.
+// Methods whose requests or replies have tensors. Workers bring the values that
+// they begin with, so Init takes no more than a Push.
 #define TENSORKV_TENSOR_METHODS(X)          \
   X(Init, kByCallId, kPush, kNamespace)     \
   X(Push, kByCallId, kPush, kNamespace)     \
@@ -55,7 +57,8 @@ enum class Scope : uint8_t {
 // Methods about the keys, rules and workers of one namespace, with a request
 // that has a name_space, and which a Namespace answers by a method of that
 // name. Stores, their decorators, handlers and connections treat them all
-// alike, by this list.
+// alike, by this list. What changes the namespace for all who use it takes an
+// admin.
 #define TENSORKV_NAMESPACE_METHODS(X)                  \
   X(RebalanceNamespace, kHarmless, kAdmin, kNamespace) \
   X(SetRule, kHarmless, kAdmin, kNamespace)            \
@@ -82,8 +85,8 @@ enum class Scope : uint8_t {
   X(ResizeCluster, kHarmless, kAdmin, kServer)     \
   X(MovePartitions, kHarmless, kAdmin, kServer)
 
-// All methods whose messages have no tensors. What was trained is gone after a
-// Delete.
+// All methods whose messages have no tensors. A Delete takes an admin, as what
+// was trained is gone after it.
 #define TENSORKV_PLAIN_METHODS(X)                    \
   X(Delete, kByCallId, kAdmin, kNamespace)           \
   X(List, kHarmless, kRead, kNamespace)              \

@@ -83,7 +83,7 @@ bool ReadPullBatch(google::protobuf::io::ZeroCopyInputStream* in,
 std::optional<PullRequest> ReadPull(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// Of the only stripe of a call.
+// Reads it if it is of the only stripe of a call.
 std::optional<PullStreamRequest> ReadPullStream(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);

@@ -546,20 +546,23 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Make(
   }
 }
 
+// Whether such a call removes something. What an earlier one has removed from
+// some servers is removed from the others; only what none has is not there.
+template <typename Request>
+constexpr bool kRemoves =
+    std::is_same_v<Request, UnsetRuleRequest> ||
+    std::is_same_v<Request, DeleteNamespaceRequest> ||
+    std::is_same_v<Request, DeleteCheckpointRequest>;
+
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
     const std::vector<std::string>& servers, const Request& request,
     const CallLimit& limit) {
-  // What an earlier call has removed from some servers is removed from the
-  // others; only what none has is not there.
-  constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
-                            std::is_same_v<Request, DeleteNamespaceRequest> ||
-                            std::is_same_v<Request, DeleteCheckpointRequest>;
   static_assert(
-      kRemoves || CallTypes<Request>::kRepeat == Repeat::kHarmless,
+      kRemoves<Request> || CallTypes<Request>::kRepeat == Repeat::kHarmless,
       "a call that may not come twice must say what its repeat means");
   const auto is_missing = [](const absl::Status& status) {
-    return kRemoves && absl::IsNotFound(status);
+    return kRemoves<Request> && absl::IsNotFound(status);
   };
   absl::StatusOr<ReplyTo<Request>> reply =
       servers_.At(servers.front(), request, limit);

@@ -23,8 +23,9 @@ uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
 // applied.
 bool MayHaveEffect(const absl::Status& status);
 
-// The same of the push of such a request. A PushPull may lack only what it
-// reads: its keys, or memory for their values.
+// Whether the push of such a request may have been applied although the call
+// ended so. A PushPull may lack only what it reads: its keys, or memory for
+// their values.
 template <typename Request>
 bool MayHavePushed(const absl::Status& status) {
   if (MayHaveEffect(status)) return true;

@@ -140,7 +140,7 @@ LastBin FindLastBin(size_t count, absl::Span<const float> elements) {
   }
 }
 
-// The least of the `count` largest of `magnitudes`, which it sorts by halves.
+// The least of the `count` largest of `magnitudes`, whose order it changes.
 LeastOfLargest FindLeast(size_t count, std::vector<uint32_t>& magnitudes) {
   const auto least = magnitudes.begin() + static_cast<ptrdiff_t>(count) - 1;
   std::nth_element(magnitudes.begin(), least, magnitudes.end(),

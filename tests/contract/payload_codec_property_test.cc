@@ -41,7 +41,7 @@ std::string RandomPart(uint64_t seed) {
   return proto.SerializeAsString();
 }
 
-// Of the only stripe of a call.
+// The call has one stripe, as others are not written by hand.
 std::string RandomPullStream(uint64_t seed) {
   PullStreamRequest request;
   RandomRequests random(seed);

@@ -58,7 +58,8 @@ TEST(NextStepOfTest, IsTheLowestThatAnyServerWithKeysLacks) {
   EXPECT_EQ(NextStepOf(Mode::kAsync, 7, 6), 7);
 }
 
-// Of keys that end so a server does not tell: they are not its own by now.
+// Keys that end so are left out by the server that has them, as they are not
+// its own by now.
 constexpr char kNotOwned[] = "~";
 
 // What a server with these keys, which rise, answers.

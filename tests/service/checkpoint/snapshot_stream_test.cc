@@ -126,7 +126,7 @@ TEST_F(SnapshotStreamTest, DamageIsFound) {
   }
 }
 
-// Of this process, in pages.
+// The memory that this process has, in pages.
 size_t ResidentPages() {
   size_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;

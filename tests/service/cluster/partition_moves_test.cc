@@ -700,7 +700,8 @@ TEST_F(PartitionMovesTest, MoveOfAServerThatEndsIsGivenUp) {
   EXPECT_OK(a_->Push(PushStep(0, 2)));
 }
 
-// Who looks seldom, as moves take long, sees a server only when it is away.
+// Who looks seldom, as moves take long, sees a server only when it is away. The
+// time that passes between two looks is what is tested, so it has to pass.
 TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
   const ClusterOptions options = {.etcd = {etcd_.address()},
                                   .cluster = "c",
