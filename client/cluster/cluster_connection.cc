@@ -549,10 +549,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Make(
 // Whether such a call removes something. What an earlier one has removed from
 // some servers is removed from the others; only what none has is not there.
 template <typename Request>
-constexpr bool kRemoves =
-    std::is_same_v<Request, UnsetRuleRequest> ||
-    std::is_same_v<Request, DeleteNamespaceRequest> ||
-    std::is_same_v<Request, DeleteCheckpointRequest>;
+constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
+                          std::is_same_v<Request, DeleteNamespaceRequest> ||
+                          std::is_same_v<Request, DeleteCheckpointRequest>;
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
