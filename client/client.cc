@@ -207,11 +207,14 @@ absl::Status Client::Init(absl::string_view key, Tensor value,
 }
 
 absl::Status Client::Init(std::vector<InitEntry> entries,
-                          OnExisting on_existing) {
+                          OnExisting on_existing,
+                          std::vector<Version>* versions) {
   InitRequest request = {.name_space = shared_->name_space,
                          .on_existing = on_existing,
                          .entries = std::move(entries)};
-  return calls_->Call(request, call_options_).status();
+  ASSIGN_OR_RETURN(InitReply reply, calls_->Call(request, call_options_));
+  if (versions != nullptr) *versions = std::move(reply.versions);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PushResult> Client::Push(absl::string_view key,

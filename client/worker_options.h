@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -61,6 +62,8 @@ struct ReadOptions {
   DType dtype = DType::kUnknown;
   absl::Span<const Destination> into;
   SharedCanceller canceller;
+  // In place of WorkerOptions::step_timeout, where it is set.
+  std::optional<absl::Duration> timeout;
 };
 
 }  // namespace tensorkv

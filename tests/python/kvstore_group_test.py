@@ -203,7 +203,7 @@ class GroupTest(StoreTest):
             self.together([kv, other], step)
         other.close()
         other = self.open(
-            "dist_sync", namespace=namespace, worker_name=name
+            "dist_sync", namespace=namespace, worker_name=name, resume=True
         )
         self.assertEqual(other.rank, 1)
         other.init("w", full(0))
