@@ -196,7 +196,8 @@ class Client : public NamespaceVerbs {
   // it fails and may be made again.
   absl::StatusOr<JoinReply> Join(absl::string_view worker_name,
                                  absl::Duration lease,
-                                 uint64_t namespace_uid = 0);
+                                 uint64_t namespace_uid = 0,
+                                 std::optional<uint32_t> rank = std::nullopt);
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);

@@ -68,7 +68,7 @@ absl::StatusOr<JoinReply> JoinAs(const Client& client,
   for (;;) {
     absl::StatusOr<JoinReply> reply =
         client.NoLongerThan(latest - environment.now())
-            .Join(options.name, options.lease, namespace_uid);
+            .Join(options.name, options.lease, namespace_uid, options.rank);
     const absl::Duration left = end - environment.now();
     if (!absl::IsAlreadyExists(reply.status()) ||
         left <= absl::ZeroDuration()) {

@@ -329,9 +329,9 @@ void Store::CloseAtExit() {
 
 bool Store::Join(const std::string& name, double lease, double takeover_timeout,
                  double step_timeout, std::optional<uint32_t> rank) {
-  (void)rank;
   const WorkerOptions options = {
       .name = name,
+      .rank = rank,
       .lease = SecondsOf("lease", lease),
       .takeover_timeout = SecondsOf("takeover_timeout", takeover_timeout),
       .step_timeout = SecondsOf("step_timeout", step_timeout),
@@ -345,7 +345,7 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
     session_ = nullptr;
     throw;
   }
-  return false;
+  return session()->worker()->step() > 1;
 }
 
 py::list Store::Init(const Keys& keys, const py::list& arrays,

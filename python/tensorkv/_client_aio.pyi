@@ -1,21 +1,20 @@
-from typing import Any, Dict, List, Optional, Sequence, TypeVar, Union, overload
+from typing import Any, Dict, List, Optional, Sequence, Union, overload
 
-import numpy as np
 from tensorkv._client_arguments import Keys
 from tensorkv._types import (
     Aggregation,
     KeyStatus,
     Mode,
     NamespaceStatus,
+    NDArray,
     OnExisting,
     OnLargeNorm,
     OnNonFinite,
     OnWorkerLoss,
+    Out,
 )
 from tensorkv.aio import Coroutines
 from tensorkv.client import Array, KeyList
-
-_Out = TypeVar("_Out")
 
 
 class ClientCoroutines(Coroutines):
@@ -70,7 +69,7 @@ class ClientCoroutines(Coroutines):
         dtype: Any = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     async def pull(
         self,
@@ -82,19 +81,19 @@ class ClientCoroutines(Coroutines):
         dtype: Any = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     @overload
     async def pull(
         self,
         key: Keys,
-        out: _Out,
+        out: Out,
         wait: bool = False,
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     @overload
     async def push_pull(
         self,
@@ -105,7 +104,7 @@ class ClientCoroutines(Coroutines):
         weight: Optional[float] = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     async def push_pull(
         self,
@@ -116,18 +115,18 @@ class ClientCoroutines(Coroutines):
         weight: Union[None, float, Sequence[float]] = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     @overload
     async def push_pull(
         self,
         key: Keys,
         value: Any,
-        out: _Out,
+        out: Out,
         step: int = 0,
         weight: Union[None, float, Sequence[float]] = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     @overload
     async def push_rows(
         self,
@@ -157,7 +156,7 @@ class ClientCoroutines(Coroutines):
         row_ids: Array,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     async def pull_rows(
         self,
@@ -165,7 +164,7 @@ class ClientCoroutines(Coroutines):
         row_ids: Sequence[Array],
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     async def broadcast(
         self,
         key: Keys,

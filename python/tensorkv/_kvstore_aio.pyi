@@ -1,11 +1,9 @@
-from typing import Any, Dict, List, Optional, TypeVar, Union, overload
+from typing import Any, Dict, List, Optional, overload
 
-import numpy as np
 from tensorkv._key_values import Key, Keys
+from tensorkv._types import NDArray, Out
 from tensorkv.aio import Coroutines
 from tensorkv.kvstore import KeyList, Updater
-
-_Out = TypeVar("_Out")
 
 
 class KVStoreCoroutines(Coroutines):
@@ -33,7 +31,7 @@ class KVStoreCoroutines(Coroutines):
         priority: int = 0,
         ignore_sparse: bool = True,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     async def pull(
         self,
@@ -42,50 +40,50 @@ class KVStoreCoroutines(Coroutines):
         priority: int = 0,
         ignore_sparse: bool = True,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     @overload
     async def pull(
         self,
         key: Keys,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         ignore_sparse: bool = True,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     @overload
     async def pushpull(
         self,
         key: Keys,
-        value: _Out,
+        value: Out,
         out: None = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     @overload
     async def pushpull(
         self,
         key: Keys,
         value: Any,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     async def broadcast(
         self,
         key: Keys,
         value: Any,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     async def row_sparse_pull(
         self,
         key: Keys,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         row_ids: Any = None,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     async def set_optimizer(
         self,
         optimizer: Any,

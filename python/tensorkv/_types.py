@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Literal, Optional, Tuple, TypedDict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    List,
+    Literal,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    TypedDict,
+    TypeVar,
+    Union,
+)
+
+import numpy as np
+
+if TYPE_CHECKING:
+    NDArray = np.ndarray[Any, Any]
+else:
+    NDArray = np.ndarray
 
 Mode = Literal["async", "sync", "bounded"]
 OnExisting = Literal["fail", "keep", "replace"]
@@ -10,6 +30,17 @@ OnWorkerLoss = Literal["fail", "continue"]
 Aggregation = Literal["sum", "median", "trimmed_mean"]
 OnNonFinite = Literal["apply", "count", "skip", "refuse"]
 OnLargeNorm = Literal["clip", "refuse"]
+
+
+class HasShape(Protocol):
+    """An array of any library."""
+
+    @property
+    def shape(self) -> Any: ...
+
+
+# An array, or a list of arrays, to be filled.
+Out = TypeVar("Out", bound=Union[HasShape, Sequence[Any]])
 
 
 class KeyStatus(TypedDict):

@@ -11,13 +11,10 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
-    TypeVar,
     Union,
     cast,
     overload,
 )
-
-import numpy as np
 
 from tensorkv import _core
 from tensorkv._arrays import all_to_core, name_of
@@ -37,10 +34,12 @@ from tensorkv._types import (
     KeyStatus,
     Mode,
     NamespaceStatus,
+    NDArray,
     OnExisting,
     OnLargeNorm,
     OnNonFinite,
     OnWorkerLoss,
+    Out,
 )
 from tensorkv.aio import StartedCalls, Threads
 from tensorkv.errors import FailedPreconditionError
@@ -50,7 +49,6 @@ DEFAULT_ADDRESS = "127.0.0.1:7363"
 Array = Any
 KeyList = Union[List[str], Tuple[str, ...]]
 Path = Union[str, "os.PathLike[str]"]
-_Out = TypeVar("_Out")
 
 
 class Client:
@@ -204,9 +202,7 @@ class Client:
 
     def _read(self, read: Any) -> Any:
         """What `read(store)` returns, which only reads."""
-        if self._reading is not None:
-            return read(self._reading)
-        store = self._store
+        store = self._reading or self._store
         try:
             return read(store)
         except FailedPreconditionError as error:
@@ -362,7 +358,7 @@ class Client:
         dtype: Any = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     def pull(
         self,
@@ -374,19 +370,19 @@ class Client:
         dtype: Any = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     @overload
     def pull(
         self,
         key: Keys,
-        out: _Out,
+        out: Out,
         wait: bool = False,
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     def pull(
         self,
         key: Keys,
@@ -432,7 +428,7 @@ class Client:
         weight: Optional[float] = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     def push_pull(
         self,
@@ -443,18 +439,18 @@ class Client:
         weight: Union[None, float, Sequence[float]] = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     @overload
     def push_pull(
         self,
         key: Keys,
         value: Any,
-        out: _Out,
+        out: Out,
         step: int = 0,
         weight: Union[None, float, Sequence[float]] = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     def push_pull(
         self,
         key: Keys,
@@ -540,7 +536,7 @@ class Client:
         row_ids: Array,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     def pull_rows(
         self,
@@ -548,7 +544,7 @@ class Client:
         row_ids: Sequence[Array],
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     def pull_rows(
         self,
         key: Keys,

@@ -28,8 +28,6 @@ from typing import (
     overload,
 )
 
-import numpy as np
-
 from tensorkv._key_values import (
     Array,
     Key,
@@ -51,6 +49,7 @@ from tensorkv._progress import with_progress
 from tensorkv._safetensors import load_file, save_file
 from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
+from tensorkv._types import NDArray, Out
 from tensorkv._kvstore_aio import KVStoreCoroutines
 from tensorkv.client import Client, Path
 from tensorkv.compression import encoding_of
@@ -81,7 +80,6 @@ DistName = Literal[
     "dist_async_device",
     "dist_device_async",
 ]
-_Out = TypeVar("_Out")
 _Self = TypeVar("_Self", bound="KVStore")
 
 _LOCAL = (
@@ -119,6 +117,27 @@ def create(
     tls_server_name: Optional[str] = None,
     token_file: Optional[Path] = None,
 ) -> "DistKVStore": ...
+@overload
+def create(
+    name: str,
+    *,
+    num_threads: Optional[int] = None,
+    address: Optional[str] = None,
+    namespace: Optional[str] = None,
+    num_workers: Optional[int] = None,
+    worker_name: Optional[str] = None,
+    resume: Optional[bool] = None,
+    timeout: Optional[float] = None,
+    step_timeout: Optional[float] = None,
+    lease: Optional[float] = None,
+    takeover_timeout: Optional[float] = None,
+    warn_after: Optional[float] = None,
+    tls_ca: Optional[Path] = None,
+    tls_cert: Optional[Path] = None,
+    tls_key: Optional[Path] = None,
+    tls_server_name: Optional[str] = None,
+    token_file: Optional[Path] = None,
+) -> "KVStore": ...
 def create(
     name: str = "local",
     *,
@@ -308,7 +327,7 @@ class KVStore:
         priority: int = 0,
         ignore_sparse: bool = True,
         timeout: Optional[float] = None,
-    ) -> np.ndarray: ...
+    ) -> NDArray: ...
     @overload
     def pull(
         self,
@@ -317,16 +336,16 @@ class KVStore:
         priority: int = 0,
         ignore_sparse: bool = True,
         timeout: Optional[float] = None,
-    ) -> List[np.ndarray]: ...
+    ) -> List[NDArray]: ...
     @overload
     def pull(
         self,
         key: Keys,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         ignore_sparse: bool = True,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     def pull(
         self,
         key: Keys,
@@ -353,20 +372,20 @@ class KVStore:
     def pushpull(
         self,
         key: Keys,
-        value: _Out,
+        value: Out,
         out: None = None,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     @overload
     def pushpull(
         self,
         key: Keys,
         value: Any,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out: ...
+    ) -> Out: ...
     def pushpull(
         self,
         key: Keys,
@@ -387,10 +406,10 @@ class KVStore:
         self,
         key: Keys,
         value: Any,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         timeout: Optional[float] = None,
-    ) -> _Out:
+    ) -> Out:
         """init, then pull: everybody gets the value of rank 0."""
         with within(timeout):
             self.init(key, value)
@@ -399,11 +418,11 @@ class KVStore:
     def row_sparse_pull(
         self,
         key: Keys,
-        out: _Out,
+        out: Out,
         priority: int = 0,
         row_ids: Any = None,
         timeout: Optional[float] = None,
-    ) -> _Out:
+    ) -> Out:
         """Copies rows of values to `out`, whose other rows become 0.
 
         Row ids may be of any rank and order, and repeat. Only these rows are
