@@ -453,6 +453,38 @@ class GroupsTest(StoreTest):
             for name, tensor in end.items():
                 torch.testing.assert_close(tensor, start[name] + 1.25)
 
+    def test_federated_averaging_is_of_those_who_are_there(self):
+        namespace = new_namespace()
+        client = self.open_client(namespace=namespace)
+        client.create_namespace(
+            namespace, mode="sync", num_workers=3, on_worker_loss="continue"
+        )
+        stores = [
+            self.open("dist_sync", namespace=namespace, num_workers=3)
+            for _ in range(3)
+        ]
+        stores.sort(key=lambda store: store.rank)
+
+        def begin(store):
+            module = network(seed=0)
+            averaging = FederatedAveraging(module, store)
+            with torch.no_grad():
+                for tensor in module.parameters():
+                    tensor.fill_(1.0 + store.rank)
+            return module, averaging
+
+        begun = self.together(stores, begin)
+        stores[2]._end(is_lost=True)
+
+        def average(i):
+            begun[i][1].average(weight=3 - 2 * i)
+            return begun[i][0]
+
+        for module in self.together([0, 1], average):
+            for tensor in module.parameters():
+                # (3 * 1 + 1 * 2) / 4
+                torch.testing.assert_close(tensor, torch.full_like(tensor, 1.25))
+
     def test_a_mean_without_weights_is_refused(self):
         store = self.open("dist_sync", num_workers=1)
         averaging = FederatedAveraging(network(), store)
