@@ -125,36 +125,37 @@ KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
   return next;
 }
 
-void KeyLedger::AddNextOfPushes(const State& state, States& next) const {
+void KeyLedger::AddNextOfPushes(const State& state, Version observed,
+                                States& next) const {
   bool is_known = false;
   for (const ContributionPtr& each : pushes_) {
-    const bool is_next = each->version == state.version + 1 ||
-                         (state.may_jump && each->version > state.version);
+    const bool is_next = state.may_jump ? each->version > state.version
+                                        : each->version == state.version + 1;
     if (!is_next || each->skips) continue;
     next.push_back(Next(state, each->elements, each->rows));
+    next.back().version = each->version;
     is_known = true;
   }
-  if (is_known) return;
+  if (is_known && !state.may_jump) return;
   for (const ContributionPtr& each : pushes_) {
     if (each->version != 0 || each->skips || !each->may_count()) continue;
     if (HasGuess(state, each)) continue;
-    next.push_back(Next(state, each->elements, each->rows));
-    next.back().guesses.push_back({each, next.back().version});
+    State guessed = Next(state, each->elements, each->rows);
+    guessed.guesses.push_back({each, guessed.version});
+    AddJumps(state, std::move(guessed), observed, next);
   }
 }
 
 // The first update after a restore may have made any of the last versions.
-void KeyLedger::Jump(const State& state, Version version, size_t first,
-                     States& next) {
+void KeyLedger::AddJumps(const State& before, State state, Version observed,
+                         States& next) {
   constexpr Version kMostUpdates = 4;
-  const States jumped(next.begin() + static_cast<ptrdiff_t>(first), next.end());
-  next.resize(first);
+  if (!before.may_jump) return next.push_back(std::move(state));
   for (Version back = 0; back < kMostUpdates; ++back) {
-    if (version - back <= state.version) return;
-    for (const State& each : jumped) {
-      next.push_back(each);
-      next.back().version = version - back;
-    }
+    if (observed - back <= before.version) return;
+    next.push_back(state);
+    next.back().version = observed - back;
+    for (Guess& guess : next.back().guesses) guess.version = observed - back;
   }
 }
 
@@ -181,7 +182,8 @@ void KeyLedger::AddSums(
   }
 }
 
-void KeyLedger::AddNextOfRounds(const State& state, States& next) const {
+void KeyLedger::AddNextOfRounds(const State& state, Version observed,
+                                States& next) const {
   const NamespaceConfig& config = space_.config;
   const uint32_t num_ranks = std::max(config.num_workers, config.max_workers);
   for (auto it = rounds_.upper_bound(state.step); it != rounds_.end(); ++it) {
@@ -194,14 +196,14 @@ void KeyLedger::AddNextOfRounds(const State& state, States& next) const {
     for (const Sum& sum : sums) {
       State closed = Next(state, sum.elements, sum.rows);
       closed.step = it->first;
-      next.push_back(closed);
+      AddJumps(state, closed, observed, next);
       if (!config.rescale_partial_rounds) continue;
       for (uint32_t of = sum.num_contributions + 1; of <= num_ranks; ++of) {
         Elements scaled = sum.elements;
         for (double& each : scaled) each *= 1.0 * of / sum.num_contributions;
         State rescaled = Next(state, scaled, sum.rows);
         rescaled.step = it->first;
-        next.push_back(rescaled);
+        AddJumps(state, rescaled, observed, next);
       }
     }
   }
@@ -228,13 +230,11 @@ std::optional<std::string> KeyLedger::Observe(Version version,
       states_.clear();
       return std::nullopt;
     }
-    const size_t num_before = open.size();
     if (space_.config.mode == Mode::kSync) {
-      AddNextOfRounds(state, open);
+      AddNextOfRounds(state, version, open);
     } else {
-      AddNextOfPushes(state, open);
+      AddNextOfPushes(state, version, open);
     }
-    if (state.may_jump) Jump(state, version, num_before, open);
   }
   if (!reached.empty()) {
     states_ = std::move(reached);

@@ -93,11 +93,13 @@ class KeyLedger {
   using States = std::vector<State>;
 
   State Next(const State& state, const Elements& sum, uint8_t rows) const;
-  void AddNextOfPushes(const State& state, States& next) const;
-  void AddNextOfRounds(const State& state, States& next) const;
-  // Of the states from `first` on, which follow from `state`.
-  static void Jump(const State& state, Version version, size_t first,
-                   States& next);
+  // What may follow, on the way to a version that was observed.
+  void AddNextOfPushes(const State& state, Version observed,
+                       States& next) const;
+  void AddNextOfRounds(const State& state, Version observed,
+                       States& next) const;
+  static void AddJumps(const State& before, State state, Version observed,
+                       States& next);
   // What a round may close with, one choice for each rank in turn.
   struct Sum {
     Elements elements = {};

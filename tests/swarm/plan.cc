@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tests/swarm/random.h"
+#include "tests/swarm/swarm.h"
 
 namespace tensorkv::swarm {
 namespace {
@@ -110,7 +111,7 @@ Plan MakePlan(uint64_t seed) {
                             .space = static_cast<uint8_t>(i),
                             .keys = (1 << kNumKeys) - 1});
   }
-  const size_t num_actions = 20u << random.Below(5);
+  const size_t num_actions = 40u << random.Below(5);
   while (plan.actions.size() < num_actions) {
     Action action;
     action.verb = Choose(random, weights);
@@ -121,6 +122,7 @@ Plan MakePlan(uint64_t seed) {
     action.number = static_cast<uint32_t>(random.Next());
     plan.actions.push_back(action);
   }
+  LeaveOutKnown(plan);
   return plan;
 }
 

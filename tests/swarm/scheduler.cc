@@ -149,11 +149,13 @@ void Scheduler::Resume(size_t n) {
 void Scheduler::ResumeReader(size_t n) { ResumeThread(n, true); }
 
 void Scheduler::Settle() {
-  // A thread that waits for one thing after another ends nothing meanwhile.
-  constexpr int kMostIdleTurns = 3;
+  // A thread that waits for one thing after another, such as the device for
+  // each of its keys, ends nothing meanwhile.
+  constexpr int kMostIdleTurns = 40;
   for (int idle_turns = 0; idle_turns < kMostIdleTurns;) {
     const uint64_t ended = num_ended_;
-    for (size_t left = num_ready(); left > 0 && num_ready() > 0; --left) {
+    while (!tasks_.empty()) Resume(Count(false));
+    for (size_t left = Count(false); left > 0 && Count(false) > 0; --left) {
       Resume(0);
     }
     if (num_ready() == 0) return;

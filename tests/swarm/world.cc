@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 #include "service/store/once_calls.h"
@@ -82,6 +83,8 @@ AttemptPtr World::Begin(const CallPtr& call, bool blocks) {
   attempt->deadline = alarms_.Now() + timeout;
   attempt->floors = spaces_[call->space].floors;
   attempt->known_before = spaces_[call->space].keys;
+  attempt->is_repeat = call->num_attempts++ > 0;
+  if (!attempt->is_repeat) call->floors = attempt->floors;
   call->last_made = alarms_.Now();
   ++call->num_under_way;
   under_way_.push_back(attempt);
@@ -102,7 +105,9 @@ void World::EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
   attempt->has_ended = true;
   --call.num_under_way;
   std::erase(under_way_, attempt);
-  if (absl::IsInternal(status) || absl::IsUnknown(status)) {
+  // A device that fails on the way may leave some keys updated.
+  const bool is_partial = absl::StrContains(status.message(), "applied to ");
+  if ((absl::IsInternal(status) && !is_partial) || absl::IsUnknown(status)) {
     Find(absl::StrCat(call.what, ": ", status.ToString()));
   }
   const Space& space = spaces_[call.space];
@@ -142,7 +147,8 @@ void World::Observe(Space& space, uint32_t key, Version version, Version floor,
                       version, " after ", floor));
   }
   RaiseFloor(space, key, version);
-  if (!is_stepped()) return;
+  // A call under way may have made the key anew already.
+  if (!is_stepped() || space.num_changing[key] > 0) return;
   const auto wrong = space.ledgers[key].Observe(version, value);
   if (wrong) {
     Find(absl::StrCat("an impossible value: ", by, ": ", KeyName(key), " ",
@@ -341,6 +347,11 @@ void World::Finish() {
       Find(absl::StrCat("never answered: ", attempt->call->what));
     }
     if (finding_) return;
+  }
+  {
+    // What is remembered of rounds counts as the namespace's.
+    MutexLock lock(&mutex_);
+    saved_.reset();
   }
   for (const SpacePlan& each : plan_.spaces) RemoveKeys(each.name);
   if (is_stepped()) scheduler_->Settle();

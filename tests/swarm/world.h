@@ -42,7 +42,10 @@ struct Call {
   std::string answer;
   bool is_compared = true;
   int num_under_way = 0;
+  int num_attempts = 0;
   absl::Duration last_made;
+  // What versions that it makes are above.
+  std::array<Version, kNumKeys> floors = {};
   // What it brings, by key.
   std::map<uint32_t, ContributionPtr> contributions;
 };
@@ -63,6 +66,8 @@ struct Attempt {
   // What its answer may not fall below, by key.
   std::array<Version, kNumKeys> floors = {};
   std::array<Known, kNumKeys> known_before = {};
+  // Whether the call had been made before.
+  bool is_repeat = false;
 };
 using AttemptPtr = std::shared_ptr<Attempt>;
 
@@ -183,8 +188,7 @@ class World {
   void Die(const Action& action);
   void Barrier(const Action& action);
   void CheckNextStep(const Call& call, const Space& space, uint32_t rank,
-                     Step next, bool has_joined)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                     Step next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);

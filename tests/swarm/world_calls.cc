@@ -90,6 +90,7 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
   if (call.generation != space.generation) return;
   size_t entry = 0;
   for (const auto& [key, value] : values) {
+    const size_t at = entry++;
     const Known before = attempt->known_before[key];
     const bool is_alone = EndChange(space, key);
     if (!is_alone) continue;
@@ -99,7 +100,7 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
       Find(absl::StrCat("created although it was there: ", call.what));
     }
     space.keys[key] = Known::kYes;
-    const Version version = reply->versions[entry++];
+    const Version version = reply->versions[at];
     RaiseFloor(space, key, version);
     if (before == Known::kYes && on_existing == OnExisting::kKeep) {
       continue;
@@ -108,7 +109,7 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
       space.ledgers[key].Forget();
       continue;
     }
-    if (version <= attempt->floors[key]) {
+    if (version <= call.floors[key]) {
       Find(absl::StrCat("a new value has a version that was there: ", call.what,
                         ": ", version));
     }

@@ -205,7 +205,7 @@ void World::EndPush(const AttemptPtr& attempt, bool as_worker, Step step,
     }
   }
   if (is_first && reply.ok()) NotePush(*attempt, keys, *reply);
-  if (as_worker) EndWork(call, step, reply.status());
+  if (as_worker && !attempt->is_repeat) EndWork(call, step, reply.status());
 }
 
 void World::NotePush(const Attempt& attempt, const std::vector<uint32_t>& keys,
@@ -225,7 +225,7 @@ void World::NotePush(const Attempt& attempt, const std::vector<uint32_t>& keys,
     if (is_sync || contribution.skips) continue;
     contribution.version = result.version;
     whole.versions[keys[i]] = result.version;
-    if (result.version <= attempt.floors[keys[i]]) {
+    if (result.version <= call.floors[keys[i]]) {
       Find(absl::StrCat("a push makes a version that was there: ", call.what,
                         ": ", result.version));
     }
@@ -245,7 +245,7 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
     contribution->fate = Contribution::Fate::kMaybe;
   }
   if (reply.ok()) ObserveAll(*attempt, keys, *reply);
-  if (as_worker) EndWork(call, step, reply.status());
+  if (as_worker && !attempt->is_repeat) EndWork(call, step, reply.status());
 }
 
 // What a good worker makes of the answer to its push.

@@ -92,7 +92,13 @@ void World::CheckSaved(uint32_t at, const SavedSpace& saved,
       ++(has->second >= version ? num_in : num_out);
     }
     if (num_in > 0 && num_out > 0) {
-      Find(absl::StrCat("a snapshot has part of a call: ", call.what));
+      std::string parts;
+      for (const auto& [key, version] : call.versions) {
+        absl::StrAppend(&parts, " ", KeyName(key), " version ", version, ", ",
+                        versions.contains(key) ? versions[key] : 0);
+      }
+      Find(absl::StrCat("a snapshot has part of a call: ", call.what,
+                        ": made, and in the snapshot:", parts));
     }
   }
 }
@@ -135,6 +141,10 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
       StartAnew(space);
       space.uid = each.name_space.uid;
       space.exists = true;
+      for (const WorkerSnapshot& worker : each.name_space.workers) {
+        if (worker.worker.rank >= kNumActors) continue;
+        space.most_reached[worker.worker.rank] = worker.step;
+      }
       for (const KeySnapshot& saved_key : each.keys) {
         const auto key = static_cast<uint32_t>(saved_key.key[1] - '0');
         Elements momentum = {};

@@ -17,7 +17,7 @@ std::string WorkerName(uint32_t actor) { return absl::StrCat("worker", actor); }
 // Whether a worker may be told that step: none that it has not come to, and
 // none before what it had to do last.
 void World::CheckNextStep(const Call& call, const Space& space, uint32_t rank,
-                          Step next, bool has_joined) {
+                          Step next) {
   if (!is_stepped() || rank >= kNumActors) return;
   const Step least = space.reached[rank];
   const Step most = space.most_reached[rank];
@@ -32,14 +32,16 @@ void World::CheckNextStep(const Call& call, const Space& space, uint32_t rank,
     // A round that has failed, or may fail, is to be made again.
     from = 1;
     // Who comes back to an elastic group takes part from the next step on.
-    if (space.plan.config.max_workers > 0 && has_joined) return;
+    if (space.plan.config.max_workers > 0) return;
   }
   // A group that goes on without those who are lost has them begin later.
   if (space.plan.config.on_worker_loss == OnWorkerLoss::kContinue) return;
   if (next >= from && next <= to) return;
-  Find(absl::StrCat("a worker is told a wrong step: ", call.what, ": rank ",
-                    rank, " has come to step ", least, " (maybe ", most,
-                    ") and is told ", next));
+  constexpr absl::string_view kModes[] = {"async", "sync", "bounded"};
+  Find(absl::StrCat("a worker is told a wrong step: ",
+                    kModes[static_cast<int>(space.plan.config.mode)], ": ",
+                    call.what, ": rank ", rank, " has come to step ", least,
+                    " (maybe ", most, ") and is told ", next));
 }
 
 void World::Join(const Action& action, bool replaces) {
@@ -66,7 +68,7 @@ void World::Join(const Action& action, bool replaces) {
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         if (call->generation != space.generation) return reply.status();
-        CheckNextStep(*call, space, reply->worker.rank, reply->next_step, true);
+        CheckNextStep(*call, space, reply->worker.rank, reply->next_step);
         space.members[actor] = {.worker = reply->worker,
                                 .has_joined = true,
                                 .next = reply->next_step};
@@ -101,8 +103,7 @@ void World::KeepAlive(const Action& action) {
           return reply.status();
         }
         if (reply.ok()) {
-          CheckNextStep(*call, space, request.worker.rank, reply->next_step,
-                        false);
+          CheckNextStep(*call, space, request.worker.rank, reply->next_step);
           if (member.must_ask) member.next = reply->next_step;
           member.must_ask = false;
           return reply.status();
