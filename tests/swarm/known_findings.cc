@@ -16,6 +16,8 @@ struct KnownFinding {
   // What else it has in it.
   absl::string_view has;
   absl::string_view reason;
+  // Only in plans with this verb, if it is one.
+  Verb with = Verb::kCount;
 };
 
 constexpr KnownFinding kKnown[] = {
@@ -29,6 +31,11 @@ constexpr KnownFinding kKnown[] = {
      "a round that had closed without it fails, and is asked of it again"},
     {"answered differently", "OUTCOME_UNKNOWN",
      "a late repeat of an older call has the newest answer forgotten"},
+    {"memory is not given back", "",
+     "a snapshot keeps all keys that come and go while it is read",
+     Verb::kSnapshot},
+    {"more rounds are open than may be", "",
+     "rounds that are owed open again beyond max_open_rounds"},
     {"a snapshot has part of a call", "",
      "a key with updates ahead is taken with one that was admitted later"},
     {"a worker that does as it is told is refused", "other workers have passed",
@@ -69,9 +76,14 @@ void LeaveOutKnown(Plan& plan) {
   });
 }
 
-absl::string_view KnownReason(const Plan&, absl::string_view finding) {
+absl::string_view KnownReason(const Plan& plan, absl::string_view finding) {
   for (const KnownFinding& known : kKnown) {
-    if (absl::StartsWith(finding, known.begins) &&
+    const bool is_with = known.with == Verb::kCount ||
+                         std::any_of(plan.actions.begin(), plan.actions.end(),
+                                     [&](const Action& each) {
+                                       return each.verb == known.with;
+                                     });
+    if (is_with && absl::StartsWith(finding, known.begins) &&
         absl::StrContains(finding, known.has)) {
       return known.reason;
     }

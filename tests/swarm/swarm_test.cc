@@ -6,7 +6,7 @@ namespace tensorkv::swarm {
 namespace {
 
 TEST(SwarmTest, FindsNothingThatIsNotKnown) {
-  const Catch caught = Run({.num_seeds = 2000});
+  const Catch caught = swarm::Run({.num_seeds = 2000});
 
   for (const std::string& finding : caught.findings) ADD_FAILURE() << finding;
   RecordProperty("calls", static_cast<int>(caught.num_calls));

@@ -269,6 +269,9 @@ void World::Resume(const Action& action) {
 void World::Settle() {
   if (!is_stepped()) return;
   scheduler_->Settle();
+  // What has begun to wait after its deadline.
+  Advance(absl::ZeroDuration());
+  scheduler_->Settle();
   {
     MutexLock lock(&mutex_);
     CheckWaits("after all else has gone on");
@@ -298,16 +301,23 @@ void World::CheckBudgets(bool is_empty) {
         store_->DescribeNamespace(each.name, {});
     if (!status.ok()) continue;
     const MemoryUse& memory = status->memory;
+    const uint64_t most_rounds =
+        kNumKeys * std::max<uint64_t>(4, each.config.max_open_rounds);
     const uint64_t most =
-        is_empty ? 0
-                 : kValueBytes * kNumKeys *
-                       (2 + std::max(4u, each.config.max_open_rounds));
+        is_empty ? 0 : kValueBytes * (2 * kNumKeys + status->rounds_open);
     MutexLock lock(&mutex_);
+    if (status->rounds_open > most_rounds) {
+      Find(absl::StrCat(
+          "more rounds are open than may be: ", status->rounds_open, " of ",
+          kNumKeys, " keys, expected at most ", most_rounds));
+    }
     if (memory.values > most || memory.state > most ||
         (is_empty && memory.contributions > 0)) {
-      Find(absl::StrCat(each.name, " has ", memory.values, " bytes of values, ",
-                        memory.state, " of states, ", memory.contributions,
-                        " of contributions; expected at most ", most));
+      Find(absl::StrCat("memory is not given back: ", each.name, " has ",
+                        memory.values, " bytes of values, ", memory.state,
+                        " of states, ", memory.contributions,
+                        " of contributions, and ", status->rounds_open,
+                        " rounds are open; expected at most ", most));
     }
     if (is_empty && status->calls_waiting > 0) {
       Find(absl::StrCat(each.name, " has ", status->calls_waiting,
