@@ -29,7 +29,7 @@ void KeyLedger::Begin(Version version, const Elements& value) {
 
 void KeyLedger::BeginAgain(Version version, const Elements& value,
                            const Elements& momentum, Step step) {
-  Restart();
+  DropHeld();
   states_ = {{.step = step,
               .version = version,
               .value = value,
@@ -60,11 +60,13 @@ void KeyLedger::DropHeld() {
 }
 
 void KeyLedger::Add(ContributionPtr contribution) {
-  if (space_.config.mode == Mode::kSync) {
-    rounds_[contribution->step].push_back(std::move(contribution));
-  } else {
-    pushes_.push_back(std::move(contribution));
+  std::vector<ContributionPtr>& others =
+      space_.config.mode == Mode::kSync ? rounds_[contribution->step] : pushes_;
+  // A repeat of its call is the same contribution.
+  if (std::find(others.begin(), others.end(), contribution) != others.end()) {
+    return;
   }
+  others.push_back(std::move(contribution));
 }
 
 bool KeyLedger::IsPossible(const State& state) {

@@ -51,8 +51,9 @@ class KeyLedger {
 
   // The key was created with that value.
   void Begin(Version version, const Elements& value);
-  // The key was restored: no round of it has closed after `step`, and its next
-  // version is above all that it has had.
+  // The key was restored, or has come from another server: no round of it has
+  // closed after `step`, none is open, and its next version is above all that
+  // it has had.
   void BeginAgain(Version version, const Elements& value,
                   const Elements& momentum, Step step);
   // Nothing that was pushed before concerns it.

@@ -76,7 +76,6 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
     Of(weights, Verb::kResumeReader) += 4;
   }
   if (Of(weights, Verb::kSlowDevice) > 0) Of(weights, Verb::kResume) += 8;
-  if (!random.OneIn(4)) Of(weights, Verb::kMove) = 0;
   return weights;
 }
 

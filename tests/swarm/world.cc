@@ -111,7 +111,9 @@ void World::EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
     Find(absl::StrCat(call.what, ": ", status.ToString()));
   }
   const Space& space = spaces_[call.space];
+  // A namespace that is not there remembers nothing.
   if (!call.id || MayBeMadeAgain(status) ||
+      ReasonOf(status) == Reason::kNamespaceNotFound ||
       call.generation != space.generation) {
     return;
   }
@@ -250,6 +252,8 @@ void World::TakeEvent(const Action& action) {
       return Snapshot(action);
     case Verb::kRestore:
       return Restore(action);
+    case Verb::kMove:
+      return Move(action);
     default:
       return Resume(action);
   }

@@ -195,6 +195,10 @@ class World {
   void Restore(const Action& action);
   void EndRestore(const std::vector<SavedSpace>& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginAgain(Space& space, const SavedSpace& saved)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Move(const Action& action);
+  absl::Status MovePartitions(const Action& action, const PartitionSet& set);
   void CheckSaved(uint32_t at, const SavedSpace& saved,
                   const std::array<Version, kNumKeys>& floors)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -258,6 +262,7 @@ class World {
     std::map<uint32_t, Version> versions;
   };
   std::vector<WholeCall> whole_calls_ ABSL_GUARDED_BY(mutex_);
+  bool is_moving_ ABSL_GUARDED_BY(mutex_) = false;
   int num_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<std::vector<SavedSpace>> saved_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::string> finding_ ABSL_GUARDED_BY(mutex_);

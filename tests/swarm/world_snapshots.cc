@@ -7,6 +7,22 @@
 #include "tests/swarm/world.h"
 
 namespace tensorkv::swarm {
+namespace {
+
+constexpr uint32_t kNumPartitions = 4;
+
+// With memory of their own, as if they had been read from a disk.
+std::vector<KeySnapshot> CopiesOf(std::vector<KeySnapshot> keys) {
+  for (KeySnapshot& key : keys) {
+    key.value = CopyOf(key.value);
+    for (StateSnapshot& state : key.states) {
+      state.tensor = CopyOf(state.tensor);
+    }
+  }
+  return keys;
+}
+
+}  // namespace
 
 // Takes a snapshot at the pace of a disk that the plan steps.
 class World::Reader final : public SnapshotSink {
@@ -118,13 +134,7 @@ void World::Restore(const Action& action) {
     const auto restoration = store_->StartRestoration(OnExisting::kReplace);
     absl::Status status;
     for (const SavedSpace& each : saved) {
-      std::vector<KeySnapshot> keys = each.keys;
-      for (KeySnapshot& key : keys) {
-        key.value = CopyOf(key.value);
-        for (StateSnapshot& state : key.states) {
-          state.tensor = CopyOf(state.tensor);
-        }
-      }
+      std::vector<KeySnapshot> keys = CopiesOf(each.keys);
       status.Update(restoration->Begin(each.name_space));
       if (status.ok()) status.Update(restoration->Add(std::move(keys)));
     }
@@ -145,22 +155,92 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
         if (worker.worker.rank >= kNumActors) continue;
         space.most_reached[worker.worker.rank] = worker.step;
       }
-      for (const KeySnapshot& saved_key : each.keys) {
-        const auto key = static_cast<uint32_t>(saved_key.key[1] - '0');
-        Elements momentum = {};
-        if (!saved_key.states.empty()) {
-          momentum = ElementsOf(saved_key.states[0].tensor);
-        }
-        const Step step =
-            saved_key.rounds.empty() ? 0 : saved_key.rounds.back().step;
-        space.keys[key] = Known::kYes;
-        space.floors[key] = saved_key.version;
-        if (!is_stepped()) continue;
-        space.ledgers[key].BeginAgain(
-            saved_key.version, ElementsOf(saved_key.value), momentum, step);
+      BeginAgain(space, each);
+    }
+  }
+}
+
+// The keys go on from where they were saved.
+void World::BeginAgain(Space& space, const SavedSpace& saved) {
+  for (const KeySnapshot& each : saved.keys) {
+    const auto key = static_cast<uint32_t>(each.key[1] - '0');
+    Elements momentum = {};
+    if (!each.states.empty()) momentum = ElementsOf(each.states[0].tensor);
+    const Step step = each.rounds.empty() ? 0 : each.rounds.back().step;
+    space.keys[key] = Known::kYes;
+    RaiseFloor(space, key, each.version);
+    if (!is_stepped()) continue;
+    space.ledgers[key].BeginAgain(each.version, ElementsOf(each.value),
+                                  momentum, step);
+  }
+}
+
+// Some partitions go to another server and come back from it at once, or stay
+// after all. For who calls, the two servers are one.
+void World::Move(const Action& action) {
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    if (is_moving_ || !is_stepped()) return;
+    for (const Space& space : spaces_) {
+      if (space.plan.config.mode == Mode::kBounded) return;
+    }
+    is_moving_ = true;
+    call = NewCall(action, /*changes=*/false);
+  }
+  PartitionSet set = {.num_partitions = kNumPartitions};
+  for (uint32_t i = 0; i < kNumPartitions; ++i) {
+    if (action.number >> i & 1) set.partitions.push_back(i);
+  }
+  Ask(
+      call,
+      [this, action, set] {
+        const absl::Status status = MovePartitions(action, set);
+        MutexLock lock(&mutex_);
+        is_moving_ = false;
+        return status;
+      },
+      nullptr);
+}
+
+absl::Status World::MovePartitions(const Action& action,
+                                   const PartitionSet& set) {
+  // Rounds that do not close end the move.
+  int num_looks = 0;
+  absl::Status status = store_->Hold(set, [&] {
+    return ++num_looks < 5 ? absl::OkStatus()
+                           : absl::UnavailableError("rounds are open");
+  });
+  Reader reader(/*is_slow=*/false);
+  if (status.ok()) status = store_->TakeSnapshotOfHeld(reader);
+  if (!status.ok() || action.how % 4 == 0) {
+    store_->Release();
+    return status;
+  }
+  store_->Close();
+  static_cast<PartitionMoves&>(*store_).Leave();
+  const std::vector<SavedSpace> saved = reader.Take();
+  // Nobody asks the other server before it has all keys.
+  backend_.SetSlow(false);
+  backend_.FailNext(0);
+  const auto adoption = store_->StartAdoption(set);
+  for (const SavedSpace& each : saved) {
+    std::vector<KeySnapshot> keys = CopiesOf(each.keys);
+    status.Update(adoption->Begin(each.name_space));
+    if (status.ok()) status.Update(adoption->Add(std::move(keys)));
+  }
+  if (status.ok()) status = adoption->Commit();
+  MutexLock lock(&mutex_);
+  for (Space& space : spaces_) {
+    for (const SavedSpace& each : saved) {
+      if (each.name_space.uid != space.uid) continue;
+      BeginAgain(space, each);
+      if (!status.ok()) {
+        for (KeyLedger& ledger : space.ledgers) ledger.Forget();
       }
     }
   }
+  return status;
 }
 
 }  // namespace tensorkv::swarm
