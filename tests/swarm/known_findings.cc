@@ -39,8 +39,6 @@ constexpr KnownFinding kKnown[] = {
      Verb::kSnapshot},
     {"more rounds are open than may be", "",
      "rounds that are owed open again beyond max_open_rounds"},
-    {"a snapshot has part of a call", "",
-     "a key with updates ahead is taken with one that was admitted later"},
     {"a worker that does as it is told is refused", "other workers have passed",
      "after a restore, Join tells a rank of an elastic group a step that its "
      "rounds have gone past"},

@@ -329,14 +329,16 @@ void World::ChangeNamespaces(const Action& action) {
   CallPtr call;
   CreateNamespaceRequest request;
   const uint32_t at = action.space;
+  const bool creates = action.verb == Verb::kCreateNamespace;
   {
     MutexLock lock(&mutex_);
+    // A server that gets keys of a namespace makes it.
+    if (!creates && is_moving_) return;
     call = NewCall(action, /*changes=*/false);
     request.name_space = spaces_[at].plan.name;
     request.config = spaces_[at].plan.config;
     request.on_existing = OnExisting::kKeep;
   }
-  const bool creates = action.verb == Verb::kCreateNamespace;
   Ask(
       call,
       [this, at, request, creates] {
