@@ -29,6 +29,10 @@ RefPtr<const RowIds> ChooseRows(Random& random);
 void AddRows(Random& random, const std::string& key, DType dtype, int unit,
              PushRequest& request, Contribution& contribution);
 
+// The same of all rows, in two bits for each element.
+void AddEncoded(Random& random, const std::string& key, int unit,
+                PushRequest& request, Contribution& contribution);
+
 }  // namespace tensorkv::swarm
 
 #endif  // TENSORKV_TESTS_SWARM_ELEMENTS_H_

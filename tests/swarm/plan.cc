@@ -101,6 +101,7 @@ Plan MakePlan(uint64_t seed) {
   plan.has_deadlines = random.OneIn(2);
   plan.has_long_calls = random.OneIn(6);
   plan.has_rows = random.OneIn(4);
+  plan.has_encodings = random.OneIn(4);
   plan.has_skips = random.OneIn(3);
   plan.has_cancelling_entries = random.OneIn(3);
   plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;

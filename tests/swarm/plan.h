@@ -117,6 +117,7 @@ struct Plan {
   // Whether some pushes have hundreds of entries.
   bool has_long_calls = false;
   bool has_rows = false;
+  bool has_encodings = false;
   bool has_skips = false;
   bool has_cancelling_entries = false;
   uint64_t budget_bytes = 0;

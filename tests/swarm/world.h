@@ -234,6 +234,7 @@ class World {
   void Resume(const Action& action);
   void Settle();
   void Advance(absl::Duration by);
+  void EndWaits();
   void CheckWaits(absl::string_view when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckBudgets(bool is_empty);
   void RemoveKeys(const std::string& name_space);

@@ -52,6 +52,9 @@ void World::MakeEntries(const Action& action, uint32_t key, bool with_rows,
   if (with_rows) {
     return AddRows(random, KeyName(key), dtype, kUnit, request, contribution);
   }
+  if (plan_.has_encodings && dtype == DType::kF32 && random.OneIn(2)) {
+    return AddEncoded(random, KeyName(key), kUnit, request, contribution);
+  }
   Elements elements = {};
   for (double& each : elements) each = kUnit * random.Between(-3, 3);
   if (plan_.has_cancelling_entries && dtype == DType::kF32 && random.OneIn(2)) {
@@ -264,7 +267,8 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   const bool is_wrong = reason == Reason::kStepGap ||
                         reason == Reason::kContributionExists ||
                         (reason == Reason::kStepClosed && !may_come_late);
-  if (space.plan.is_orderly && is_wrong && member.worker.rank == rank) {
+  if (is_stepped() && space.plan.is_orderly && is_wrong &&
+      member.worker.rank == rank) {
     Find(absl::StrCat("a worker that does as it is told is refused: ",
                       call.what, ", step ", step, ": ", status.message()));
   }
