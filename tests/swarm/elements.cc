@@ -29,16 +29,18 @@ Tensor TensorOf(const Elements& elements, DType dtype) {
                 {elements.begin(), elements.end()}, dtype);
 }
 
+double ElementOf(const Tensor& tensor, int i) {
+  const char* const from = tensor.data() + i * sizeof(float);
+  float element = 0;
+  int32_t integer = 0;
+  std::memcpy(&element, from, sizeof(element));
+  std::memcpy(&integer, from, sizeof(integer));
+  return tensor.dtype() == DType::kI32 ? integer : element;
+}
+
 Elements ElementsOf(const Tensor& tensor) {
   Elements elements = {};
-  for (int i = 0; i < kNumElements; ++i) {
-    const char* const from = tensor.data() + i * sizeof(float);
-    float element = 0;
-    int32_t integer = 0;
-    std::memcpy(&element, from, sizeof(element));
-    std::memcpy(&integer, from, sizeof(integer));
-    elements[i] = tensor.dtype() == DType::kI32 ? integer : element;
-  }
+  for (int i = 0; i < kNumElements; ++i) elements[i] = ElementOf(tensor, i);
   return elements;
 }
 

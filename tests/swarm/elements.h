@@ -15,7 +15,8 @@ namespace tensorkv::swarm {
 
 // A tensor of the shape that every key has.
 Tensor TensorOf(const Elements& elements, DType dtype);
-// REQUIRES: the tensor has that shape, and is f32 or i32.
+// REQUIRES for these: the tensor is f32 or i32, and has so many elements.
+double ElementOf(const Tensor& tensor, int i);
 Elements ElementsOf(const Tensor& tensor);
 
 // A tensor with memory of its own.

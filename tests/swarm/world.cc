@@ -63,6 +63,10 @@ CallPtr World::NewCall(const Action& action, bool changes) {
   call->actor = action.actor;
   call->space = action.space;
   call->generation = spaces_[action.space].generation;
+  call->timeout = kMaxWait;
+  if (plan_.has_deadlines && action.number % 2 == 0) {
+    call->timeout = absl::Milliseconds(50 + action.number % 2500);
+  }
   if (!changes) return call;
   call->id = CallId{absl::StrCat("actor", action.actor),
                     ++last_sequence_[action.actor]};
@@ -77,11 +81,7 @@ AttemptPtr World::Begin(const CallPtr& call, bool blocks) {
   attempt->call = call;
   attempt->blocks = blocks;
   attempt->cancellation = std::make_shared<Cancellation>();
-  absl::Duration timeout = kMaxWait;
-  if (plan_.has_deadlines && num_calls_ % 2 == 0) {
-    timeout = absl::Milliseconds(50 + 37 * (num_calls_ % 64));
-  }
-  attempt->deadline = alarms_.Now() + timeout;
+  attempt->deadline = alarms_.Now() + call->timeout;
   attempt->floors = spaces_[call->space].floors;
   attempt->known_before = spaces_[call->space].keys;
   attempt->is_repeat = call->num_attempts++ > 0;
@@ -151,7 +151,9 @@ void World::Observe(Space& space, uint32_t key, Version version, Version floor,
   }
   RaiseFloor(space, key, version);
   // A call under way may have made the key anew already.
-  if (!is_stepped() || space.num_changing[key] > 0) return;
+  if (!is_stepped() || !space.plan.is_exact || space.num_changing[key] > 0) {
+    return;
+  }
   const auto wrong = space.ledgers[key].Observe(version, value);
   if (wrong) {
     Find(absl::StrCat("an impossible value: ", by, ": ", KeyName(key), " ",

@@ -245,7 +245,8 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
   Space& space = spaces_[call.space];
   if (call.generation != space.generation) return;
   for (const auto& [key, contribution] : call.contributions) {
-    contribution->fate = Contribution::Fate::kMaybe;
+    contribution->fate = call.num_under_way > 0 ? Contribution::Fate::kPending
+                                                : Contribution::Fate::kMaybe;
   }
   if (reply.ok()) ObserveAll(*attempt, keys, *reply);
   if (as_worker && !attempt->is_repeat) EndWork(call, step, reply.status());
