@@ -94,9 +94,16 @@ struct Space {
   std::array<Version, kNumKeys> floors = {};
   std::vector<KeyLedger> ledgers;
   std::array<Member, kNumActors> members = {};
-  // By rank: the highest step that was acknowledged, and that may have come.
+  // By rank, in an async namespace by the worker's name: the highest step that
+  // was acknowledged, and that may have come.
   std::array<Step, kNumActors> reached = {};
   std::array<Step, kNumActors> most_reached = {};
+  // By rank: its worker has left, and nobody has taken it since.
+  std::array<bool, kNumActors> has_left = {};
+
+  uint32_t PlaceOf(uint32_t actor, uint32_t rank) const {
+    return plan.is_group() ? rank : actor;
+  }
 };
 
 struct SavedSpace {

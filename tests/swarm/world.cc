@@ -185,6 +185,7 @@ void World::StartAnew(Space& space) {
   space.floors = {};
   space.reached = {};
   space.most_reached = {};
+  space.has_left = {};
   for (uint32_t actor = 0; actor < kNumActors; ++actor) {
     space.members[actor] = {.worker = {.rank = actor}};
   }

@@ -128,7 +128,7 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
     }
     member.is_busy = true;
     const uint32_t rank = request.worker->rank;
-    Step& most = space.most_reached[rank];
+    Step& most = space.most_reached[space.PlaceOf(action.actor, rank)];
     most = std::max(most, request.step);
     for (const auto& [key, contribution] : call->contributions) {
       contribution->step = request.step;
@@ -259,7 +259,8 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   member.is_busy = call.num_under_way > 0;
   const uint32_t rank = call.contributions.begin()->second->rank;
   if (status.ok()) {
-    space.reached[rank] = std::max(space.reached[rank], step);
+    Step& reached = space.reached[space.PlaceOf(call.actor, rank)];
+    reached = std::max(reached, step);
     if (member.next == step) ++member.next;
     return;
   }
