@@ -101,6 +101,9 @@ struct Space {
   // By rank: its worker has left, and nobody has taken it since.
   std::array<bool, kNumActors> has_left = {};
 
+  // By rank: who had it last; kNumActors: nobody.
+  std::array<uint32_t, kNumActors> last_actor = {};
+
   uint32_t PlaceOf(uint32_t actor, uint32_t rank) const {
     return plan.is_group() ? rank : actor;
   }

@@ -186,6 +186,7 @@ void World::StartAnew(Space& space) {
   space.reached = {};
   space.most_reached = {};
   space.has_left = {};
+  space.last_actor.fill(kNumActors);
   for (uint32_t actor = 0; actor < kNumActors; ++actor) {
     space.members[actor] = {.worker = {.rank = actor}};
   }

@@ -112,6 +112,8 @@ class World {
   void Leave(const Action& action);
   void Die(const Action& action);
   void Barrier(const Action& action);
+  void TakeRank(Space& space, uint32_t actor, uint32_t rank)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckNextStep(const Call& call, const Space& space, uint32_t rank,
                      Step next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

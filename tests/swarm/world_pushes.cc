@@ -259,8 +259,11 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   member.is_busy = call.num_under_way > 0;
   const uint32_t rank = call.contributions.begin()->second->rank;
   if (status.ok()) {
-    Step& reached = space.reached[space.PlaceOf(call.actor, rank)];
-    reached = std::max(reached, step);
+    // Unless somebody else has the rank by now, and its name is forgotten.
+    if (space.plan.is_group() || space.last_actor[rank] == call.actor) {
+      Step& reached = space.reached[space.PlaceOf(call.actor, rank)];
+      reached = std::max(reached, step);
+    }
     if (member.next == step) ++member.next;
     return;
   }

@@ -49,6 +49,17 @@ void World::CheckNextStep(const Call& call, const Space& space, uint32_t rank,
                     " (maybe ", most, ") and is told ", next));
 }
 
+// A server remembers the last worker of a rank alone.
+void World::TakeRank(Space& space, uint32_t actor, uint32_t rank) {
+  if (rank >= kNumActors) return;
+  space.has_left[rank] = false;
+  const uint32_t former = std::exchange(space.last_actor[rank], actor);
+  const bool is_first = former == actor || former == kNumActors;
+  if (space.plan.is_group() || is_first) return;
+  space.reached[former] = 0;
+  space.most_reached[former] = 0;
+}
+
 void World::Join(const Action& action, bool replaces) {
   CallPtr call;
   const uint32_t at = action.space;
@@ -74,7 +85,7 @@ void World::Join(const Action& action, bool replaces) {
         Space& space = spaces_[at];
         if (call->generation != space.generation) return reply.status();
         CheckNextStep(*call, space, reply->worker.rank, reply->next_step);
-        space.has_left[reply->worker.rank] = false;
+        TakeRank(space, actor, reply->worker.rank);
         space.members[actor] = {.worker = reply->worker,
                                 .has_joined = true,
                                 .next = reply->next_step};
