@@ -203,11 +203,11 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ProtoCodecErrorsTest, EncodingsHaveReasons) {
   EXPECT_THAT(DecodeEncoded("|AB"),
-              testing::HasReason(Reason::kEncodingUnknown));
+              testing::HasListedReason(Reason::kEncodingUnknown));
   EXPECT_THAT(DecodeEncoded("two_bit { threshold: 1 }|A"),
-              testing::HasReason(Reason::kEncodingMalformed));
+              testing::HasListedReason(Reason::kEncodingMalformed));
   EXPECT_THAT(DecodeEncoded("two_bit {}|AB"),
-              testing::HasReason(Reason::kEncodingMalformed));
+              testing::HasListedReason(Reason::kEncodingMalformed));
 }
 
 constexpr auto kCreate = Decode<v1::CreateNamespaceRequest>;

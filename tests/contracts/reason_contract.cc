@@ -318,7 +318,7 @@ std::vector<Scenario> AllScenarios() {
 TEST_P(ReasonContractTest, ComesWithTheMetadataThatIsListed) {
   for (const Scenario& scenario : AllScenarios()) {
     EXPECT_THAT(scenario.status(store_, connection()),
-                HasReason(scenario.reason));
+                HasListedReason(scenario.reason));
   }
 }
 

@@ -38,8 +38,11 @@ MATCHER_P2(HasReasonAbout, reason, metadata,
                                        result_listener);
 }
 
-// With metadata that error.proto lists for it, or with just these.
+// With any metadata, with such as error.proto lists, or with just these.
 inline auto HasReason(Reason reason) {
+  return HasReasonAbout(reason, ::testing::_);
+}
+inline auto HasListedReason(Reason reason) {
   return HasReasonAbout(reason, IsListedFor(reason));
 }
 inline auto HasReason(Reason reason,
