@@ -82,7 +82,7 @@ void Cut::BeforeChange(Transaction& transaction, StoredKey& key) {
   Cut* const cut = state.cut.get();
   if (cut == nullptr || cut->IsHandled(key)) return;
   if (state.keys.Find(key.name()) != &key) return;
-  cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
+  cut->handled_.insert(&key);
   std::vector<StateCopy> copies;
   cut->Handle(key, copies);
   for (StateCopy& copy : copies) {
@@ -101,7 +101,12 @@ void Cut::BeforeRuleChange(Transaction& transaction, StoredKey& key) {
 
 void Cut::AfterCreation(Transaction& transaction, StoredKey& key) {
   Cut* const cut = transaction.state().cut.get();
-  if (cut != nullptr) cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
+  if (cut != nullptr && !cut->IsHandled(key)) cut->handled_.insert(&key);
+}
+
+void Cut::AfterRemoval(Transaction& transaction, const StoredKey& key) {
+  Cut* const cut = transaction.state().cut.get();
+  if (cut != nullptr) cut->handled_.erase(&key);
 }
 
 void Cut::AfterUpdate(Transaction& transaction, StoredKey& key) {
