@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/looks.h"
 #include "contract/placement.h"
 #include "contract/reason.h"
+#include "service/store/looks.h"
 #include "service/store/names.h"
 
 namespace tensorkv {

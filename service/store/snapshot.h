@@ -92,7 +92,8 @@ class SnapshotSink {
   virtual absl::Status Add(KeySnapshot key) = 0;
   // All its keys are there.
   virtual absl::Status End() = 0;
-  // The namespace's mutex was held for so long: other calls waited.
+  // The namespace's mutex, or that of the calls that it remembers, was held for
+  // so long: other calls waited.
   virtual void Paused(absl::Duration pause) = 0;
 };
 

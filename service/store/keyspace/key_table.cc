@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "base/looks.h"
+#include "service/store/looks.h"
 
 namespace tensorkv {
 namespace {

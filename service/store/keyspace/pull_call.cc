@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/looks.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/pull_cast.h"
@@ -18,6 +17,7 @@
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/looks.h"
 #include "service/store/names.h"
 
 namespace tensorkv {

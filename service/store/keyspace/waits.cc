@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "base/looks.h"
 #include "contract/reason.h"
+#include "service/store/looks.h"
 
 namespace tensorkv {
 

@@ -491,7 +491,7 @@ TEST_F(CallWindowTest, LateRepeatOfAnOlderCallLeavesTheNewestItsPlace) {
   Make(5, "c");
   Make(6, "c");
   Enter(5, "c")->turn->End();
-  answer_bytes_ = account_->available_bytes() - 1000;
+  answer_bytes_ = account_->available_bytes() - 700;
 
   const auto other = Enter(1, "d");
 
@@ -505,7 +505,7 @@ TEST_F(CallWindowTest, OlderCallThatEndsLateLeavesTheNewestItsPlace) {
   Make(6, "c");
   older->Keep(5);
   older->turn->End();
-  answer_bytes_ = account_->available_bytes() - 1000;
+  answer_bytes_ = account_->available_bytes() - 700;
 
   const auto other = Enter(1, "d");
 

@@ -1,6 +1,6 @@
 // What calls look at under the mutex of a namespace, while all others wait.
 
-#include "base/looks.h"
+#include "service/store/looks.h"
 
 #include <memory>
 #include <string>

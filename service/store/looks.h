@@ -1,7 +1,7 @@
 // Counts what a thread looks at while others wait for it.
 
-#ifndef TENSORKV_BASE_LOOKS_H_
-#define TENSORKV_BASE_LOOKS_H_
+#ifndef TENSORKV_SERVICE_STORE_LOOKS_H_
+#define TENSORKV_SERVICE_STORE_LOOKS_H_
 
 #include <cstdint>
 
@@ -16,4 +16,4 @@ inline void CountLook() { ++num_looks; }
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_BASE_LOOKS_H_
+#endif  // TENSORKV_SERVICE_STORE_LOOKS_H_
