@@ -163,6 +163,7 @@ void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
   copy.has_master = state != nullptr && state->master && !state->master_is_new;
   changed_.notify_all();
   if (!copy.has_states && !copy.has_master) {
+    taken.key = nullptr;
     taken_.push_back(std::move(taken));
     return;
   }
@@ -188,7 +189,9 @@ void Cut::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
       EndHold(transaction, copy.key.key, more);
       --copy.cut->num_copying_;
       copy.cut->Fail(status);
-      if (status.ok()) copy.cut->taken_.push_back(std::move(copy.key));
+      if (!status.ok()) continue;
+      copy.key.key = nullptr;
+      copy.cut->taken_.push_back(std::move(copy.key));
     }
     transaction.Unlock();
   }

@@ -40,6 +40,7 @@ absl::Status CopyToHost(const NamespaceState& state, CopiesByDevice copies);
 struct CutKey {
   KeySnapshot snapshot;  // its value is on the device
   DeviceIndex device = 0;
+  // Null once it is taken: what it has by then it may give back.
   RefPtr<StoredKey> key;
   SharedRule rule;
 };
