@@ -101,10 +101,21 @@ absl::Status MemoryTensorStore::TakeSnapshotOfHeld(SnapshotSink& sink) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     // It was deleted meanwhile.
     if (!found.ok()) continue;
-    auto begun = begun_snapshots_.extract((*found)->uid());
-    RETURN_IF_ERROR((*found)->TakeSnapshotOfHeld(
-        // It was created meanwhile: nobody knows it for long.
-        begun.empty() ? LongLock::Holder() : std::move(begun.mapped()), sink));
+    auto node = begun_snapshots_.extract((*found)->uid());
+    std::optional<LongLock::Holder> begun;
+    if (node.empty()) {
+      begun = (*found)->TryBeginSnapshot();
+    } else {
+      begun = std::move(node.mapped());
+    }
+    // Nobody waits while keys are shut.
+    if (!begun) {
+      return absl::UnavailableError(
+          absl::StrCat("namespace ", Quoted(name),
+                       ": it was created while others began to move, and a "
+                       "checkpoint of it is being written"));
+    }
+    RETURN_IF_ERROR((*found)->TakeSnapshotOfHeld(*std::move(begun), sink));
   }
   return absl::OkStatus();
 }
