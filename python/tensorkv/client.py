@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, List, Optional, Union, cast
 
 from tensorkv import _core
-from tensorkv._arrays import all_to_core, name_of
+from tensorkv._at_exit import ends_by_exception, watch_worker
 from tensorkv._client_aio import ClientCoroutines
-from tensorkv._client_arguments import (
-    CoreCall,
-    Keys,
-    as_list,
-    core_outs,
-    step_of,
-    weights_of,
+from tensorkv._client_arguments import within
+from tensorkv._client_values import ValueVerbs
+from tensorkv._types import (
+    Aggregation,
+    Mode,
+    NamespaceStatus,
+    OnLargeNorm,
+    OnNonFinite,
+    OnWorkerLoss,
 )
-from tensorkv.aio import Coroutines, StartedCalls, Threads
+from tensorkv.aio import StartedCalls, Threads
+from tensorkv.errors import FailedPreconditionError
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
-Array = Any
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Client:
+class Client(ValueVerbs):
     """The verbs of TensorKV.
 
     Every verb takes one key, a str, or a list of keys with a list of arrays. A
@@ -39,20 +41,27 @@ class Client:
 
     On Python's main thread Ctrl-C interrupts every call to a server, and what
     waits in a store in this process; calls on other threads end by their
-    timeout. Nobody knows whether a call that was interrupted was made. Nobody
+    timeout, or by `close` with ClosedError. The server drops them too. Nobody
+    knows whether a call that was interrupted was made. Nobody
     writes its arrays any more; those of an init, or of a push of a client that
     has not joined, may be read until the connection has let go of what it was
     sending, as after any such call that fails: use other arrays then. A worker
     pushes the same step again, which counts once in the modes "sync" and
     "bounded", but may count twice in "async".
 
-    Thread-safe. In a forked child every call raises ForkedError: make a client
-    there. For one of a server, fork before the first client is made, or let
-    multiprocessing use "spawn".
+    Thread-safe. In a forked child every call raises ForkedError, and so does
+    the making of another client of a server: fork before the first one is made,
+    or let multiprocessing use "spawn".
+
+    A server that was restarted refuses the calls of its former clients with an
+    error whose `reason` is "SERVER_RESTARTED", since it may have an earlier
+    state, or none: `reconnect` takes it as it is. A worker that has joined goes
+    on by itself, as `join` says.
 
     Errors: subclasses of tensorkv.Error, and TypeError for what is no array.
     Every verb raises InvalidArgumentError, NotFoundError, UnavailableError
-    where no server answers, and DeadlineExceededError after `timeout` seconds.
+    where no server answers, and DeadlineExceededError after `timeout` seconds:
+    those of the client, or of the call where it has its own.
     """
 
     def __init__(
@@ -66,10 +75,15 @@ class Client:
         tls_key: Path = "",
         tls_server_name: str = "",
         token_file: Path = "",
+        follow_restarts: bool = False,
     ):
         """Connects in the background: a server that is down shows later.
 
         Args:
+          timeout: seconds for each call that has no other.
+          follow_restarts: lets calls that only read (`pull`, `pull_rows`,
+            `keys`, `stat`) go on with a server that was restarted, whatever it
+            has then. Others are refused all the same until `reconnect`.
           tls_ca: a PEM file with the authorities that may sign the server's
             certificate. With it connections are encrypted, else in plain text.
           tls_cert, tls_key: PEM files with the client's certificate and key.
@@ -84,7 +98,8 @@ class Client:
         PermissionDeniedError for what the policy does not grant.
         """
         files = (tls_ca, tls_cert, tls_key)
-        self._store = _core.Store.connect(
+        self._open = functools.partial(
+            _core.Store.connect,
             address,
             namespace,
             timeout,
@@ -92,6 +107,10 @@ class Client:
             tls_server_name,
             os.fspath(token_file),
         )
+        self._store = self._open()
+        self._follows_restarts = follow_restarts
+        self._reading = None
+        self._compression = None
         self.address = address
         self.namespace = namespace or "default"
 
@@ -104,22 +123,67 @@ class Client:
         """
         client = cls.__new__(cls)
         client._store = _core.Store.embed(num_threads)
+        client._follows_restarts = False
+        client._reading = client._compression = None
         client.address = "local"
         client.namespace = "default"
         return client
 
     def close(self) -> None:
-        """Ends the connection; a worker leaves its group. May be repeated."""
+        """Ends the connection, and the calls that are under way.
+
+        A worker leaves its group, as done, unless it is closed while an
+        exception is handled: then it is lost, as one that is killed, and its
+        group waits for it to come back. May be repeated.
+        """
+        self._end(is_lost=ends_by_exception())
+
+    def leave(self) -> None:
+        """Closes the client; a worker is done with all its steps."""
+        self._end(is_lost=False)
+
+    def _end(self, is_lost: bool) -> None:
         try:
-            self._store.close()
+            self._store.close(is_lost)
         finally:
+            reading, self._reading = self._reading, None
+            if reading is not None:
+                reading.close(False)
             self._threads.close()
             self._pushing_threads.close()
 
+    def reconnect(self) -> None:
+        """Takes the server as it is now, after it was restarted.
+
+        From then on calls are made that a server which has another state than
+        this client has seen would have refused.
+
+        Errors: FailedPreconditionError for a worker, which joins again by
+        itself: ask `next_step`.
+        """
+        if self._store.is_worker:
+            raise FailedPreconditionError(
+                "reconnect: expected a client that has not joined; a worker "
+                "goes on from its next_step"
+            )
+        if self.address == "local":
+            return
+        store = self._open()
+        if self._compression is not None:
+            store.set_compression(*self._compression)
+        # Calls that are under way end with the store that they have.
+        self._store = store
+        self._reading = None
+
     @property
-    def aio(self) -> Coroutines:
+    def aio(self) -> ClientCoroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
         return ClientCoroutines(self, self._threads, self._pushing_threads)
+
+    def _may_start(self, is_push: bool) -> bool:
+        """Whether a push, or else a read, needs no thread of its own."""
+        follows = self._follows_restarts and not is_push
+        return not follows and self._store.may_start
 
     @functools.cached_property
     def _threads(self) -> Threads:
@@ -134,197 +198,16 @@ class Client:
         return StartedCalls()
 
     def __repr__(self) -> str:
-        return f"<tensorkv.Client of {self.namespace!r} at {self.address}>"
+        closed = "closed " if self._store.is_closed else ""
+        return (
+            f"<{closed}tensorkv.Client of {self.namespace!r} at {self.address}>"
+        )
 
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    # --- Values -------------------------------------------------------------
-
-    def init(
-        self,
-        key: Keys,
-        value: Any,
-        on_existing: str = "fail",
-        state: str = "",
-    ) -> None:
-        """Creates keys with values.
-
-        Args:
-          on_existing: "fail" raises AlreadyExistsError; "keep" keeps what is
-            stored if dtype and shape are the same, else raises
-            FailedPreconditionError; "replace" takes the new value.
-          state: sets that state of keys that exist instead, as `pull` names it.
-        """
-        keys, values = as_list(key, value, "value")
-        arrays = all_to_core(values)
-        self._store.init(keys, arrays, on_existing, state)
-
-    def push(
-        self,
-        key: Keys,
-        value: Any,
-        step: int = 0,
-        weight: Any = None,
-        priority: int = 0,
-    ) -> Any:
-        """Contributes arrays of the stored shape.
-
-        The dtype is the stored one; keys of a float dtype take any float dtype.
-        Arrays of the same key in one call are summed first.
-
-        Args:
-          step: of a worker, counted from 1; required in namespaces of the mode
-            sync or bounded.
-          weight: for keys of the rule `average`, how much the arrays count in
-            the mean, such as the number of samples: a number, or a list with
-            one for each key.
-          priority: of calls through `aio` that wait for their turn, those with
-            a higher one go first. A call that is waited for has no queue.
-
-        Returns:
-          The version that the push made, or a list of them; 0 for a push that
-          waits for its round. None for a worker that has joined, which pushes
-          again by itself what is lost; it keeps a copy until the round is
-          known to have closed.
-        """
-        return self._push_call(key, value, step, weight).make(self._store)
-
-    def pull(
-        self,
-        key: Keys,
-        out: Any = None,
-        wait: bool = False,
-        min_version: int = 0,
-        state: str = "",
-        dtype: Any = None,
-        priority: int = 0,
-    ) -> Any:
-        """Reads values, all of one moment.
-
-        Args:
-          out: arrays of the stored shape, and dtype unless `dtype` is given, to
-            be filled, one per key or a list of several. Values are received
-            in the first of a key, and copied to its others. What a call that
-            fails leaves in them is unspecified, unless they did not fit.
-          wait: for keys that do not exist yet.
-          min_version: waits until each key has that version.
-          state: reads that state of each key's rule instead of the value, one
-            of those that `stat` lists under "states", or "update_count".
-          dtype: a float dtype, such as "float16" or "bf16", no wider than
-            the stored one, that the server converts values of floats to before
-            it sends them, rounded to nearest even. Not for states.
-          priority: as in `push`.
-
-        Returns:
-          `out` or, without it, an array per key, which is the caller's.
-        """
-        return self._pull_call(key, out, wait, min_version, state, dtype).make(
-            self._store
-        )
-
-    def push_pull(
-        self,
-        key: Keys,
-        value: Any,
-        out: Any = None,
-        step: int = 0,
-        weight: Any = None,
-        priority: int = 0,
-    ) -> Any:
-        """Push, then pull of the same keys, in one round trip.
-
-        In a namespace of the mode sync it returns when the rounds have closed:
-        with the rule assign the sum over the workers. Arguments and result as
-        those of `push` and `pull`.
-        """
-        return self._push_pull_call(key, value, out, step, weight).make(
-            self._store
-        )
-
-    def push_rows(
-        self,
-        key: Keys,
-        row_ids: Any,
-        value: Any,
-        step: int = 0,
-        update_all_rows: bool = False,
-        priority: int = 0,
-    ) -> Any:
-        """Contributes rows of keys of rank 1 or more, by their first index.
-
-        Only the rows named are updated. A row that is named twice gets the sum.
-        The cost does not grow with the number of rows that a key has. Of the
-        compressions only casts and blocks are for rows, without what they have
-        left out before; with others rows go as they are.
-
-        Args:
-          row_ids: int32 or int64 of shape [n], in any order.
-          value: of shape [n, ...], a row for each id.
-          step, priority: as in `push`.
-          update_all_rows: gives those that are not named zeros, so that the
-            rule's decays reach them too.
-
-        Returns:
-          As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
-        """
-        keys, values = as_list(key, value, "value")
-        ids = all_to_core(as_list(key, row_ids, "row_ids")[1])
-        versions = self._store.push_rows(
-            keys, ids, all_to_core(values), step_of(step), update_all_rows
-        )
-        return self._answer(key, versions or [None] * len(keys))
-
-    def pull_rows(self, key: Keys, row_ids: Any, priority: int = 0) -> Any:
-        """Reads rows: arrays of shape [n, ...], in the order of the ids.
-
-        Row ids and priority are as in `push_rows`, and so are errors. The rows
-        of one key are of one moment, those of different keys perhaps of
-        different ones.
-        """
-        keys, ids = as_list(key, row_ids, "row_ids")
-        pulled = self._store.pull_rows(keys, all_to_core(ids))
-        return self._answer(key, pulled)
-
-    def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
-        """Says how pushes of floats are encoded on their way to the server.
-
-        What an encoded push leaves out is added to the next push of its key,
-        but for f16 and bf16, where ",feedback" asks for it.
-
-        Args:
-          compression: "2bit:0.5", "1bit:0.5", "sign", "topk:0.01",
-            "randomk:0.01", "dithering:8", "i8:128", "f8e4m3fn:128",
-            "f8e5m2:128", "f16", "bf16", "f8e4m3fn" or "f8e5m2", each perhaps
-            with ",feedback", ",no-feedback", ",momentum=0.9" and, for
-            dithering, ",natural" and ",l2"; or "none".
-            client/compression/compression.h says what each does.
-          min_bytes: smaller arrays are pushed as they are.
-
-        What earlier pushes have left out is forgotten.
-        """
-        self._store.set_compression(compression, min_bytes)
-
-    def broadcast(self, key: Keys, value: Any, out: Any = None) -> Any:
-        """Creates keys unless they exist, then pulls: the first writer wins."""
-        self.init(key, value, on_existing="keep")
-        return self.pull(key, out)
-
-    def delete(self, key: Keys, allow_missing: bool = False) -> int:
-        """Removes keys; returns how many."""
-        return self._store.delete(as_list(key, None, "")[0], allow_missing)
-
-    def keys(self, prefix: str = "") -> List[str]:
-        """The keys that begin with `prefix`, in byte order."""
-        return [status["key"] for status in self._store.list(prefix)]
-
-    def stat(self, key: Keys, with_digest: bool = False) -> Any:
-        """Of each key a dict: dtype, shape, version, rule, states, ..."""
-        keys = as_list(key, None, "")[0]
-        return self._answer(key, self._store.stat(keys, with_digest))
+    def __exit__(self, _: Any, error: Any, __: Any) -> None:
+        self._end(is_lost=ends_by_exception(error))
 
     # --- Rules --------------------------------------------------------------
 
@@ -341,8 +224,11 @@ class Client:
         A key whose rule keeps its name keeps its state.
 
         Args:
-          rule: a name of proto/tensorkv/v1/rule.proto, or a text such as
-            "sgd(learning_rate=1, schedule=cosine(max_updates=1000))".
+          rule: "assign", "accumulate", "average", "sgd", "adam", ...: for an
+            unknown name the error lists all; or a text such as
+            "sgd(learning_rate=1, schedule=cosine(max_updates=1000))", or
+            "expression: stored -= 0.1 * grad". `tensorkv rule list` has the
+            formulas.
           key_pattern: a glob over keys; empty is the namespace's default.
           keep_master: whether keys of 16 and 8 bits keep an f32 copy.
           **hyperparameters: of the rule, such as learning_rate=0.01.
@@ -371,38 +257,51 @@ class Client:
         self,
         name: str,
         *,
-        mode: str = "async",
+        mode: Mode = "async",
         num_workers: int = 0,
         max_workers: int = 0,
         staleness: int = 0,
-        on_worker_loss: str = "fail",
+        on_worker_loss: OnWorkerLoss = "fail",
         rescale_partial_rounds: bool = False,
         quorum: int = 0,
         quorum_grace: float = 0.0,
         max_open_rounds: int = 0,
-        aggregation: str = "sum",
+        aggregation: Aggregation = "sum",
         trim_fraction: float = 0.0,
         mirrored: bool = False,
-        on_non_finite: str = "apply",
+        on_non_finite: OnNonFinite = "apply",
         max_norm: float = 0.0,
         max_call_norm: float = 0.0,
-        on_large_norm: str = "clip",
+        on_large_norm: OnLargeNorm = "clip",
         budget_bytes: int = 0,
     ) -> bool:
         """Creates a namespace of the server; False if the name is taken.
 
-        proto/tensorkv/v1/namespace.proto says what they mean: NamespaceConfig
-        has all of them, and GradientGuard those that say what happens to
-        pushes with Inf or NaN and to large ones. `describe_namespace` gives
-        them back. Its rule is what `set_rule` sets.
+        `describe_namespace` gives them back. Its rule is what `set_rule` sets.
 
         Args:
-          mode: "async", "sync" or "bounded".
-          on_worker_loss: "fail" or "continue".
-          quorum_grace: in seconds.
-          aggregation: "sum", "median" or "trimmed_mean".
-          on_non_finite: "apply", "count", "skip" or "refuse".
-          on_large_norm: "clip" or "refuse".
+          mode: "async" applies each push at once; in "sync" a round of a key
+            and step closes when all workers have contributed; "bounded" applies
+            at once, but a worker waits that is more than `staleness` steps
+            ahead of the slowest.
+          num_workers: the size of a group that is whole or does not go on; 0
+            for those who have joined at the time, of whom there may be
+            `max_workers`, if that is not 0.
+          on_worker_loss: "fail" drops a round that a lost worker lacks in, to
+            be repeated when it has come back; "continue" closes it without.
+          rescale_partial_rounds: multiplies a sum of fewer than all, so that it
+            counts as much as one of all.
+          quorum, quorum_grace: a round closes, too, when it has so many
+            contributions, and so many seconds have passed since.
+          max_open_rounds: how many steps of a key may be open; 0 stands for 4.
+          aggregation: what a round becomes: "sum", "median", or "trimmed_mean"
+            without the fraction `trim_fraction` at either end.
+          mirrored: has every server of a cluster keep all keys.
+          on_non_finite: of contributions with Inf or NaN: "apply", "count",
+            "skip" or "refuse".
+          max_norm, max_call_norm: bounds of the norm of one contribution, and
+            of all of a call; 0 for none. `on_large_norm`: "clip" or "refuse".
+          budget_bytes: for all its tensors; 0 for the server's.
         """
         config = _core.NamespaceConfig(
             mode=mode,
@@ -425,13 +324,21 @@ class Client:
         )
         return self._store.create_namespace(name, config)
 
-    def describe_namespace(self, name: Optional[str] = None) -> Dict[str, Any]:
+    def describe_namespace(
+        self, name: Optional[str] = None, timeout: Optional[float] = None
+    ) -> NamespaceStatus:
         """What the namespace is, and who works there."""
-        return self._store.describe_namespace(name or self.namespace)
+        with within(timeout):
+            status = self._store.describe_namespace(name or self.namespace)
+        return cast(NamespaceStatus, status)
 
     def delete_namespace(self, name: str) -> None:
         """Removes a namespace with all its keys."""
         self._store.delete_namespace(name)
+
+    def list_namespaces(self) -> List[NamespaceStatus]:
+        """The namespaces of the server, each without its workers."""
+        return cast(List[NamespaceStatus], self._store.list_namespaces())
 
     def join(
         self,
@@ -440,6 +347,7 @@ class Client:
         lease: float = 10.0,
         takeover_timeout: float = 60.0,
         step_timeout: float = 600.0,
+        rank: Optional[int] = None,
     ) -> int:
         """Becomes a worker of the namespace; returns its rank.
 
@@ -451,7 +359,12 @@ class Client:
         until `next_step` is read, which tells the step to go back to: those of
         steps that were pushed before are dropped, and others (in "async" also
         those without a step) raise an error whose `reason` is
-        "SERVER_RESTARTED".
+        "SERVER_RESTARTED". The client of a KVStore, which counts steps itself,
+        is asked by KVStore.resume.
+
+        The worker is done with its steps when it says so, by `leave`, by a
+        `with` block or an interpreter that ends without an exception, or by
+        `close` outside of one. However else it ends, it is lost.
 
         Args:
           name: unique among the workers, and the same for a worker that comes
@@ -459,8 +372,12 @@ class Client:
           lease: seconds without a sign of life until the worker counts as lost.
           takeover_timeout: how many seconds to wait for the lease of a worker
             of that name to end.
+          rank: the one to have; by default the server chooses.
         """
-        self._store.join(name, lease, takeover_timeout, step_timeout)
+        self._was_lost = self._store.join(
+            name, lease, takeover_timeout, step_timeout, rank
+        )
+        watch_worker(self)
         return self._store.rank
 
     @property
@@ -473,57 +390,26 @@ class Client:
         """The step that the worker pushes next."""
         return self._store.next_step
 
-    def barrier(self, name: str = "barrier") -> None:
+    def barrier(
+        self, name: str = "barrier", timeout: Optional[float] = None
+    ) -> None:
         """Returns when all workers of the group have come to it."""
-        self._store.barrier(name)
+        with within(timeout):
+            self._store.barrier(name)
 
-    # What the verbs of these names are for the extension. ClientCoroutines has
-    # them too, without the priority, which its queue takes.
-
-    def _push_call(
-        self, key: Keys, value: Any, step: int, weight: Any
-    ) -> CoreCall:
-        keys, values = as_list(key, value, "value")
-        weights = weights_of(weight, len(keys))
-        return CoreCall(
-            "push",
-            (keys, all_to_core(values), step_of(step), weights),
-            lambda versions: self._answer(key, versions or [None] * len(keys)),
+    def _again(self) -> "Client":
+        """A client of the server as it is now, which has not joined."""
+        again = type(self).__new__(type(self))
+        again.__dict__.update(
+            _open=self._open,
+            _store=self._open(),
+            _follows_restarts=self._follows_restarts,
+            _reading=None,
+            _compression=None,
+            address=self.address,
+            namespace=self.namespace,
         )
-
-    def _pull_call(
-        self,
-        key: Keys,
-        out: Any,
-        wait: bool,
-        min_version: int,
-        state: str,
-        dtype: Any,
-    ) -> CoreCall:
-        keys = as_list(key, None, "")[0]
-        outs = core_outs(key, out)
-        as_dtype = "" if dtype is None else name_of(dtype)
-        return CoreCall(
-            "pull",
-            (keys, outs, wait, min_version, state, as_dtype),
-            lambda pulled: self._answer(key, pulled) if out is None else out,
-        )
-
-    def _push_pull_call(
-        self, key: Keys, value: Any, out: Any, step: int, weight: Any
-    ) -> CoreCall:
-        keys, values = as_list(key, value, "value")
-        values, outs = all_to_core(values), core_outs(key, out)
-        weights = weights_of(weight, len(keys))
-        return CoreCall(
-            "push_pull",
-            (keys, values, outs, step_of(step), weights),
-            lambda pulled: self._answer(key, pulled) if out is None else out,
-        )
-
-    @staticmethod
-    def _answer(key: Keys, answers: List[Any]) -> Any:
-        return answers[0] if isinstance(key, str) else answers
+        return again
 
 
 # What help and inspect say of these is what they say of the verbs.
