@@ -30,6 +30,7 @@
 #include "client/namespace_verbs.h"
 #include "client/push_options.h"
 #include "client/transfer_options.h"
+#include "client/worker_options.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -196,7 +197,8 @@ class Client : public NamespaceVerbs {
                                  absl::Duration lease,
                                  uint64_t namespace_uid = 0);
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
-  absl::Status Leave(absl::Duration timeout);
+  absl::Status Leave(absl::Duration timeout,
+                     LeaveCause cause = LeaveCause::kDone);
   absl::Status Barrier(absl::string_view barrier);
   // Who signs this client's calls.
   std::optional<Worker> worker() const;

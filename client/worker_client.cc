@@ -167,8 +167,16 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
 
 WorkerClient::~WorkerClient() {
   lease_.reset();
-  // Whoever cannot leave is noticed to be gone.
-  client_->Leave(std::min(options_.lease, kLongestLeave)).IgnoreError();
+  if (!client_->worker()) return;
+  // Whoever cannot say so is noticed to be gone. One that could not say that it
+  // is done tries again.
+  Leave(leave_cause_).IgnoreError();
+}
+
+absl::Status WorkerClient::Leave(LeaveCause cause) {
+  leave_cause_ = cause;
+  has_left_ = true;
+  return client_->Leave(std::min(options_.lease, kLongestLeave), cause);
 }
 
 // Nobody, once client() has left on its own.
@@ -183,6 +191,8 @@ WorkerClient::Joined WorkerClient::joined() const {
 
 absl::Status WorkerClient::Rejoin() {
   MutexLock lock(&recovery_);
+  has_left_ = false;
+  leave_cause_ = LeaveCause::kLost;
   return JoinAgain({.end = absl::InfiniteDuration()});
 }
 
@@ -500,6 +510,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
                                        const Attempt& attempt, bool& is_member,
                                        const Contribution* own) {
   if (!is_member) {
+    if (has_left_) return cause;
     const absl::Status joined = JoinAgain(attempt);
     // The server that was restarted does not have this namespace.
     if (ReasonOf(cause) == Reason::kServerRestarted &&

@@ -7,6 +7,7 @@
 //     ASSIGN_OR_RETURN(PullReply weights,
 //                      worker->PushPull(step, Gradients(step)));
 //   }
+//   RETURN_IF_ERROR(worker->Leave());
 
 #ifndef TENSORKV_CLIENT_WORKER_CLIENT_H_
 #define TENSORKV_CLIENT_WORKER_CLIENT_H_
@@ -34,8 +35,12 @@ namespace tensorkv {
 
 class LeaseRenewal;
 
-// Joins when it is made, renews the lease from a thread of its own, leaves when
-// it goes. Thread-safe.
+// Joins when it is made, renews the lease from a thread of its own. Leave says
+// that it is done; one that goes without counts as lost, at once. Thread-safe.
+//
+// A group of fixed size waits for a worker that was lost, and ends with
+// WORKER_LEFT, which comes out of verbs, what waits for one that has left: it
+// is whole or does not go on, unless its namespace says otherwise.
 //
 // The verbs of a step recover by themselves from whatever happens to workers
 // and connections: when a round fails because another worker was lost, when
@@ -57,7 +62,7 @@ class LeaseRenewal;
 // Who does not ask gets SERVER_RESTARTED at the first step that he has not
 // pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when a
 // checkpoint has the last step: a worker that has left does not come back to
-// repeat it, unless it pushes again. What encoding has left out of pushes is
+// repeat it. What encoding has left out of pushes is
 // forgotten too. Until the worker is past all that it has pushed before, which
 // servers of a cluster may have that did not go back, a Pull waits for the
 // steps alone that are made again: it pushes them once more to wait for them.
@@ -84,7 +89,8 @@ class WorkerClient {
       std::unique_ptr<Client> client, const WorkerOptions& options,
       RetryEnvironment environment = SystemRetryEnvironment());
 
-  // Leaves, if it can do so within a few seconds.
+  // Unless it has left, says that the worker is lost, if it can do so within a
+  // few seconds.
   ~WorkerClient();
 
   // The step to push next, asked between two steps: the one after the last that
@@ -128,6 +134,12 @@ class WorkerClient {
   // 0 if client() has left by itself.
   uint32_t rank() const { return self().rank; }
   uint64_t epoch() const { return self().epoch; }
+
+  // Ends the membership, within a few seconds. After it pushes and barriers are
+  // refused, calls that wait end with NOT_MEMBER, and reads are those of a
+  // reader; Rejoin makes it a member again.
+  // Errors: those of Client::Leave; it may be called again.
+  absl::Status Leave(LeaveCause cause = LeaveCause::kDone);
 
   // OK, or why this is a member no more: what the server said to the latest
   // renewal that it answered. Verbs join again when they need to.
@@ -238,6 +250,10 @@ class WorkerClient {
   // for the state of that server.
   mutable Mutex joined_mutex_;
   Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
+
+  // It has left, or was to: it does not join again by itself.
+  std::atomic<bool> has_left_ = false;
+  std::atomic<LeaveCause> leave_cause_ = LeaveCause::kLost;
 
   // Held by the one recovery at a time, while it makes its calls.
   CancellableMutex recovery_;

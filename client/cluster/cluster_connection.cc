@@ -434,6 +434,7 @@ absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
                                  total.next_step, other.next_step);
     incarnations[servers[i + 1]] = other.server_incarnation;
     total.lease = std::min(total.lease, other.lease);
+    total.was_lost |= other.was_lost;
   }
   total.server_incarnation =
       namespaces_.CompleteJoin(request.name_space, request.worker_name,
@@ -485,10 +486,19 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
+  std::optional<Step> step;
+  if (IsMirrored(request.name_space, servers.front(), limit)) {
+    ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+    step = StepAtItsMirror(*placement, request,
+                           [&](const std::string& server, const auto& ask) {
+                             return servers_.At(server, ask, limit);
+                           });
+  }
   const auto request_for = [&](const std::string& server) {
     LeaveRequest part = request;
     part.worker =
         WorkerAt(server, servers.front(), request.name_space, request.worker);
+    part.step = step;
     return part;
   };
   std::vector<absl::Status> outcomes =

@@ -254,9 +254,13 @@ auto Store::Call(Verb verb, bool may_wait) {
   return Take(*std::move(*reply));
 }
 
-void Store::Close() {
+void Store::Close(bool is_lost) {
   if (session_ == nullptr || getpid() != pid_) return;
-  auto end = [last = std::move(session_)]() mutable { last = nullptr; };
+  const LeaveCause cause = is_lost ? LeaveCause::kLost : LeaveCause::kDone;
+  auto end = [last = std::move(session_), cause]() mutable {
+    if (last->worker() != nullptr) last->worker()->Leave(cause).IgnoreError();
+    last = nullptr;
+  };
   if (!IsMainThread()) {
     const GilRelease release;
     end();

@@ -68,7 +68,8 @@ class Store {
   template <typename Verb>
   auto Call(Verb verb, bool may_wait = false);
 
-  void Close();
+  // A worker leaves, done or lost.
+  void Close(bool is_lost);
   void Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout);
   void Init(const Keys& keys, const pybind11::list& arrays,

@@ -42,7 +42,7 @@ void Store::RegisterOpening(py::class_<Store>& store) {
           "address"_a, "namespace"_a, "timeout"_a, "tls_ca"_a, "tls_cert"_a,
           "tls_key"_a, "tls_server_name"_a, "token_file"_a)
       .def_static("embed", &Store::Embed, "num_threads"_a)
-      .def("close", &Store::Close)
+      .def("close", &Store::Close, "is_lost"_a = false)
       .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,
            "step_timeout"_a);
 }

@@ -145,7 +145,7 @@ class FaultWorker {
       if (next > step) LogValues(step, begin, reply);
       DieAt("after_pull");
     }
-    return absl::OkStatus();
+    return worker_->Leave();
   }
 
  private:
