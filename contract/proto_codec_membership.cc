@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/proto_codec_fields.h"
@@ -10,6 +12,15 @@ template <typename Proto>
 absl::StatusOr<Worker> DecodeRequiredWorker(const Proto& proto) {
   if (proto.has_worker()) return DecodeWorker(proto.worker());
   return absl::InvalidArgumentError("worker: missing");
+}
+
+// Whoever may not call is told that first: the group refuses the rank that no
+// worker has.
+template <typename Proto>
+Worker DecodeWorkerOrNobody(const Proto& proto) {
+  const bool has_rank = proto.has_worker() && proto.worker().has_rank();
+  return {.rank = has_rank ? proto.worker().rank() : UINT32_MAX,
+          .epoch = proto.worker().epoch()};
 }
 
 }  // namespace
@@ -59,7 +70,7 @@ void ToProto(const JoinReply& reply, v1::JoinResponse* proto) {
 absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto) {
   KeepAliveRequest request;
   request.name_space = proto.namespace_();
-  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.worker = DecodeWorkerOrNobody(proto);
   return request;
 }
 
@@ -87,7 +98,7 @@ absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto) {
   LeaveRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
-  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.worker = DecodeWorkerOrNobody(proto);
   request.is_lost = proto.is_lost();
   if (proto.has_step()) request.step = proto.step();
   return request;
@@ -106,7 +117,7 @@ absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto) {
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
   request.namespace_uid = proto.namespace_uid();
-  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.worker = DecodeWorkerOrNobody(proto);
   request.barrier = proto.barrier();
   return request;
 }

@@ -20,6 +20,12 @@ std::string Seconds(absl::Duration duration) {
 
 Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
 
+// Requests that name no worker have the rank that no group has.
+absl::Status CheckIsNamed(const Worker& worker) {
+  if (worker.rank != UINT32_MAX) return absl::OkStatus();
+  return absl::InvalidArgumentError("worker: expected a rank, got none");
+}
+
 absl::Status Refused(const Worker& worker, Reason reason,
                      absl::string_view problem) {
   return WithReason(absl::FailedPreconditionError(
@@ -182,6 +188,7 @@ absl::StatusOr<uint32_t> WorkerGroup::RankFor(
 
 absl::Status WorkerGroup::Check(const Worker& worker,
                                 absl::Duration now) const {
+  RETURN_IF_ERROR(CheckIsNamed(worker));
   if (worker.rank >= options_.max_workers) {
     return absl::InvalidArgumentError(
         absl::StrCat("worker: expected a rank below ", options_.max_workers,
@@ -198,6 +205,7 @@ absl::Status WorkerGroup::Check(const Worker& worker,
 
 absl::Status WorkerGroup::CheckJoined(const Worker& worker,
                                       absl::Duration now) const {
+  RETURN_IF_ERROR(CheckIsNamed(worker));
   if (worker.epoch == 0) {
     return Refused(worker, Reason::kNotMember,
                    "expected a worker that has joined, got epoch 0");
