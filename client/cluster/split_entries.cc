@@ -260,11 +260,11 @@ absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
   RETURN_IF_ERROR(CheckRows(split, answers));
   const Tensor& first = answers.front().tensor;
   const Version version = MinVersion(answers);
-  // A state that is one number is so in every slice.
   const uint32_t num_contributions =
       absl::c_min_element(answers, [](const Value& a, const Value& b) {
         return a.num_contributions < b.num_contributions;
       })->num_contributions;
+  // A state that is one number is so in every slice.
   if (first.shape().rank() == 0) {
     return Value{version, first, num_contributions};
   }

@@ -19,7 +19,7 @@
 #include "contract/call_fields.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/open_round.h"
+#include "service/store/keyspace/gathering_round.h"
 #include "service/store/keyspace/round_outcomes.h"
 #include "service/store/keyspace/round_policy.h"
 
@@ -172,7 +172,7 @@ class Rounds {
   bool is_idle() const { return open_.empty() && owed_.empty(); }
 
  private:
-  using Round = OpenRound;
+  using Round = GatheringRound;
   using OpenRounds = std::map<Step, Round>;
 
   struct Closed {

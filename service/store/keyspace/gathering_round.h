@@ -1,7 +1,7 @@
 // One round of a key while it is open, or must be made again.
 
-#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_OPEN_ROUND_H_
-#define TENSORKV_SERVICE_STORE_KEYSPACE_OPEN_ROUND_H_
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_GATHERING_ROUND_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_GATHERING_ROUND_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace tensorkv {
 
 // What a round has so far.
-struct OpenRound {
+struct GatheringRound {
   uint64_t id = 0;
   // All, by rank, with their identities.
   absl::btree_map<uint32_t, uint64_t> contributors;
@@ -57,4 +57,4 @@ struct OwedRound {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_OPEN_ROUND_H_
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_GATHERING_ROUND_H_
