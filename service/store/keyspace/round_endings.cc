@@ -226,7 +226,11 @@ void EndFold(Transaction& transaction, const FoldOfKey& job,
     FailFold(transaction, job, sum.status());
   }
   CloseRounds(transaction, key, key.rounds->EndFold(job.fold, folded));
-  if (is_summed) BeginFold(transaction, key);
+  if (is_summed) return BeginFold(transaction, key);
+  // A fold that has had no room is not tried again at once.
+  if (auto next = key.rounds->BeginSum()) {
+    transaction.work().folds.push_back({KeyPtr(&key), *std::move(next)});
+  }
 }
 
 // Ends folds in one transaction.

@@ -25,12 +25,26 @@ double Rounds::ScaleOf(Step step, const Round& round) const {
          static_cast<double>(round.contributors.size());
 }
 
-std::optional<Fold> Rounds::BeginFold() {
+std::optional<Fold> Rounds::BeginSum() {
   for (auto& [step, round] : open_) {
-    if (round.fold_end == 0 && round.num_to_sum > 0) {
-      return StartSum(step, round);
-    }
+    if (round.fold_end > 0 || round.num_to_sum == 0) continue;
+    const auto first =
+        std::find_if(round.by_rank.begin(), round.by_rank.end(),
+                     [](const auto& entry) { return entry.second.needs_sum; });
+    round.fold_end = UINT32_MAX;
+    Fold fold;
+    fold.step = step;
+    fold.id = round.id;
+    fold.slots = first->second.slots;
+    fold.rank = first->first;
+    fold.room = std::move(first->second.sum_room);
+    return fold;
   }
+  return std::nullopt;
+}
+
+std::optional<Fold> Rounds::BeginFold() {
+  if (auto sum = BeginSum()) return sum;
   // Ranks in between are at other servers.
   if (policy_.exchanges) return std::nullopt;
   if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
@@ -92,20 +106,6 @@ Fold Rounds::StartFold(Step step, Round& round, uint32_t end) const {
     fold.slots.insert(fold.slots.end(), contribution.slots.begin(),
                       contribution.slots.end());
   }
-  return fold;
-}
-
-Fold Rounds::StartSum(Step step, Round& round) const {
-  round.fold_end = UINT32_MAX;
-  const auto first =
-      std::find_if(round.by_rank.begin(), round.by_rank.end(),
-                   [](const auto& entry) { return entry.second.needs_sum; });
-  Fold fold;
-  fold.step = step;
-  fold.id = round.id;
-  fold.slots = first->second.slots;
-  fold.rank = first->first;
-  fold.room = std::move(first->second.sum_room);
   return fold;
 }
 

@@ -117,8 +117,9 @@ class Rounds {
   // No worker owes anything any more: the key is gone.
   void ForgiveAll();
 
-  // The contributions to fold now: of a worker that has brought several, or of
-  // a round that has enough of them.
+  // The tensors to sum now that a worker has brought to one round.
+  std::optional<Fold> BeginSum();
+  // These or else the contributions to fold now, of a round that has enough.
   std::optional<Fold> BeginFold();
   // The contributions of a complete round, whose sum is to be scaled before the
   // round closes.
@@ -216,8 +217,6 @@ class Rounds {
   // By how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
   Fold StartFold(Step step, Round& round, uint32_t end) const;
-  // The tensors of the first worker whose need a sum.
-  Fold StartSum(Step step, Round& round) const;
   ClosedRound Close(Step step, Round round);
   // How many of so many contributions are averaged.
   uint32_t NumAveraged(size_t num_contributions) const;

@@ -85,6 +85,8 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
   if (!was_live && !was_lost) member.order = ++last_order_;
   if (member.state == State::kLeft) --num_left_;
   member.says_it_is_lost = false;
+  // Its own server has its steps from now on.
+  if (!IsNear(rank)) StepAt(rank) = 0;
   member.state = State::kLive;
   member.last_step = UINT64_MAX;
   member.name = std::string(name);
