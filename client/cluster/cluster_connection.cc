@@ -25,8 +25,6 @@ namespace {
 // may learn of one one after the other.
 constexpr int kMostAttempts = 4;
 
-constexpr size_t kMaxClientIdBytes = 64;
-
 // Calls that go to every server, and may be made again whatever some have done.
 template <typename Request>
 constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
@@ -46,28 +44,51 @@ void NameAttempt(int attempt, Request& request) {
   }
 }
 
-// Takes from the page of each server the namespaces whose home it is.
-ListNamespacesReply TakeHomes(const ClusterPlacement& placement,
-                              absl::Span<const std::string> servers,
-                              std::vector<ListNamespacesReply>& pages) {
-  ListNamespacesReply homes;
-  for (size_t i = 0; i < pages.size(); ++i) {
-    std::erase_if(pages[i].namespaces, [&](NamespaceStatus& status) {
-      const uint32_t home = OwnerOf(placement, status.name, "");
-      if (placement.servers[home].name != servers[i]) return false;
-      homes.namespaces.push_back(std::move(status));
-      return true;
-    });
-  }
-  return homes;
-}
-
 std::vector<Destination> At(absl::Span<const Destination> destinations,
                             absl::Span<const size_t> places) {
   std::vector<Destination> of_part;
   if (destinations.empty()) return of_part;
   for (const size_t place : places) of_part.push_back(destinations[place]);
   return of_part;
+}
+
+// One that an earlier namespace of that name had.
+absl::Status IsOfAnotherKind(const std::string& name_space) {
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "namespace \"", name_space,
+          "\": was deleted and created again, of another kind (mirrored or "
+          "not), while the call was made")),
+      Reason::kNamespaceReplaced, {{"namespace", name_space}});
+}
+
+template <typename Request>
+uint64_t UidIn(const Request& request) {
+  if constexpr (requires { request.namespace_uid; }) {
+    return request.namespace_uid;
+  } else {
+    return 0;
+  }
+}
+
+template <typename Request>
+void SetUid(uint64_t uid, Request& request) {
+  if constexpr (requires { request.namespace_uid; }) {
+    request.namespace_uid = uid;
+  }
+}
+
+// The server that has the first of the call's keys; the home of one without.
+template <typename Request>
+const std::string& FirstOwner(const ClusterPlacement& placement,
+                              const Request& request) {
+  std::string key;
+  if constexpr (requires { request.entries; }) {
+    if (!request.entries.empty()) key = request.entries.front().key;
+  } else {
+    if (!request.keys.empty()) key = request.keys.front();
+  }
+  return placement.servers[OwnerOf(placement, request.name_space, key)].name;
 }
 
 // Whether no part of a call is made again. If it gives up, what was refused
@@ -112,13 +133,32 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
 template <typename Request>
 requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>>
 ClusterConnection::Make(const Request& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+  const std::string& server = FirstOwner(*placement, request);
+  std::optional<Request> anew;
+  for (int attempt = 0;; ++attempt) {
+    const bool is_mirrored = IsMirrored(request.name_space, server, limit);
+    const Request& made = anew ? *anew : request;
+    auto reply =
+        is_mirrored ? MakeMirrored(made, limit) : MakePlaced(made, limit);
+    const bool is_of_another_kind =
+        ReasonOf(reply.status()) == Reason::kNamespaceReplaced &&
+        namespaces_.IsMirrored(request.name_space) == !is_mirrored;
+    if (!is_of_another_kind || attempt == kMostAttempts) return reply;
+    anew = request;
+    if constexpr (requires { anew->call_id; }) {
+      if (!anew->call_id) continue;
+      anew->call_id = NamedAnew(*anew->call_id, absl::StrCat("=", attempt + 1));
+    }
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
+    const Request& request, const CallLimit& limit) {
   const CallParts<Request> call(request);
   Progress<Request> progress = {.open = call.AllPlaces()};
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
-  const std::vector<CallPart> parts = call.Cut(*placement, progress.open);
-  if (IsMirrored(call.name_space(), parts.front().server, limit)) {
-    return MakeMirrored(request, limit);
-  }
   int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
     MakeParts(call, *placement, attempt, limit, progress);
@@ -127,6 +167,13 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
       return std::move(progress.reply);
     }
     const uint64_t told = VersionToldBy(progress.refusals);
+    // By the same placement servers refuse workers only, which those of
+    // mirrored namespaces do.
+    if (told <= placement->version && !progress.refused_by.empty() &&
+        HasChanged(progress.refused_by, call.name_space(),
+                   /*was_mirrored=*/false, limit)) {
+      return IsOfAnotherKind(call.name_space());
+    }
     ASSIGN_OR_RETURN(PlacementPtr newest,
                      servers_.NewerThan(placement, told, limit));
     // A server that knows an older placement will learn of this one.
@@ -137,18 +184,54 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   }
 }
 
-bool ClusterConnection::IsMirrored(const std::string& name_space,
-                                   const std::string& server,
-                                   const CallLimit& limit) {
-  if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
-  const absl::StatusOr<NamespaceStatus> status = servers_.At(
-      server, DescribeNamespaceRequest{.name_space = name_space}, limit);
-  const bool is_mirrored = status.ok() && status->config.mirrored;
-  // Who may not know is not to ask at every call.
-  if (status.ok() || absl::IsPermissionDenied(status.status())) {
-    namespaces_.LearnMirrored(name_space, is_mirrored);
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::AtOfKind(
+    const std::string& server, Request request, bool is_mirrored,
+    const CallLimit& limit, absl::Span<const Destination> destinations) {
+  const uint64_t uid = UidIn(request);
+  for (int attempt = 0;; ++attempt) {
+    RETURN_IF_ERROR(FixKind(server, is_mirrored, limit, request));
+    auto reply = servers_.At(server, request, limit, destinations);
+    if (ReasonOf(reply.status()) != Reason::kNamespaceReplaced) return reply;
+    namespaces_.ForgetKindAt(request.name_space, server);
+    // Else the caller means the one that has gone.
+    const bool is_meant = UidIn(request) == uid;
+    if (is_meant || attempt == kMostAttempts) return reply;
+    SetUid(uid, request);
   }
-  return is_mirrored;
+}
+
+template <typename Request>
+absl::Status ClusterConnection::FixKind(const std::string& server,
+                                        bool is_mirrored,
+                                        const CallLimit& limit,
+                                        Request& request) {
+  if constexpr (std::is_same_v<Request, InitRequest> ||
+                std::is_same_v<Request, DeleteRequest> ||
+                std::is_base_of_v<PushRequest, Request>) {
+    auto kind = KindAt(server, request.name_space, limit);
+    if (kind.ok() && kind->is_mirrored != is_mirrored) {
+      // It may have told so of an earlier namespace.
+      namespaces_.ForgetKindAt(request.name_space, server);
+      kind = KindAt(server, request.name_space, limit);
+    }
+    // The call itself tells best what is wrong: who may not know what it is
+    // may not change it either, and one that is not there may have been lost.
+    if (absl::IsPermissionDenied(kind.status()) ||
+        absl::IsNotFound(kind.status())) {
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(kind.status());
+    const bool is_meant =
+        request.namespace_uid == 0 || request.namespace_uid == kind->uid;
+    // The server refuses a uid that it does not have.
+    if (!is_meant) return absl::OkStatus();
+    if (kind->is_mirrored != is_mirrored) {
+      return IsOfAnotherKind(request.name_space);
+    }
+    request.namespace_uid = kind->uid;
+  }
+  return absl::OkStatus();
 }
 
 template <typename Request>
@@ -157,8 +240,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
   const auto at = [&]<typename Other>(
                       const std::string& server,
                       const Other& other) -> absl::StatusOr<ReplyTo<Other>> {
-    ASSIGN_OR_RETURN(const Other there, Translated(other, server, limit));
-    return servers_.At(server, there, limit, limit.destinations);
+    ASSIGN_OR_RETURN(Other there, Translated(other, server, limit));
+    return AtOfKind(server, std::move(there), /*is_mirrored=*/true, limit,
+                    limit.destinations);
   };
   ASSIGN_OR_RETURN(const auto home_first,
                    servers_.HomeFirst(request.name_space, limit));
@@ -169,12 +253,17 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
   } else {
     ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
     for (int attempt = 0;; ++attempt) {
-      auto reply = at(MirrorFor(*placement, request, reader_), request);
+      const std::string& server = MirrorFor(*placement, request, reader_);
+      auto reply = at(server, request);
       const bool is_last = attempt + 1 == kMostAttempts;
       if (!IsAtWrongServer(reply.status()) || is_last) return reply;
-      ASSIGN_OR_RETURN(placement,
-                       servers_.NewerThan(
-                           placement, VersionToldBy({reply.status()}), limit));
+      const uint64_t told = VersionToldBy({reply.status()});
+      if (told <= placement->version &&
+          HasChanged(server, request.name_space, /*was_mirrored=*/true,
+                     limit)) {
+        return IsOfAnotherKind(request.name_space);
+      }
+      ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, told, limit));
     }
   }
 }
@@ -199,6 +288,7 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
   });
   progress.open.clear();
   progress.refusals.clear();
+  progress.refused_by.clear();
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::vector<size_t>& places = parts[i].places;
     absl::Status outcome = answers[i].status();
@@ -208,6 +298,7 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
     if (IsAtWrongServer(outcome)) {
       absl::c_copy(places, std::back_inserter(progress.open));
       progress.refusals.push_back(outcome);
+      if (!IsOfOneThatLeft(outcome)) progress.refused_by = parts[i].server;
     } else {
       progress.outcomes.push_back(outcome);
     }
@@ -229,12 +320,13 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
   ASSIGN_OR_RETURN(Request request,
                    Translated(call.Part(part.places), part.server, limit));
   NameAttempt(attempt, request);
-  absl::StatusOr<ReplyTo<Request>> reply = servers_.At(
-      part.server, request, limit, At(limit.destinations, part.places));
+  absl::StatusOr<ReplyTo<Request>> reply =
+      AtOfKind(part.server, std::move(request), /*is_mirrored=*/false, limit,
+               At(limit.destinations, part.places));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     // A checkpoint that others restore may have it, but none of its answer.
     if (MayBeMadeByOneThatLeft(reply.status()) &&
-        MayBeAsync(namespaces_.ModeOf(request.name_space))) {
+        MayBeAsync(namespaces_.ModeOf(call.name_space()))) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(
               "the push may have been made: ", reply.status().message())),
@@ -256,10 +348,10 @@ absl::StatusOr<Request> ClusterConnection::Translated(Request request,
   if constexpr (std::is_base_of_v<PushRequest, Request> ||
                 std::is_base_of_v<PullRequest, Request>) {
     if (request.worker && request.worker->epoch != 0) {
-      ASSIGN_OR_RETURN(const auto servers,
-                       servers_.HomeFirst(request.name_space, limit));
-      request.worker = WorkerAt(server, servers.front(), request.name_space,
-                                *request.worker);
+      ASSIGN_OR_RETURN(const std::string home,
+                       servers_.HomeOf(request.name_space, limit));
+      request.worker =
+          WorkerAt(server, home, request.name_space, *request.worker);
     }
   }
   return request;
@@ -280,11 +372,10 @@ absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
                                                   uint64_t uid,
                                                   const CallLimit& limit) {
   if (uid == 0) return uid;
-  ASSIGN_OR_RETURN(const auto servers, servers_.HomeFirst(name_space, limit));
+  ASSIGN_OR_RETURN(const std::string home, servers_.HomeOf(name_space, limit));
   std::optional<uint64_t> known = namespaces_.UidAt(server, name_space, uid);
   // The home's own, unless the namespace has had another home before.
-  const bool is_own =
-      server == servers.front() && !namespaces_.Knows(name_space, uid);
+  const bool is_own = server == home && !namespaces_.Knows(name_space, uid);
   if (!known && is_own) return uid;
   if (!known) {
     const DescribeNamespaceRequest request = {.name_space = name_space};
@@ -310,7 +401,8 @@ absl::Status ClusterConnection::ErrorOf(
           Reason::kOutcomeUnknown);
     }
   }
-  return worst;
+  const bool had_effect = absl::c_any_of(outcomes, MayHavePushed<Request>);
+  return worst.ok() || had_effect ? worst : WithoutEffect(worst);
 }
 
 absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
@@ -318,13 +410,23 @@ absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   const std::string first = placement->servers.front().name;
   if (IsMirrored(request.name_space, first, limit)) {
-    return servers_.At(first, request, limit);
+    auto page = servers_.At(first, request, limit);
+    // Only what is not mirrored is listed by a placement.
+    const bool is_mirrored = page.ok() && page->placement_version == 0;
+    if (is_mirrored || placement->version == 0 ||
+        !HasChanged(first, request.name_space, /*was_mirrored=*/true, limit)) {
+      return page;
+    }
   }
   for (int fruitless = 0;;) {
     ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                      AskEach(NamesIn(*placement), request, limit));
     const auto [oldest, newest] = std::ranges::minmax(
         pages | std::views::transform(&ListReply::placement_version));
+    if (oldest == 0 && placement->version > 0 &&
+        HasChanged(first, request.name_space, /*was_mirrored=*/false, limit)) {
+      return servers_.At(first, request, limit);
+    }
     // Where servers go by several placements, each may leave a key to another.
     if (oldest == placement->version && newest == placement->version) {
       return MergePages(std::move(pages), request.page_size);
@@ -341,198 +443,6 @@ absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
         found->version > placement->version || oldest < placement->version;
     fruitless = goes_on ? 0 : fruitless + 1;
     placement = std::move(found);
-  }
-}
-
-// --- Namespaces and rules ---------------------------------------------------
-
-absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
-    const CreateNamespaceRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  if (request.config.mode == Mode::kBounded && servers.size() > 1) {
-    return absl::UnimplementedError(
-        "mode: bounded is not for several servers, each of which has only the "
-        "steps of its own keys");
-  }
-  // The home decides who has created the namespace. The others take what it
-  // has, also what an earlier call has left undone.
-  const absl::StatusOr<CreateNamespaceReply> home =
-      servers_.At(servers.front(), request, limit);
-  if (home.ok()) {
-    namespaces_.LearnMirrored(request.name_space, request.config.mirrored);
-  }
-  if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
-  CreateNamespaceRequest elsewhere = request;
-  elsewhere.on_existing = OnExisting::kKeep;
-  if (!home.ok() && servers.size() > 1) {
-    ASSIGN_OR_RETURN(
-        const NamespaceStatus status,
-        servers_.At(servers.front(),
-                    DescribeNamespaceRequest{.name_space = request.name_space},
-                    limit));
-    elsewhere.config = status.config;
-  }
-  const auto others = servers_.AtEach(
-      AfterFirst(servers), [&](const std::string&) { return elsewhere; },
-      limit);
-  RETURN_IF_ERROR(home.status());
-  RETURN_IF_ERROR(WorstOf(StatusesOf(others)));
-  return home;
-}
-
-absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
-    const DescribeNamespaceRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
-                   AskEach(servers, request, limit));
-  KnownNamespaces::ByServer<uint64_t> uids;
-  for (size_t i = 0; i < servers.size(); ++i) {
-    uids[servers[i]] = statuses[i].uid;
-  }
-  const bool is_mirrored = statuses.front().config.mirrored;
-  if (is_mirrored) statuses.resize(1);  // the others have the same
-  NamespaceStatus total = SumOf(std::move(statuses));
-  namespaces_.LearnMirrored(request.name_space, is_mirrored);
-  namespaces_.Learn(request.name_space, total.uid, total.config.mode,
-                    std::move(uids));
-  return total;
-}
-
-absl::StatusOr<ListNamespacesReply> ClusterConnection::Make(
-    const ListNamespacesRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
-                   AskEach(servers, request, limit));
-  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-  pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
-  return MergePages(std::move(pages), request.page_size);
-}
-
-// --- Workers ----------------------------------------------------------------
-
-absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
-                                                  const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  ASSIGN_OR_RETURN(JoinReply total,
-                   JoinAt(servers.front(), /*is_home=*/true, request, limit));
-  JoinRequest elsewhere = request;
-  elsewhere.rank = total.worker.rank;
-  Replies<JoinReply> others(servers.size() - 1);
-  servers_.AtOnce(others.size(), [&](size_t i) {
-    others[i] = JoinAt(servers[i + 1], /*is_home=*/false, elsewhere, limit);
-  });
-  ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
-                   AllOf(std::move(others)));
-  KnownNamespaces::ByServer<uint64_t> incarnations = {
-      {servers.front(), total.server_incarnation}};
-  for (size_t i = 0; i < joined.size(); ++i) {
-    const JoinReply& other = joined[i];
-    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
-                                 total.next_step, other.next_step);
-    incarnations[servers[i + 1]] = other.server_incarnation;
-    total.lease = std::min(total.lease, other.lease);
-    total.was_lost |= other.was_lost;
-  }
-  total.server_incarnation =
-      namespaces_.CompleteJoin(request.name_space, request.worker_name,
-                               total.worker, std::move(incarnations));
-  return total;
-}
-
-absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
-                                                    bool is_home,
-                                                    const JoinRequest& request,
-                                                    const CallLimit& limit) {
-  JoinRequest part = request;
-  ASSIGN_OR_RETURN(part.namespace_uid, UidAt(server, request.name_space,
-                                             request.namespace_uid, limit));
-  part.replaces_epoch =
-      namespaces_
-          .ReplacedAt(server, request.name_space, request.worker_name,
-                      request.replaces_epoch)
-          .value_or(is_home ? request.replaces_epoch : 0);
-  ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, part, limit));
-  namespaces_.SetJoined(request.name_space, request.worker_name, server,
-                        reply.worker);
-  return reply;
-}
-
-absl::StatusOr<KeepAliveReply> ClusterConnection::Make(
-    const KeepAliveRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  const auto request_for = [&](const std::string& server) {
-    KeepAliveRequest part = request;
-    part.worker =
-        WorkerAt(server, servers.front(), request.name_space, request.worker);
-    return part;
-  };
-  ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
-                   AllOf(servers_.AtEach(servers, request_for, limit)));
-  KeepAliveReply total = replies.front();
-  for (const KeepAliveReply& reply : replies) {
-    total.lease_remaining =
-        std::min(total.lease_remaining, reply.lease_remaining);
-    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
-                                 total.next_step, reply.next_step);
-  }
-  return total;
-}
-
-absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
-                                                   const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  std::optional<Step> step;
-  if (IsMirrored(request.name_space, servers.front(), limit)) {
-    ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-    step = StepAtItsMirror(*placement, request,
-                           [&](const std::string& server, const auto& ask) {
-                             return servers_.At(server, ask, limit);
-                           });
-  }
-  const auto request_for = [&](const std::string& server) {
-    LeaveRequest part = request;
-    part.worker =
-        WorkerAt(server, servers.front(), request.name_space, request.worker);
-    part.step = step;
-    return part;
-  };
-  std::vector<absl::Status> outcomes =
-      StatusesOf(servers_.AtEach(servers, request_for, limit));
-  for (size_t i = 1; i < outcomes.size(); ++i) {
-    // Whoever is no member there has left.
-    if (outcomes.front().ok() && IsNoMember(outcomes[i])) {
-      outcomes[i] = absl::OkStatus();
-    }
-  }
-  const absl::Status status = WorstOf(outcomes);
-  if (status.ok() || absl::IsFailedPrecondition(status)) {
-    namespaces_.Forget(request.name_space, request.worker);
-  }
-  RETURN_IF_ERROR(status);
-  return LeaveReply();
-}
-
-absl::StatusOr<BarrierReply> ClusterConnection::Make(
-    const BarrierRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
-  for (int attempt = 0;; ++attempt) {
-    const std::string& home =
-        placement->servers[OwnerOf(*placement, request.name_space, "")].name;
-    BarrierRequest part = request;
-    part.worker = WorkerAt(home, home, request.name_space, request.worker);
-    const absl::StatusOr<BarrierReply> reply = servers_.At(home, part, limit);
-    // The home has moved.
-    if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostAttempts) {
-      return reply;
-    }
-    ASSIGN_OR_RETURN(
-        placement,
-        servers_.NewerThan(placement, VersionToldBy({reply.status()}), limit));
   }
 }
 
@@ -573,6 +483,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves<Request> && absl::IsNotFound(status);
   };
+  if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
+    namespaces_.ForgetKind(request.name_space);
+  }
   absl::StatusOr<ReplyTo<Request>> reply =
       servers_.At(servers.front(), request, limit);
   if (!reply.ok() && !is_missing(reply.status())) return reply;

@@ -86,16 +86,44 @@ class ClusterConnection final : public Connection {
     // How parts have ended that were refused at the last attempt because they
     // were at the wrong server.
     std::vector<absl::Status> refusals;
+    // A server that has refused one; empty: none has.
+    std::string refused_by;
     // How all other parts have ended.
     std::vector<absl::Status> outcomes;
   };
   template <typename Request>
   requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Make(
       const Request& request, const CallLimit& limit);
+  // Makes the call at the owners of its keys. Errors: FailedPrecondition
+  // (NAMESPACE_REPLACED), before any effect, where the namespace is mirrored.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> MakePlaced(const Request& request,
+                                              const CallLimit& limit);
   // Whether every server holds the namespace's keys, as `server` tells if it
   // was not learnt; false where that does not tell.
   bool IsMirrored(const std::string& name_space, const std::string& server,
                   const CallLimit& limit);
+  // Asks a server anew, and returns whether the namespace is of another kind by
+  // now.
+  bool HasChanged(const std::string& server, const std::string& name_space,
+                  bool was_mirrored, const CallLimit& limit);
+  // Makes a call, or a part of one, of a namespace that is taken for one of
+  // that kind. What changes keys has no effect, and ends with
+  // FailedPrecondition (NAMESPACE_REPLACED), where it is of the other kind: it
+  // would reach some of the servers that have them, or one that has not.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> AtOfKind(
+      const std::string& server, Request request, bool is_mirrored,
+      const CallLimit& limit, absl::Span<const Destination> destinations);
+  // Has the server refuse what changes keys unless the namespace is the one
+  // that it has told of. Errors: as above; those of DescribeNamespace.
+  template <typename Request>
+  absl::Status FixKind(const std::string& server, bool is_mirrored,
+                       const CallLimit& limit, Request& request);
+  // What the server has told of the namespace, or tells now.
+  absl::StatusOr<KnownNamespaces::Kind> KindAt(const std::string& server,
+                                               const std::string& name_space,
+                                               const CallLimit& limit);
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
                                                 const CallLimit& limit);

@@ -96,6 +96,12 @@ absl::StatusOr<DescribeClusterReply> ClusterServers::Describe(
   return reply;
 }
 
+absl::StatusOr<std::string> ClusterServers::HomeOf(absl::string_view name_space,
+                                                   const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const PlacementPtr placement, Placement(limit));
+  return placement->servers[OwnerOf(*placement, name_space, "")].name;
+}
+
 absl::StatusOr<std::vector<std::string>> ClusterServers::HomeFirst(
     absl::string_view name_space, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const PlacementPtr placement, Placement(limit));

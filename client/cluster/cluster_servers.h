@@ -67,6 +67,9 @@ class ClusterServers {
                                          const CallLimit& limit);
   absl::StatusOr<DescribeClusterReply> Describe(const CallLimit& limit);
 
+  // The home of the namespace.
+  absl::StatusOr<std::string> HomeOf(absl::string_view name_space,
+                                     const CallLimit& limit);
   // All servers, the home of the namespace first, and then in their order.
   absl::StatusOr<std::vector<std::string>> HomeFirst(
       absl::string_view name_space, const CallLimit& limit);

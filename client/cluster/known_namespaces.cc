@@ -36,18 +36,52 @@ void KnownNamespaces::Learn(const std::string& name_space, uint64_t home_uid,
   known.uids = std::move(uids);
 }
 
-void KnownNamespaces::LearnMirrored(const std::string& name_space,
-                                    bool mirrored) {
+void KnownNamespaces::LearnKind(const std::string& name_space,
+                                const std::string& server, const Kind& kind) {
   MutexLock lock(&mutex_);
-  mirrored_[FullName(name_space)] = mirrored;
+  Kinds& kinds = kinds_[FullName(name_space)];
+  kinds.is_mirrored = kind.is_mirrored;
+  kinds.by_server[server] = kind;
+  const auto known = namespaces_.find(FullName(name_space));
+  if (known == namespaces_.end()) return;
+  const auto uid = known->second.uids.find(server);
+  if (uid == known->second.uids.end() || uid->second == kind.uid) return;
+  known->second.mode = Mode::kUnknown;
+}
+
+void KnownNamespaces::LearnNoKind(const std::string& name_space) {
+  MutexLock lock(&mutex_);
+  kinds_[FullName(name_space)].is_mirrored = false;
+}
+
+std::optional<KnownNamespaces::Kind> KnownNamespaces::KindAt(
+    const std::string& name_space, const std::string& server) const {
+  MutexLock lock(&mutex_);
+  const auto kinds = kinds_.find(FullName(name_space));
+  if (kinds == kinds_.end()) return std::nullopt;
+  const auto kind = kinds->second.by_server.find(server);
+  if (kind == kinds->second.by_server.end()) return std::nullopt;
+  return kind->second;
 }
 
 std::optional<bool> KnownNamespaces::IsMirrored(
     const std::string& name_space) const {
   MutexLock lock(&mutex_);
-  const auto found = mirrored_.find(FullName(name_space));
-  if (found == mirrored_.end()) return std::nullopt;
-  return found->second;
+  const auto found = kinds_.find(FullName(name_space));
+  if (found == kinds_.end()) return std::nullopt;
+  return found->second.is_mirrored;
+}
+
+void KnownNamespaces::ForgetKind(const std::string& name_space) {
+  MutexLock lock(&mutex_);
+  kinds_.erase(FullName(name_space));
+}
+
+void KnownNamespaces::ForgetKindAt(const std::string& name_space,
+                                   const std::string& server) {
+  MutexLock lock(&mutex_);
+  const auto kinds = kinds_.find(FullName(name_space));
+  if (kinds != kinds_.end()) kinds->second.by_server.erase(server);
 }
 
 const KnownNamespaces::Namespace* KnownNamespaces::Find(

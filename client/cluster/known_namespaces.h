@@ -25,12 +25,36 @@ class KnownNamespaces {
   template <typename Name>
   using ByServer = std::map<std::string, Name>;
 
+  // What one server has told of a namespace. Another one of its name has
+  // another uid, and may be of another kind.
+  struct Kind {
+    uint64_t uid = 0;
+    // Whether every server holds its keys.
+    bool is_mirrored = false;
+  };
+
   // What every server has told of one namespace.
   void Learn(const std::string& name_space, uint64_t home_uid, Mode mode,
              ByServer<uint64_t> uids);
-  // Whether every server holds its keys; nothing where that was not learnt.
-  void LearnMirrored(const std::string& name_space, bool mirrored);
+
+  // Keeps what a server has told. Drops the mode if that was another
+  // namespace's.
+  void LearnKind(const std::string& name_space, const std::string& server,
+                 const Kind& kind);
+  // Keeps that one cannot learn whether the namespace is mirrored: it is taken
+  // for one that is not.
+  void LearnNoKind(const std::string& name_space);
+  // Returns what that server has told; nothing where it has not.
+  std::optional<Kind> KindAt(const std::string& name_space,
+                             const std::string& server) const;
+  // Returns whether the namespace is mirrored, as the server says that has told
+  // last; nothing where none has.
   std::optional<bool> IsMirrored(const std::string& name_space) const;
+  // Drops what servers have told of its kind, or one of them: another namespace
+  // may have the name by now.
+  void ForgetKind(const std::string& name_space);
+  void ForgetKindAt(const std::string& name_space, const std::string& server);
+
   // The uid at `server` of the namespace that has `home_uid` at home, or had so
   // while another server was its home; nothing where that is another one than
   // what was learnt last, or unknown.
@@ -96,7 +120,11 @@ class KnownNamespaces {
 
   mutable Mutex mutex_;
   std::map<std::string, Namespace> namespaces_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, bool> mirrored_ ABSL_GUARDED_BY(mutex_);
+  struct Kinds {
+    bool is_mirrored = false;
+    ByServer<Kind> by_server;
+  };
+  std::map<std::string, Kinds> kinds_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

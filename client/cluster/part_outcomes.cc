@@ -1,12 +1,39 @@
 #include "client/cluster/part_outcomes.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
+namespace {
+
+// No server gives it.
+constexpr char kWithoutEffect[] = "tensorkv.client.WithoutEffect";
+
+}  // namespace
+
+absl::Status WithoutEffect(absl::Status status) {
+  status.SetPayload(kWithoutEffect, absl::Cord());
+  return status;
+}
+
+bool HadNoEffect(const absl::Status& status) {
+  return status.GetPayload(kWithoutEffect).has_value();
+}
+
+void ForgetEffect(absl::Status& status) { status.ErasePayload(kWithoutEffect); }
+
+CallId NamedAnew(const CallId& id, absl::string_view marker) {
+  CallId anew = id;
+  anew.client_id =
+      absl::StrCat(marker, id.client_id).substr(0, kMaxClientIdBytes);
+  return anew;
+}
 
 bool IsAtWrongServer(const absl::Status& status) {
   return ReasonOf(status) == Reason::kWrongServer;

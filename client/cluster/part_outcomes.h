@@ -5,11 +5,14 @@
 #ifndef TENSORKV_CLIENT_CLUSTER_PART_OUTCOMES_H_
 #define TENSORKV_CLIENT_CLUSTER_PART_OUTCOMES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "contract/call_fields.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -32,6 +35,20 @@ bool MayHavePushed(const absl::Status& status) {
   return std::is_same_v<Request, PushPullRequest> &&
          (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
 }
+
+// Marks the error of a call no part of which has, or may have, been applied,
+// for whoever may make it again in another form. Nobody else is to see the
+// mark.
+absl::Status WithoutEffect(absl::Status status);
+bool HadNoEffect(const absl::Status& status);
+void ForgetEffect(absl::Status& status);
+
+// What servers take.
+inline constexpr size_t kMaxClientIdBytes = 64;
+
+// The name of a call that is made again in another form: a server may have had
+// the call under its own name. Calls of other markers have other names.
+CallId NamedAnew(const CallId& id, absl::string_view marker);
 
 // Whether workers push again what has failed so.
 bool IsPushedAgain(const absl::Status& status);

@@ -38,6 +38,12 @@ bool MayBeMadeByOneThatLeft(const absl::Status& status) {
          info->metadata[kWasCalled] == "true";
 }
 
+bool IsOfOneThatLeft(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  return info && info->reason == Reason::kWrongServer &&
+         info->metadata.contains(kWasCalled);
+}
+
 absl::Status PlacedServer::Attempt(const AnyCall& call,
                                    const CallOptions& options) {
   const absl::Duration end = SteadyNow() + options.timeout;

@@ -19,6 +19,10 @@ namespace tensorkv {
 // and that did not answer: an earlier attempt may have been made there.
 bool MayBeMadeByOneThatLeft(const absl::Status& status);
 
+// Whether the call with that error was refused by no server: the cluster has
+// the one that it was for no more.
+bool IsOfOneThatLeft(const absl::Status& status);
+
 // Makes each call once, at the address that the newest placement gives the
 // server of that name. Where nobody is there it asks for the placement again,
 // so that the next attempt goes to where the server has come back. What it

@@ -3,8 +3,11 @@
 #ifndef TENSORKV_CLIENT_CLUSTER_PLACEMENT_SOURCE_H_
 #define TENSORKV_CLIENT_CLUSTER_PLACEMENT_SOURCE_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +29,9 @@ using ServerConnector =
     std::function<absl::StatusOr<std::unique_ptr<Connection>>(
         const std::string& address, std::shared_ptr<KnownServer> known)>;
 
-// Keeps the newest placement that any server has told. Thread-safe.
+// Keeps the newest placement that any server has told, and the connections over
+// which it asks. One question is under way at a time, whoever needs its answer:
+// where a server is down, every call at it asks. Thread-safe.
 //
 // A server that is in no cluster is told as one that owns everything: one of
 // an empty name, by the address that it was asked at.
@@ -42,34 +47,67 @@ class PlacementSource {
 
   // Asks one server after the other, those that live first, until one knows a
   // placement of `version` or a newer one. Returns the newest that is known
-  // then, which may be older.
+  // then, which may be older. Takes the answer to a question of another caller
+  // that has begun later than this call.
   // Errors: Unavailable (no server answers; none knows a placement) · Internal
-  // (a placement that makes no sense).
+  // (a placement that makes no sense) · Cancelled.
   absl::StatusOr<PlacementPtr> Refresh(uint64_t version,
                                        const CallOptions& options);
 
   // What the first server says that answers. Errors: those of Refresh.
   absl::StatusOr<DescribeClusterReply> Describe(const CallOptions& options) {
-    return AskInTurn(0, options);
+    return AskTogether(0, options);
   }
 
+  // How many calls wait for the question of another one to end.
+  size_t num_waiting() const;
+
  private:
+  // A question that has ended.
+  struct Question {
+    // Questions count from 1, in the order in which they begin.
+    uint64_t number = 0;
+    uint64_t version = 0;
+    absl::StatusOr<DescribeClusterReply> answer = DescribeClusterReply();
+    // Its caller's time was over, or somebody has cancelled the call.
+    bool was_cut_short = false;
+  };
+
   PlacementPtr Known() const;
   // Keeps the newer of `placement` and what is known.
   void Learn(ClusterPlacement placement);
   std::vector<std::string> Addresses() const;
+  // As AskInTurn, by this caller or by another one at the same time.
+  absl::StatusOr<DescribeClusterReply> AskTogether(uint64_t version,
+                                                   const CallOptions& options);
+  // Waits until no question is under way. Returns whether this caller is to
+  // ask, rather than to take the answer of `last_`, which has begun meanwhile.
+  // Errors: Cancelled · DeadlineExceeded.
+  absl::StatusOr<bool> AwaitTurn(uint64_t version, absl::Duration end,
+                                 const std::atomic<bool>& is_cancelled)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The answer of the first that knows `version`, or of the last that answers.
   // What they say is learnt.
   absl::StatusOr<DescribeClusterReply> AskInTurn(uint64_t version,
                                                  const CallOptions& options);
   absl::StatusOr<DescribeClusterReply> Ask(const std::string& address,
                                            const CallOptions& options);
+  absl::StatusOr<std::shared_ptr<Connection>> ConnectionTo(
+      const std::string& address);
 
   const std::vector<std::string> addresses_;
   const ServerConnector connect_;
 
   mutable Mutex mutex_;
   PlacementPtr known_ ABSL_GUARDED_BY(mutex_);
+  // By address; those that no server has any more go when another is added.
+  std::map<std::string, std::shared_ptr<Connection>> connections_
+      ABSL_GUARDED_BY(mutex_);
+  uint64_t num_questions_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_asking_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  Question last_ ABSL_GUARDED_BY(mutex_);
+  CondVar changed_;
 };
 
 }  // namespace tensorkv

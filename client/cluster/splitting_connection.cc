@@ -9,19 +9,25 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cluster/part_outcomes.h"
+#include "client/cluster/split_call.h"
 #include "client/internal/steady_now.h"
 #include "contract/glob.h"
 #include "contract/reason.h"
+#include "contract/row_ids.h"
 
 namespace tensorkv {
 namespace {
 
 // How long a call waits for a key that does not exist before it looks whether
 // it is in slices.
-constexpr absl::Duration kLongestTurn = absl::Seconds(1);
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 // Elements take no more; those of a contribution may take less than the key's.
 constexpr uint64_t kMaxElementBytes = 8;
+
+// How often a call is made by other layouts that somebody has made meanwhile.
+constexpr int kMostRepeats = 3;
 
 // Calls that change nothing, and may be made by other layouts after all.
 template <typename Request>
@@ -34,21 +40,6 @@ inline constexpr bool kIsSplit =
     std::is_same_v<Request, SetRuleRequest> ||
     std::is_same_v<Request, DeleteNamespaceRequest>;
 
-const std::string& KeyIn(const std::string& key) { return key; }
-template <typename Entry>
-const std::string& KeyIn(const Entry& entry) {
-  return entry.key;
-}
-
-template <typename Request>
-auto& EntriesOf(Request& request) {
-  if constexpr (requires { request.entries; }) {
-    return request.entries;
-  } else {
-    return request.keys;
-  }
-}
-
 template <typename Request>
 bool WaitsForKeys(const Request& request) {
   if constexpr (requires { request.wait_for_keys; }) {
@@ -58,9 +49,8 @@ bool WaitsForKeys(const Request& request) {
   }
 }
 
-const SplitLayout* Find(const SplitLayouts& layouts, const std::string& key) {
-  const auto found = layouts.find(key);
-  return found == layouts.end() ? nullptr : &found->second;
+bool IsOfMissingKey(const absl::Status& status) {
+  return ReasonOf(status) == Reason::kKeyNotFound;
 }
 
 template <typename Request>
@@ -82,6 +72,16 @@ bool Differ(const SplitLayouts& a, const SplitLayouts& b,
   });
 }
 
+// A server may have had an earlier attempt under the call's name, with other
+// entries.
+template <typename Request>
+void NameAnew(const Request& request, int attempt, Request& made) {
+  if constexpr (requires { made.call_id; }) {
+    if (!request.call_id || attempt == 0) return;
+    made.call_id = NamedAnew(*request.call_id, absl::StrCat("~", attempt));
+  }
+}
+
 // A status about slices as one about their keys.
 absl::Status AboutKeys(const absl::Status& status) {
   if (status.ok()) return status;
@@ -89,138 +89,13 @@ absl::Status AboutKeys(const absl::Status& status) {
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     result.SetPayload(url, absl::Cord(std::string(payload)));
   });
+  ForgetEffect(result);
   std::optional<ErrorInfo> info = ErrorInfoOf(status);
   if (!info) return result;
   for (auto& [name, value] : info->metadata)
     value = std::string(WholeKeyOf(value));
   return WithInfo(std::move(result), *info);
 }
-
-// What a Pull or a PushPull brings as.
-template <typename Request>
-DType AskedDType(const Request& request) {
-  if constexpr (requires { request.reply_dtype; }) {
-    return request.reply_dtype;
-  } else {
-    return request.dtype;
-  }
-}
-
-// A call about keys, as it is made.
-template <typename Request>
-class SplitCall {
- public:
-  using Reply = ReplyTo<Request>;
-
-  // `request` and `layouts` outlive it. Errors: those of AppendSlices.
-  static absl::StatusOr<SplitCall> Create(const Request& request,
-                                          const SplitLayouts& layouts) {
-    SplitCall call(request);
-    auto& out = EntriesOf(call.made_);
-    out.clear();
-    for (const auto& entry : EntriesOf(request)) {
-      SplitEntry& split = call.entries_.emplace_back();
-      split.layout = Find(layouts, KeyIn(entry));
-      split.begin = out.size();
-      if (split.layout == nullptr) {
-        out.push_back(entry);
-      } else {
-        RETURN_IF_ERROR(AppendSlices(entry, *split.layout, split, out));
-      }
-      split.end = out.size();
-    }
-    return call;
-  }
-
-  const Request& made() const { return made_; }
-
-  // Where values are received: slices in their places within the memory of
-  // whole tensors, the caller's where that fits.
-  // Errors: ResourceExhausted.
-  absl::StatusOr<std::vector<Destination>> Place(
-      absl::Span<const Destination> destinations) {
-    std::vector<Destination> placed;
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      const Destination of_caller =
-          destinations.empty() ? Destination() : destinations[i];
-      const SplitEntry& split = entries_[i];
-      if (split.layout == nullptr) {
-        placed.push_back(of_caller);
-        continue;
-      }
-      Tensor& whole = wholes_.emplace_back();
-      ASSIGN_OR_RETURN(whole, MemoryOf(*split.layout, of_caller));
-      absl::c_move(SliceDestinations(*split.layout, whole),
-                   std::back_inserter(placed));
-    }
-    return placed;
-  }
-
-  absl::StatusOr<Reply> Join(Reply made) {
-    if constexpr (requires { made.versions; }) {
-      return JoinAll(made, made.versions);
-    } else if constexpr (requires { made.results; }) {
-      return JoinAll(made, made.results);
-    } else if constexpr (requires { made.values; }) {
-      return JoinAll(made, made.values);
-    } else {
-      return JoinAll(made, made.keys);
-    }
-  }
-
- private:
-  explicit SplitCall(const Request& request)
-      : request_(request), made_(request) {}
-
-  absl::StatusOr<Tensor> MemoryOf(const SplitLayout& layout,
-                                  const Destination& of_caller) const {
-    DType dtype = AskedDType(request_);
-    if (dtype == DType::kUnknown) dtype = layout.dtype;
-    const bool fits = of_caller.memory.data() != nullptr &&
-                      of_caller.dtype == dtype &&
-                      of_caller.shape == layout.shape;
-    if (!fits) return Tensor::Allocate(dtype, layout.shape);
-    return Tensor::OfBuffer(
-        dtype, layout.shape,
-        MakeRefCounted<AdoptedBuffer>(of_caller.memory.data(),
-                                      of_caller.memory.size(), [] {}));
-  }
-
-  template <typename Answer>
-  absl::StatusOr<Reply> JoinAll(Reply& made, std::vector<Answer>& answers) {
-    if (answers.size() != EntriesOf(made_).size()) {
-      return absl::InternalError(absl::StrCat(
-          "expected an answer to each of ", EntriesOf(made_).size(),
-          " entries, got ", answers.size()));
-    }
-    std::vector<Answer> joined;
-    size_t num_wholes = 0;
-    for (const SplitEntry& split : entries_) {
-      if (split.layout == nullptr) {
-        joined.push_back(std::move(answers[split.begin]));
-        continue;
-      }
-      const auto of_entry = absl::MakeConstSpan(answers).subspan(
-          split.begin, split.end - split.begin);
-      if constexpr (std::is_same_v<Answer, Value>) {
-        Tensor whole = wholes_.empty() ? Tensor() : wholes_[num_wholes++];
-        ASSIGN_OR_RETURN(Value value,
-                         JoinAnswers(split, of_entry, std::move(whole)));
-        joined.push_back(std::move(value));
-      } else {
-        joined.push_back(JoinAnswers(split, of_entry));
-      }
-    }
-    answers = std::move(joined);
-    return std::move(made);
-  }
-
-  const Request& request_;
-  Request made_;
-  std::vector<SplitEntry> entries_;
-  // The tensors in which values are placed, one for each entry with a layout.
-  std::vector<Tensor> wholes_;
-};
 
 // Whether a call brings values of whole keys, which can be received in place.
 template <typename Request>
@@ -373,26 +248,67 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
     const Request& request, const ClusterPlacement& placement,
     const Limit& limit) {
-  const bool waits_for_keys = WaitsForKeys(request);
   ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
                    LayoutsFor(request, placement, limit));
-  for (;;) {
-    CallOptions options =
-        limit.OfPart(waits_for_keys ? kLongestTurn : absl::InfiniteDuration());
+  Request made = request;
+  if constexpr (requires { made.wait_for_keys; }) made.wait_for_keys = false;
+  for (int attempt = 0;; ++attempt) {
+    if constexpr (requires { made.wait_for_keys; }) {
+      if (request.wait_for_keys) {
+        ASSIGN_OR_RETURN(layouts, AwaitKeys(request, layouts, limit));
+      }
+    }
+    NameAnew(request, attempt, made);
+    CallOptions options = limit.OfPart();
     options.destinations = limit.destinations();
-    auto reply = MakeBy(*layouts, request, options);
-    const bool is_missing = ReasonOf(reply.status()) == Reason::kKeyNotFound;
-    const bool waits_on = waits_for_keys &&
-                          limit.time_left() > absl::ZeroDuration() &&
-                          absl::IsDeadlineExceeded(reply.status());
-    if (!is_missing && !waits_on) return reply;
+    auto reply = MakeBy(*layouts, made, options);
+    if (!IsOfMissingKey(reply.status())) return reply;
     ASSIGN_OR_RETURN(const SplitLayoutsPtr newer,
                      Refresh(request.name_space, limit));
+    const bool may_be_repeated =
+        (kReads<Request> || HadNoEffect(reply.status())) &&
+        attempt < kMostRepeats;
     const bool may_be_found =
-        kReads<Request> && Differ(*layouts, *newer, request);
-    if (!may_be_found && !waits_on) return reply;
+        may_be_repeated && Differ(*layouts, *newer, request);
     layouts = newer;
+    // Keys that are waited for may go again before they are read.
+    if (!may_be_found && !WaitsForKeys(request)) return reply;
   }
+}
+
+// Values go only once all keys are there: what takes long to receive would
+// else be received again and again for the sake of a key that is not.
+template <typename Request>
+absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
+    const Request& request, SplitLayoutsPtr layouts, const Limit& limit) {
+  StatRequest stat = {.name_space = request.name_space};
+  for (const auto& entry : request.entries) stat.keys.push_back(entry.key);
+  for (;;) {
+    const absl::Status status = MakeBy(*layouts, stat, limit.OfPart()).status();
+    // What else is wrong, the call will tell.
+    if (!IsOfMissingKey(status)) return layouts;
+    const absl::Status waited =
+        AwaitKey(request, ErrorInfoOf(status)->metadata["key"], limit);
+    if (limit.time_left() <= absl::ZeroDuration()) {
+      return waited.ok() ? status : waited;
+    }
+    ASSIGN_OR_RETURN(layouts, Refresh(request.name_space, limit));
+  }
+}
+
+// Reads none of its rows, so that nothing but the answer has to come.
+absl::Status SplittingConnection::AwaitKey(const PullRequest& request,
+                                           const std::string& key,
+                                           const Limit& limit) {
+  PullRowsRequest wait;
+  wait.name_space = request.name_space;
+  wait.namespace_uid = request.namespace_uid;
+  wait.wait_for_keys = true;
+  PullEntry& entry = wait.entries.emplace_back();
+  entry.key = key;
+  ASSIGN_OR_RETURN(Tensor none, Tensor::Allocate(DType::kI64, {0}));
+  ASSIGN_OR_RETURN(entry.rows, RowIds::Create(std::move(none)));
+  return inner_->Call(wait, limit.OfPart(kLongestWait)).status();
 }
 
 template <typename Request>

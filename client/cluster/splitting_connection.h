@@ -52,6 +52,15 @@ class SplittingConnection final : public Connection {
   absl::StatusOr<ReplyTo<Request>> MakeOfKeys(const Request& request,
                                               const ClusterPlacement& placement,
                                               const Limit& limit);
+  // Waits until there are all keys of a call, as newer layouts say that it
+  // returns. Errors: DeadlineExceeded.
+  template <typename Request>
+  absl::StatusOr<SplitLayoutsPtr> AwaitKeys(const Request& request,
+                                            SplitLayoutsPtr layouts,
+                                            const Limit& limit);
+  // Waits a while for a key, or a slice, of that name.
+  absl::Status AwaitKey(const PullRequest& request, const std::string& key,
+                        const Limit& limit);
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeBy(const SplitLayouts& layouts,
                                           const Request& request,

@@ -95,13 +95,15 @@ absl::StatusOr<bool> ClusterResizer::Turn() {
   if (rest.version != reading.placement.version) {
     return records_.ReplacePlacement(rest, reading.placement_revision);
   }
-  RETURN_IF_ERROR(LoseServers(reading));
+  // What one server has lost is no reason to leave what others have.
+  const absl::Status has_lost = LoseServers(reading);
   partitions_to_restore_ = NumMissing(reading.placement);
   const absl::StatusOr<bool> has_restored = restorer_.Turn(reading);
   if (has_restored.ok() && *has_restored) return true;
   ASSIGN_OR_RETURN(const bool has_moved,
                    MoveSome(reading, OwnersWanted(reading)));
   RETURN_IF_ERROR(has_restored.status());
+  RETURN_IF_ERROR(has_lost);
   return has_moved;
 }
 
@@ -122,7 +124,7 @@ absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
   const bool has_watched =
       absl::FromChrono(now - std::exchange(last_look_, now)) < options_.lease;
   decltype(gone_since_) gone_since;
-  ResizeClusterRequest request;
+  std::vector<std::string> lost;
   for (const ClusterServer& server : reading.placement.servers) {
     if (reading.registrations.contains(server.name)) continue;
     const auto before = gone_since_.find(server.name);
@@ -130,20 +132,20 @@ absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
     const auto since = was_gone ? before->second : now;
     gone_since[server.name] = since;
     if (absl::FromChrono(now - since) >= options_.lost_after) {
-      request.lost.push_back(server.name);
+      lost.push_back(server.name);
     }
   }
   gone_since_ = std::move(gone_since);
-  if (request.lost.empty()) return absl::OkStatus();
+  if (lost.empty()) return absl::OkStatus();
+  const ResizeClusterRequest request = TakeoverOf(lost, reading);
   ASSIGN_OR_RETURN(const ResizedCluster resized, Resized(request, reading));
-  ASSIGN_OR_RETURN(const bool is_written,
-                   records_.ReplaceBoth(resized.placement, resized.wanted,
-                                        reading, request.lost));
+  ASSIGN_OR_RETURN(
+      const bool is_written,
+      records_.ReplaceBoth(resized.placement, resized.wanted, reading, lost));
   if (is_written) {
-    log_(absl::StrCat("cluster: ", absl::StrJoin(request.lost, ", "),
-                      " has not come back for ",
-                      absl::FormatDuration(options_.lost_after),
-                      ", and counts as lost"));
+    log_(absl::StrCat(
+        "cluster: ", absl::StrJoin(lost, ", "), " has not come back for ",
+        absl::FormatDuration(options_.lost_after), ", and counts as lost"));
   }
   return absl::OkStatus();
 }

@@ -178,7 +178,8 @@ absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
   }
   if (next.wanted.empty()) {
     return absl::InvalidArgumentError(
-        "expected to leave a server that has the keys, got all");
+        "expected to leave a server that has the keys, got all: add one that "
+        "has registered in the same call");
   }
   ResizedCluster resized = {.placement = reading.placement};
   if (!request.lost.empty()) {
@@ -193,6 +194,26 @@ absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
   }
   resized.wanted = std::move(next.wanted);
   return resized;
+}
+
+ResizeClusterRequest TakeoverOf(const std::vector<std::string>& lost,
+                                const ClusterReading& reading) {
+  ResizeClusterRequest request = {.lost = lost};
+  const bool is_any_left =
+      absl::c_any_of(reading.wanted, [&](const ClusterServer& server) {
+        return !absl::c_linear_search(lost, server.name);
+      });
+  if (is_any_left) return request;
+  for (const ClusterServer& server : reading.servers) {
+    if (FindServer(reading.placement.servers, server.name) != nullptr) {
+      request.add.push_back(server.name);
+    }
+  }
+  if (!request.add.empty()) return request;
+  for (const ClusterServer& server : reading.servers) {
+    request.add.push_back(server.name);
+  }
+  return request;
 }
 
 ClusterPlacement WithRestored(ClusterPlacement placement,

@@ -57,6 +57,12 @@ struct ResizedCluster {
 absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
                                        const ClusterReading& reading);
 
+// What is to be done about servers that have not come back. Where no other one
+// was to have the keys, those that have some take over, if any is registered,
+// and else all that are.
+ResizeClusterRequest TakeoverOf(const std::vector<std::string>& lost,
+                                const ClusterReading& reading);
+
 // The placement, of the next version, in which the owners of `partitions`,
 // which were to be restored, have them.
 ClusterPlacement WithRestored(ClusterPlacement placement,

@@ -57,7 +57,8 @@ void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
                                  .device_thread = device_thread_.get(),
                                  .not_on_devices = options_.not_on_devices,
                                  .executor = &executor_,
-                                 .counts = &counts_});
+                                 .counts = &counts_,
+                                 .sums = sums_});
   own_peer->SetSession(session);
   std::shared_ptr<MirrorSession> former;
   {
@@ -87,6 +88,7 @@ void MirrorExchange::Stop() {
   }
   if (session == nullptr) return;
   session->Stop(Ends());
+  sums_->Clear();
   // Sums may be made on a device.
   const Answer<bool> made;
   executor_.Submit([made] { made.Set(true); });

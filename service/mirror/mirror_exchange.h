@@ -50,7 +50,8 @@ class MirrorExchange final : public RoundExchange {
   ~MirrorExchange() override { Stop(); }
 
   // The servers, in order, of which this is the one at `own`. If they are
-  // others than before, what is under way fails.
+  // others than before, what is under way fails. Sums that this server has, and
+  // what it knows of those that count, stay.
   void SetGroup(const std::vector<std::string>& servers, uint32_t own,
                 const MakePeer& make_peer);
 
@@ -90,6 +91,8 @@ class MirrorExchange final : public RoundExchange {
   std::atomic<uint32_t> num_servers_ = 1;
   std::atomic<uint32_t> own_ = 0;
   MirrorCounts counts_;
+  // Of all sessions.
+  const std::shared_ptr<MirrorSums> sums_ = std::make_shared<MirrorSums>();
   mutable Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<MirrorSession> session_ ABSL_GUARDED_BY(mutex_);

@@ -41,6 +41,28 @@ absl::Status FirstOf(const MirrorReplies& replies) {
   return first;
 }
 
+// A worker may have contributed at a server that was its own before the servers
+// became others, and then at its present one.
+template <typename Announced>
+absl::Status CheckRanks(const std::string& key,
+                        const std::vector<Announced>& announced) {
+  std::set<uint32_t> ranks;
+  for (const Announced& each : announced) {
+    std::set<uint32_t> of_member;
+    for (const mirror::v1::BroughtTensor& tensor : each.round.tensors()) {
+      of_member.insert(tensor.rank());
+    }
+    for (const uint32_t rank : of_member) {
+      if (ranks.insert(rank).second) continue;
+      return absl::AbortedError(
+          absl::StrCat("key \"", key, "\": worker ", rank,
+                       " has contributed at two servers, as they became "
+                       "others meanwhile"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 MirrorLeader::MirrorLeader(Environment environment)
@@ -228,6 +250,9 @@ void MirrorLeader::Add(NameSpace& name_space, Announced announced,
 void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
                         Key& key, Answered& answered) {
   if (key.is_under_way) return;
+  for (const Announced& each : key.announced) {
+    if (each.call != nullptr) Learn(key, each.round.counted());
+  }
   for (Announced& each : key.announced) {
     if (each.call == nullptr) continue;
     const bool has_counted = key.last.attempt != 0 &&
@@ -241,6 +266,17 @@ void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
   const absl::Status agrees = CheckAgree(name, key.announced);
   if (agrees.ok()) return name_space.ready.push_back(name);
   FailAnnounced(key, agrees, answered);
+}
+
+void MirrorLeader::Learn(Key& key, const mirror::v1::Counted& counted) {
+  if (counted.attempt() == 0) return;
+  const bool is_announced = std::any_of(
+      key.announced.begin(), key.announced.end(), [&](const Announced& each) {
+        return each.call != nullptr && each.round.step() == counted.step() &&
+               each.round.version() == counted.version();
+      });
+  if (!is_announced) return;
+  key.last = {counted.attempt(), counted.step(), counted.version()};
 }
 
 absl::Status MirrorLeader::CheckAgree(
@@ -261,7 +297,7 @@ absl::Status MirrorLeader::CheckAgree(
         round.num_elements(), " on server ", group_.servers[each.call->from],
         ": restore one checkpoint on all"));
   }
-  return absl::OkStatus();
+  return CheckRanks(key, announced);
 }
 
 void MirrorLeader::TakeReady(NameSpace& name_space, Attempt& attempt) const {

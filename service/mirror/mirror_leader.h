@@ -33,7 +33,8 @@ namespace tensorkv {
 // at the same time are attempted together, and attempts of a namespace follow
 // one another. Sums count once all members have them, and as long as this
 // lives it remembers which: who has them and has not heard so announces the
-// round again. Thread-safe.
+// round again. What a former leader has told some members, these tell this one.
+// Thread-safe.
 class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
  public:
   struct Environment {
@@ -153,6 +154,10 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
             Answered& answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailAnnounced(Key& key, const absl::Status& status, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Learns which sum counts of a key from who has heard it, maybe of another
+  // leader, if somebody has announced its round.
+  void Learn(Key& key, const mirror::v1::Counted& counted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What was under way is announced again, or ends with `status` if that is
   // one.
   void PutBack(Key& key, std::vector<Announced>& announced,
@@ -210,8 +215,10 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPatience(const CallPtr& call);
-  // Whom a call waits for, by whether they have answered a Ping.
-  void EndWait(const CallPtr& call, const MirrorReplies& pings);
+  // Ends the wait of a call, by what those it waits for have answered to a Ping
+  // about some keys.
+  void EndWait(const CallPtr& call, const mirror::v1::Ping& ping,
+               const MirrorReplies& replies);
   // Some rounds of a call have ended: answers it, so that the member goes on
   // with these and asks again for the rest.
   void AnswerPartially(const CallPtr& call);

@@ -17,6 +17,9 @@ void MirrorLeader::WatchPatience(const CallPtr& call) {
 
 void MirrorLeader::OnPatience(const CallPtr& call) {
   std::vector<bool> is_missing(group_.size());
+  MirrorRequest request = group_.NewRequest();
+  mirror::v1::Ping& ping = *request.mutable_ping();
+  ping.set_name_space(call->name_space);
   {
     MutexLock lock(&mutex_);
     call->patience_alarm = 0;
@@ -24,26 +27,37 @@ void MirrorLeader::OnPatience(const CallPtr& call) {
     if (name_space == namespaces_.end()) return;
     for (const auto& [name, key] : name_space->second.keys) {
       if (key.announced[call->from].call != call) continue;
+      ping.add_keys(name);
       for (uint32_t i = 0; i < group_.size(); ++i) {
         if (key.announced[i].call == nullptr) is_missing[i] = true;
       }
     }
   }
-  MirrorRequest ping = group_.NewRequest();
-  ping.mutable_ping();
-  AskMembers(group_, ping, times_.patience, is_missing, WaitFor::kAll,
-             [self = shared_from_this(), call](const MirrorReplies& pings) {
-               self->EndWait(call, pings);
-             });
+  AskMembers(
+      group_, request, times_.patience, is_missing, WaitFor::kAll,
+      [self = shared_from_this(), call, ping](const MirrorReplies& replies) {
+        self->EndWait(call, ping, replies);
+      });
 }
 
-void MirrorLeader::EndWait(const CallPtr& call, const MirrorReplies& pings) {
+void MirrorLeader::EndWait(const CallPtr& call, const mirror::v1::Ping& ping,
+                           const MirrorReplies& replies) {
   Answered answered;
   {
     MutexLock lock(&mutex_);
     const auto name_space = namespaces_.find(call->name_space);
     if (name_space == namespaces_.end()) return;
-    EndWaiting(name_space->second, call, pings, answered);
+    Keys& keys = name_space->second.keys;
+    for (const auto& reply : replies) {
+      if (!reply.ok() || reply->counted_size() != ping.keys_size()) continue;
+      for (int i = 0; i < ping.keys_size(); ++i) {
+        const auto key = keys.find(ping.keys(i));
+        if (key == keys.end()) continue;
+        Learn(key->second, reply->counted(i));
+        Look(name_space->second, key->first, key->second, answered);
+      }
+    }
+    EndWaiting(name_space->second, call, replies, answered);
   }
   Answer(answered);
 }

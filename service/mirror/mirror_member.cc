@@ -56,6 +56,12 @@ void Fill(const RoundToSum& round, mirror::v1::Round& message) {
   }
 }
 
+void Fill(const MirrorSums::Counted& counted, mirror::v1::Counted& message) {
+  message.set_attempt(counted.attempt);
+  message.set_step(counted.step);
+  message.set_version(counted.version);
+}
+
 }  // namespace
 
 std::vector<MirrorMember::BatchPtr> MirrorMember::BatchesOf(
@@ -114,12 +120,7 @@ void MirrorMember::SumBatch(const BatchPtr& batch) {
         }
       }
       waiting_[name] = {batch, i};
-      const auto prepared = prepared_.find(name);
-      if (prepared != prepared_.end() &&
-          (prepared->second.step != round.step ||
-           prepared->second.version != round.version)) {
-        prepared_.erase(prepared);
-      }
+      sums_.KeepOnly(name, round.step, round.version);
     }
   }
   End(former, absl::AbortedError("another round of the key has come"));
@@ -142,6 +143,10 @@ MirrorRequest MirrorMember::RequestOf(const Batch& batch,
     mirror::v1::Round& round = *announce.add_rounds();
     Fill(batch.rounds[i], round);
     round.set_lacks(batch.lacks[i]);
+    const KeyName name = {batch.name_space, batch.rounds[i].key};
+    if (const auto counted = sums_.LastCounted(name)) {
+      Fill(*counted, *round.mutable_counted());
+    }
   }
   return request;
 }
@@ -159,6 +164,17 @@ void MirrorMember::Announce(const BatchPtr& batch) {
       });
 }
 
+MirrorResponse MirrorMember::Ping(const mirror::v1::Ping& message) const {
+  MirrorResponse response;
+  for (const std::string& key : message.keys()) {
+    mirror::v1::Counted& told = *response.add_counted();
+    if (const auto counted = sums_.LastCounted({message.name_space(), key})) {
+      Fill(*counted, told);
+    }
+  }
+  return response;
+}
+
 std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
     Batch& batch, size_t place, const absl::StatusOr<MirrorResponse>& response,
     int index) {
@@ -168,25 +184,20 @@ std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
   }
   const Outcome& outcome = response->outcomes(index);
   const KeyName name = {batch.name_space, batch.rounds[place].key};
-  const auto prepared = prepared_.find(name);
-  const bool has_it = prepared != prepared_.end() &&
-                      prepared->second.attempt == outcome.attempt();
   switch (outcome.state()) {
     case Outcome::WAITING:
       return std::nullopt;
     case Outcome::SUMMED: {
-      if (!has_it) {
-        batch.lacks[place] = outcome.attempt();
-        return std::nullopt;
-      }
-      return prepared->second.sum;
+      const RoundToSum& round = batch.rounds[place];
+      sums_.Count(name, {outcome.attempt(), round.step, round.version});
+      std::optional<SumOfRound> sum = sums_.Find(name, outcome.attempt());
+      if (sum) return *std::move(sum);
+      batch.lacks[place] = outcome.attempt();
+      return std::nullopt;
     }
     case Outcome::FAILED:
       // Nor does the sum of an attempt count that this one has repeated.
-      if (prepared != prepared_.end() &&
-          prepared->second.attempt <= outcome.attempt()) {
-        prepared_.erase(prepared);
-      }
+      sums_.DropUpTo(name, outcome.attempt());
       return StatusOf(outcome);
     default:
       return absl::InternalError("expected an outcome that this server knows");
@@ -375,29 +386,20 @@ void MirrorMember::End(std::vector<Waiting>& rounds,
 
 void MirrorMember::Applied(const std::string& name_space, absl::string_view key,
                            Step step) {
-  decltype(prepared_)::node_type applied;  // goes after the lock
-  MutexLock lock(&mutex_);
-  const auto prepared = prepared_.find({name_space, std::string(key)});
-  if (prepared != prepared_.end() && prepared->second.step == step) {
-    applied = prepared_.extract(prepared);
-  }
+  sums_.Applied({name_space, std::string(key)}, step);
 }
 
 void MirrorMember::Remove(const std::string& name_space, const std::string& key,
                           Version version) {
   const KeyName name = {name_space, key};
   std::vector<Waiting> waiting;
-  decltype(prepared_)::node_type prepared;  // goes after the lock
   {
     MutexLock lock(&mutex_);
     const auto round = waiting_.find(name);
     if (round != waiting_.end() && round->second.round().version <= version) {
       waiting = Take(round, std::next(round));
     }
-    const auto sum = prepared_.find(name);
-    if (sum != prepared_.end() && sum->second.version <= version) {
-      prepared = prepared_.extract(sum);
-    }
+    sums_.Remove(name, version);
   }
   End(waiting, absl::AbortedError("the key has gone"));
 }
@@ -408,8 +410,7 @@ void MirrorMember::Forget(const std::string& name_space) {
     MutexLock lock(&mutex_);
     const auto [first, last] = OfNameSpace(waiting_, name_space);
     waiting = Take(first, last);
-    const auto [first_sum, last_sum] = OfNameSpace(prepared_, name_space);
-    prepared_.erase(first_sum, last_sum);
+    sums_.Forget(name_space);
   }
   End(waiting, absl::AbortedError("the namespace has gone, or was replaced"));
 }
@@ -424,7 +425,7 @@ bool MirrorMember::Settle(const absl::Status& status, absl::Duration timeout) {
     for (auto next = waiting_.begin(); next != waiting_.end();) {
       const auto round = next++;
       // One that was announced again may have a sum that counts.
-      if (round->second.attempt != 0 || prepared_.contains(round->first)) {
+      if (round->second.attempt != 0 || sums_.Has(round->first)) {
         continue;
       }
       idle.push_back(Take(round, next).front());
@@ -443,14 +444,12 @@ bool MirrorMember::Settle(const absl::Status& status, absl::Duration timeout) {
 void MirrorMember::Stop(const absl::Status& status) {
   std::vector<Waiting> waiting;
   std::map<uint64_t, AttemptPtr> attempts;
-  std::map<KeyName, Prepared> prepared;
   {
     MutexLock lock(&mutex_);
     stopped_ = status;
     has_ended_ = true;
     waiting = Take(waiting_.begin(), waiting_.end());
     attempts.swap(attempts_);
-    prepared.swap(prepared_);
   }
   for (const auto& [id, attempt] : attempts) ForgetSlices(id);
   End(waiting, status);

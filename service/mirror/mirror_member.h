@@ -23,6 +23,7 @@
 #include "service/mirror/device_slices.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
+#include "service/mirror/mirror_sums.h"
 #include "service/mirror/slice_transport.h"
 #include "service/mirror/sum_attempt.h"
 #include "service/store/round_exchange.h"
@@ -46,6 +47,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     // Makes the sums.
     Executor* executor = nullptr;
     MirrorCounts* counts = nullptr;
+    // May outlive this one: the server's next member goes on with them.
+    std::shared_ptr<MirrorSums> sums = std::make_shared<MirrorSums>();
   };
   using Summed = std::function<void(std::vector<SummedRound>)>;
 
@@ -60,6 +63,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // attempt has not begun.
   absl::StatusOr<MirrorResponse> Begin(const mirror::v1::Begin& message);
   void Run(const mirror::v1::Run& message, MirrorCallback done);
+  MirrorResponse Ping(const mirror::v1::Ping& message) const;
 
   // As in RoundExchange.
   void Applied(const std::string& name_space, absl::string_view key, Step step);
@@ -78,6 +82,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   bool Settle(const absl::Status& status, absl::Duration timeout);
 
   // All rounds that wait end with `status`, and so do those of later calls.
+  // Sums are kept.
   void Stop(const absl::Status& status);
 
  private:
@@ -95,7 +100,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     absl::Duration give_up = absl::InfiniteDuration();
   };
   using BatchPtr = std::shared_ptr<Batch>;
-  using KeyName = std::pair<std::string, std::string>;
+  using KeyName = MirrorSums::KeyName;
 
   struct Waiting {
     BatchPtr batch;
@@ -105,14 +110,6 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::vector<BroughtTensor> brought;
 
     const RoundToSum& round() const { return batch->rounds[place]; }
-  };
-  // A sum of which it is not known whether it counts, or which is not in the
-  // key's value yet.
-  struct Prepared {
-    uint64_t attempt = 0;
-    Step step = 0;
-    Version version = 0;
-    SumOfRound sum;
   };
   struct Attempt {
     uint64_t id = 0;
@@ -187,12 +184,12 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   absl::Status Enter(const AttemptPtr& attempt);
 
   const Environment environment_;
+  MirrorSums& sums_ = *environment_.sums;
   Mutex mutex_;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   // Stop was called, so that nobody is asked again.
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   WaitingRounds waiting_ ABSL_GUARDED_BY(mutex_);
-  std::map<KeyName, Prepared> prepared_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);
   // Ends that were taken out of `waiting_`, and are being told.
   size_t num_untold_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -143,7 +143,7 @@ void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
         const Waiting* const waiting = FindWaiting(name, step, version);
         // Else the key has gone, or has another round.
         if (waiting == nullptr || waiting->attempt != attempt->id) continue;
-        prepared_[name] = {attempt->id, step, version, std::move(sums[i])};
+        sums_.Keep(name, {attempt->id, step, version, std::move(sums[i])});
       }
     }
   }

@@ -40,7 +40,8 @@ MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
                                     .alarms = environment.alarms,
                                     .backend = environment.backend,
                                     .executor = environment.executor,
-                                    .counts = environment.counts})) {}
+                                    .counts = environment.counts,
+                                    .sums = environment.sums})) {}
 
 void MirrorSession::Stop(const absl::Status& status) {
   member_->Stop(status);
@@ -83,7 +84,7 @@ void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
     case MirrorRequest::kDeliver:
       return reply(slices_->Take(request.from(), request.deliver()));
     case MirrorRequest::kPing:
-      return reply(absl::OkStatus());
+      return std::move(done)(member_->Ping(request.ping()));
     default:
       return reply(absl::UnimplementedError("expected a call that is known"));
   }

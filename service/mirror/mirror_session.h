@@ -17,6 +17,7 @@
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_leader.h"
 #include "service/mirror/mirror_member.h"
+#include "service/mirror/mirror_sums.h"
 
 namespace tensorkv {
 
@@ -36,6 +37,7 @@ class MirrorSession {
     NotOnDevices not_on_devices;
     Executor* executor = nullptr;
     MirrorCounts* counts = nullptr;
+    std::shared_ptr<MirrorSums> sums;
   };
 
   MirrorSession(MirrorGroup group, const Environment& environment);

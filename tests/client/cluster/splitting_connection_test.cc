@@ -1,12 +1,17 @@
 #include "client/cluster/splitting_connection.h"
 
+#include <atomic>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "client/client.h"
+#include "client/internal/grpc_connection.h"
+#include "client/internal/retry_loop.h"
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
@@ -325,6 +330,125 @@ TEST(SplittingConnectionTest, ErrorsNameTheKey) {
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"w\"")));
   EXPECT_EQ(ErrorInfoOf(status)->metadata["key"], "w");
+}
+
+// Values that take longer to receive than a call offers never come.
+class SlowValues final : public Connection {
+ public:
+  static constexpr absl::Duration kTransfer = absl::Seconds(2);
+
+  explicit SlowValues(std::unique_ptr<Connection> inner,
+                      std::atomic<int>* num_transfers,
+                      absl::Notification* waits)
+      : inner_(std::move(inner)),
+        num_transfers_(*num_transfers),
+        waits_(*waits) {}
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override {
+    if (call.method() == Method::kPullRows && !waits_.HasBeenNotified()) {
+      waits_.Notify();
+    }
+    if (call.method() == Method::kPull) {
+      ++num_transfers_;
+      if (options.timeout < kTransfer) {
+        return absl::DeadlineExceededError("the values have not come");
+      }
+    }
+    return inner_->Attempt(call, options);
+  }
+
+ private:
+  const std::unique_ptr<Connection> inner_;
+  std::atomic<int>& num_transfers_;
+  absl::Notification& waits_;
+};
+
+class SlowTransferTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Connection> Connect() {
+    const auto connect = [this](const std::string& address,
+                                std::shared_ptr<KnownServer> known)
+        -> absl::StatusOr<std::unique_ptr<Connection>> {
+      auto connection = GrpcConnection::Create(
+          {.target = address, .server = std::move(known)});
+      return std::make_unique<SlowValues>(*std::move(connection),
+                                          &num_transfers_, &waits_);
+    };
+    return std::make_unique<SplittingConnection>(
+        std::make_unique<ClusterConnection>(
+            ClusterServersOptions{.addresses = {cluster_.address(0)},
+                                  .connect = connect,
+                                  .environment = SystemRetryEnvironment()}));
+  }
+
+  const TestCluster cluster_{2, kSplitBytes};
+  std::atomic<int> num_transfers_ = 0;
+  // A call waits for a key.
+  absl::Notification waits_;
+  const std::unique_ptr<Connection> plain_ = cluster_.Connect();
+  const std::unique_ptr<Connection> slow_ = Connect();
+  const Caller others_ = Caller(*plain_, "");
+  const Caller store_ = Caller(*slow_, "").Within(absl::Seconds(4));
+};
+
+TEST_F(SlowTransferTest, WaitForKeysDoesNotCutTheTransfer) {
+  ASSERT_THAT(others_.Init("small", Full({2}, 1)), IsOk());
+  ASSERT_THAT(others_.Init("large", Full(kLarge, 2)), IsOk());
+
+  EXPECT_THAT(store_.Await("small"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_EQ(num_transfers_, 1);
+  EXPECT_THAT(store_.Await("large"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+  EXPECT_EQ(num_transfers_, 3) << "one at each server";
+}
+
+// Nor do values come that a key is missing beside.
+TEST_F(SlowTransferTest, ValuesComeOnceAllKeysAreThere) {
+  ASSERT_THAT(others_.Init("large", Full(kLarge, 2)), IsOk());
+  Background pull([&] {
+    return store_.Within(absl::Minutes(1))
+        .PullMany({{"large"}, {"late"}}, /*wait_for_keys=*/true);
+  });
+  waits_.WaitForNotification();
+  EXPECT_EQ(num_transfers_, 0);
+
+  ASSERT_THAT(others_.Init("late", Full(kLarge, 3)), IsOk());
+
+  const auto values = pull.Result();
+  ASSERT_THAT(values, IsOk());
+  EXPECT_THAT(values->values[1].tensor, IsFilledWith(3));
+  EXPECT_EQ(num_transfers_, 2);
+}
+
+TEST_F(SlowTransferTest, WaitForKeysThatNeverComeEndsInTime) {
+  EXPECT_THAT(store_.Within(absl::Seconds(1)).Await("never"),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(num_transfers_, 0);
+}
+
+// Whoever knows a key as it was pushes to what it is now.
+TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> ours = cluster.Connect();
+  const std::unique_ptr<Connection> theirs = cluster.Connect();
+  const Caller store(*ours, "");
+  const Caller others(*theirs, "");
+  const auto replace = [&](const Tensor& value) {
+    ASSERT_THAT(others.Delete({"w"}, /*allow_missing=*/true), IsOk());
+    ASSERT_THAT(others.Init("w", value), IsOk());
+  };
+  ASSERT_THAT(store.SetRule("accumulate"), IsOk());
+  for (const char* const rule : {"accumulate", "lamb", "accumulate"}) {
+    // A rule that takes whole keys keeps the next one whole.
+    ASSERT_THAT(others.SetRule(rule, "other"), IsOk());
+    replace(Full(kLarge, 1));
+
+    EXPECT_THAT(store.Push("w", Full(kLarge, 1)), IsOk()) << rule;
+    EXPECT_THAT(others.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+  }
+  replace(Full({2}, 1));
+  EXPECT_THAT(store.Push("w", Full(kLarge, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(SplittingConnectionTest, RoundsOfSlicesCloseTogether) {

@@ -171,6 +171,25 @@ TEST(PlacementChangesTest, WhatIsGivenUpIsMarked) {
   EXPECT_EQ(after.placement.version, lost.placement.version + 1);
 }
 
+// Whoever was not to have keys takes over all the same.
+TEST(PlacementChangesTest, LastServerThatWasWantedIsLostToTheOthers) {
+  ClusterReading reading = ReadingOf({"s2", "s7"});
+  reading.servers = {{.name = "s2", .weight = 1}, {.name = "s7", .weight = 1}};
+  EXPECT_TRUE(TakeoverOf({"s1"}, reading).add.empty())
+      << "others are to have the keys";
+
+  reading.wanted = Servers(1, 1);
+  EXPECT_THAT(TakeoverOf({"s1"}, reading).add, ::testing::ElementsAre("s2"));
+  reading.placement = MakePlacement({}, Servers(1, 1), 100);
+  const ResizeClusterRequest takeover = TakeoverOf({"s1"}, reading);
+  EXPECT_THAT(takeover.add, ::testing::ElementsAre("s2", "s7"));
+
+  ASSERT_OK_AND_ASSIGN(const ResizedCluster resized,
+                       Resized(takeover, reading));
+  EXPECT_EQ(resized.placement.servers.size(), 2u);
+  EXPECT_EQ(resized.wanted.size(), 2u);
+}
+
 TEST(PlacementChangesTest, RequestsThatCannotBeAreRefused) {
   const ClusterReading reading = ReadingOf({"s1", "s2"});
 

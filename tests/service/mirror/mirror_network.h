@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,15 +60,20 @@ class MirrorNetwork {
 
   // The first so many servers are the group from now on.
   void Connect(uint32_t num_servers) {
+    std::vector<uint32_t> servers(num_servers);
+    std::iota(servers.begin(), servers.end(), 0u);
+    ConnectOnly(servers);
+  }
+  // These are, of which those that go on learn one after the other.
+  void ConnectOnly(const std::vector<uint32_t>& servers) {
     std::vector<std::string> names;
-    for (uint32_t i = 0; i < num_servers; ++i) {
-      names.push_back(absl::StrCat("s", i));
-    }
-    for (uint32_t from = 0; from < num_servers; ++from) {
-      exchanges_[from]->SetGroup(names, from, [&](const std::string& server) {
+    for (const uint32_t i : servers) names.push_back(absl::StrCat("s", i));
+    for (uint32_t place = 0; place < servers.size(); ++place) {
+      const uint32_t from = servers[place];
+      exchanges_[from]->SetGroup(names, place, [&](const std::string& server) {
         uint32_t to = 0;
         while (names[to] != server) ++to;
-        return std::make_shared<Peer>(this, from, to);
+        return std::make_shared<Peer>(this, from, servers[to]);
       });
     }
   }

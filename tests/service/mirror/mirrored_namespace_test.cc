@@ -297,6 +297,57 @@ TEST_F(MirroredNamespaceTest, GoesOnWithTheServersThatAreLeft) {
   ExpectSame(kServers - 1);
 }
 
+// A server that has not heard that a sum counts is told so by one that has,
+// whoever leads them by then.
+TEST_F(MirroredNamespaceTest, SumThatHasCountedCountsInTheNextGroup) {
+  Start(
+      {.patience = absl::Milliseconds(50), .attempt = absl::Milliseconds(500)});
+  const uint32_t deaf = 1;
+  PushWhereOutcomesAre(Fate::kReplyIsLost, deaf);
+  ASSERT_THAT(
+      Worker(0).Pull("small"),
+      testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
+  ASSERT_THAT(Worker(deaf).Pull("small").status(),
+              HasReason(Reason::kRoundFailed));
+
+  network_->SetFates(nullptr);
+  network_->Connect(kServers - 1);
+  Choose(kServers - 1);
+  for (const uint32_t rank : {1u, 3u}) {
+    ASSERT_OK(Worker(rank).Push("small", Full({7}, 100), 1));
+  }
+
+  EXPECT_THAT(
+      Worker(deaf).Pull("small"),
+      testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
+  EXPECT_EQ(At(deaf).Pull("small")->version, 2u);
+}
+
+// Who pushes again where the servers have become others counts once.
+TEST_F(MirroredNamespaceTest, WorkerThatMovesWithinARoundCountsOnce) {
+  Start(
+      {.patience = absl::Milliseconds(50), .attempt = absl::Milliseconds(500)});
+  ASSERT_OK(Worker(3).Push("small", Full({7}, 1), 1));
+  network_->Connect(kServers - 1);
+  Choose(kServers - 1);
+
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
+  }
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    while (ReasonOf(Worker(rank).Pull("small").status()) ==
+           Reason::kRoundFailed) {
+      ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
+    }
+  }
+
+  for (uint32_t server = 0; server < kServers - 1; ++server) {
+    EXPECT_THAT(
+        At(server).Pull("small"),
+        testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));
+  }
+}
+
 // What a worker has pushed with other keys does not wait for those.
 TEST_F(MirroredNamespaceTest, RoundEndsBeforeOthersThatWereAnnouncedWithIt) {
   // Nobody lives to see the patience of the leader end.

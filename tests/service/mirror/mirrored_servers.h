@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -186,9 +187,16 @@ class MirroredServersTest : public ::testing::Test {
   }
   // The workers, each at its server of so many.
   void Choose(uint32_t num_servers) {
+    std::vector<uint32_t> servers(num_servers);
+    std::iota(servers.begin(), servers.end(), 0u);
+    ChooseOf(servers);
+  }
+  // Of these.
+  void ChooseOf(const std::vector<uint32_t>& servers) {
     workers_.clear();
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-      workers_.push_back(joined_[rank * kServers + rank % num_servers]);
+      workers_.push_back(
+          joined_[rank * kServers + servers[rank % servers.size()]]);
     }
   }
 

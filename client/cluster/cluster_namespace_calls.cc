@@ -1,0 +1,149 @@
+// Calls about namespaces, and what a client knows of their kinds.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+#include "client/cluster/added_replies.h"
+#include "client/cluster/all_replies.h"
+#include "client/cluster/cluster_connection.h"
+#include "client/cluster/merged_replies.h"
+
+namespace tensorkv {
+namespace {
+
+// Takes from the page of each server the namespaces whose home it is.
+ListNamespacesReply TakeHomes(const ClusterPlacement& placement,
+                              absl::Span<const std::string> servers,
+                              std::vector<ListNamespacesReply>& pages) {
+  ListNamespacesReply homes;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    std::erase_if(pages[i].namespaces, [&](NamespaceStatus& status) {
+      const uint32_t home = OwnerOf(placement, status.name, "");
+      if (placement.servers[home].name != servers[i]) return false;
+      homes.namespaces.push_back(std::move(status));
+      return true;
+    });
+  }
+  return homes;
+}
+
+KnownNamespaces::Kind KindOf(const NamespaceStatus& status) {
+  return {.uid = status.uid, .is_mirrored = status.config.mirrored};
+}
+
+}  // namespace
+
+absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
+    const CreateNamespaceRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  if (request.config.mode == Mode::kBounded && servers.size() > 1) {
+    return absl::UnimplementedError(
+        "mode: bounded is not for several servers, each of which has only the "
+        "steps of its own keys");
+  }
+  // The home decides who has created the namespace. The others take what it
+  // has, also what an earlier call has left undone.
+  namespaces_.ForgetKind(request.name_space);
+  const absl::StatusOr<CreateNamespaceReply> home =
+      servers_.At(servers.front(), request, limit);
+  if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
+  CreateNamespaceRequest elsewhere = request;
+  elsewhere.on_existing = OnExisting::kKeep;
+  if (!home.ok() && servers.size() > 1) {
+    ASSIGN_OR_RETURN(
+        const NamespaceStatus status,
+        servers_.At(servers.front(),
+                    DescribeNamespaceRequest{.name_space = request.name_space},
+                    limit));
+    elsewhere.config = status.config;
+  }
+  const auto others = servers_.AtEach(
+      AfterFirst(servers), [&](const std::string&) { return elsewhere; },
+      limit);
+  RETURN_IF_ERROR(home.status());
+  RETURN_IF_ERROR(WorstOf(StatusesOf(others)));
+  const auto learn = [&](const std::string& server, uint64_t uid) {
+    namespaces_.LearnKind(request.name_space, server,
+                          {uid, request.config.mirrored});
+  };
+  learn(servers.front(), home->uid);
+  for (size_t i = 0; i < others.size(); ++i) {
+    learn(servers[i + 1], others[i]->uid);
+  }
+  return home;
+}
+
+absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
+    const DescribeNamespaceRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
+                   AskEach(servers, request, limit));
+  KnownNamespaces::ByServer<uint64_t> uids;
+  // The home's last: what it says counts.
+  for (size_t i = servers.size(); i-- > 0;) {
+    uids[servers[i]] = statuses[i].uid;
+    namespaces_.LearnKind(request.name_space, servers[i], KindOf(statuses[i]));
+  }
+  if (statuses.front().config.mirrored) {
+    statuses.resize(1);  // The others have the same.
+  }
+  NamespaceStatus total = SumOf(std::move(statuses));
+  namespaces_.Learn(request.name_space, total.uid, total.config.mode,
+                    std::move(uids));
+  return total;
+}
+
+absl::StatusOr<ListNamespacesReply> ClusterConnection::Make(
+    const ListNamespacesRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
+                   AskEach(servers, request, limit));
+  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+  pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
+  return MergePages(std::move(pages), request.page_size);
+}
+
+// --- Kinds ----------------------------------------------------------------
+
+absl::StatusOr<KnownNamespaces::Kind> ClusterConnection::KindAt(
+    const std::string& server, const std::string& name_space,
+    const CallLimit& limit) {
+  if (const auto known = namespaces_.KindAt(name_space, server)) return *known;
+  ASSIGN_OR_RETURN(
+      const NamespaceStatus status,
+      servers_.At(server, DescribeNamespaceRequest{.name_space = name_space},
+                  limit));
+  const KnownNamespaces::Kind kind = KindOf(status);
+  namespaces_.LearnKind(name_space, server, kind);
+  return kind;
+}
+
+bool ClusterConnection::IsMirrored(const std::string& name_space,
+                                   const std::string& server,
+                                   const CallLimit& limit) {
+  if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
+  const auto kind = KindAt(server, name_space, limit);
+  // Who may not know is not to ask at every call.
+  if (absl::IsPermissionDenied(kind.status())) {
+    namespaces_.LearnNoKind(name_space);
+  }
+  return kind.ok() && kind->is_mirrored;
+}
+
+bool ClusterConnection::HasChanged(const std::string& server,
+                                   const std::string& name_space,
+                                   bool was_mirrored, const CallLimit& limit) {
+  namespaces_.ForgetKindAt(name_space, server);
+  const auto kind = KindAt(server, name_space, limit);
+  return kind.ok() && kind->is_mirrored != was_mirrored;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,150 @@
+// Calls about the workers of a namespace.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "client/cluster/all_replies.h"
+#include "client/cluster/cluster_connection.h"
+#include "client/cluster/merged_replies.h"
+#include "client/cluster/mirrored_calls.h"
+#include "client/cluster/part_outcomes.h"
+#include "client/internal/worker_errors.h"
+
+namespace tensorkv {
+namespace {
+
+// How often a Barrier goes to where the home has moved.
+constexpr int kMostHomes = 4;
+
+}  // namespace
+
+absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
+                                                  const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  ASSIGN_OR_RETURN(JoinReply total,
+                   JoinAt(servers.front(), /*is_home=*/true, request, limit));
+  JoinRequest elsewhere = request;
+  elsewhere.rank = total.worker.rank;
+  Replies<JoinReply> others(servers.size() - 1);
+  servers_.AtOnce(others.size(), [&](size_t i) {
+    others[i] = JoinAt(servers[i + 1], /*is_home=*/false, elsewhere, limit);
+  });
+  ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
+                   AllOf(std::move(others)));
+  KnownNamespaces::ByServer<uint64_t> incarnations = {
+      {servers.front(), total.server_incarnation}};
+  for (size_t i = 0; i < joined.size(); ++i) {
+    const JoinReply& other = joined[i];
+    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
+                                 total.next_step, other.next_step);
+    incarnations[servers[i + 1]] = other.server_incarnation;
+    total.lease = std::min(total.lease, other.lease);
+    total.was_lost |= other.was_lost;
+  }
+  total.server_incarnation =
+      namespaces_.CompleteJoin(request.name_space, request.worker_name,
+                               total.worker, std::move(incarnations));
+  return total;
+}
+
+absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
+                                                    bool is_home,
+                                                    const JoinRequest& request,
+                                                    const CallLimit& limit) {
+  JoinRequest part = request;
+  ASSIGN_OR_RETURN(part.namespace_uid, UidAt(server, request.name_space,
+                                             request.namespace_uid, limit));
+  part.replaces_epoch =
+      namespaces_
+          .ReplacedAt(server, request.name_space, request.worker_name,
+                      request.replaces_epoch)
+          .value_or(is_home ? request.replaces_epoch : 0);
+  ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, part, limit));
+  namespaces_.SetJoined(request.name_space, request.worker_name, server,
+                        reply.worker);
+  return reply;
+}
+
+absl::StatusOr<KeepAliveReply> ClusterConnection::Make(
+    const KeepAliveRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  const auto request_for = [&](const std::string& server) {
+    KeepAliveRequest part = request;
+    part.worker =
+        WorkerAt(server, servers.front(), request.name_space, request.worker);
+    return part;
+  };
+  ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
+                   AllOf(servers_.AtEach(servers, request_for, limit)));
+  KeepAliveReply total = replies.front();
+  for (const KeepAliveReply& reply : replies) {
+    total.lease_remaining =
+        std::min(total.lease_remaining, reply.lease_remaining);
+    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
+                                 total.next_step, reply.next_step);
+  }
+  return total;
+}
+
+absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
+                                                   const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  std::optional<Step> step;
+  if (IsMirrored(request.name_space, servers.front(), limit)) {
+    ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+    step = StepAtItsMirror(*placement, request,
+                           [&](const std::string& server, const auto& ask) {
+                             return servers_.At(server, ask, limit);
+                           });
+  }
+  const auto request_for = [&](const std::string& server) {
+    LeaveRequest part = request;
+    part.worker =
+        WorkerAt(server, servers.front(), request.name_space, request.worker);
+    part.step = step;
+    return part;
+  };
+  std::vector<absl::Status> outcomes =
+      StatusesOf(servers_.AtEach(servers, request_for, limit));
+  for (size_t i = 1; i < outcomes.size(); ++i) {
+    // Whoever is no member there has left.
+    if (outcomes.front().ok() && IsNoMember(outcomes[i])) {
+      outcomes[i] = absl::OkStatus();
+    }
+  }
+  const absl::Status status = WorstOf(outcomes);
+  if (status.ok() || absl::IsFailedPrecondition(status)) {
+    namespaces_.Forget(request.name_space, request.worker);
+  }
+  RETURN_IF_ERROR(status);
+  return LeaveReply();
+}
+
+absl::StatusOr<BarrierReply> ClusterConnection::Make(
+    const BarrierRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  for (int attempt = 0;; ++attempt) {
+    const std::string& home =
+        placement->servers[OwnerOf(*placement, request.name_space, "")].name;
+    BarrierRequest part = request;
+    part.worker = WorkerAt(home, home, request.name_space, request.worker);
+    const absl::StatusOr<BarrierReply> reply = servers_.At(home, part, limit);
+    // The home has moved.
+    if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostHomes) {
+      return reply;
+    }
+    ASSIGN_OR_RETURN(
+        placement,
+        servers_.NewerThan(placement, VersionToldBy({reply.status()}), limit));
+  }
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,177 @@
+// A call about keys, some of them in slices, as the servers get it.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_SPLIT_CALL_H_
+#define TENSORKV_CLIENT_CLUSTER_SPLIT_CALL_H_
+
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+#include "client/cluster/split_entries.h"
+#include "client/cluster/split_layout.h"
+#include "client/destination.h"
+#include "contract/any_call.h"
+#include "contract/requests.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+inline const std::string& KeyIn(const std::string& key) { return key; }
+template <typename Entry>
+const std::string& KeyIn(const Entry& entry) {
+  return entry.key;
+}
+
+template <typename Request>
+auto& EntriesOf(Request& request) {
+  if constexpr (requires { request.entries; }) {
+    return request.entries;
+  } else {
+    return request.keys;
+  }
+}
+
+inline const SplitLayout* Find(const SplitLayouts& layouts,
+                               const std::string& key) {
+  const auto found = layouts.find(key);
+  return found == layouts.end() ? nullptr : &found->second;
+}
+
+// What a Pull or a PushPull brings as.
+template <typename Request>
+DType AskedDType(const Request& request) {
+  if constexpr (requires { request.reply_dtype; }) {
+    return request.reply_dtype;
+  } else {
+    return request.dtype;
+  }
+}
+
+// A call about keys, as it is made.
+template <typename Request>
+class SplitCall {
+ public:
+  using Reply = ReplyTo<Request>;
+
+  // `request` and `layouts` outlive it. Errors: those of AppendSlices.
+  static absl::StatusOr<SplitCall> Create(const Request& request,
+                                          const SplitLayouts& layouts) {
+    SplitCall call(request);
+    auto& out = EntriesOf(call.made_);
+    out.clear();
+    for (const auto& entry : EntriesOf(request)) {
+      SplitEntry& split = call.entries_.emplace_back();
+      split.layout = Find(layouts, KeyIn(entry));
+      split.begin = out.size();
+      if (split.layout == nullptr) {
+        out.push_back(entry);
+      } else {
+        RETURN_IF_ERROR(AppendSlices(entry, *split.layout, split, out));
+      }
+      split.end = out.size();
+    }
+    return call;
+  }
+
+  const Request& made() const { return made_; }
+
+  // Where values are received: slices in their places within the memory of
+  // whole tensors, the caller's where that fits.
+  // Errors: ResourceExhausted.
+  absl::StatusOr<std::vector<Destination>> Place(
+      absl::Span<const Destination> destinations) {
+    std::vector<Destination> placed;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const Destination of_caller =
+          destinations.empty() ? Destination() : destinations[i];
+      const SplitEntry& split = entries_[i];
+      if (split.layout == nullptr) {
+        placed.push_back(of_caller);
+        continue;
+      }
+      Tensor& whole = wholes_.emplace_back();
+      ASSIGN_OR_RETURN(whole, MemoryOf(*split.layout, of_caller));
+      absl::c_move(SliceDestinations(*split.layout, whole),
+                   std::back_inserter(placed));
+    }
+    return placed;
+  }
+
+  absl::StatusOr<Reply> Join(Reply made) {
+    if constexpr (requires { made.versions; }) {
+      return JoinAll(made, made.versions);
+    } else if constexpr (requires { made.results; }) {
+      return JoinAll(made, made.results);
+    } else if constexpr (requires { made.values; }) {
+      return JoinAll(made, made.values);
+    } else {
+      return JoinAll(made, made.keys);
+    }
+  }
+
+ private:
+  explicit SplitCall(const Request& request)
+      : request_(request), made_(request) {}
+
+  absl::StatusOr<Tensor> MemoryOf(const SplitLayout& layout,
+                                  const Destination& of_caller) const {
+    DType dtype = AskedDType(request_);
+    if (dtype == DType::kUnknown) dtype = layout.dtype;
+    const bool fits = of_caller.memory.data() != nullptr &&
+                      of_caller.dtype == dtype &&
+                      of_caller.shape == layout.shape;
+    if (!fits) return Tensor::Allocate(dtype, layout.shape);
+    return Tensor::OfBuffer(
+        dtype, layout.shape,
+        MakeRefCounted<AdoptedBuffer>(of_caller.memory.data(),
+                                      of_caller.memory.size(), [] {}));
+  }
+
+  template <typename Answer>
+  absl::StatusOr<Reply> JoinAll(Reply& made, std::vector<Answer>& answers) {
+    if (answers.size() != EntriesOf(made_).size()) {
+      return absl::InternalError(absl::StrCat(
+          "expected an answer to each of ", EntriesOf(made_).size(),
+          " entries, got ", answers.size()));
+    }
+    std::vector<Answer> joined;
+    size_t num_wholes = 0;
+    for (const SplitEntry& split : entries_) {
+      if (split.layout == nullptr) {
+        joined.push_back(std::move(answers[split.begin]));
+        continue;
+      }
+      const auto of_entry = absl::MakeConstSpan(answers).subspan(
+          split.begin, split.end - split.begin);
+      if constexpr (std::is_same_v<Answer, Value>) {
+        Tensor whole = wholes_.empty() ? Tensor() : wholes_[num_wholes++];
+        ASSIGN_OR_RETURN(Value value,
+                         JoinAnswers(split, of_entry, std::move(whole)));
+        joined.push_back(std::move(value));
+      } else {
+        joined.push_back(JoinAnswers(split, of_entry));
+      }
+    }
+    answers = std::move(joined);
+    return std::move(made);
+  }
+
+  const Request& request_;
+  Request made_;
+  std::vector<SplitEntry> entries_;
+  // The tensors in which values are placed, one for each entry with a layout.
+  std::vector<Tensor> wholes_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_SPLIT_CALL_H_
