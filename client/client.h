@@ -27,10 +27,10 @@
 #include "client/compression/compression.h"
 #include "client/connection.h"
 #include "client/destination.h"
+#include "client/leave_cause.h"
 #include "client/namespace_verbs.h"
 #include "client/push_options.h"
 #include "client/transfer_options.h"
-#include "client/worker_options.h"
 #include "contract/requests.h"
 
 namespace tensorkv {

@@ -29,6 +29,7 @@
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
 #include "client/internal/trimmed_pool.h"
+#include "client/leave_cause.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {

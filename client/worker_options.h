@@ -3,7 +3,6 @@
 #ifndef TENSORKV_CLIENT_WORKER_OPTIONS_H_
 #define TENSORKV_CLIENT_WORKER_OPTIONS_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,14 +15,6 @@
 #include "tensor/dtype.h"
 
 namespace tensorkv {
-
-// Why a worker leaves.
-enum class LeaveCause : uint8_t {
-  // It makes no more steps.
-  kDone,
-  // It fails: its lease ends at once, as if it had been lost.
-  kLost,
-};
 
 struct WorkerOptions {
   // Unique among the namespace's workers, and the same when the worker comes

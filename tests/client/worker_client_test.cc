@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scripted_worker.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -22,6 +23,7 @@ using ::tensorkv::testing::DestinationOf;
 using ::tensorkv::testing::EncodeAll;
 using ::tensorkv::testing::EntriesOf;
 using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
