@@ -91,7 +91,8 @@ TEST_P(RoundSumContractTest, WeightedEntriesAreOneContribution) {
                         : worker.PushMany(others, 1));
   }
 
-  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  // The sum of w * x over the mean weight: 9 / (9 / 5).
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
 }
 
 TEST_P(RoundSumContractTest, RowsOfACallAreOneContribution) {

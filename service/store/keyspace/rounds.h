@@ -199,6 +199,9 @@ class Rounds {
   // Whether the round of that step, open and empty or not, waits for `rank`;
   // the first step below `end` whose round does, or `end`.
   bool IsPassedOver(Step step, uint32_t rank) const;
+  // Whether a worker who takes part in that step has gone on without it, which
+  // is then none of the key's. Those who came later have not.
+  bool IsSkipped(Step step) const;
   Step FirstPassedOver(uint32_t rank, Step end) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.

@@ -205,7 +205,8 @@ class Group {
         store_.Join({.name_space = "n",
                      .worker_name = NameOf(rank, member.life),
                      .lease = kLease,
-                     .replaces_epoch = replaces_epoch});
+                     .replaces_epoch = replaces_epoch,
+                     .rank = rank});
     ASSERT_OK(reply);
     ASSERT_EQ(reply->worker.rank, rank);
     const bool was_lost = has_come_[rank] == member.life + 1;
