@@ -17,31 +17,40 @@
 
 namespace tensorkv {
 
+// Takes work off the thread that brings it. Thread-safe.
+class TaskRunner {
+ public:
+  using Task = absl::AnyInvocable<void() &&>;
+
+  virtual ~TaskRunner() = default;
+
+  // Runs what was submitted before, and what that submits, then returns. Not
+  // for a task to call.
+  virtual void Stop() = 0;
+
+  // Has `task` run for `owner`, later or on another thread. Returns false, and
+  // leaves the task as it is, once Stop has run everything.
+  virtual bool Submit(absl::string_view owner, Task&& task) = 0;
+};
+
 // Runs tasks of several owners on a fixed number of threads. Thread-safe.
 //
 // Owners take turns, and none has all threads at once: whatever one of them
 // submits, the tasks of another begin as soon as those before them in its own
 // queue have begun and a thread is free. The tasks of one owner begin in their
 // order, but run at the same time.
-class TaskPool {
+class TaskPool final : public TaskRunner {
  public:
-  using Task = absl::AnyInvocable<void() &&>;
-
   // As many threads as can run at once (NumCores), but at least 4 and at
   // most 16.
   static size_t DefaultNumThreads();
 
   // REQUIRES: at least 2 threads.
   explicit TaskPool(size_t num_threads = DefaultNumThreads());
-  ~TaskPool() { Stop(); }
+  ~TaskPool() override { Stop(); }
 
-  // Runs what was submitted before, and what that submits, then returns. Not
-  // for a task to call.
-  void Stop();
-
-  // Has a thread run `task` for `owner`. Returns false, and leaves the task as
-  // it is, once Stop has run everything.
-  bool Submit(absl::string_view owner, Task&& task);
+  void Stop() override;
+  bool Submit(absl::string_view owner, Task&& task) override;
 
  private:
   struct Owner {

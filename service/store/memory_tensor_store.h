@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
+#include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
@@ -56,6 +57,8 @@ struct MemoryTensorStoreOptions {
   // Makes sums of mirrored namespaces with other servers, and outlives the
   // store; null: the store has none of them.
   RoundExchange* exchange = nullptr;
+  // Runs what takes long; null: threads of the store's own.
+  std::shared_ptr<TaskRunner> pool = nullptr;
 };
 
 // Thread-safe. Has the namespace "default" (async, assign) from the start. Who

@@ -36,7 +36,7 @@ struct NamespaceEnvironment {
   const DeviceSet* devices = nullptr;
   Alarms* alarms = nullptr;
   // Runs what takes long, by namespace.
-  std::shared_ptr<TaskPool> pool;
+  std::shared_ptr<TaskRunner> pool;
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;

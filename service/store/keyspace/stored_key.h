@@ -150,8 +150,10 @@ class StoredKey final : public RefCounted {
   }
 
   bool has_pending() const { return pending && !pending->empty(); }
+  // How many updates and turns end before one that is added now.
   uint64_t num_updates_ahead() const {
-    return (is_updating ? 1 : 0) + (pending ? pending->size() : 0);
+    return (is_updating && !is_next_claimed ? 1 : 0) +
+           (pending ? pending->size() : 0);
   }
   uint64_t value_bytes() const { return value->size_bytes(); }
   // Computed from the shape, as `value` may be replaced while a sum is made.
@@ -210,9 +212,11 @@ class StoredKey final : public RefCounted {
 
   // Position + 1 of the key's last entry seen by the check of a call, 0 outside
   // of a check.
-  uint32_t position_in_call : 30 = 0;
+  uint32_t position_in_call : 29 = 0;
 
   bool is_updating : 1 = false;
+  // The key is_updating for the first of `pending`, which is there still.
+  bool is_next_claimed : 1 = false;
   bool value_is_changing : 1 = false;
 
   // Where its tensors are. Does not change while others know the key. This and

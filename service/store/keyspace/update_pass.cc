@@ -55,6 +55,7 @@ void UpdatePass::AddPending(StoredKey* key) {
   PendingUpdate update = std::move(key->pending->front());
   key->pending->pop_front();
   if (key->pending->empty()) key->pending.reset();
+  key->is_next_claimed = false;
   Add(key, std::move(update));
 }
 

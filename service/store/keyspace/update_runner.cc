@@ -66,6 +66,7 @@ struct RunningPass : Unfinished {
 void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
   if (key.is_updating || !key.has_pending()) return;
   key.is_updating = true;
+  key.is_next_claimed = true;
   keys.emplace_back(&key);
 }
 

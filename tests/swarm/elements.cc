@@ -1,0 +1,72 @@
+#include "tests/swarm/elements.h"
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace tensorkv::swarm {
+namespace {
+
+template <typename T>
+Tensor Make(Shape shape, const std::vector<T>& elements, DType dtype) {
+  return *Tensor::CopyOf(dtype, std::move(shape), elements.data());
+}
+
+Tensor MakeOf(Shape shape, const std::vector<double>& elements, DType dtype) {
+  if (dtype == DType::kI32) {
+    return Make<int32_t>(shape, {elements.begin(), elements.end()}, dtype);
+  }
+  return Make<float>(shape, {elements.begin(), elements.end()}, dtype);
+}
+
+}  // namespace
+
+Tensor TensorOf(const Elements& elements, DType dtype) {
+  return MakeOf(*Shape::Create({kNumRows, kRowSize}),
+                {elements.begin(), elements.end()}, dtype);
+}
+
+Elements ElementsOf(const Tensor& tensor) {
+  Elements elements = {};
+  for (int i = 0; i < kNumElements; ++i) {
+    const char* const from = tensor.data() + i * sizeof(float);
+    float element = 0;
+    int32_t integer = 0;
+    std::memcpy(&element, from, sizeof(element));
+    std::memcpy(&integer, from, sizeof(integer));
+    elements[i] = tensor.dtype() == DType::kI32 ? integer : element;
+  }
+  return elements;
+}
+
+Tensor CopyOf(const Tensor& tensor) {
+  return *Tensor::CopyOf(tensor.dtype(), tensor.shape(), tensor.data());
+}
+
+RefPtr<const RowIds> ChooseRows(Random& random) {
+  std::vector<int32_t> ids;
+  const int size = random.Between(1, 4);
+  for (int i = 0; i < size; ++i) ids.push_back(random.Below(kNumRows));
+  return *RowIds::Create(Make(*Shape::Create({size}), ids, DType::kI32));
+}
+
+void AddRows(Random& random, const std::string& key, DType dtype, int unit,
+             PushRequest& request, Contribution& contribution) {
+  PushEntry entry = {.key = key, .rows = ChooseRows(random)};
+  std::vector<double> elements;
+  contribution.rows = 0;
+  for (int64_t i = 0; i < entry.rows->size(); ++i) {
+    const int64_t row = (*entry.rows)[i];
+    contribution.rows |= 1 << row;
+    for (int column = 0; column < kRowSize; ++column) {
+      elements.push_back(unit * random.Between(-3, 3));
+      contribution.elements[row * kRowSize + column] += elements.back();
+    }
+  }
+  entry.tensor =
+      MakeOf(*Shape::Create({entry.rows->size(), kRowSize}), elements, dtype);
+  request.entries.push_back(std::move(entry));
+}
+
+}  // namespace tensorkv::swarm

@@ -1,0 +1,34 @@
+// Tensors of the swarm's keys.
+
+#ifndef TENSORKV_TESTS_SWARM_ELEMENTS_H_
+#define TENSORKV_TESTS_SWARM_ELEMENTS_H_
+
+#include <optional>
+#include <string>
+
+#include "contract/requests.h"
+#include "tensor/tensor.h"
+#include "tests/swarm/key_ledger.h"
+#include "tests/swarm/random.h"
+
+namespace tensorkv::swarm {
+
+// A tensor of the shape that every key has.
+Tensor TensorOf(const Elements& elements, DType dtype);
+// REQUIRES: the tensor has that shape, and is f32 or i32.
+Elements ElementsOf(const Tensor& tensor);
+
+// A tensor with memory of its own.
+Tensor CopyOf(const Tensor& tensor);
+
+// Row ids: some rows of a key, in any order, repeated or not.
+RefPtr<const RowIds> ChooseRows(Random& random);
+
+// Adds an entry that brings some rows, of multiples of `unit`, and says in
+// `contribution` what they are together.
+void AddRows(Random& random, const std::string& key, DType dtype, int unit,
+             PushRequest& request, Contribution& contribution);
+
+}  // namespace tensorkv::swarm
+
+#endif  // TENSORKV_TESTS_SWARM_ELEMENTS_H_

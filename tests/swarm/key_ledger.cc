@@ -1,0 +1,266 @@
+#include "tests/swarm/key_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tensorkv::swarm {
+namespace {
+
+// So many are looked at before an observation is taken for possible.
+constexpr size_t kMostStates = 4000;
+
+bool HasRow(uint8_t rows, int element) {
+  return rows >> (element / kRowSize) & 1;
+}
+
+}  // namespace
+
+std::string ToString(const Elements& elements) {
+  return absl::StrCat("[", absl::StrJoin(elements, " "), "]");
+}
+
+void KeyLedger::Begin(Version version, const Elements& value) {
+  states_ = {{.version = version, .value = value}};
+  DropHeld();
+}
+
+void KeyLedger::BeginAgain(Version version, const Elements& value,
+                           const Elements& momentum, Step step) {
+  DropHeld();
+  states_ = {{.step = step,
+              .version = version,
+              .value = value,
+              .momentum = momentum,
+              .may_jump = true}};
+}
+
+void KeyLedger::Restart() {
+  states_.clear();
+  pushes_.clear();
+  rounds_.clear();
+}
+
+void KeyLedger::Forget() {
+  states_.clear();
+  DropHeld();
+}
+
+void KeyLedger::DropHeld() {
+  std::erase_if(pushes_, [](const ContributionPtr& each) {
+    return each->fate != Contribution::Fate::kPending;
+  });
+  for (auto& [step, round] : rounds_) {
+    std::erase_if(round, [](const ContributionPtr& each) {
+      return each->fate != Contribution::Fate::kPending;
+    });
+  }
+}
+
+void KeyLedger::Add(ContributionPtr contribution) {
+  std::vector<ContributionPtr>& others =
+      space_.config.mode == Mode::kSync ? rounds_[contribution->step] : pushes_;
+  // A repeat of its call is the same contribution.
+  if (std::find(others.begin(), others.end(), contribution) != others.end()) {
+    return;
+  }
+  others.push_back(std::move(contribution));
+}
+
+bool KeyLedger::IsPossible(const State& state) {
+  return std::all_of(state.guesses.begin(), state.guesses.end(),
+                     [](const Guess& guess) {
+                       return guess.push->may_count() &&
+                              (guess.push->version == 0 ||
+                               guess.push->version == guess.version);
+                     });
+}
+
+bool KeyLedger::HasGuess(const State& state, const ContributionPtr& push) {
+  return std::any_of(state.guesses.begin(), state.guesses.end(),
+                     [&](const Guess& guess) { return guess.push == push; });
+}
+
+void KeyLedger::Prune() {
+  if (states_.empty()) return;
+  Version version = UINT64_MAX;
+  Step step = UINT64_MAX;
+  for (const State& state : states_) {
+    version = std::min(version, state.version);
+    step = std::min(step, state.step);
+  }
+  std::erase_if(pushes_, [&](const ContributionPtr& each) {
+    if (!each->may_count()) return true;
+    if (each->version > 0) return each->version <= version;
+    return std::all_of(states_.begin(), states_.end(), [&](const State& state) {
+      return HasGuess(state, each);
+    });
+  });
+  rounds_.erase(rounds_.begin(), rounds_.upper_bound(step));
+}
+
+KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
+                                 uint8_t rows) const {
+  State next = state;
+  ++next.version;
+  next.may_jump = false;
+  for (int i = 0; i < kNumElements; ++i) {
+    if (!HasRow(rows, i)) continue;
+    switch (space_.rule) {
+      case Rule::kAssign:
+        next.value[i] = sum[i];
+        break;
+      case Rule::kAccumulate:
+        next.value[i] += sum[i];
+        break;
+      case Rule::kSgd:
+        next.value[i] -= sum[i];
+        break;
+      case Rule::kMomentum:
+        next.momentum[i] -= sum[i];
+        next.value[i] += next.momentum[i];
+        break;
+    }
+  }
+  return next;
+}
+
+void KeyLedger::AddNextOfPushes(const State& state, Version observed,
+                                States& next) const {
+  bool is_known = false;
+  for (const ContributionPtr& each : pushes_) {
+    const bool is_next = state.may_jump ? each->version > state.version
+                                        : each->version == state.version + 1;
+    if (!is_next || each->skips) continue;
+    next.push_back(Next(state, each->elements, each->rows));
+    next.back().version = each->version;
+    is_known = true;
+  }
+  if (is_known && !state.may_jump) return;
+  for (const ContributionPtr& each : pushes_) {
+    if (each->version != 0 || each->skips || !each->may_count()) continue;
+    if (HasGuess(state, each)) continue;
+    State guessed = Next(state, each->elements, each->rows);
+    guessed.guesses.push_back({each, guessed.version});
+    AddJumps(state, std::move(guessed), observed, next);
+  }
+}
+
+// The first update after a restore may have made any of the last versions.
+void KeyLedger::AddJumps(const State& before, State state, Version observed,
+                         States& next) {
+  constexpr Version kMostUpdates = 4;
+  if (!before.may_jump) return next.push_back(std::move(state));
+  for (Version back = 0; back < kMostUpdates; ++back) {
+    if (observed - back <= before.version) return;
+    next.push_back(state);
+    next.back().version = observed - back;
+    for (Guess& guess : next.back().guesses) guess.version = observed - back;
+  }
+}
+
+void KeyLedger::AddSums(
+    const std::vector<std::vector<ContributionPtr>>& by_rank, size_t rank,
+    const Sum& sum, std::vector<Sum>& sums) const {
+  if (sums.size() > kMostStates) return;
+  if (rank == by_rank.size()) {
+    if (sum.num_tensors > 0) sums.push_back(sum);
+    return;
+  }
+  if (!space_.is_whole()) AddSums(by_rank, rank + 1, sum, sums);
+  for (const ContributionPtr& each : by_rank[rank]) {
+    Sum with = sum;
+    ++with.num_contributions;
+    if (!each->skips) {
+      ++with.num_tensors;
+      with.rows |= each->rows;
+      for (int i = 0; i < kNumElements; ++i) {
+        with.elements[i] += each->elements[i];
+      }
+    }
+    AddSums(by_rank, rank + 1, with, sums);
+  }
+}
+
+void KeyLedger::AddNextOfRounds(const State& state, Version observed,
+                                States& next) const {
+  const NamespaceConfig& config = space_.config;
+  const uint32_t num_ranks = std::max(config.num_workers, config.max_workers);
+  for (auto it = rounds_.upper_bound(state.step); it != rounds_.end(); ++it) {
+    std::vector<std::vector<ContributionPtr>> by_rank(num_ranks);
+    for (const ContributionPtr& each : it->second) {
+      if (each->may_count()) by_rank[each->rank].push_back(each);
+    }
+    std::vector<Sum> sums;
+    AddSums(by_rank, 0, {}, sums);
+    for (const Sum& sum : sums) {
+      State closed = Next(state, sum.elements, sum.rows);
+      closed.step = it->first;
+      AddJumps(state, closed, observed, next);
+      if (!config.rescale_partial_rounds) continue;
+      for (uint32_t of = sum.num_contributions + 1; of <= num_ranks; ++of) {
+        Elements scaled = sum.elements;
+        for (double& each : scaled) each *= 1.0 * of / sum.num_contributions;
+        State rescaled = Next(state, scaled, sum.rows);
+        rescaled.step = it->first;
+        AddJumps(state, rescaled, observed, next);
+      }
+    }
+  }
+}
+
+std::optional<std::string> KeyLedger::Observe(Version version,
+                                              const Elements& value) {
+  std::erase_if(states_, [](const State& each) { return !IsPossible(each); });
+  if (states_.empty()) return std::nullopt;
+  States open = states_;
+  States reached;
+  size_t num_looked_at = 0;
+  while (!open.empty()) {
+    const State state = open.back();
+    open.pop_back();
+    if (state.version > version) return std::nullopt;  // of an earlier moment
+    if (state.version == version) {
+      const bool is_new =
+          std::find(reached.begin(), reached.end(), state) == reached.end();
+      if (state.value == value && is_new) reached.push_back(state);
+      continue;
+    }
+    if (++num_looked_at > kMostStates || open.size() > 4 * kMostStates) {
+      states_.clear();
+      return std::nullopt;
+    }
+    if (space_.config.mode == Mode::kSync) {
+      AddNextOfRounds(state, version, open);
+    } else {
+      AddNextOfPushes(state, version, open);
+    }
+  }
+  if (!reached.empty()) {
+    states_ = std::move(reached);
+    Prune();
+    return std::nullopt;
+  }
+  std::string expected;
+  for (const State& state : states_) {
+    absl::StrAppend(&expected, " version ", state.version, " ",
+                    ToString(state.value), " after step ", state.step);
+  }
+  for (const ContributionPtr& each : pushes_) {
+    absl::StrAppend(&expected, ", pushed ", ToString(each->elements),
+                    " as version ", each->version);
+  }
+  for (const auto& [step, round] : rounds_) {
+    for (const ContributionPtr& each : round) {
+      absl::StrAppend(&expected, ", step ", step, " of rank ", each->rank,
+                      each->skips ? " skip" : ToString(each->elements));
+    }
+  }
+  states_.clear();
+  return absl::StrCat("version ", version, " is ", ToString(value), "; it was",
+                      expected);
+}
+
+}  // namespace tensorkv::swarm

@@ -1,0 +1,200 @@
+#include "tests/swarm/plan.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tests/swarm/random.h"
+#include "tests/swarm/swarm.h"
+
+namespace tensorkv::swarm {
+namespace {
+
+constexpr size_t kNumVerbs = static_cast<size_t>(Verb::kCount);
+using Weights = std::array<uint32_t, kNumVerbs>;
+
+uint32_t& Of(Weights& weights, Verb verb) {
+  return weights[static_cast<size_t>(verb)];
+}
+
+// A mode's own options, of which most are left out.
+void ChooseGroup(Random& random, SpacePlan& space) {
+  NamespaceConfig& config = space.config;
+  config.num_workers = random.Between(2, 3);
+  if (random.OneIn(4)) config.on_worker_loss = OnWorkerLoss::kContinue;
+  if (random.OneIn(5)) config.max_workers = config.num_workers + 1;
+  if (config.mode == Mode::kBounded) {
+    config.staleness = random.Below(3);
+    return;
+  }
+  if (random.OneIn(3)) {
+    config.quorum = random.Between(1, config.num_workers);
+    config.quorum_grace = absl::Seconds(random.Between(0, 2));
+  }
+  if (random.OneIn(2)) config.max_open_rounds = random.Between(1, 4);
+  if (random.OneIn(4)) config.rescale_partial_rounds = true;
+}
+
+SpacePlan ChooseSpace(Random& random, uint32_t index) {
+  constexpr Mode kModes[] = {Mode::kAsync, Mode::kSync, Mode::kSync,
+                             Mode::kBounded};
+  SpacePlan space;
+  space.name = absl::StrCat("space", index);
+  space.config.mode = kModes[random.Below(4)];
+  space.rule = static_cast<Rule>(random.Below(4));
+  space.config.rule = SpecOf(space.rule);
+  if (space.is_group()) ChooseGroup(random, space);
+  // Elastic groups have no other workers.
+  space.joins = space.config.max_workers != 0 || random.OneIn(2);
+  space.is_orderly = space.is_group() && random.OneIn(2);
+  if (random.OneIn(6)) space.config.budget_bytes = 4096 << random.Below(3);
+  return space;
+}
+
+// Those that every seed has, and others that few have.
+Weights ChooseWeights(Random& random, const Plan& plan) {
+  Weights weights = {};
+  for (uint32_t& weight : weights) {
+    if (random.OneIn(3)) weight = random.Between(1, 4);
+  }
+  bool has_group = false;
+  for (const SpacePlan& space : plan.spaces) has_group |= space.joins;
+  Of(weights, Verb::kInit) += 2;
+  Of(weights, Verb::kPull) += 2;
+  Of(weights, Verb::kWork) += has_group || random.OneIn(2) ? 12 : 2;
+  Of(weights, Verb::kSettle) += 2;
+  Of(weights, Verb::kResume) *= 3;
+  Of(weights, Verb::kResumeReader) *= 3;
+  if (Of(weights, Verb::kDeleteNamespace) > 0) {
+    Of(weights, Verb::kDeleteNamespace) = 1;
+    Of(weights, Verb::kCreateNamespace) += 2;
+  }
+  if (Of(weights, Verb::kRestore) > 0) {
+    Of(weights, Verb::kRestore) = 1;
+    Of(weights, Verb::kSnapshot) += 1;
+    Of(weights, Verb::kResumeReader) += 4;
+  }
+  if (Of(weights, Verb::kSlowDevice) > 0) Of(weights, Verb::kResume) += 8;
+  return weights;
+}
+
+Verb Choose(Random& random, const Weights& weights) {
+  uint32_t sum = 0;
+  for (const uint32_t weight : weights) sum += weight;
+  uint32_t left = random.Below(sum);
+  size_t verb = 0;
+  while (left >= weights[verb]) left -= weights[verb++];
+  return static_cast<Verb>(verb);
+}
+
+}  // namespace
+
+Plan MakePlan(uint64_t seed) {
+  Random random(seed);
+  Plan plan;
+  plan.seed = seed;
+  const uint32_t num_spaces = random.OneIn(3) ? 2 : 1;
+  for (uint32_t i = 0; i < num_spaces; ++i) {
+    plan.spaces.push_back(ChooseSpace(random, i));
+  }
+  plan.has_deadlines = random.OneIn(2);
+  plan.has_long_calls = random.OneIn(6);
+  plan.has_rows = random.OneIn(4);
+  plan.has_skips = random.OneIn(3);
+  plan.has_cancelling_entries = random.OneIn(3);
+  plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;
+  const Weights weights = ChooseWeights(random, plan);
+  for (uint32_t i = 0; i < num_spaces; ++i) {
+    plan.actions.push_back({.verb = Verb::kInit,
+                            .space = static_cast<uint8_t>(i),
+                            .keys = (1 << kNumKeys) - 1});
+  }
+  const size_t num_actions = 40u << random.Below(5);
+  while (plan.actions.size() < num_actions) {
+    Action action;
+    action.verb = Choose(random, weights);
+    action.actor = random.Below(kNumActors);
+    action.space = random.Below(num_spaces);
+    action.keys = 1 + random.Below((1 << kNumKeys) - 1);
+    action.how = random.Below(256);
+    action.number = static_cast<uint32_t>(random.Next());
+    plan.actions.push_back(action);
+  }
+  LeaveOutKnown(plan);
+  return plan;
+}
+
+std::string KeyName(uint32_t key) { return absl::StrCat("k", key); }
+
+DType KeyDType(const SpacePlan& space, uint32_t key) {
+  const bool takes_integers =
+      space.rule == Rule::kAssign || space.rule == Rule::kAccumulate;
+  return takes_integers && key + 1 == kNumKeys ? DType::kI32 : DType::kF32;
+}
+
+RuleSpec SpecOf(Rule rule) {
+  switch (rule) {
+    case Rule::kAssign:
+      return {.name = "assign"};
+    case Rule::kAccumulate:
+      return {.name = "accumulate"};
+    case Rule::kSgd:
+      return {.name = "sgd", .hyperparameters = {{"learning_rate", 1}}};
+    case Rule::kMomentum:
+      return {.name = "sgd",
+              .hyperparameters = {{"learning_rate", 1}, {"momentum", 1}}};
+  }
+  return {};
+}
+
+absl::string_view NameOf(Verb verb) {
+  switch (verb) {
+#define TENSORKV_SWARM_NAME(name) \
+  case Verb::k##name:             \
+    return #name;
+    TENSORKV_SWARM_VERBS(TENSORKV_SWARM_NAME)
+#undef TENSORKV_SWARM_NAME
+    case Verb::kCount:
+      break;
+  }
+  return "?";
+}
+
+std::string ToString(const SpacePlan& space) {
+  const NamespaceConfig& config = space.config;
+  std::string text = absl::StrCat(space.name, ": ",
+                                  config.mode == Mode::kAsync  ? "async"
+                                  : config.mode == Mode::kSync ? "sync"
+                                                               : "bounded",
+                                  ", rule ", config.rule.ToString());
+  const auto add = [&](bool is_set, const auto&... words) {
+    if (is_set) absl::StrAppend(&text, ", ", words...);
+  };
+  add(config.num_workers > 0, config.num_workers, " workers",
+      space.joins ? " that join" : "");
+  add(config.max_workers > 0, "at most ", config.max_workers);
+  add(config.staleness > 0, "staleness ", config.staleness);
+  add(config.quorum > 0, "quorum ", config.quorum, " after ",
+      absl::FormatDuration(config.quorum_grace));
+  add(config.max_open_rounds > 0, config.max_open_rounds, " open rounds");
+  add(config.on_worker_loss == OnWorkerLoss::kContinue, "CONTINUE");
+  add(config.rescale_partial_rounds, "rescaled");
+  add(config.budget_bytes > 0, config.budget_bytes, " bytes");
+  add(space.is_orderly, "all keys in every step");
+  return text;
+}
+
+std::string ToString(const Action& action) {
+  std::string keys;
+  for (uint32_t key = 0; key < kNumKeys; ++key) {
+    if (action.keys >> key & 1) {
+      absl::StrAppend(&keys, keys.empty() ? "" : ",", KeyName(key));
+    }
+  }
+  return absl::StrCat(NameOf(action.verb), " actor=", action.actor,
+                      " space=", action.space, " keys=", keys,
+                      " how=", action.how, " number=", action.number);
+}
+
+}  // namespace tensorkv::swarm

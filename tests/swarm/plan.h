@@ -1,0 +1,140 @@
+// What one seed of the swarm does: the namespaces that it has, and its steps.
+
+#ifndef TENSORKV_TESTS_SWARM_PLAN_H_
+#define TENSORKV_TESTS_SWARM_PLAN_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "contract/requests.h"
+
+namespace tensorkv::swarm {
+
+// Of every namespace. The last is of integers where the rule takes them.
+inline constexpr uint32_t kNumKeys = 4;
+inline constexpr uint32_t kNumActors = 5;
+// Every key has this shape.
+inline constexpr int kNumRows = 3;
+inline constexpr int kRowSize = 2;
+inline constexpr int kNumElements = kNumRows * kRowSize;
+
+// What a step does. The name is what a finding prints.
+#define TENSORKV_SWARM_VERBS(V)                                            \
+  /* A good worker's next call: Join, KeepAlive, or a push of its step. */ \
+  V(Work)                                                                  \
+  V(Init)                                                                  \
+  V(Push)                                                                  \
+  V(PushPull)                                                              \
+  V(PushRows)                                                              \
+  V(Pull)                                                                  \
+  V(WorkerPull)                                                            \
+  V(WaitingPull)                                                           \
+  V(PullRows)                                                              \
+  V(PullState)                                                             \
+  V(Delete)                                                                \
+  V(List)                                                                  \
+  V(Stat)                                                                  \
+  V(SetRule)                                                               \
+  V(UnsetRule)                                                             \
+  V(SetHyperparameters)                                                    \
+  V(Rebalance)                                                             \
+  V(KeepAlive)                                                             \
+  V(Rejoin)                                                                \
+  V(Leave)                                                                 \
+  V(Die)                                                                   \
+  V(Barrier)                                                               \
+  V(DeleteNamespace)                                                       \
+  V(CreateNamespace)                                                       \
+  V(Repeat)                                                                \
+  V(LateRepeat)                                                            \
+  V(Cancel)                                                                \
+  V(Resume)                                                                \
+  V(Settle)                                                                \
+  V(Advance)                                                               \
+  V(SlowDevice)                                                            \
+  V(FailDevice)                                                            \
+  V(Snapshot)                                                              \
+  V(ResumeReader)                                                          \
+  V(Restore)                                                               \
+  V(Move)
+
+enum class Verb : uint8_t {
+#define TENSORKV_SWARM_ENUMERATOR(name) k##name,
+  TENSORKV_SWARM_VERBS(TENSORKV_SWARM_ENUMERATOR)
+#undef TENSORKV_SWARM_ENUMERATOR
+      kCount,
+};
+
+// Means something whatever came before, so that any step may be left out: who
+// pushes which step of which epoch is decided when it is run.
+struct Action {
+  Verb verb = Verb::kSettle;
+  uint8_t actor = 0;
+  uint8_t space = 0;
+  // A bit for each key; not 0.
+  uint8_t keys = 1;
+  // A choice among variants of the verb.
+  uint8_t how = 0;
+  // The seed of what else it takes, such as elements.
+  uint32_t number = 0;
+};
+
+enum class Rule : uint8_t { kAssign, kAccumulate, kSgd, kMomentum };
+
+// A namespace that the seed uses.
+struct SpacePlan {
+  std::string name;
+  NamespaceConfig config;
+  Rule rule = Rule::kAccumulate;
+  // Workers join; else they have epoch 0.
+  bool joins = false;
+  // Workers push all keys in every step, one step after another, and nobody
+  // else changes keys: then no step that was told may be refused.
+  bool is_orderly = false;
+
+  bool is_group() const { return config.mode != Mode::kAsync; }
+  uint32_t num_ranks() const {
+    if (!is_group()) return kNumActors;
+    return std::max(config.num_workers, config.max_workers);
+  }
+  // Every round has a contribution of every rank.
+  bool is_whole() const {
+    return config.mode == Mode::kSync && config.quorum == 0 &&
+           config.max_workers == 0 &&
+           config.on_worker_loss == OnWorkerLoss::kFail;
+  }
+};
+
+struct Plan {
+  uint64_t seed = 0;
+  std::vector<SpacePlan> spaces;
+  // Whether calls have deadlines of seconds, rather than the store's bound.
+  bool has_deadlines = false;
+  // Whether some pushes have hundreds of entries.
+  bool has_long_calls = false;
+  bool has_rows = false;
+  bool has_skips = false;
+  bool has_cancelling_entries = false;
+  uint64_t budget_bytes = 0;
+  std::vector<Action> actions;
+};
+
+// What that seed does. Most seeds leave most verbs out.
+Plan MakePlan(uint64_t seed);
+
+std::string KeyName(uint32_t key);
+DType KeyDType(const SpacePlan& space, uint32_t key);
+RuleSpec SpecOf(Rule rule);
+
+absl::string_view NameOf(Verb verb);
+// One line each.
+std::string ToString(const SpacePlan& space);
+std::string ToString(const Action& action);
+
+}  // namespace tensorkv::swarm
+
+#endif  // TENSORKV_TESTS_SWARM_PLAN_H_

@@ -1,0 +1,393 @@
+#include "tests/swarm/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "contract/reason.h"
+#include "service/store/once_calls.h"
+
+namespace tensorkv::swarm {
+namespace {
+
+constexpr absl::Duration kMaxWait = absl::Seconds(60);
+// Longer than any lease or grace that a plan has.
+constexpr absl::Duration kLongestLease = absl::Seconds(10);
+constexpr size_t kMostCallsRemembered = 12;
+constexpr uint64_t kValueBytes = kNumElements * sizeof(float);
+
+MemoryTensorStoreOptions OptionsOf(const Plan& plan, Scheduler* scheduler) {
+  MemoryTensorStoreOptions options;
+  options.budget_bytes = plan.budget_bytes;
+  options.max_wait = kMaxWait;
+  if (scheduler != nullptr) {
+    options.pool = std::make_shared<ScheduledTasks>(scheduler);
+  }
+  return options;
+}
+
+}  // namespace
+
+World::World(const Plan& plan, Scheduler* scheduler)
+    : plan_(plan),
+      scheduler_(scheduler),
+      store_(std::make_unique<MemoryTensorStore>(OptionsOf(plan, scheduler),
+                                                 &backend_, &alarms_)) {
+  empty_bytes_ = store_->used_bytes();
+  for (const SpacePlan& each : plan.spaces) {
+    Action create = {.verb = Verb::kCreateNamespace};
+    {
+      MutexLock lock(&mutex_);
+      create.space = static_cast<uint8_t>(spaces_.size());
+      spaces_.emplace_back(each);
+    }
+    ChangeNamespaces(create);
+  }
+}
+
+World::~World() = default;
+
+void World::Run(Scheduler::Task task) {
+  ++num_calls_;
+  if (is_stepped()) return scheduler_->Start(std::move(task));
+  std::move(task)();
+}
+
+// --- The ways of every call --------------------------------------------------
+
+CallPtr World::NewCall(const Action& action, bool changes) {
+  const auto call = std::make_shared<Call>();
+  call->what = ToString(action);
+  call->actor = action.actor;
+  call->space = action.space;
+  call->generation = spaces_[action.space].generation;
+  if (!changes) return call;
+  call->id = CallId{absl::StrCat("actor", action.actor),
+                    ++last_sequence_[action.actor]};
+  std::vector<CallPtr>& made = made_[action.actor];
+  made.push_back(call);
+  if (made.size() > kMostCallsRemembered) made.erase(made.begin());
+  return call;
+}
+
+AttemptPtr World::Begin(const CallPtr& call, bool blocks) {
+  const auto attempt = std::make_shared<Attempt>();
+  attempt->call = call;
+  attempt->blocks = blocks;
+  attempt->cancellation = std::make_shared<Cancellation>();
+  absl::Duration timeout = kMaxWait;
+  if (plan_.has_deadlines && num_calls_ % 2 == 0) {
+    timeout = absl::Milliseconds(50 + 37 * (num_calls_ % 64));
+  }
+  attempt->deadline = alarms_.Now() + timeout;
+  attempt->floors = spaces_[call->space].floors;
+  attempt->known_before = spaces_[call->space].keys;
+  attempt->is_repeat = call->num_attempts++ > 0;
+  if (!attempt->is_repeat) call->floors = attempt->floors;
+  call->last_made = alarms_.Now();
+  ++call->num_under_way;
+  under_way_.push_back(attempt);
+  return attempt;
+}
+
+CallContext World::ContextOf(const Attempt& attempt) const {
+  CallContext context;
+  context.timeout = attempt.deadline - alarms_.Now();
+  context.cancellation = attempt.cancellation;
+  return context;
+}
+
+void World::EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
+                       const std::string& text) {
+  Call& call = *attempt->call;
+  if (attempt->has_ended) Find(absl::StrCat("answered twice: ", call.what));
+  attempt->has_ended = true;
+  --call.num_under_way;
+  std::erase(under_way_, attempt);
+  // A device that fails on the way may leave some keys updated.
+  const bool is_partial = absl::StrContains(status.message(), "applied to ");
+  if ((absl::IsInternal(status) && !is_partial) || absl::IsUnknown(status)) {
+    Find(absl::StrCat(call.what, ": ", status.ToString()));
+  }
+  const Space& space = spaces_[call.space];
+  // A namespace that is not there remembers nothing.
+  if (!call.id || MayBeMadeAgain(status) ||
+      ReasonOf(status) == Reason::kNamespaceNotFound ||
+      call.generation != space.generation) {
+    return;
+  }
+  // A client's latest answer is kept, whatever came of its earlier calls.
+  const bool is_latest = call.id->sequence == last_sequence_[call.actor];
+  const bool is_forgotten = ReasonOf(status) == Reason::kOutcomeUnknown;
+  if (call.answer.empty()) {
+    call.answer = text;
+  } else if (is_forgotten ? is_latest
+                          : call.is_compared && call.answer != text) {
+    Find(absl::StrCat("answered differently: ", call.what, ": ", call.answer,
+                      ", and then ", text));
+  }
+}
+
+// --- What is checked ---------------------------------------------------------
+
+void World::Find(absl::string_view what) {
+  if (!finding_) finding_ = std::string(what);
+}
+
+void World::Observe(Space& space, uint32_t key, Version version, Version floor,
+                    const Elements& value, absl::string_view by) {
+  const auto& [had, is_new] =
+      values_.try_emplace({space.uid, key, version}, value);
+  if (!is_new && had->second != value) {
+    Find(absl::StrCat("one version names two values: ", by, ": ", KeyName(key),
+                      " version ", version, ": ", ToString(had->second),
+                      " and ", ToString(value)));
+  }
+  if (version < floor) {
+    Find(absl::StrCat("a version goes back: ", by, ": ", KeyName(key), " ",
+                      version, " after ", floor));
+  }
+  RaiseFloor(space, key, version);
+  // A call under way may have made the key anew already.
+  if (!is_stepped() || space.num_changing[key] > 0) return;
+  const auto wrong = space.ledgers[key].Observe(version, value);
+  if (wrong) {
+    Find(absl::StrCat("an impossible value: ", by, ": ", KeyName(key), " ",
+                      *wrong));
+  }
+}
+
+void World::RaiseFloor(Space& space, uint32_t key, Version version) {
+  space.floors[key] = std::max(space.floors[key], version);
+}
+
+void World::BeginChange(Space& space, uint32_t key) {
+  if (++space.num_changing[key] > 1) space.is_contended[key] = true;
+  space.keys[key] = Known::kUnknown;
+}
+
+bool World::EndChange(Space& space, uint32_t key) {
+  const bool is_alone = !space.is_contended[key] && is_stepped();
+  if (--space.num_changing[key] == 0) space.is_contended[key] = false;
+  if (!is_alone) space.ledgers[key].Forget();
+  return is_alone;
+}
+
+void World::StartAnew(Space& space) {
+  ++space.generation;
+  space.keys = {};
+  space.num_changing = {};
+  space.is_contended = {};
+  space.floors = {};
+  space.reached = {};
+  space.most_reached = {};
+  for (uint32_t actor = 0; actor < kNumActors; ++actor) {
+    space.members[actor] = {.worker = {.rank = actor}};
+  }
+  for (KeyLedger& ledger : space.ledgers) ledger.Restart();
+}
+
+void World::Take(const Action& action) {
+  switch (action.verb) {
+    case Verb::kWork:
+      return Work(action);
+    case Verb::kInit:
+      return Init(action);
+    case Verb::kPush:
+    case Verb::kPushPull:
+    case Verb::kPushRows:
+      return PushFreely(action);
+    case Verb::kPull:
+    case Verb::kWorkerPull:
+    case Verb::kWaitingPull:
+    case Verb::kPullRows:
+    case Verb::kPullState:
+      return Pull(action);
+    case Verb::kDelete:
+      return Delete(action);
+    case Verb::kList:
+    case Verb::kStat:
+      return Look(action);
+    case Verb::kSetRule:
+    case Verb::kUnsetRule:
+    case Verb::kSetHyperparameters:
+    case Verb::kRebalance:
+      return ChangeRules(action);
+    case Verb::kDeleteNamespace:
+    case Verb::kCreateNamespace:
+      return ChangeNamespaces(action);
+    case Verb::kRepeat:
+    case Verb::kLateRepeat:
+      return Repeat(action);
+    case Verb::kCancel:
+      return Cancel(action);
+    default:
+      return TakeEvent(action);
+  }
+}
+
+// What is no call of data.
+void World::TakeEvent(const Action& action) {
+  switch (action.verb) {
+    case Verb::kKeepAlive:
+      return KeepAlive(action);
+    case Verb::kRejoin:
+      return Join(action, /*replaces=*/true);
+    case Verb::kLeave:
+      return Leave(action);
+    case Verb::kDie:
+      return Die(action);
+    case Verb::kBarrier:
+      return Barrier(action);
+    case Verb::kSettle:
+      return Settle();
+    case Verb::kAdvance:
+      return Advance(absl::Milliseconds(1 + action.number % 3000));
+    case Verb::kSlowDevice:
+      return backend_.SetSlow(is_stepped() && action.how % 2 > 0);
+    case Verb::kFailDevice:
+      return backend_.FailNext(1 + action.how % 2);
+    case Verb::kSnapshot:
+      return Snapshot(action);
+    case Verb::kRestore:
+      return Restore(action);
+    case Verb::kMove:
+      return Move(action);
+    default:
+      return Resume(action);
+  }
+}
+
+void World::Resume(const Action& action) {
+  if (!is_stepped()) return;
+  if (action.verb == Verb::kResume) {
+    const size_t num_ready = scheduler_->num_ready();
+    if (num_ready > 0) scheduler_->Resume(action.number % num_ready);
+  } else if (action.verb == Verb::kResumeReader) {
+    const size_t num_readers = scheduler_->num_readers();
+    if (num_readers > 0) scheduler_->ResumeReader(action.number % num_readers);
+  }
+}
+
+void World::Settle() {
+  if (!is_stepped()) return;
+  scheduler_->Settle();
+  // What has begun to wait after its deadline.
+  Advance(absl::ZeroDuration());
+  scheduler_->Settle();
+  {
+    MutexLock lock(&mutex_);
+    CheckWaits("after all else has gone on");
+  }
+  CheckBudgets(/*is_empty=*/false);
+}
+
+void World::Advance(absl::Duration by) {
+  Run([this, by] { alarms_.Advance(by); });
+}
+
+// REQUIRES: the scheduler has settled.
+void World::CheckWaits(absl::string_view when) {
+  for (const AttemptPtr& attempt : under_way_) {
+    if (attempt->deadline >= alarms_.Now() && !attempt->blocks) continue;
+    Find(absl::StrCat(
+        attempt->blocks ? "stands still " : "outlives its deadline ", when,
+        ": ", attempt->call->what));
+  }
+}
+
+// Small values take no more than their bytes; a snapshot keeps those of its
+// moment, and each open round has room for the next.
+void World::CheckBudgets(bool is_empty) {
+  for (const SpacePlan& each : plan_.spaces) {
+    const absl::StatusOr<NamespaceStatus> status =
+        store_->DescribeNamespace(each.name, {});
+    if (!status.ok()) continue;
+    const MemoryUse& memory = status->memory;
+    const uint64_t most_rounds =
+        kNumKeys * std::max<uint64_t>(4, each.config.max_open_rounds);
+    const uint64_t most =
+        is_empty ? 0 : kValueBytes * (2 * kNumKeys + status->rounds_open);
+    MutexLock lock(&mutex_);
+    if (status->rounds_open > most_rounds) {
+      Find(absl::StrCat(
+          "more rounds are open than may be: ", status->rounds_open, " of ",
+          kNumKeys, " keys, expected at most ", most_rounds));
+    }
+    if (memory.values > most || memory.state > most ||
+        (is_empty && memory.contributions > 0)) {
+      Find(absl::StrCat("memory is not given back: ", each.name, " has ",
+                        memory.values, " bytes of values, ", memory.state,
+                        " of states, ", memory.contributions,
+                        " of contributions, and ", status->rounds_open,
+                        " rounds are open; expected at most ", most));
+    }
+    if (is_empty && status->calls_waiting > 0) {
+      Find(absl::StrCat(each.name, " has ", status->calls_waiting,
+                        " calls that wait, and nobody has made them"));
+    }
+  }
+}
+
+void World::RemoveKeys(const std::string& name_space) {
+  Run([this, name_space] {
+    DeleteRequest request = {.name_space = name_space, .allow_missing = true};
+    for (uint32_t key = 0; key < kNumKeys; ++key) {
+      request.keys.push_back(KeyName(key));
+    }
+    store_->Delete(request, {}).IgnoreError();  // it may not be there
+  });
+}
+
+void World::Finish() {
+  backend_.SetSlow(false);
+  backend_.FailNext(0);
+  if (is_stepped()) {
+    scheduler_->Settle();
+    while (scheduler_->num_readers() > 0) {
+      scheduler_->ResumeReader(0);
+      scheduler_->Settle();
+    }
+  }
+  for (const absl::Duration wait : {kLongestLease, kMaxWait, kMaxWait}) {
+    Advance(wait);
+    if (is_stepped()) scheduler_->Settle();
+  }
+  {
+    MutexLock lock(&mutex_);
+    CheckWaits("at the end");
+    for (const AttemptPtr& attempt : under_way_) {
+      Find(absl::StrCat("never answered: ", attempt->call->what));
+    }
+    if (finding_) return;
+  }
+  {
+    // What is remembered of rounds counts as the namespace's.
+    MutexLock lock(&mutex_);
+    saved_.reset();
+  }
+  for (const SpacePlan& each : plan_.spaces) RemoveKeys(each.name);
+  if (is_stepped()) scheduler_->Settle();
+  CheckBudgets(/*is_empty=*/true);
+  for (const SpacePlan& each : plan_.spaces) {
+    Run([this, &each] {
+      store_->DeleteNamespace(each.name, {}).IgnoreError();  // as above
+    });
+  }
+  if (is_stepped()) scheduler_->Settle();
+  {
+    MutexLock lock(&mutex_);
+    if (store_->used_bytes() != empty_bytes_) {
+      Find(absl::StrCat("all namespaces are gone, and the store has ",
+                        store_->used_bytes(), " bytes; it had ", empty_bytes_));
+    }
+    if (is_stepped() && scheduler_->num_ready() > 0) {
+      Find("a thread never comes to its end");
+    }
+    if (finding_) return;
+  }
+  Run([this] { store_->Stop(); });
+}
+
+}  // namespace tensorkv::swarm

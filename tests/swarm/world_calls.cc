@@ -1,0 +1,395 @@
+// How the world creates, reads and deletes keys, and asks for all else.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "contract/reason.h"
+#include "service/store/once_calls.h"
+#include "tests/swarm/elements.h"
+#include "tests/swarm/random.h"
+#include "tests/swarm/world.h"
+
+namespace tensorkv::swarm {
+namespace {
+
+std::vector<uint32_t> KeysOf(const Action& action) {
+  std::vector<uint32_t> keys;
+  for (uint32_t key = 0; key < kNumKeys; ++key) {
+    if (action.keys >> key & 1) keys.push_back(key);
+  }
+  return keys;
+}
+
+uint32_t KeyOf(absl::string_view name) {
+  return static_cast<uint32_t>(name[1] - '0');
+}
+
+std::string TextOf(const absl::StatusOr<InitReply>& reply) {
+  if (!reply.ok()) return reply.status().ToString();
+  std::string text = "versions";
+  for (const Version version : reply->versions) {
+    absl::StrAppend(&text, " ", version);
+  }
+  return text;
+}
+
+}  // namespace
+
+void World::Init(const Action& action) {
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    const Space& space = spaces_[action.space];
+    InitRequest request;
+    request.name_space = space.plan.name;
+    // What is there stays in order where workers keep it.
+    request.on_existing = space.plan.is_orderly
+                              ? OnExisting::kKeep
+                              : static_cast<OnExisting>(action.how % 3);
+    std::map<uint32_t, Elements> values;
+    for (const uint32_t key : KeysOf(action)) {
+      Random random(uint64_t{action.number} * kNumKeys + key);
+      Elements& elements = values[key];
+      for (double& each : elements) each = random.Between(-9, 9);
+      request.entries.push_back(
+          {KeyName(key), TensorOf(elements, KeyDType(space.plan, key))});
+    }
+    call = NewCall(action, /*changes=*/true);
+    request.call_id = call->id;
+    call->make = [this, request, values](const CallPtr& made) {
+      AttemptPtr attempt;
+      CallContext context;
+      {
+        MutexLock lock(&mutex_);
+        attempt = Begin(made, /*blocks=*/false);
+        context = ContextOf(*attempt);
+        Space& space = spaces_[made->space];
+        if (made->generation == space.generation) {
+          for (const auto& [key, value] : values) BeginChange(space, key);
+        }
+      }
+      store_->Init(request, context,
+                   [this, attempt, on_existing = request.on_existing,
+                    values](absl::StatusOr<InitReply> reply) {
+                     MutexLock lock(&mutex_);
+                     EndInit(attempt, on_existing, values, reply);
+                   });
+    };
+  }
+  Run([call] { call->make(call); });
+}
+
+void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
+                    const std::map<uint32_t, Elements>& values,
+                    const absl::StatusOr<InitReply>& reply) {
+  const Call& call = *attempt->call;
+  const bool is_first = call.answer.empty();
+  EndAttempt(attempt, reply.status(), TextOf(reply));
+  Space& space = spaces_[call.space];
+  if (call.generation != space.generation) return;
+  size_t entry = 0;
+  for (const auto& [key, value] : values) {
+    const size_t at = entry++;
+    const Known before = attempt->known_before[key];
+    const bool is_alone = EndChange(space, key);
+    if (!is_alone) continue;
+    space.keys[key] = before;
+    if (!reply.ok() || !is_first) continue;
+    if (on_existing == OnExisting::kFail && before == Known::kYes) {
+      Find(absl::StrCat("created although it was there: ", call.what));
+    }
+    space.keys[key] = Known::kYes;
+    const Version version = reply->versions[at];
+    RaiseFloor(space, key, version);
+    if (before == Known::kYes && on_existing == OnExisting::kKeep) {
+      continue;
+    }
+    if (before == Known::kUnknown && on_existing == OnExisting::kKeep) {
+      space.ledgers[key].Forget();
+      continue;
+    }
+    if (version <= call.floors[key]) {
+      Find(absl::StrCat("a new value has a version that was there: ", call.what,
+                        ": ", version));
+    }
+    space.ledgers[key].Begin(version, value);
+  }
+}
+
+void World::Pull(const Action& action) {
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    const Space& space = spaces_[action.space];
+    PullRequest request;
+    request.name_space = space.plan.name;
+    const bool waits = action.verb == Verb::kWaitingPull;
+    request.wait_for_keys = waits;
+    if (action.verb == Verb::kWorkerPull && space.plan.is_group()) {
+      request.worker = space.members[action.actor].worker;
+    }
+    for (const uint32_t key : KeysOf(action)) {
+      PullEntry entry = {.key = KeyName(key)};
+      if (waits && action.how % 2) {
+        entry.min_version = space.floors[key] + action.how / 2 % 3;
+      }
+      Random random(uint64_t{action.number} * kNumKeys + key);
+      if (action.verb == Verb::kPullRows) entry.rows = ChooseRows(random);
+      if (action.verb == Verb::kPullState) entry.state = "momentum";
+      request.entries.push_back(std::move(entry));
+    }
+    call = NewCall(action, /*changes=*/false);
+    call->make = [this, request](const CallPtr& made) {
+      AttemptPtr attempt;
+      CallContext context;
+      {
+        MutexLock lock(&mutex_);
+        attempt = Begin(made, /*blocks=*/false);
+        context = ContextOf(*attempt);
+      }
+      store_->Pull(request, context,
+                   [this, attempt, request](absl::StatusOr<PullReply> reply) {
+                     MutexLock lock(&mutex_);
+                     EndPull(attempt, request, reply);
+                   });
+    };
+  }
+  Run([call] { call->make(call); });
+}
+
+void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
+                    const absl::StatusOr<PullReply>& reply) {
+  EndAttempt(attempt, reply.status(), "");
+  Space& space = spaces_[attempt->call->space];
+  if (attempt->call->generation != space.generation) return;
+  if (!reply.ok()) {
+    if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return;
+    const std::string key = ErrorInfoOf(reply.status())->metadata["key"];
+    const uint32_t number = KeyOf(key);
+    if (attempt->known_before[number] == Known::kYes &&
+        space.keys[number] == Known::kYes && space.plan.is_orderly) {
+      Find(absl::StrCat("a key is gone: ", attempt->call->what));
+    }
+    return;
+  }
+  if (request.entries[0].rows || !request.entries[0].state.empty()) return;
+  std::vector<uint32_t> keys;
+  for (size_t i = 0; i < request.entries.size(); ++i) {
+    const PullEntry& entry = request.entries[i];
+    keys.push_back(KeyOf(entry.key));
+    if (reply->values[i].version < entry.min_version) {
+      Find(absl::StrCat("older than was asked for: ", attempt->call->what));
+    }
+  }
+  ObserveAll(*attempt, keys, *reply);
+}
+
+void World::ObserveAll(const Attempt& attempt,
+                       const std::vector<uint32_t>& keys,
+                       const PullReply& reply) {
+  Space& space = spaces_[attempt.call->space];
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Observe(space, keys[i], reply.values[i].version, attempt.floors[keys[i]],
+            ElementsOf(reply.values[i].tensor), attempt.call->what);
+  }
+}
+
+void World::Ask(const CallPtr& call, std::function<absl::Status()> ask,
+                std::function<void(const absl::Status&)> end) {
+  call->make = [this, ask = std::move(ask),
+                end = std::move(end)](const CallPtr& made) {
+    AttemptPtr attempt;
+    {
+      MutexLock lock(&mutex_);
+      attempt = Begin(made, /*blocks=*/true);
+    }
+    const absl::Status status = ask();
+    MutexLock lock(&mutex_);
+    const bool is_first = made->answer.empty();
+    EndAttempt(attempt, status, status.ToString());
+    if (end && is_first &&
+        made->generation == spaces_[made->space].generation) {
+      end(status);
+    }
+  };
+  Run([call] { call->make(call); });
+}
+
+void World::Delete(const Action& action) {
+  CallPtr call;
+  DeleteRequest request;
+  const uint32_t at = action.space;
+  {
+    MutexLock lock(&mutex_);
+    Space& space = spaces_[at];
+    if (space.plan.is_orderly) return;
+    call = NewCall(action, /*changes=*/true);
+    request.name_space = space.plan.name;
+    request.call_id = call->id;
+    request.allow_missing = true;
+    for (const uint32_t key : KeysOf(action)) {
+      request.keys.push_back(KeyName(key));
+    }
+  }
+  const auto keys = KeysOf(action);
+  Ask(
+      call,
+      [this, at, request, keys, call_generation = call->generation] {
+        {
+          MutexLock lock(&mutex_);
+          Space& space = spaces_[at];
+          if (space.generation == call_generation) {
+            for (const uint32_t key : keys) BeginChange(space, key);
+          }
+        }
+        const absl::Status status = store_->Delete(request, {}).status();
+        MutexLock lock(&mutex_);
+        Space& space = spaces_[at];
+        if (space.generation != call_generation) return status;
+        for (const uint32_t key : keys) {
+          space.ledgers[key].Forget();
+          EndChange(space, key);
+        }
+        return status;
+      },
+      // A repeat of it deletes nothing.
+      [this, at, keys](const absl::Status& status) {
+        for (const uint32_t key : keys) {
+          if (status.ok() && spaces_[at].num_changing[key] == 0) {
+            spaces_[at].keys[key] = Known::kNo;
+          }
+        }
+      });
+}
+
+void World::Look(const Action& action) {
+  CallPtr call;
+  std::string name;
+  {
+    MutexLock lock(&mutex_);
+    call = NewCall(action, /*changes=*/false);
+    name = spaces_[action.space].plan.name;
+  }
+  if (action.verb == Verb::kList) {
+    return Ask(
+        call,
+        [this, name] { return store_->List({.name_space = name}).status(); },
+        nullptr);
+  }
+  StatRequest request = {.name_space = name, .with_digest = action.how % 2 > 0};
+  for (const uint32_t key : KeysOf(action)) {
+    request.keys.push_back(KeyName(key));
+  }
+  Ask(
+      call, [this, request] { return store_->Stat(request).status(); },
+      nullptr);
+}
+
+// Sets what is set already, so that values follow from the plan's rule.
+void World::ChangeRules(const Action& action) {
+  CallPtr call;
+  std::string name;
+  RuleSpec rule;
+  {
+    MutexLock lock(&mutex_);
+    call = NewCall(action, /*changes=*/true);
+    const SpacePlan& plan = spaces_[action.space].plan;
+    name = plan.name;
+    rule = SpecOf(plan.rule);
+  }
+  const std::string pattern = action.how % 2 ? "k1" : "k*";
+  const auto id = call->id;
+  Ask(
+      call,
+      [=, this, verb = action.verb]() -> absl::Status {
+        switch (verb) {
+          case Verb::kSetRule:
+            return store_->SetRule({.name_space = name,
+                                    .key_pattern = pattern,
+                                    .rule = rule,
+                                    .call_id = id});
+          case Verb::kUnsetRule:
+            return store_->UnsetRule(
+                {.name_space = name, .key_pattern = pattern, .call_id = id});
+          case Verb::kRebalance:
+            return store_->RebalanceNamespace({.name_space = name}).status();
+          default:
+            return store_
+                ->SetHyperparameters({.name_space = name,
+                                      .hyperparameters = rule.hyperparameters,
+                                      .call_id = id})
+                .status();
+        }
+      },
+      nullptr);
+}
+
+void World::ChangeNamespaces(const Action& action) {
+  CallPtr call;
+  CreateNamespaceRequest request;
+  const uint32_t at = action.space;
+  const bool creates = action.verb == Verb::kCreateNamespace;
+  {
+    MutexLock lock(&mutex_);
+    // A server that gets keys of a namespace makes it.
+    if (!creates && is_moving_) return;
+    call = NewCall(action, /*changes=*/false);
+    request.name_space = spaces_[at].plan.name;
+    request.config = spaces_[at].plan.config;
+    request.on_existing = OnExisting::kKeep;
+  }
+  Ask(
+      call,
+      [this, at, request, creates] {
+        if (!creates) {
+          const absl::Status status =
+              store_->DeleteNamespace(request.name_space);
+          MutexLock lock(&mutex_);
+          spaces_[at].exists = false;
+          StartAnew(spaces_[at]);
+          return status;
+        }
+        const auto reply = store_->CreateNamespace(request);
+        MutexLock lock(&mutex_);
+        Space& space = spaces_[at];
+        space.exists = reply.ok();
+        if (reply.ok() && space.uid != reply->uid) {
+          StartAnew(space);
+          space.uid = reply->uid;
+        }
+        return reply.status();
+      },
+      nullptr);
+}
+
+void World::Repeat(const Action& action) {
+  // Longer ago than that, a client does not repeat a call.
+  constexpr absl::Duration kRemembered = absl::Minutes(10);
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    const std::vector<CallPtr>& made = made_[action.actor];
+    if (made.empty()) return;
+    const size_t back =
+        action.verb == Verb::kLateRepeat ? action.how % made.size() : 0;
+    call = made[made.size() - 1 - back];
+    if (!call->make || call->last_made + kRemembered < alarms_.Now() ||
+        call->generation != spaces_[call->space].generation) {
+      return;
+    }
+  }
+  Run([call] { call->make(call); });
+}
+
+void World::Cancel(const Action& action) {
+  std::shared_ptr<Cancellation> cancellation;
+  {
+    MutexLock lock(&mutex_);
+    if (under_way_.empty()) return;
+    cancellation = under_way_[action.number % under_way_.size()]->cancellation;
+  }
+  Run([cancellation] { cancellation->Cancel(); });
+}
+
+}  // namespace tensorkv::swarm

@@ -1,0 +1,178 @@
+// How the world's workers join, ask, leave and die.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "contract/reason.h"
+#include "tests/swarm/world.h"
+
+namespace tensorkv::swarm {
+namespace {
+
+std::string WorkerName(uint32_t actor) { return absl::StrCat("worker", actor); }
+
+}  // namespace
+
+// Whether a worker may be told that step: none that it has not come to, and
+// none before what it had to do last.
+void World::CheckNextStep(const Call& call, const Space& space, uint32_t rank,
+                          Step next) {
+  if (!is_stepped() || rank >= kNumActors) return;
+  const Step least = space.reached[rank];
+  const Step most = space.most_reached[rank];
+  // Who has done nothing begins where the group is.
+  if (most == 0) return;
+  Step from = std::max<Step>(least, 1);
+  Step to = std::max<Step>(most, 1);
+  if (space.plan.config.mode == Mode::kAsync) {
+    from = least + 1;
+    to = most + 1;
+  } else if (space.plan.config.mode == Mode::kSync) {
+    // A round that has failed, or may fail, is to be made again.
+    from = 1;
+    // Who comes back to an elastic group takes part from the next step on.
+    if (space.plan.config.max_workers > 0) return;
+  }
+  // A group that goes on without those who are lost has them begin later.
+  if (space.plan.config.on_worker_loss == OnWorkerLoss::kContinue) return;
+  if (next >= from && next <= to) return;
+  constexpr absl::string_view kModes[] = {"async", "sync", "bounded"};
+  Find(absl::StrCat("a worker is told a wrong step: ",
+                    kModes[static_cast<int>(space.plan.config.mode)], ": ",
+                    call.what, ": rank ", rank, " has come to step ", least,
+                    " (maybe ", most, ") and is told ", next));
+}
+
+void World::Join(const Action& action, bool replaces) {
+  CallPtr call;
+  const uint32_t at = action.space;
+  const uint32_t actor = action.actor;
+  JoinRequest request;
+  {
+    MutexLock lock(&mutex_);
+    const Space& space = spaces_[at];
+    const Member& member = space.members[actor];
+    if (!space.plan.joins || (replaces && member.is_busy)) return;
+    call = NewCall(action, /*changes=*/false);
+    request.name_space = space.plan.name;
+    request.worker_name = WorkerName(actor);
+    request.lease = absl::Seconds(2 + action.number % 3);
+    if (replaces) request.replaces_epoch = member.worker.epoch;
+  }
+  Ask(
+      call,
+      [this, call, at, actor, request] {
+        const absl::StatusOr<JoinReply> reply = store_->Join(request);
+        if (!reply.ok()) return reply.status();
+        MutexLock lock(&mutex_);
+        Space& space = spaces_[at];
+        if (call->generation != space.generation) return reply.status();
+        CheckNextStep(*call, space, reply->worker.rank, reply->next_step);
+        space.members[actor] = {.worker = reply->worker,
+                                .has_joined = true,
+                                .next = reply->next_step};
+        return reply.status();
+      },
+      nullptr);
+}
+
+void World::KeepAlive(const Action& action) {
+  CallPtr call;
+  const uint32_t at = action.space;
+  const uint32_t actor = action.actor;
+  KeepAliveRequest request;
+  {
+    MutexLock lock(&mutex_);
+    const Space& space = spaces_[at];
+    const Member& member = space.members[actor];
+    if (!member.has_joined) return;
+    call = NewCall(action, /*changes=*/false);
+    request.name_space = space.plan.name;
+    request.worker = member.worker;
+  }
+  Ask(
+      call,
+      [this, call, at, actor, request] {
+        const absl::StatusOr<KeepAliveReply> reply = store_->KeepAlive(request);
+        MutexLock lock(&mutex_);
+        Space& space = spaces_[at];
+        Member& member = space.members[actor];
+        if (call->generation != space.generation ||
+            member.worker.epoch != request.worker.epoch) {
+          return reply.status();
+        }
+        if (reply.ok()) {
+          CheckNextStep(*call, space, request.worker.rank, reply->next_step);
+          if (member.must_ask) member.next = reply->next_step;
+          member.must_ask = false;
+          return reply.status();
+        }
+        member.has_joined = false;
+        return reply.status();
+      },
+      nullptr);
+}
+
+void World::Leave(const Action& action) {
+  CallPtr call;
+  LeaveRequest request;
+  {
+    MutexLock lock(&mutex_);
+    Member& member = spaces_[action.space].members[action.actor];
+    if (!member.has_joined) return;
+    member.has_joined = false;
+    call = NewCall(action, /*changes=*/true);
+    request.name_space = spaces_[action.space].plan.name;
+    request.worker = member.worker;
+    request.call_id = call->id;
+  }
+  Ask(
+      call,
+      [this, request] {
+        return static_cast<NamespaceAdmin&>(*store_).Leave(request);
+      },
+      nullptr);
+}
+
+// The process is gone: its lease ends by itself. Later it comes back, and
+// knows nothing but its name.
+void World::Die(const Action& action) {
+  MutexLock lock(&mutex_);
+  Space& space = spaces_[action.space];
+  if (space.plan.joins) space.members[action.actor].has_joined = false;
+}
+
+void World::Barrier(const Action& action) {
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    const Space& space = spaces_[action.space];
+    const Member& member = space.members[action.actor];
+    if (member.worker.rank >= space.plan.num_ranks()) return;
+    call = NewCall(action, /*changes=*/true);
+    call->is_compared = false;
+    BarrierRequest request = {.name_space = space.plan.name,
+                              .worker = member.worker,
+                              .barrier = "barrier",
+                              .call_id = call->id};
+    call->make = [this, request](const CallPtr& made) {
+      AttemptPtr attempt;
+      CallContext context;
+      {
+        MutexLock lock(&mutex_);
+        attempt = Begin(made, /*blocks=*/false);
+        context = ContextOf(*attempt);
+      }
+      store_->Barrier(request, context,
+                      [this, attempt](absl::StatusOr<BarrierReply> reply) {
+                        MutexLock lock(&mutex_);
+                        EndAttempt(attempt, reply.status(),
+                                   reply.status().ToString());
+                      });
+    };
+  }
+  Run([call] { call->make(call); });
+}
+
+}  // namespace tensorkv::swarm
