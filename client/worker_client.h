@@ -53,22 +53,13 @@ class LeaseRenewal;
 //
 // When the server was restarted from a checkpoint, the state is an earlier one.
 // The verb that finds it so joins again; what was pushed for the state that is
-// gone is forgotten, and so is all else that is pushed until step() is asked:
-// those pushes succeed without effect, and reads return what there is now. From
-// then on step() tells the first step that the server lacks, or the last that
-// it has: go back to the data of that step. A loop that asks step() before each
-// step, and takes the weights for it from a PushPull of all keys, or from a
-// Pull after it has asked, does that already. Who reads the keys in several
-// calls reads all of them anew whenever step() is not the step after the last.
-// Who does not ask gets SERVER_RESTARTED at the first step that he has not
-// pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when a
-// checkpoint has the last step: a worker that has left does not come back to
-// repeat it. What encoding has left out of pushes is
-// forgotten too. Until the worker is past all that it has pushed before, which
-// servers of a cluster may have that did not go back, a Pull waits for the
-// steps alone that are made again: it pushes them once more to wait for them.
-// In MODE_ASYNC step() is the one after the last of which the server has any
-// push: push each step in one call there, or lose what it lacks of that.
+// gone is forgotten, what encoding has left out too, and so is all that is
+// pushed until step() is asked. Then step() tells the step to go back to: a
+// loop that asks it before each step, and reads all keys after, goes on by
+// itself. Who does not ask gets SERVER_RESTARTED at the first step that he has
+// not pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when
+// a checkpoint has the last step: a worker that has left does not come back to
+// repeat it. docs/protocol.md says more.
 //
 // To push again it keeps what was pushed: the entries of a step, from the
 // moment they are pushed until a PushPull or Pull of their keys has succeeded,

@@ -150,8 +150,8 @@ class Group {
     }
     if (member.pull != nullptr) return EndPull(rank);
     // Who ends within a step fails.
-    const bool is_between_steps = member.step == member.last + 1 &&
-                                  member.confirmed + 1 == member.step;
+    const bool is_between_steps =
+        member.step == member.last + 1 && member.confirmed + 1 == member.step;
     if (is_between_steps && plan_.num_leaves > 0 && choose_(6) == 0) {
       --plan_.num_leaves;
       return Leave(rank);
