@@ -20,8 +20,10 @@ namespace tensorkv {
 //  2. The worker has to join again (NOT_MEMBER, LEASE_LOST).
 //  3. The step has to be pushed again (ROUND_FAILED, STEP_CLOSED,
 //     STRIPE_FAILED).
-//  4. Everything else, which is final, above all requests that are wrong.
-//  5. The call may have been made (OUTCOME_UNKNOWN), or is to be made again
+//  4. The call waits for a worker that has left (WORKER_LEFT), for which its
+//     other parts were given up.
+//  5. Everything else, which is final, above all requests that are wrong.
+//  6. The call may have been made (OUTCOME_UNKNOWN), or is to be made again
 //     (WORKER_LOST, Unavailable, DeadlineExceeded).
 //
 // So a worker mends first what would make its next attempt fail anyway, an

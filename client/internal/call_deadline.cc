@@ -50,13 +50,10 @@ absl::Status CallDeadline::StatusOf(const grpc::Status& status) const {
     return absl::DeadlineExceededError(absl::StrCat(
         "no answer from the server within ", absl::FormatDuration(timeout_)));
   }
-  if (status.error_code() == grpc::StatusCode::CANCELLED) {
-    if (canceller_ != nullptr && canceller_->is_cancelled()) {
-      return absl::CancelledError(
-          "cancelled by the caller; the call may have been made");
-    }
-    // A server that stops does that to the calls which wait.
-    return absl::UnavailableError("the server has ended the call");
+  if (status.error_code() == grpc::StatusCode::CANCELLED &&
+      canceller_ != nullptr && canceller_->is_cancelled()) {
+    return absl::CancelledError(
+        "cancelled by the caller; the call may have been made");
   }
   if (status.error_code() == grpc::StatusCode::UNKNOWN &&
       status.error_message() == "Stream removed") {
