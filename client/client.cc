@@ -207,11 +207,14 @@ absl::Status Client::Init(absl::string_view key, Tensor value,
 }
 
 absl::Status Client::Init(std::vector<InitEntry> entries,
-                          OnExisting on_existing) {
+                          OnExisting on_existing,
+                          std::vector<Version>* versions) {
   InitRequest request = {.name_space = shared_->name_space,
                          .on_existing = on_existing,
                          .entries = std::move(entries)};
-  return calls_->Call(request, call_options_).status();
+  ASSIGN_OR_RETURN(InitReply reply, calls_->Call(request, call_options_));
+  if (versions != nullptr) *versions = std::move(reply.versions);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PushResult> Client::Push(absl::string_view key,
@@ -389,12 +392,14 @@ absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
 
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                                        absl::Duration lease,
-                                       uint64_t namespace_uid) {
+                                       uint64_t namespace_uid,
+                                       std::optional<uint32_t> rank) {
   JoinRequest request = {.name_space = shared_->name_space,
                          .worker_name = std::string(worker_name),
                          .lease = lease,
                          .namespace_uid = namespace_uid,
-                         .replaces_epoch = worker().value_or(Worker()).epoch};
+                         .replaces_epoch = worker().value_or(Worker()).epoch,
+                         .rank = rank};
   ASSIGN_OR_RETURN(JoinReply reply, calls_->Call(request, call_options_));
   shared_->SetWorker(reply.worker);
   shared_->step = reply.next_step - 1;

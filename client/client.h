@@ -97,8 +97,10 @@ class Client : public NamespaceVerbs {
   // OnExisting says what to do about keys that exist.
   absl::Status Init(absl::string_view key, Tensor value,
                     OnExisting on_existing = OnExisting::kFail);
+  // Sets `*versions`, if given: those of the keys after the call.
   absl::Status Init(std::vector<InitEntry> entries,
-                    OnExisting on_existing = OnExisting::kFail);
+                    OnExisting on_existing = OnExisting::kFail,
+                    std::vector<Version>* versions = nullptr);
 
   // Contributes tensors, encoded as the options ask for; in a sync namespace,
   // to the round of the step. What was encoded for a step goes out again when
@@ -195,7 +197,8 @@ class Client : public NamespaceVerbs {
   // it fails and may be made again.
   absl::StatusOr<JoinReply> Join(absl::string_view worker_name,
                                  absl::Duration lease,
-                                 uint64_t namespace_uid = 0);
+                                 uint64_t namespace_uid = 0,
+                                 std::optional<uint32_t> rank = std::nullopt);
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout,
                      LeaveCause cause = LeaveCause::kDone);

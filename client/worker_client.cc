@@ -68,7 +68,7 @@ absl::StatusOr<JoinReply> JoinAs(const Client& client,
   for (;;) {
     absl::StatusOr<JoinReply> reply =
         client.NoLongerThan(latest - environment.now())
-            .Join(options.name, options.lease, namespace_uid);
+            .Join(options.name, options.lease, namespace_uid, options.rank);
     const absl::Duration left = end - environment.now();
     if (!absl::IsAlreadyExists(reply.status()) ||
         left <= absl::ZeroDuration()) {
@@ -245,7 +245,7 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
   LeftOut left(/*takes_casts=*/false);
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries), options.canceller, left));
-  const Attempt attempt = Begin(options.canceller);
+  const Attempt attempt = Begin(options.canceller, options.timeout);
   const Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
     return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
@@ -278,11 +278,12 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 }
 
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
-                                SharedCanceller canceller) {
+                                SharedCanceller canceller,
+                                std::optional<absl::Duration> timeout) {
   LeftOut left(/*takes_casts=*/false);
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries), canceller, left));
-  const Attempt attempt = Begin(std::move(canceller));
+  const Attempt attempt = Begin(std::move(canceller), timeout);
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
   Client client = Within(attempt, client_->WithCanceller(attempt.canceller));
   const absl::StatusOr<PushReply> reply =
@@ -298,8 +299,9 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
 }
 
 absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries,
-                                    SharedCanceller canceller) {
-  return Push(step, std::move(entries), std::move(canceller));
+                                    SharedCanceller canceller,
+                                    std::optional<absl::Duration> timeout) {
+  return Push(step, std::move(entries), std::move(canceller), timeout);
 }
 
 absl::StatusOr<PushReply> WorkerClient::PushOnce(
@@ -316,15 +318,17 @@ absl::StatusOr<PushReply> WorkerClient::PushOnce(
 
 absl::StatusOr<PullReply> WorkerClient::Pull(
     const std::vector<std::string>& keys, const ReadOptions& options) {
-  return PullWithin(keys, options.dtype, Begin(options.canceller),
+  return PullWithin(keys, options.dtype,
+                    Begin(options.canceller, options.timeout),
                     ReadingClient(options));
 }
 
-absl::StatusOr<PullReply> WorkerClient::PullRows(std::vector<PullEntry> entries,
-                                                 SharedCanceller canceller) {
+absl::StatusOr<PullReply> WorkerClient::PullRows(
+    std::vector<PullEntry> entries, SharedCanceller canceller,
+    std::optional<absl::Duration> timeout) {
   const Client reader = client_->WithCanceller(canceller);
-  return PullWithin(KeysOf(entries), Begin(std::move(canceller)), reader,
-                    [&](Client& client) {
+  return PullWithin(KeysOf(entries), Begin(std::move(canceller), timeout),
+                    reader, [&](Client& client) {
                       PullRowsRequest request;
                       request.entries = entries;
                       return client.PullRows(std::move(request));
@@ -412,9 +416,10 @@ absl::StatusOr<PullReply> WorkerClient::PullWithin(
 }
 
 absl::Status WorkerClient::Barrier(absl::string_view barrier,
-                                   SharedCanceller canceller) {
+                                   SharedCanceller canceller,
+                                   std::optional<absl::Duration> timeout) {
   const Client client = client_->WithCanceller(canceller);
-  for (Attempt attempt = Begin(std::move(canceller));;
+  for (Attempt attempt = Begin(std::move(canceller), timeout);;
        attempt = Anew(attempt)) {
     const absl::Status status = Within(attempt, client).Barrier(barrier);
     if (status.ok()) return status;
@@ -422,9 +427,11 @@ absl::Status WorkerClient::Barrier(absl::string_view barrier,
   }
 }
 
-WorkerClient::Attempt WorkerClient::Begin(SharedCanceller canceller) const {
-  return Anew({.end = environment_.now() + options_.step_timeout,
-               .canceller = std::move(canceller)});
+WorkerClient::Attempt WorkerClient::Begin(
+    SharedCanceller canceller, std::optional<absl::Duration> timeout) const {
+  return Anew(
+      {.end = environment_.now() + timeout.value_or(options_.step_timeout),
+       .canceller = std::move(canceller)});
 }
 
 WorkerClient::Attempt WorkerClient::Anew(const Attempt& attempt) const {

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -103,22 +104,27 @@ class WorkerClient {
   // These do PushPull in two calls, for any part of the keys each. The steps of
   // a key are pushed in their order. Pull waits for all that this worker has
   // pushed to these keys.
+  // `timeout` as ReadOptions has it.
   absl::Status Push(Step step, std::vector<PushEntry> entries,
-                    SharedCanceller canceller = nullptr);
+                    SharedCanceller canceller = nullptr,
+                    std::optional<absl::Duration> timeout = std::nullopt);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
                                  const ReadOptions& options = {});
   // As Push and Pull, for rows; see Client. What PushRows brings is kept until
   // a PushPull, Pull or PullRows of its keys has succeeded.
   absl::Status PushRows(Step step, std::vector<PushEntry> entries,
-                        SharedCanceller canceller = nullptr);
-  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
-                                     SharedCanceller canceller = nullptr);
+                        SharedCanceller canceller = nullptr,
+                        std::optional<absl::Duration> timeout = std::nullopt);
+  absl::StatusOr<PullReply> PullRows(
+      std::vector<PullEntry> entries, SharedCanceller canceller = nullptr,
+      std::optional<absl::Duration> timeout = std::nullopt);
 
   // Returns when all workers of the group have come to `barrier`. A worker that
   // is restarted comes again to barriers that the others have left behind: meet
   // where no round waits for it, such as before the first step.
   absl::Status Barrier(absl::string_view barrier,
-                       SharedCanceller canceller = nullptr);
+                       SharedCanceller canceller = nullptr,
+                       std::optional<absl::Duration> timeout = std::nullopt);
 
   // For all other verbs. Its calls are signed as this worker's; pushes of it
   // are its user's to make again.
@@ -173,7 +179,8 @@ class WorkerClient {
                                     LeftOut& left);
 
   // The first attempt at a verb, and a next one.
-  Attempt Begin(SharedCanceller canceller) const;
+  Attempt Begin(SharedCanceller canceller,
+                std::optional<absl::Duration> timeout) const;
   Attempt Anew(const Attempt& attempt) const;
   // The client, whose calls end with the attempt's verb.
   Client Within(const Attempt& attempt, const Client& client) const;

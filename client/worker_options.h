@@ -3,8 +3,10 @@
 #ifndef TENSORKV_CLIENT_WORKER_OPTIONS_H_
 #define TENSORKV_CLIENT_WORKER_OPTIONS_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,6 +22,9 @@ struct WorkerOptions {
   // Unique among the namespace's workers, and the same when the worker comes
   // back.
   std::string name;
+
+  // The rank to have; without it the server chooses.
+  std::optional<uint32_t> rank;
 
   // How long the server waits for a sign of life before it counts the worker
   // as lost.
@@ -61,6 +66,8 @@ struct ReadOptions {
   DType dtype = DType::kUnknown;
   absl::Span<const Destination> into;
   SharedCanceller canceller;
+  // In place of WorkerOptions::step_timeout, where it is set.
+  std::optional<absl::Duration> timeout;
 };
 
 }  // namespace tensorkv

@@ -8,8 +8,8 @@
 
 The module learns to add up. A reader waits for a newer version, takes it as a
 whole into its own module, and looks how well that adds; with --bfloat16 the
-server halves the bytes before it sends them. It ends with the last version;
-another training needs another --name, or readers find the last one of this.
+server halves the bytes before it sends them. It ends with the last version. A
+name keeps that: readers of another training ask for it by its --run.
 """
 
 import argparse
@@ -28,7 +28,8 @@ def error_of(model, inputs):
 
 
 def train(client, options):
-    model, publisher = make_model(), Publisher(client, options.name)
+    model = make_model()
+    publisher = Publisher(client, options.name, options.run)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for i in range(options.versions):
         for _ in range(options.steps):
@@ -36,20 +37,18 @@ def train(client, options):
             error = error_of(model, torch.randn(64, 16))
             error.backward()
             optimizer.step()
-        is_last = torch.tensor(i + 1 == options.versions)
-        version = publisher.publish({**model.state_dict(), "is_last": is_last})
+        metadata = {"is_last": i + 1 == options.versions, "error": float(error)}
+        version = publisher.publish(model, metadata=metadata)
         print(f"version {version}: trained to {error:.6f}", flush=True)
 
 
 def read(client, options):
-    model, reader = make_model(), Reader(client, options.name)
+    model, reader = make_model(), Reader(client, options.name, options.run)
     if options.bfloat16:
         model.bfloat16()
-    # The tensors of the module itself, and one more.
-    state = {**model.state_dict(), "is_last": torch.tensor(False)}
-    while not state["is_last"]:
+    while not reader.metadata.get("is_last"):
         reader.wait()
-        reader.fetch(into=state)
+        reader.fetch(into=model)
         with torch.no_grad():
             error = error_of(model, torch.randn(64, 16).to(model.weight.dtype))
         print(f"version {reader.version}: off by {error:.6f}", flush=True)
@@ -60,6 +59,7 @@ def main():
     parser.add_argument("role", choices=["train", "read"])
     parser.add_argument("--address", default="127.0.0.1:7363")
     parser.add_argument("--name", default="adder")
+    parser.add_argument("--run", default="")
     parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--versions", type=int, default=5)
     parser.add_argument("--steps", type=int, default=50)

@@ -40,8 +40,10 @@ py::dict Describe(const KeyStatus& key) {
                   "shape"_a = TupleOf(key.shape), "version"_a = key.version,
                   "value_bytes"_a = key.value_bytes,
                   "state_bytes"_a = key.state_bytes, "states"_a = key.states,
-                  "rule"_a = key.rule.ToString(), "device"_a = key.device,
-                  "digest"_a = digest);
+                  "rule"_a = key.rule.ToString(),
+                  "update_count"_a = key.update_count,
+                  "learning_rate"_a = key.learning_rate,
+                  "device"_a = key.device, "digest"_a = digest);
 }
 
 }  // namespace
@@ -55,10 +57,11 @@ py::list Describe(const std::vector<KeyStatus>& keys) {
 py::dict Describe(const NamespaceStatus& status) {
   py::list workers;
   for (const WorkerStatus& worker : status.workers) {
-    workers.append(
-        py::dict("name"_a = worker.name, "rank"_a = worker.worker.rank,
-                 "epoch"_a = worker.worker.epoch, "is_live"_a = worker.is_live,
-                 "has_left"_a = worker.has_left, "step"_a = worker.step));
+    workers.append(py::dict(
+        "name"_a = worker.name, "rank"_a = worker.worker.rank,
+        "epoch"_a = worker.worker.epoch, "is_live"_a = worker.is_live,
+        "has_left"_a = worker.has_left, "step"_a = worker.step,
+        "lease_remaining"_a = absl::ToDoubleSeconds(worker.lease_remaining)));
   }
   py::dict rules;
   for (const RuleBinding& binding : status.rules) {

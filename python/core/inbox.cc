@@ -52,6 +52,8 @@ py::list Inbox::Take() {
       result = std::move(outcome)();
     } catch (const StatusError& error) {
       exception = ExceptionOf(error.status());
+    } catch (const UnusableError& error) {
+      exception = ExceptionOf(error);
     } catch (py::error_already_set& error) {
       exception = ExceptionOf(error);
     } catch (const std::exception& error) {

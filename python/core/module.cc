@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "base/version.h"
+#include "python/core/call_scope.h"
 #include "python/core/engine_jobs.h"
 #include "python/core/inbox.h"
 #include "python/core/namespace_config.h"
@@ -16,6 +17,7 @@ PYBIND11_MODULE(_core, module) {
   module.attr("version") = tensorkv::kVersion;
   tensorkv::python::RegisterErrors();
   tensorkv::python::RegisterNumPy(module);
+  tensorkv::python::CallScope::Register(module);
   tensorkv::python::EngineJobs::Register(module);
   tensorkv::python::Inbox::Register(module);
   tensorkv::python::PulledArray::Register(module);

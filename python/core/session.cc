@@ -62,61 +62,77 @@ absl::Status Session::Join(const ClientOptions& client_options,
   return absl::OkStatus();
 }
 
-absl::Status Session::Init(std::vector<InitEntry> entries,
-                           OnExisting on_existing, SharedCanceller canceller) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(canceller, entries));
-  return client()
-      .WithCanceller(std::move(canceller))
-      .Init(std::move(entries), on_existing);
+void Session::Leave(bool is_lost) {
+  if (worker_ == nullptr) return;
+  worker_->Leave(is_lost ? LeaveCause::kLost : LeaveCause::kDone).IgnoreError();
+}
+
+Client Session::Bounded(const CallBounds& bounds) {
+  const Client bounded = client().WithCanceller(bounds.canceller);
+  return bounds.timeout ? bounded.WithTimeout(*bounds.timeout) : bounded;
+}
+
+absl::StatusOr<InitReply> Session::Init(std::vector<InitEntry> entries,
+                                        OnExisting on_existing,
+                                        const CallBounds& bounds) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
+  InitReply reply;
+  RETURN_IF_ERROR(
+      Bounded(bounds).Init(std::move(entries), on_existing, &reply.versions));
+  return reply;
 }
 
 absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
-                                        Step step, SharedCanceller canceller) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(canceller, entries));
+                                        Step step, const CallBounds& bounds) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
   if (worker_ == nullptr) {
-    return client_->WithCanceller(std::move(canceller))
-        .Push(std::move(entries), {.step = step});
+    return Bounded(bounds).Push(std::move(entries), {.step = step});
   }
-  RETURN_IF_ERROR(
-      worker_->Push(step, std::move(entries), std::move(canceller)));
+  RETURN_IF_ERROR(worker_->Push(step, std::move(entries), bounds.canceller,
+                                bounds.timeout));
   return PushReply();
 }
 
 absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
                                             Step step,
-                                            const ReadOptions& options) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(options.canceller, entries));
+                                            absl::Span<const Destination> into,
+                                            const CallBounds& bounds) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
   if (worker_ != nullptr) {
-    return worker_->PushPull(step, std::move(entries), options);
+    return worker_->PushPull(step, std::move(entries),
+                             {.into = into,
+                              .canceller = bounds.canceller,
+                              .timeout = bounds.timeout});
   }
-  return Reading(options).PushPull(std::move(entries), {.step = step});
+  return Bounded(bounds).Into(into).PushPull(std::move(entries),
+                                             {.step = step});
 }
 
 void Session::StartPush(std::vector<PushEntry> entries, Step step,
+                        const CallBounds& bounds,
                         Client::Done<PushReply> done) {
-  client_->StartPush(std::move(entries), {.step = step}, pushing_threads_,
-                     std::move(done));
+  Bounded(bounds).StartPush(std::move(entries), {.step = step},
+                            pushing_threads_, std::move(done));
 }
 
 void Session::StartPushPull(std::vector<PushEntry> entries, Step step,
                             absl::Span<const Destination> into,
+                            const CallBounds& bounds,
                             Client::Done<PullReply> done) {
-  client_->Into(into).StartPushPull(std::move(entries), {.step = step},
-                                    waiting_threads_, std::move(done));
+  Bounded(bounds).Into(into).StartPushPull(std::move(entries), {.step = step},
+                                           waiting_threads_, std::move(done));
 }
 
 void Session::StartPull(PullRequest request, absl::Span<const Destination> into,
+                        const CallBounds& bounds,
                         Client::Done<PullReply> done) {
-  client_->Into(into).StartPull(std::move(request), waiting_threads_,
-                                std::move(done));
-}
-
-Client Session::Reading(const ReadOptions& options) {
-  return client().Into(options.into).WithCanceller(options.canceller);
+  Bounded(bounds).Into(into).StartPull(std::move(request), waiting_threads_,
+                                       std::move(done));
 }
 
 absl::StatusOr<PullReply> Session::Pull(PullRequest request,
-                                        const ReadOptions& options) {
+                                        absl::Span<const Destination> into,
+                                        const CallBounds& bounds) {
   const bool is_plain =
       !request.wait_for_keys &&
       std::all_of(request.entries.begin(), request.entries.end(),
@@ -125,44 +141,46 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request,
                   });
   // What waits for something else than rounds needs no recovery.
   if (worker_ == nullptr || !is_plain) {
-    return Reading(options).Pull(std::move(request));
+    return Bounded(bounds).Into(into).Pull(std::move(request));
   }
   std::vector<std::string> keys;
   keys.reserve(request.entries.size());
   for (PullEntry& entry : request.entries) keys.push_back(std::move(entry.key));
-  ReadOptions with_dtype = options;
-  with_dtype.dtype = request.dtype;
-  return worker_->Pull(keys, with_dtype);
+  return worker_->Pull(keys, {.dtype = request.dtype,
+                              .into = into,
+                              .canceller = bounds.canceller,
+                              .timeout = bounds.timeout});
 }
 
 absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
                                             Step step,
-                                            SharedCanceller canceller) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(canceller, entries));
+                                            const CallBounds& bounds) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
   if (worker_ == nullptr) {
-    return client_->WithCanceller(std::move(canceller))
-        .PushRows(std::move(entries), {.step = step});
+    return Bounded(bounds).PushRows(std::move(entries), {.step = step});
   }
-  RETURN_IF_ERROR(
-      worker_->PushRows(step, std::move(entries), std::move(canceller)));
+  RETURN_IF_ERROR(worker_->PushRows(step, std::move(entries), bounds.canceller,
+                                    bounds.timeout));
   return PushReply();
 }
 
 absl::StatusOr<PullReply> Session::PullRows(std::vector<PullEntry> entries,
-                                            SharedCanceller canceller) {
+                                            const CallBounds& bounds) {
   if (worker_ != nullptr) {
-    return worker_->PullRows(std::move(entries), std::move(canceller));
+    return worker_->PullRows(std::move(entries), bounds.canceller,
+                             bounds.timeout);
   }
   PullRowsRequest request;
   request.entries = std::move(entries);
-  return client_->WithCanceller(std::move(canceller))
-      .PullRows(std::move(request));
+  return Bounded(bounds).PullRows(std::move(request));
 }
 
 absl::Status Session::Barrier(const std::string& name,
-                              SharedCanceller canceller) {
-  if (worker_ != nullptr) return worker_->Barrier(name, std::move(canceller));
-  return client_->WithCanceller(std::move(canceller)).Barrier(name);
+                              const CallBounds& bounds) {
+  if (worker_ != nullptr) {
+    return worker_->Barrier(name, bounds.canceller, bounds.timeout);
+  }
+  return Bounded(bounds).Barrier(name);
 }
 
 absl::Status Session::Own(PullReply& reply) const {

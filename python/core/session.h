@@ -15,6 +15,7 @@
 #include "client/worker_client.h"
 #include "contract/requests.h"
 #include "python/core/byte_counter.h"
+#include "python/core/call_scope.h"
 
 namespace tensorkv::python {
 
@@ -33,6 +34,8 @@ class Session {
 
   bool is_embedded() const { return is_embedded_; }
   Client& client() { return worker_ != nullptr ? worker_->client() : *client_; }
+  // The client, for one call with these bounds.
+  Client Bounded(const CallBounds& bounds);
   // Null before Join.
   WorkerClient* worker() { return worker_.get(); }
   // What its calls to a server carry.
@@ -42,36 +45,43 @@ class Session {
   absl::Status Join(const ClientOptions& client_options,
                     const WorkerOptions& options);
 
-  // A canceller ends these early, as Client::WithCanceller does.
-  absl::Status Init(std::vector<InitEntry> entries, OnExisting on_existing,
-                    SharedCanceller canceller);
+  // Ends the membership: it is done with its steps, or lost. Does nothing for
+  // who is no worker.
+  void Leave(bool is_lost);
+
+  // Creates keys, and returns their versions.
+  absl::StatusOr<InitReply> Init(std::vector<InitEntry> entries,
+                                 OnExisting on_existing,
+                                 const CallBounds& bounds);
   // A worker's replies have no results: what is lost is pushed again.
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step,
-                                 SharedCanceller canceller);
+                                 const CallBounds& bounds);
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step,
-                                     const ReadOptions& options);
+                                     absl::Span<const Destination> into,
+                                     const CallBounds& bounds);
   absl::StatusOr<PullReply> Pull(PullRequest request,
-                                 const ReadOptions& options);
+                                 absl::Span<const Destination> into,
+                                 const CallBounds& bounds);
   // Whether the calls below are there: not for a worker, whose calls recover,
   // nor for a store in this process.
   bool may_start() const { return !is_embedded_ && worker_ == nullptr; }
   // Push, Pull and PushPull for who does not wait; see Client::StartPush. The
   // session outlives the call.
   void StartPush(std::vector<PushEntry> entries, Step step,
-                 Client::Done<PushReply> done);
+                 const CallBounds& bounds, Client::Done<PushReply> done);
   void StartPushPull(std::vector<PushEntry> entries, Step step,
                      absl::Span<const Destination> into,
-                     Client::Done<PullReply> done);
+                     const CallBounds& bounds, Client::Done<PullReply> done);
   void StartPull(PullRequest request, absl::Span<const Destination> into,
-                 Client::Done<PullReply> done);
+                 const CallBounds& bounds, Client::Done<PullReply> done);
   // Like Push and Pull. The ids are the call's own.
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step,
-                                     SharedCanceller canceller);
+                                     const CallBounds& bounds);
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
-                                     SharedCanceller canceller);
+                                     const CallBounds& bounds);
   // Makes the reply's tensors share no memory with a store.
   absl::Status Own(PullReply& reply) const;
-  absl::Status Barrier(const std::string& name, SharedCanceller canceller);
+  absl::Status Barrier(const std::string& name, const CallBounds& bounds);
 
  private:
   // Of started calls of one kind that have to block.
@@ -80,7 +90,6 @@ class Session {
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
 
   ClientOptions Observed(ClientOptions options) const;
-  Client Reading(const ReadOptions& options);
 
   const bool is_embedded_;
   const std::shared_ptr<ByteCounter> traffic_ = std::make_shared<ByteCounter>();

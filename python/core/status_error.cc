@@ -43,6 +43,10 @@ py::object ExceptionOf(const absl::Status& status) {
                                       metadata);
 }
 
+py::object ExceptionOf(const UnusableError& error) {
+  return Errors().attr(error.class_name())(error.what());
+}
+
 void RegisterErrors() {
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
@@ -50,7 +54,7 @@ void RegisterErrors() {
     } catch (const StatusError& error) {
       SetError(ExceptionOf(error.status()));
     } catch (const UnusableError& error) {
-      SetError(Errors().attr(error.class_name())(error.what()));
+      SetError(ExceptionOf(error));
     }
   });
 }

@@ -45,6 +45,7 @@ class UnusableError : public std::exception {
 
 // The exception that an error becomes. REQUIRES: the GIL.
 pybind11::object ExceptionOf(const absl::Status& status);
+pybind11::object ExceptionOf(const UnusableError& error);
 
 // Makes pybind11 translate both.
 void RegisterErrors();

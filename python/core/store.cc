@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "python/core/describe.h"
+#include "python/core/exit_leaves.h"
 #include "python/core/gil_release.h"
 #include "python/core/namespace_config.h"
 #include "python/core/pulled_arrays.h"
@@ -128,24 +130,6 @@ PullRequest RequestOf(const std::vector<std::string>& keys, bool wait,
   return request;
 }
 
-// Puts what a call has read into the inbox: arrays or, with `outs`, none. Holds
-// what the call uses until then.
-Client::Done<PullReply> PutValues(const std::shared_ptr<Inbox>& inbox,
-                                  uint64_t call,
-                                  const std::shared_ptr<Session>& session,
-                                  const SharedExports& exports,
-                                  const SharedOuts& outs) {
-  return [=](absl::StatusOr<PullReply> reply) {
-    inbox->Put(call, [=, reply = std::move(reply)]() mutable -> py::object {
-      (void)session, (void)exports;
-      std::vector<Value> values = ValueOrThrow(std::move(reply)).values;
-      CopyToOthers(*outs);
-      if (!outs->first.empty()) return py::list();
-      return ArraysOf(std::move(values));
-    });
-  };
-}
-
 // Copies the ids: they are checked once, and used later.
 RefPtr<const RowIds> RowIdsOf(py::handle array, absl::string_view key) {
   const Tensor ids = TensorOf(array, key, std::make_shared<Exports>());
@@ -171,6 +155,65 @@ T Take(absl::StatusOr<T> value) {
   return ValueOrThrow(std::move(value));
 }
 
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
+  return value.status();
+}
+
+// What a call has come to. Throws UnusableError where the store was closed
+// meanwhile.
+template <typename Reply>
+auto Outcome(const OpenCalls& calls, Reply reply) {
+  if (absl::IsCancelled(StatusOf(reply)) && calls.has_ended()) {
+    throw UnusableError("ClosedError",
+                        "the store was closed while the call was under way");
+  }
+  return Take(std::move(reply));
+}
+
+// What a call that was started uses until its outcome was taken: the session
+// goes with the last call of a store that was closed.
+struct Started {
+  const std::shared_ptr<Session> session;
+  const std::shared_ptr<OpenCalls> calls;
+  const CallBounds bounds;
+  const SharedExports exports;
+  const OpenCalls::Call call{calls, bounds.canceller};
+};
+using SharedStarted = std::shared_ptr<const Started>;
+
+// Puts what a call has read into the inbox: arrays or, with `outs`, none.
+Client::Done<PullReply> PutValues(const std::shared_ptr<Inbox>& inbox,
+                                  uint64_t call, const SharedStarted& started,
+                                  const SharedOuts& outs) {
+  return [=](absl::StatusOr<PullReply> reply) {
+    inbox->Put(call, [=, reply = std::move(reply)]() mutable -> py::object {
+      std::vector<Value> values =
+          Outcome(*started->calls, std::move(reply)).values;
+      CopyToOthers(*outs);
+      if (!outs->first.empty()) return py::list();
+      return ArraysOf(std::move(values));
+    });
+  };
+}
+
+// Where gRPC runs; 0 while it runs nowhere.
+std::atomic<pid_t> grpc_pid = 0;
+
+void CheckMayConnect() {
+  pid_t none = 0;
+  if (grpc_pid.compare_exchange_strong(none, getpid()) || none == getpid()) {
+    return;
+  }
+  throw UnusableError(
+      "ForkedError",
+      "this process was forked after its parent had made a client, and has "
+      "none of the threads that clients need: fork before the first client is "
+      "made, or let multiprocessing use \"spawn\" (of a DataLoader "
+      "multiprocessing_context=\"spawn\")");
+}
+
 }  // namespace
 
 Store::Store(std::shared_ptr<Session> session, ClientOptions options)
@@ -179,6 +222,7 @@ Store::Store(std::shared_ptr<Session> session, ClientOptions options)
       pid_(getpid()) {}
 
 std::unique_ptr<Store> Store::Connect(const ClientOptions& options) {
+  CheckMayConnect();
   absl::StatusOr<std::shared_ptr<Session>> session;
   {
     const GilRelease release;
@@ -207,9 +251,14 @@ Store::~Store() {
 
 const std::shared_ptr<Session>& Store::session() const {
   if (getpid() != pid_) {
-    throw UnusableError("ForkedError",
-                        "the store was opened before this process was forked; "
-                        "open one in this process");
+    throw UnusableError(
+        "ForkedError",
+        session_ != nullptr && session_->is_embedded()
+            ? "the store was opened before this process was forked; open one "
+              "in this process"
+            : "the store was opened before this process was forked, and has "
+              "none of its threads here: fork before the first client is made, "
+              "or let multiprocessing use \"spawn\"");
   }
   if (session_ == nullptr) {
     throw UnusableError("ClosedError", "the store is closed");
@@ -227,16 +276,17 @@ const std::shared_ptr<Session>& Store::StartingSession() const {
 
 template <typename Verb>
 auto Store::Call(Verb verb, bool may_wait) {
-  const auto canceller = std::make_shared<Canceller>();
-  auto call = [verb = std::move(verb), canceller](Session& session) mutable {
-    if constexpr (std::is_invocable_v<Verb, Session&, SharedCanceller>) {
-      return verb(session, canceller);
+  const CallBounds bounds = CallScope::Current();
+  auto call = [verb = std::move(verb), bounds](Session& session) mutable {
+    if constexpr (std::is_invocable_v<Verb, Client>) {
+      return verb(session.Bounded(bounds));
     } else {
-      return verb(session);
+      return verb(session, bounds);
     }
   };
   using Reply = std::invoke_result_t<decltype(call)&, Session&>;
   const std::shared_ptr<Session> session = this->session();
+  const OpenCalls::Call open(calls_, bounds.canceller);
   auto reply = std::make_shared<std::optional<Reply>>();
   if ((session->is_embedded() && !may_wait) || !IsMainThread()) {
     const GilRelease release;
@@ -247,18 +297,18 @@ auto Store::Call(Verb verb, bool may_wait) {
     py::error_already_set interruption;
     {
       const GilRelease release;
-      canceller->CancelAndWait();
+      bounds.canceller->CancelAndWait();
     }
     throw interruption;
   }
-  return Take(*std::move(*reply));
+  return Outcome(*calls_, *std::move(*reply));
 }
 
 void Store::Close(bool is_lost) {
   if (session_ == nullptr || getpid() != pid_) return;
-  const LeaveCause cause = is_lost ? LeaveCause::kLost : LeaveCause::kDone;
-  auto end = [last = std::move(session_), cause]() mutable {
-    if (last->worker() != nullptr) last->worker()->Leave(cause).IgnoreError();
+  auto end = [last = std::move(session_), calls = calls_, is_lost]() mutable {
+    calls->End();
+    last->Leave(is_lost);
     last = nullptr;
   };
   if (!IsMainThread()) {
@@ -269,16 +319,25 @@ void Store::Close(bool is_lost) {
   }
 }
 
-void Store::Join(const std::string& name, double lease, double takeover_timeout,
-                 double step_timeout) {
+void Store::CloseAtExit() {
+  if (session_ == nullptr || getpid() != pid_) return;
+  std::shared_ptr<Session> last = std::move(session_);
+  const GilRelease release;
+  calls_->End();
+  LeaveAtExit(std::move(last));
+}
+
+bool Store::Join(const std::string& name, double lease, double takeover_timeout,
+                 double step_timeout, std::optional<uint32_t> rank) {
   const WorkerOptions options = {
       .name = name,
+      .rank = rank,
       .lease = SecondsOf("lease", lease),
       .takeover_timeout = SecondsOf("takeover_timeout", takeover_timeout),
       .step_timeout = SecondsOf("step_timeout", step_timeout),
       .keeps_copies = true};
   try {
-    Call([=, client_options = options_](Session& session) {
+    Call([=, client_options = options_](Session& session, const CallBounds&) {
       return session.Join(client_options, options);
     });
   } catch (const py::error_already_set&) {
@@ -286,19 +345,22 @@ void Store::Join(const std::string& name, double lease, double takeover_timeout,
     session_ = nullptr;
     throw;
   }
+  return session()->worker()->step() > 1;
 }
 
-void Store::Init(const Keys& keys, const py::list& arrays,
-                 const std::string& on_existing, const std::string& state) {
+py::list Store::Init(const Keys& keys, const py::list& arrays,
+                     const std::string& on_existing, const std::string& state) {
   CheckLengths(keys, arrays);
   const OnExisting existing = ByName<OnExisting>("on_existing", on_existing);
   const auto exports = std::make_shared<Exports>();
   std::vector<InitEntry> entries = EntriesOf<InitEntry>(keys, arrays, exports);
   for (InitEntry& entry : entries) entry.state = state;
-  Call([=, entries = std::move(entries)](Session& session,
-                                         SharedCanceller canceller) mutable {
-    return session.Init(std::move(entries), existing, std::move(canceller));
-  });
+  const InitReply reply =
+      Call([=, entries = std::move(entries)](Session& session,
+                                             const CallBounds& bounds) mutable {
+        return session.Init(std::move(entries), existing, bounds);
+      });
+  return py::cast(reply.versions);
 }
 
 py::list Store::Push(const Keys& keys, const py::list& arrays, Step step,
@@ -307,8 +369,8 @@ py::list Store::Push(const Keys& keys, const py::list& arrays, Step step,
   const auto exports = std::make_shared<Exports>();
   const PushReply reply =
       Call([=, entries = PushEntriesOf(keys, arrays, weights, exports)](
-               Session& session, SharedCanceller canceller) mutable {
-        return session.Push(std::move(entries), step, std::move(canceller));
+               Session& session, const CallBounds& bounds) mutable {
+        return session.Push(std::move(entries), step, bounds);
       });
   return VersionsOf(reply);
 }
@@ -322,11 +384,9 @@ std::vector<Value> Store::Receive(const Keys& keys,
   PullReply reply = Call(
       [=, read = std::move(read)](
           Session& session,
-          SharedCanceller canceller) mutable -> absl::StatusOr<PullReply> {
-        ASSIGN_OR_RETURN(
-            PullReply reply,
-            std::move(read)(session, {.into = given->first,
-                                      .canceller = std::move(canceller)}));
+          const CallBounds& bounds) mutable -> absl::StatusOr<PullReply> {
+        ASSIGN_OR_RETURN(PullReply reply,
+                         std::move(read)(session, given->first, bounds));
         if (!is_owned) RETURN_IF_ERROR(session.Own(reply));
         return reply;
       },
@@ -344,8 +404,9 @@ py::list Store::PushPull(const Keys& keys, const py::list& arrays,
   return ArraysOf(
       Receive(keys, outs, exports,
               [=, entries = PushEntriesOf(keys, arrays, weights, exports)](
-                  Session& session, const ReadOptions& options) mutable {
-                return session.PushPull(std::move(entries), step, options);
+                  Session& session, absl::Span<const Destination> into,
+                  const CallBounds& bounds) mutable {
+                return session.PushPull(std::move(entries), step, into, bounds);
               }));
 }
 
@@ -357,8 +418,9 @@ std::vector<Value> Store::PullValues(const Keys& keys,
   return Receive(
       keys, outs, std::make_shared<Exports>(),
       [request = RequestOf(keys, wait, min_version, state, dtype)](
-          Session& session, const ReadOptions& options) mutable {
-        return session.Pull(std::move(request), options);
+          Session& session, absl::Span<const Destination> into,
+          const CallBounds& bounds) mutable {
+        return session.Pull(std::move(request), into, bounds);
       },
       /*may_wait=*/wait || min_version > 0);
 }
@@ -367,17 +429,17 @@ void Store::StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                       const Keys& keys, const py::list& arrays, Step step,
                       const Weights& weights) {
   CheckLengths(keys, arrays);
-  const std::shared_ptr<Session> session = StartingSession();
-  const auto exports = std::make_shared<Exports>();
-  auto entries = PushEntriesOf(keys, arrays, weights, exports);
+  const SharedStarted started(new Started{StartingSession(), calls_,
+                                          CallScope::Current(),
+                                          std::make_shared<Exports>()});
+  auto entries = PushEntriesOf(keys, arrays, weights, started->exports);
   const GilRelease release;
-  session->StartPush(
-      std::move(entries), step, [=](absl::StatusOr<PushReply> reply) {
-        // The session goes with the last call of a store that was closed.
-        inbox->Put(
-            call, [session, exports, reply = std::move(reply)]() -> py::object {
-              return VersionsOf(ValueOrThrow(reply));
-            });
+  started->session->StartPush(
+      std::move(entries), step, started->bounds,
+      [=](absl::StatusOr<PushReply> reply) {
+        inbox->Put(call, [started, reply = std::move(reply)]() -> py::object {
+          return VersionsOf(Outcome(*started->calls, reply));
+        });
       });
 }
 
@@ -386,26 +448,29 @@ void Store::StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                           const std::optional<py::list>& outs, Step step,
                           const Weights& weights) {
   CheckLengths(keys, arrays);
-  const std::shared_ptr<Session> session = StartingSession();
-  const auto exports = std::make_shared<Exports>();
-  auto entries = PushEntriesOf(keys, arrays, weights, exports);
-  const auto given = GivenOuts(keys, outs, *exports);
+  const SharedStarted started(new Started{StartingSession(), calls_,
+                                          CallScope::Current(),
+                                          std::make_shared<Exports>()});
+  auto entries = PushEntriesOf(keys, arrays, weights, started->exports);
+  const SharedOuts given = GivenOuts(keys, outs, *started->exports);
   const GilRelease release;
-  session->StartPushPull(std::move(entries), step, given->first,
-                         PutValues(inbox, call, session, exports, given));
+  started->session->StartPushPull(std::move(entries), step, given->first,
+                                  started->bounds,
+                                  PutValues(inbox, call, started, given));
 }
 
 void Store::StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                       const Keys& keys, const std::optional<py::list>& outs,
                       bool wait, Version min_version, const std::string& state,
                       const std::string& dtype) {
-  const std::shared_ptr<Session> session = StartingSession();
-  const auto exports = std::make_shared<Exports>();
-  const auto given = GivenOuts(keys, outs, *exports);
+  const SharedStarted started(new Started{StartingSession(), calls_,
+                                          CallScope::Current(),
+                                          std::make_shared<Exports>()});
+  const SharedOuts given = GivenOuts(keys, outs, *started->exports);
   PullRequest request = RequestOf(keys, wait, min_version, state, dtype);
   const GilRelease release;
-  session->StartPull(std::move(request), given->first,
-                     PutValues(inbox, call, session, exports, given));
+  started->session->StartPull(std::move(request), given->first, started->bounds,
+                              PutValues(inbox, call, started, given));
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
@@ -436,9 +501,9 @@ py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
     entries[i].updates_all_rows = update_all_rows;
   }
   return VersionsOf(
-      Call([=, entries = std::move(entries)](
-               Session& session, SharedCanceller canceller) mutable {
-        return session.PushRows(std::move(entries), step, std::move(canceller));
+      Call([=, entries = std::move(entries)](Session& session,
+                                             const CallBounds& bounds) mutable {
+        return session.PushRows(std::move(entries), step, bounds);
       }));
 }
 
@@ -450,9 +515,8 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
   }
   PullReply reply =
       Call([=](Session& session,
-               SharedCanceller canceller) -> absl::StatusOr<PullReply> {
-        ASSIGN_OR_RETURN(PullReply reply,
-                         session.PullRows(entries, std::move(canceller)));
+               const CallBounds& bounds) -> absl::StatusOr<PullReply> {
+        ASSIGN_OR_RETURN(PullReply reply, session.PullRows(entries, bounds));
         RETURN_IF_ERROR(session.Own(reply));
         return reply;
       });
@@ -466,21 +530,17 @@ void Store::SetCompression(const std::string& text, uint64_t min_bytes) {
 }
 
 uint64_t Store::Delete(const Keys& keys, bool allow_missing) {
-  return Call([=](Session& session) {
-    return session.client().Delete(keys, allow_missing);
-  });
+  return Call(
+      [=](Client client) { return client.Delete(keys, allow_missing); });
 }
 
 py::list Store::List(const std::string& prefix) {
-  return Describe(Call([=](Session& session, SharedCanceller canceller) {
-    return session.client().WithCanceller(std::move(canceller)).ListAll(prefix);
-  }));
+  return Describe(Call([=](Client client) { return client.ListAll(prefix); }));
 }
 
 py::list Store::Stat(const Keys& keys, bool with_digest) {
-  return Describe(Call([=](Session& session) {
-    return session.client().Stat(keys, with_digest);
-  }));
+  return Describe(
+      Call([=](Client client) { return client.Stat(keys, with_digest); }));
 }
 
 void Store::SetRule(const std::string& text,
@@ -491,31 +551,29 @@ void Store::SetRule(const std::string& text,
     rule.hyperparameters[name] = value;
   }
   rule.keep_master &= keep_master;
-  Call([=](Session& session) {
-    return session.client().SetRule(rule, key_pattern);
-  });
+  Call([=](Client client) { return client.SetRule(rule, key_pattern); });
 }
 
 void Store::SetMultipliers(double learning_rate, double weight_decay,
                            const std::string& key_pattern) {
   const Multipliers multipliers = {.learning_rate = learning_rate,
                                    .weight_decay = weight_decay};
-  Call([=](Session& session) {
-    return session.client().SetMultipliers(multipliers, key_pattern);
+  Call([=](Client client) {
+    return client.SetMultipliers(multipliers, key_pattern);
   });
 }
 
 void Store::SetHyperparameters(const Hyperparameters& hyperparameters,
                                const std::string& key_pattern) {
-  Call([=](Session& session) {
-    return session.client().SetHyperparameters(hyperparameters, key_pattern);
+  Call([=](Client client) {
+    return client.SetHyperparameters(hyperparameters, key_pattern);
   });
 }
 
 bool Store::CreateNamespace(const std::string& name,
                             const NamespaceConfig& config) {
-  return Call([=](Session& session) -> absl::StatusOr<bool> {
-    const absl::Status status = session.client().CreateNamespace(name, config);
+  return Call([=](Client client) -> absl::StatusOr<bool> {
+    const absl::Status status = client.CreateNamespace(name, config);
     if (ReasonOf(status) == Reason::kNamespaceExists) return false;
     RETURN_IF_ERROR(status);
     return true;
@@ -523,22 +581,27 @@ bool Store::CreateNamespace(const std::string& name,
 }
 
 py::dict Store::DescribeNamespace(const std::string& name) {
-  return Describe(Call([=](Session& session) {
-    return session.client().DescribeNamespace(name);
-  }));
+  return Describe(
+      Call([=](Client client) { return client.DescribeNamespace(name); }));
+}
+
+py::list Store::ListNamespaces() {
+  py::list list;
+  for (const NamespaceStatus& status :
+       Call([](Client client) { return client.ListNamespaces(); })) {
+    list.append(Describe(status));
+  }
+  return list;
 }
 
 void Store::DeleteNamespace(const std::string& name) {
-  Call(
-      [=](Session& session) { return session.client().DeleteNamespace(name); });
+  Call([=](Client client) { return client.DeleteNamespace(name); });
 }
 
 void Store::Barrier(const std::string& name) {
-  Call(
-      [=](Session& session, SharedCanceller canceller) {
-        return session.Barrier(name, std::move(canceller));
-      },
-      /*may_wait=*/true);
+  Call([=](Session& session,
+           const CallBounds& bounds) { return session.Barrier(name, bounds); },
+       /*may_wait=*/true);
 }
 
 }  // namespace tensorkv::python

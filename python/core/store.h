@@ -16,21 +16,26 @@
 #include "absl/status/statusor.h"
 #include "client/client.h"
 #include "contract/requests.h"
+#include "python/core/call_scope.h"
 #include "python/core/call_thread.h"
 #include "python/core/inbox.h"
+#include "python/core/open_calls.h"
 #include "python/core/python_memory.h"
 #include "python/core/session.h"
 #include "python/core/status_error.h"
 
 namespace tensorkv::python {
 
-// A session as Python uses it. Every call releases the GIL. On Python's main
-// thread signals interrupt the calls to a server, and those to a store in this
-// process that may wait. In a forked child every call raises ForkedError, since
-// neither threads nor connections survive a fork.
+// A session as Python uses it. Every call releases the GIL, and is bounded by
+// the CallScope of its thread. On Python's main thread signals interrupt the
+// calls to a server, and those to a store in this process that may wait. In a
+// forked child every call raises ForkedError, since neither threads nor
+// connections survive a fork.
 class Store {
  public:
-  // Throws StatusError: every method does.
+  // Throws StatusError: every method does. Also UnusableError in a child that
+  // was forked after a store of the process had connected: gRPC would wait for
+  // threads that the child does not have.
   static std::unique_ptr<Store> Connect(const ClientOptions& options);
   static std::unique_ptr<Store> Embed(int num_threads);
   ~Store();
@@ -48,8 +53,10 @@ class Store {
 
   using Keys = std::vector<std::string>;
   using Weights = std::vector<double>;
-  using Reader = absl::AnyInvocable<absl::StatusOr<PullReply>(
-                                        Session&, const ReadOptions&) &&>;
+  using Reader =
+      absl::AnyInvocable<absl::StatusOr<PullReply>(
+                             Session&, absl::Span<const Destination> into,
+                             const CallBounds&) &&>;
 
   Store(std::shared_ptr<Session> session, ClientOptions options);
 
@@ -57,23 +64,28 @@ class Store {
   const std::shared_ptr<Session>& session() const;
   // One that starts calls. Throws StatusError (FAILED_PRECONDITION) too.
   const std::shared_ptr<Session>& StartingSession() const;
-  // What `verb(Session&)`, or `verb(Session&, SharedCanceller)`, returns,
+  // What `verb(Session&, const CallBounds&)`, or `verb(Client)`, returns,
   // without its status. `may_wait` says that it may wait for others even in a
-  // store in this process. Where signals interrupt a call that has the
-  // canceller, nobody writes its arrays any more when this throws, and nobody
-  // reads them but a connection that has yet to let go of what was sent from
-  // there: by an Init, or a push of a session that has not joined. The verb
-  // itself may take longer to end, as SharedCanceller says, and what has no
-  // canceller goes on.
+  // store in this process. Where signals interrupt a call, nobody writes its
+  // arrays any more when this throws, and nobody reads them but a connection
+  // that has yet to let go of what was sent from there: by an Init, or a push
+  // of a session that has not joined. The verb itself may take longer to end,
+  // as SharedCanceller says.
   template <typename Verb>
   auto Call(Verb verb, bool may_wait = false);
 
-  // A worker leaves, done or lost.
+  // Ends the calls that are under way, and the session, whose worker is lost
+  // then or done.
   void Close(bool is_lost);
-  void Join(const std::string& name, double lease, double takeover_timeout,
-            double step_timeout);
-  void Init(const Keys& keys, const pybind11::list& arrays,
-            const std::string& on_existing, const std::string& state);
+  // Ends the calls that are under way, and has the worker leave when the
+  // process ends.
+  void CloseAtExit();
+  bool is_closed() const { return session_ == nullptr; }
+  // Whether a worker of that name had been lost.
+  bool Join(const std::string& name, double lease, double takeover_timeout,
+            double step_timeout, std::optional<uint32_t> rank);
+  pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
+                      const std::string& on_existing, const std::string& state);
   // `weights` has one for each key, or none.
   pybind11::list Push(const Keys& keys, const pybind11::list& arrays, Step step,
                       const Weights& weights);
@@ -98,7 +110,7 @@ class Store {
                              const SharedExports& exports, Reader read,
                              bool may_wait = false);
   // These begin calls for who does not wait. The inbox gets what Push, Pull and
-  // PushPull return.
+  // PushPull return. The CallScope of the thread ends them.
   void StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                  const Keys& keys, const pybind11::list& arrays, Step step,
                  const Weights& weights);
@@ -126,10 +138,12 @@ class Store {
                           const std::string& key_pattern);
   bool CreateNamespace(const std::string& name, const NamespaceConfig& config);
   pybind11::dict DescribeNamespace(const std::string& name);
+  pybind11::list ListNamespaces();
   void DeleteNamespace(const std::string& name);
   void Barrier(const std::string& name);
 
   std::shared_ptr<Session> session_;
+  const std::shared_ptr<OpenCalls> calls_ = std::make_shared<OpenCalls>();
   ClientOptions options_;
   const pid_t pid_;
   CallThread thread_;

@@ -42,9 +42,10 @@ void Store::RegisterOpening(py::class_<Store>& store) {
           "address"_a, "namespace"_a, "timeout"_a, "tls_ca"_a, "tls_cert"_a,
           "tls_key"_a, "tls_server_name"_a, "token_file"_a)
       .def_static("embed", &Store::Embed, "num_threads"_a)
-      .def("close", &Store::Close, "is_lost"_a = false)
+      .def("close", &Store::Close, "is_lost"_a)
+      .def("close_at_exit", &Store::CloseAtExit)
       .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,
-           "step_timeout"_a);
+           "step_timeout"_a, "rank"_a);
 }
 
 void Store::RegisterValues(py::class_<Store>& store) {
@@ -93,6 +94,7 @@ void Store::RegisterKeys(py::class_<Store>& store) {
 void Store::RegisterNamespaces(py::class_<Store>& store) {
   store.def("create_namespace", &Store::CreateNamespace, "name"_a, "config"_a)
       .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
+      .def("list_namespaces", &Store::ListNamespaces)
       .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
       .def("barrier", &Store::Barrier, "name"_a);
 }
@@ -105,6 +107,7 @@ void Store::RegisterState(py::class_<Store>& store) {
             const ByteCounter& traffic = store.session()->traffic();
             return py::make_tuple(traffic.sent(), traffic.received());
           })
+      .def_property_readonly("is_closed", &Store::is_closed)
       .def_property_readonly("is_worker",
                              [](const Store& store) {
                                return store.session()->worker() != nullptr;

@@ -11,7 +11,9 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 
 from tensorkv._core import version as __version__
 from tensorkv._pictures import plot_store, print_summary
+from tensorkv._types import KeyStatus, NamespaceStatus, WorkerStatus
 from tensorkv.client import Client
+from tensorkv.dist_kvstore import DistKVStore
 from tensorkv.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -28,6 +30,7 @@ from tensorkv.errors import (
     UnauthenticatedError,
     UnavailableError,
     UnimplementedError,
+    WorkerLeftError,
 )
 from tensorkv.history import History
 from tensorkv.kvstore import KVStore, create
@@ -39,6 +42,7 @@ __all__ = [
     "Client",
     "ClosedError",
     "DeadlineExceededError",
+    "DistKVStore",
     "Error",
     "FailedPreconditionError",
     "ForkedError",
@@ -46,6 +50,8 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "KVStore",
+    "KeyStatus",
+    "NamespaceStatus",
     "NotFoundError",
     "PermissionDeniedError",
     "ResourceExhaustedError",
@@ -53,6 +59,8 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
+    "WorkerLeftError",
+    "WorkerStatus",
     "create",
     "plot_store",
     "print_summary",

@@ -16,19 +16,22 @@ def _started(name: str, is_push: bool = False) -> Callable[..., Any]:
 
     async def call(self: Coroutines, *arguments: Any, **options: Any) -> Any:
         client = self._target
-        if not client._store.may_start:
+        if not client._may_start(is_push or name == "push_pull"):
             return await self.by_thread(name)(*arguments, **options)
         verb = _signature(getattr(type(client), name))
         bound = verb.bind(client, *arguments, **options)
         bound.apply_defaults()
-        _, *values, priority = bound.arguments.values()
-        made = getattr(client, f"_{name}_call")(*values)
+        values = dict(bound.arguments)
+        del values["self"]
+        priority, timeout = values.pop("priority"), values.pop("timeout")
+        made = getattr(client, f"_{name}_call")(*values.values())
         return made.answer(
             await client._started.make(
                 getattr(client._store, f"start_{name}"),
                 *made.arguments,
                 priority=priority,
                 is_push=is_push,
+                timeout=timeout,
             )
         )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import numbers
 import operator
 from typing import (
     Any,
     Callable,
+    ContextManager,
     Iterable,
     List,
     NamedTuple,
@@ -14,6 +17,7 @@ from typing import (
     Union,
 )
 
+from tensorkv import _core
 from tensorkv._arrays import all_to_core
 
 Keys = Union[str, Sequence[str]]
@@ -34,6 +38,10 @@ def as_list(keys: Keys, values: Any, what: str) -> tuple:
     """Keys and what belongs to each, as lists."""
     if isinstance(keys, str):
         return [keys], [values]
+    if isinstance(keys, (bytes, bytearray)):
+        raise TypeError(
+            f"key: expected a str or a list of them, got {type(keys).__name__}"
+        )
     names = list(keys) if isinstance(keys, Iterable) else [keys]
     for each in set(map(type, names)):
         if not issubclass(each, str):
@@ -43,6 +51,13 @@ def as_list(keys: Keys, values: Any, what: str) -> tuple:
     if values is not None and not isinstance(values, (list, tuple)):
         raise TypeError(f"{what}: expected a list, one for each key")
     return names, None if values is None else list(values)
+
+
+def within(timeout: Optional[float]) -> ContextManager[Any]:
+    """Bounds the calls of the block by so many seconds, if they are given."""
+    if timeout is None:
+        return contextlib.nullcontext()
+    return _core.CallScope(timeout)
 
 
 def step_of(step: Any) -> int:
@@ -65,7 +80,7 @@ def weights_of(weight: Any, num_keys: int) -> List[float]:
             f"weight: expected {num_keys}, one for each key, got {len(weights)}"
         )
     # In a request 0 stands for 1.
-    if not all(each > 0 for each in weights):
+    if not all(isinstance(each, numbers.Real) and each > 0 for each in weights):
         raise ValueError(f"weight: expected positive numbers, got {weight}")
     return [float(each) for each in weights]
 

@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from tensorkv import _core
 
@@ -126,6 +126,7 @@ class StartedCalls:
         *arguments: Any,
         priority: int,
         is_push: bool = False,
+        timeout: Optional[float] = None,
     ) -> Any:
         """Awaits what `start(inbox, call, *arguments)` begins."""
         loop = asyncio.get_running_loop()
@@ -136,7 +137,9 @@ class StartedCalls:
                 for each in [each for each in self._ends if each.is_closed()]:
                     del self._ends[each]
                 ends = self._ends[loop] = _Ends()
-        return await ends.wait_for(loop, start, arguments, priority, is_push)
+        return await ends.wait_for(
+            loop, start, arguments, priority, is_push, timeout
+        )
 
 
 class _Room:
@@ -191,12 +194,15 @@ class _Ends:
         arguments: Tuple[Any, ...],
         priority: int,
         is_push: bool,
+        timeout: Optional[float],
     ) -> Any:
         room = self._pushes if is_push else self._others
         await room.enter(priority)
         self._last += 1
+        scope = _core.CallScope(timeout)
         try:
-            start(self._inbox, self._last, *arguments)
+            with scope:
+                start(self._inbox, self._last, *arguments)
         except BaseException:
             room.leave()
             raise
@@ -204,7 +210,11 @@ class _Ends:
             loop.add_reader(self._inbox.fileno(), self._take, loop)
         future = loop.create_future()
         self._calls[self._last] = future, room
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            scope.cancel()
+            raise
 
     def _take(self, loop: asyncio.AbstractEventLoop) -> None:
         for call, result, error in self._inbox.take():
@@ -236,9 +246,10 @@ class Coroutines:
     `priority`, where the method takes one: so many calls that wait for others
     must not wait for one that comes after them, unless that is a push.
 
-    A task that is cancelled does not wait any more, but its call goes on until
-    it ends: `out` may be written, and what is pushed be read, until then. The
-    interpreter does not wait for it when it ends.
+    A task that is cancelled does not wait any more. Its call is cancelled too,
+    at the server as well, and nobody knows whether it was made: `out` may be
+    written, and what is pushed be read, for a moment longer. The interpreter
+    does not wait for calls when it ends.
     """
 
     def __init__(self, target: Any, threads: Threads, pushing: Threads):
@@ -246,8 +257,10 @@ class Coroutines:
         self._threads = threads
         self._pushing = pushing
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return self.by_thread(name)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return self.by_thread(name)
 
     def by_thread(self, name: str) -> Callable[..., Any]:
         """The method as a coroutine function, whose calls threads make."""
@@ -262,14 +275,43 @@ class Coroutines:
 
         @functools.wraps(method)
         async def call(*arguments: Any, **options: Any) -> Any:
-            run = contextvars.copy_context().run
-            bound = functools.partial(run, method, *arguments, **options)
             priority = options.get("priority", 0)
             if place is not None and len(arguments) > place:
                 priority = arguments[place]
-            return await asyncio.wrap_future(threads.submit(bound, priority))
+            bound = functools.partial(method, *arguments, **options)
+            return await _made_by(threads, bound, priority)
 
         return call
+
+    async def _by_thread(self, call: Callable[[], Any]) -> Any:
+        """What `call` returns, which makes calls of the target."""
+        return await _made_by(self._threads, call, 0)
+
+    def __dir__(self) -> List[str]:
+        names = set(super().__dir__())
+        cls = type(self._target)
+        names.update(n for n in dir(cls) if callable(getattr(cls, n)))
+        return sorted(n for n in names if not n.startswith("_"))
+
+    def __repr__(self) -> str:
+        return f"<coroutines of {self._target!r}>"
+
+
+async def _made_by(
+    threads: Threads, call: Callable[[], Any], priority: int
+) -> Any:
+    scope = _core.CallScope()
+
+    def make() -> Any:
+        with scope:
+            return call()
+
+    bound = functools.partial(contextvars.copy_context().run, make)
+    try:
+        return await asyncio.wrap_future(threads.submit(bound, priority))
+    except asyncio.CancelledError:
+        scope.cancel()
+        raise
 
 
 @functools.lru_cache(maxsize=None)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any, Dict, List, Optional, Union
+from typing import (
+    Any,
+    Dict,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    cast,
+    overload,
+)
 
 from tensorkv import _core
 from tensorkv._arrays import all_to_core, name_of
+from tensorkv._at_exit import ends_by_exception, watch_worker
 from tensorkv._client_aio import ClientCoroutines
 from tensorkv._client_arguments import (
     CoreCall,
@@ -16,12 +27,27 @@ from tensorkv._client_arguments import (
     core_outs,
     step_of,
     weights_of,
+    within,
 )
-from tensorkv.aio import Coroutines, StartedCalls, Threads
+from tensorkv._types import (
+    Aggregation,
+    KeyStatus,
+    Mode,
+    NamespaceStatus,
+    NDArray,
+    OnExisting,
+    OnLargeNorm,
+    OnNonFinite,
+    OnWorkerLoss,
+    Out,
+)
+from tensorkv.aio import StartedCalls, Threads
+from tensorkv.errors import FailedPreconditionError
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
 Array = Any
+KeyList = Union[List[str], Tuple[str, ...]]
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -39,20 +65,27 @@ class Client:
 
     On Python's main thread Ctrl-C interrupts every call to a server, and what
     waits in a store in this process; calls on other threads end by their
-    timeout. Nobody knows whether a call that was interrupted was made. Nobody
+    timeout, or by `close` with ClosedError. The server drops them too. Nobody
+    knows whether a call that was interrupted was made. Nobody
     writes its arrays any more; those of an init, or of a push of a client that
     has not joined, may be read until the connection has let go of what it was
     sending, as after any such call that fails: use other arrays then. A worker
     pushes the same step again, which counts once in the modes "sync" and
     "bounded", but may count twice in "async".
 
-    Thread-safe. In a forked child every call raises ForkedError: make a client
-    there. For one of a server, fork before the first client is made, or let
-    multiprocessing use "spawn".
+    Thread-safe. In a forked child every call raises ForkedError, and so does
+    the making of another client of a server: fork before the first one is made,
+    or let multiprocessing use "spawn".
+
+    A server that was restarted refuses the calls of its former clients with an
+    error whose `reason` is "SERVER_RESTARTED", since it may have an earlier
+    state, or none: `reconnect` takes it as it is. A worker that has joined goes
+    on by itself, as `join` says.
 
     Errors: subclasses of tensorkv.Error, and TypeError for what is no array.
     Every verb raises InvalidArgumentError, NotFoundError, UnavailableError
-    where no server answers, and DeadlineExceededError after `timeout` seconds.
+    where no server answers, and DeadlineExceededError after `timeout` seconds:
+    those of the client, or of the call where it has its own.
     """
 
     def __init__(
@@ -66,10 +99,15 @@ class Client:
         tls_key: Path = "",
         tls_server_name: str = "",
         token_file: Path = "",
+        follow_restarts: bool = False,
     ):
         """Connects in the background: a server that is down shows later.
 
         Args:
+          timeout: seconds for each call that has no other.
+          follow_restarts: lets calls that only read (`pull`, `pull_rows`,
+            `keys`, `stat`) go on with a server that was restarted, whatever it
+            has then. Others are refused all the same until `reconnect`.
           tls_ca: a PEM file with the authorities that may sign the server's
             certificate. With it connections are encrypted, else in plain text.
           tls_cert, tls_key: PEM files with the client's certificate and key.
@@ -84,7 +122,8 @@ class Client:
         PermissionDeniedError for what the policy does not grant.
         """
         files = (tls_ca, tls_cert, tls_key)
-        self._store = _core.Store.connect(
+        self._open = functools.partial(
+            _core.Store.connect,
             address,
             namespace,
             timeout,
@@ -92,6 +131,11 @@ class Client:
             tls_server_name,
             os.fspath(token_file),
         )
+        self._store = self._open()
+        self._follows_restarts = follow_restarts
+        # What reads where the server was restarted.
+        self._reading: Optional[_core.Store] = None
+        self._compression: Optional[Tuple[str, int]] = None
         self.address = address
         self.namespace = namespace or "default"
 
@@ -104,22 +148,80 @@ class Client:
         """
         client = cls.__new__(cls)
         client._store = _core.Store.embed(num_threads)
+        client._follows_restarts = False
+        client._reading = client._compression = None
         client.address = "local"
         client.namespace = "default"
         return client
 
     def close(self) -> None:
-        """Ends the connection; a worker leaves its group. May be repeated."""
+        """Ends the connection, and the calls that are under way.
+
+        A worker leaves its group, as done, unless it is closed while an
+        exception is handled: then it is lost, as one that is killed, and its
+        group waits for it to come back. May be repeated.
+        """
+        self._end(is_lost=ends_by_exception())
+
+    def leave(self) -> None:
+        """Closes the client; a worker is done with all its steps."""
+        self._end(is_lost=False)
+
+    def _end(self, is_lost: bool) -> None:
         try:
-            self._store.close()
+            self._store.close(is_lost)
         finally:
+            reading, self._reading = self._reading, None
+            if reading is not None:
+                reading.close(False)
             self._threads.close()
             self._pushing_threads.close()
 
+    def reconnect(self) -> None:
+        """Takes the server as it is now, after it was restarted.
+
+        From then on calls are made that a server which has another state than
+        this client has seen would have refused.
+
+        Errors: FailedPreconditionError for a worker, which joins again by
+        itself: ask `next_step`.
+        """
+        if self._store.is_worker:
+            raise FailedPreconditionError(
+                "reconnect: expected a client that has not joined; a worker "
+                "goes on from its next_step"
+            )
+        if self.address == "local":
+            return
+        store = self._open()
+        if self._compression is not None:
+            store.set_compression(*self._compression)
+        # Calls that are under way end with the store that they have.
+        self._store = store
+        self._reading = None
+
+    def _read(self, read: Any) -> Any:
+        """What `read(store)` returns, which only reads."""
+        store = self._reading or self._store
+        try:
+            return read(store)
+        except FailedPreconditionError as error:
+            if error.reason != "SERVER_RESTARTED" or store.is_worker:
+                raise
+            if not self._follows_restarts:
+                raise
+        self._reading = self._open()
+        return read(self._reading)
+
     @property
-    def aio(self) -> Coroutines:
+    def aio(self) -> ClientCoroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
         return ClientCoroutines(self, self._threads, self._pushing_threads)
+
+    def _may_start(self, is_push: bool) -> bool:
+        """Whether a push, or else a read, needs no thread of its own."""
+        follows = self._follows_restarts and not is_push
+        return not follows and self._store.may_start
 
     @functools.cached_property
     def _threads(self) -> Threads:
@@ -134,23 +236,45 @@ class Client:
         return StartedCalls()
 
     def __repr__(self) -> str:
-        return f"<tensorkv.Client of {self.namespace!r} at {self.address}>"
+        closed = "closed " if self._store.is_closed else ""
+        return (
+            f"<{closed}tensorkv.Client of {self.namespace!r} at {self.address}>"
+        )
 
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(self, *_) -> None:
-        self.close()
+    def __exit__(self, _: Any, error: Any, __: Any) -> None:
+        self._end(is_lost=ends_by_exception(error))
 
     # --- Values -------------------------------------------------------------
 
+    @overload
+    def init(
+        self,
+        key: str,
+        value: Array,
+        on_existing: OnExisting = "fail",
+        state: str = "",
+        timeout: Optional[float] = None,
+    ) -> int: ...
+    @overload
+    def init(
+        self,
+        key: KeyList,
+        value: Sequence[Array],
+        on_existing: OnExisting = "fail",
+        state: str = "",
+        timeout: Optional[float] = None,
+    ) -> List[int]: ...
     def init(
         self,
         key: Keys,
         value: Any,
-        on_existing: str = "fail",
+        on_existing: OnExisting = "fail",
         state: str = "",
-    ) -> None:
+        timeout: Optional[float] = None,
+    ) -> Any:
         """Creates keys with values.
 
         Args:
@@ -158,11 +282,38 @@ class Client:
             stored if dtype and shape are the same, else raises
             FailedPreconditionError; "replace" takes the new value.
           state: sets that state of keys that exist instead, as `pull` names it.
+          timeout: seconds, in place of the client's; so for all verbs.
+
+        Returns:
+          The version of the key, or a list of them. A key of a name that was
+          deleted before begins above the versions that it had then, not at 1.
         """
         keys, values = as_list(key, value, "value")
         arrays = all_to_core(values)
-        self._store.init(keys, arrays, on_existing, state)
+        with within(timeout):
+            versions = self._store.init(keys, arrays, on_existing, state)
+        return self._answer(key, versions)
 
+    @overload
+    def push(
+        self,
+        key: str,
+        value: Array,
+        step: int = 0,
+        weight: Optional[float] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Optional[int]: ...
+    @overload
+    def push(
+        self,
+        key: KeyList,
+        value: Sequence[Array],
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[Optional[int]]: ...
     def push(
         self,
         key: Keys,
@@ -170,6 +321,7 @@ class Client:
         step: int = 0,
         weight: Any = None,
         priority: int = 0,
+        timeout: Optional[float] = None,
     ) -> Any:
         """Contributes arrays of the stored shape.
 
@@ -191,8 +343,46 @@ class Client:
           again by itself what is lost; it keeps a copy until the round is
           known to have closed.
         """
-        return self._push_call(key, value, step, weight).make(self._store)
+        call = self._push_call(key, value, step, weight)
+        with within(timeout):
+            return call.make(self._store)
 
+    @overload
+    def pull(
+        self,
+        key: str,
+        out: None = None,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def pull(
+        self,
+        key: KeyList,
+        out: None = None,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    @overload
+    def pull(
+        self,
+        key: Keys,
+        out: Out,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
     def pull(
         self,
         key: Keys,
@@ -202,6 +392,7 @@ class Client:
         state: str = "",
         dtype: Any = None,
         priority: int = 0,
+        timeout: Optional[float] = None,
     ) -> Any:
         """Reads values, all of one moment.
 
@@ -211,7 +402,8 @@ class Client:
             in the first of a key, and copied to its others. What a call that
             fails leaves in them is unspecified, unless they did not fit.
           wait: for keys that do not exist yet.
-          min_version: waits until each key has that version.
+          min_version: waits until each key has that version: one that `push`,
+            `init` or `stat` told, and not a count of pushes.
           state: reads that state of each key's rule instead of the value, one
             of those that `stat` lists under "states", or "update_count".
           dtype: a float dtype, such as "float16" or "bf16", no wider than
@@ -222,10 +414,43 @@ class Client:
         Returns:
           `out` or, without it, an array per key, which is the caller's.
         """
-        return self._pull_call(key, out, wait, min_version, state, dtype).make(
-            self._store
-        )
+        call = self._pull_call(key, out, wait, min_version, state, dtype)
+        with within(timeout):
+            return self._read(call.make)
 
+    @overload
+    def push_pull(
+        self,
+        key: str,
+        value: Array,
+        out: None = None,
+        step: int = 0,
+        weight: Optional[float] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def push_pull(
+        self,
+        key: KeyList,
+        value: Sequence[Array],
+        out: None = None,
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    @overload
+    def push_pull(
+        self,
+        key: Keys,
+        value: Any,
+        out: Out,
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
     def push_pull(
         self,
         key: Keys,
@@ -234,6 +459,7 @@ class Client:
         step: int = 0,
         weight: Any = None,
         priority: int = 0,
+        timeout: Optional[float] = None,
     ) -> Any:
         """Push, then pull of the same keys, in one round trip.
 
@@ -241,10 +467,32 @@ class Client:
         with the rule assign the sum over the workers. Arguments and result as
         those of `push` and `pull`.
         """
-        return self._push_pull_call(key, value, out, step, weight).make(
-            self._store
-        )
+        call = self._push_pull_call(key, value, out, step, weight)
+        with within(timeout):
+            return call.make(self._store)
 
+    @overload
+    def push_rows(
+        self,
+        key: str,
+        row_ids: Array,
+        value: Array,
+        step: int = 0,
+        update_all_rows: bool = False,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Optional[int]: ...
+    @overload
+    def push_rows(
+        self,
+        key: KeyList,
+        row_ids: Sequence[Array],
+        value: Sequence[Array],
+        step: int = 0,
+        update_all_rows: bool = False,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[Optional[int]]: ...
     def push_rows(
         self,
         key: Keys,
@@ -253,6 +501,7 @@ class Client:
         step: int = 0,
         update_all_rows: bool = False,
         priority: int = 0,
+        timeout: Optional[float] = None,
     ) -> Any:
         """Contributes rows of keys of rank 1 or more, by their first index.
 
@@ -273,20 +522,46 @@ class Client:
         """
         keys, values = as_list(key, value, "value")
         ids = all_to_core(as_list(key, row_ids, "row_ids")[1])
-        versions = self._store.push_rows(
-            keys, ids, all_to_core(values), step_of(step), update_all_rows
-        )
+        arrays = all_to_core(values)
+        with within(timeout):
+            versions = self._store.push_rows(
+                keys, ids, arrays, step_of(step), update_all_rows
+            )
         return self._answer(key, versions or [None] * len(keys))
 
-    def pull_rows(self, key: Keys, row_ids: Any, priority: int = 0) -> Any:
+    @overload
+    def pull_rows(
+        self,
+        key: str,
+        row_ids: Array,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def pull_rows(
+        self,
+        key: KeyList,
+        row_ids: Sequence[Array],
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    def pull_rows(
+        self,
+        key: Keys,
+        row_ids: Any,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Any:
         """Reads rows: arrays of shape [n, ...], in the order of the ids.
 
         Row ids and priority are as in `push_rows`, and so are errors. The rows
         of one key are of one moment, those of different keys perhaps of
         different ones.
         """
-        keys, ids = as_list(key, row_ids, "row_ids")
-        pulled = self._store.pull_rows(keys, all_to_core(ids))
+        keys, row_ids = as_list(key, row_ids, "row_ids")
+        ids = all_to_core(row_ids)
+        with within(timeout):
+            pulled = self._read(lambda store: store.pull_rows(keys, ids))
         return self._answer(key, pulled)
 
     def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
@@ -296,35 +571,80 @@ class Client:
         but for f16 and bf16, where ",feedback" asks for it.
 
         Args:
-          compression: "2bit:0.5", "1bit:0.5", "sign", "topk:0.01",
-            "randomk:0.01", "dithering:8", "i8:128", "f8e4m3fn:128",
-            "f8e5m2:128", "f16", "bf16", "f8e4m3fn" or "f8e5m2", each perhaps
-            with ",feedback", ",no-feedback", ",momentum=0.9" and, for
-            dithering, ",natural" and ",l2"; or "none".
-            client/compression/compression.h says what each does.
+          compression: one of these, or "none":
+
+            "2bit:T", "1bit:T": two or one bit per element: those of at least
+              T, such as 0.5, become T, and those of at most -T become -T.
+            "sign": one bit, times the mean magnitude.
+            "topk:F", "randomk:F": a fraction F of the elements, such as 0.01:
+              the largest, or random ones.
+            "dithering:B": B bits per element, such as 8, rounded at random.
+            "i8:N", "f8e4m3fn:N", "f8e5m2:N": 8 bits per element, and a scale
+              for every N of them, such as 128.
+            "f16", "bf16", "f8e4m3fn", "f8e5m2": a cast.
+
+            Each perhaps with ",feedback", ",no-feedback", ",momentum=0.9" and,
+            for dithering, ",natural" and ",l2".
           min_bytes: smaller arrays are pushed as they are.
 
         What earlier pushes have left out is forgotten.
         """
         self._store.set_compression(compression, min_bytes)
+        self._compression = compression, min_bytes
 
     def broadcast(self, key: Keys, value: Any, out: Any = None) -> Any:
         """Creates keys unless they exist, then pulls: the first writer wins."""
-        self.init(key, value, on_existing="keep")
+        self.init(cast(Any, key), value, on_existing="keep")
         return self.pull(key, out)
 
-    def delete(self, key: Keys, allow_missing: bool = False) -> int:
+    def delete(
+        self,
+        key: Keys,
+        allow_missing: bool = False,
+        timeout: Optional[float] = None,
+    ) -> int:
         """Removes keys; returns how many."""
-        return self._store.delete(as_list(key, None, "")[0], allow_missing)
-
-    def keys(self, prefix: str = "") -> List[str]:
-        """The keys that begin with `prefix`, in byte order."""
-        return [status["key"] for status in self._store.list(prefix)]
-
-    def stat(self, key: Keys, with_digest: bool = False) -> Any:
-        """Of each key a dict: dtype, shape, version, rule, states, ..."""
         keys = as_list(key, None, "")[0]
-        return self._answer(key, self._store.stat(keys, with_digest))
+        with within(timeout):
+            return self._store.delete(keys, allow_missing)
+
+    def keys(
+        self, prefix: str = "", timeout: Optional[float] = None
+    ) -> List[str]:
+        """The keys that begin with `prefix`, in byte order."""
+        with within(timeout):
+            statuses = self._read(lambda store: store.list(prefix))
+        return [status["key"] for status in statuses]
+
+    @overload
+    def stat(
+        self,
+        key: str,
+        with_digest: bool = False,
+        timeout: Optional[float] = None,
+    ) -> KeyStatus: ...
+    @overload
+    def stat(
+        self,
+        key: KeyList,
+        with_digest: bool = False,
+        timeout: Optional[float] = None,
+    ) -> List[KeyStatus]: ...
+    def stat(
+        self,
+        key: Keys,
+        with_digest: bool = False,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Of each key a dict, a tensorkv.KeyStatus.
+
+        The "digest" is XXH3-64 of the value's bytes, as an int, which the
+        command prints in hexadecimal.
+        """
+        keys = as_list(key, None, "")[0]
+        with within(timeout):
+            statuses = self._read(lambda store: store.stat(keys, with_digest))
+        return self._answer(key, statuses)
 
     # --- Rules --------------------------------------------------------------
 
@@ -341,8 +661,11 @@ class Client:
         A key whose rule keeps its name keeps its state.
 
         Args:
-          rule: a name of proto/tensorkv/v1/rule.proto, or a text such as
-            "sgd(learning_rate=1, schedule=cosine(max_updates=1000))".
+          rule: "assign", "accumulate", "average", "sgd", "adam", ...: for an
+            unknown name the error lists all; or a text such as
+            "sgd(learning_rate=1, schedule=cosine(max_updates=1000))", or
+            "expression: stored -= 0.1 * grad". `tensorkv rule list` has the
+            formulas.
           key_pattern: a glob over keys; empty is the namespace's default.
           keep_master: whether keys of 16 and 8 bits keep an f32 copy.
           **hyperparameters: of the rule, such as learning_rate=0.01.
@@ -371,38 +694,51 @@ class Client:
         self,
         name: str,
         *,
-        mode: str = "async",
+        mode: Mode = "async",
         num_workers: int = 0,
         max_workers: int = 0,
         staleness: int = 0,
-        on_worker_loss: str = "fail",
+        on_worker_loss: OnWorkerLoss = "fail",
         rescale_partial_rounds: bool = False,
         quorum: int = 0,
         quorum_grace: float = 0.0,
         max_open_rounds: int = 0,
-        aggregation: str = "sum",
+        aggregation: Aggregation = "sum",
         trim_fraction: float = 0.0,
         mirrored: bool = False,
-        on_non_finite: str = "apply",
+        on_non_finite: OnNonFinite = "apply",
         max_norm: float = 0.0,
         max_call_norm: float = 0.0,
-        on_large_norm: str = "clip",
+        on_large_norm: OnLargeNorm = "clip",
         budget_bytes: int = 0,
     ) -> bool:
         """Creates a namespace of the server; False if the name is taken.
 
-        proto/tensorkv/v1/namespace.proto says what they mean: NamespaceConfig
-        has all of them, and GradientGuard those that say what happens to
-        pushes with Inf or NaN and to large ones. `describe_namespace` gives
-        them back. Its rule is what `set_rule` sets.
+        `describe_namespace` gives them back. Its rule is what `set_rule` sets.
 
         Args:
-          mode: "async", "sync" or "bounded".
-          on_worker_loss: "fail" or "continue".
-          quorum_grace: in seconds.
-          aggregation: "sum", "median" or "trimmed_mean".
-          on_non_finite: "apply", "count", "skip" or "refuse".
-          on_large_norm: "clip" or "refuse".
+          mode: "async" applies each push at once; in "sync" a round of a key
+            and step closes when all workers have contributed; "bounded" applies
+            at once, but a worker waits that is more than `staleness` steps
+            ahead of the slowest.
+          num_workers: the size of a group that is whole or does not go on; 0
+            for those who have joined at the time, of whom there may be
+            `max_workers`, if that is not 0.
+          on_worker_loss: "fail" drops a round that a lost worker lacks in, to
+            be repeated when it has come back; "continue" closes it without.
+          rescale_partial_rounds: multiplies a sum of fewer than all, so that it
+            counts as much as one of all.
+          quorum, quorum_grace: a round closes, too, when it has so many
+            contributions, and so many seconds have passed since.
+          max_open_rounds: how many steps of a key may be open; 0 stands for 4.
+          aggregation: what a round becomes: "sum", "median", or "trimmed_mean"
+            without the fraction `trim_fraction` at either end.
+          mirrored: has every server of a cluster keep all keys.
+          on_non_finite: of contributions with Inf or NaN: "apply", "count",
+            "skip" or "refuse".
+          max_norm, max_call_norm: bounds of the norm of one contribution, and
+            of all of a call; 0 for none. `on_large_norm`: "clip" or "refuse".
+          budget_bytes: for all its tensors; 0 for the server's.
         """
         config = _core.NamespaceConfig(
             mode=mode,
@@ -425,13 +761,21 @@ class Client:
         )
         return self._store.create_namespace(name, config)
 
-    def describe_namespace(self, name: Optional[str] = None) -> Dict[str, Any]:
+    def describe_namespace(
+        self, name: Optional[str] = None, timeout: Optional[float] = None
+    ) -> NamespaceStatus:
         """What the namespace is, and who works there."""
-        return self._store.describe_namespace(name or self.namespace)
+        with within(timeout):
+            status = self._store.describe_namespace(name or self.namespace)
+        return cast(NamespaceStatus, status)
 
     def delete_namespace(self, name: str) -> None:
         """Removes a namespace with all its keys."""
         self._store.delete_namespace(name)
+
+    def list_namespaces(self) -> List[NamespaceStatus]:
+        """The namespaces of the server, each without its workers."""
+        return cast(List[NamespaceStatus], self._store.list_namespaces())
 
     def join(
         self,
@@ -440,6 +784,7 @@ class Client:
         lease: float = 10.0,
         takeover_timeout: float = 60.0,
         step_timeout: float = 600.0,
+        rank: Optional[int] = None,
     ) -> int:
         """Becomes a worker of the namespace; returns its rank.
 
@@ -451,7 +796,12 @@ class Client:
         until `next_step` is read, which tells the step to go back to: those of
         steps that were pushed before are dropped, and others (in "async" also
         those without a step) raise an error whose `reason` is
-        "SERVER_RESTARTED".
+        "SERVER_RESTARTED". The client of a KVStore, which counts steps itself,
+        is asked by KVStore.resume.
+
+        The worker is done with its steps when it says so, by `leave`, by a
+        `with` block or an interpreter that ends without an exception, or by
+        `close` outside of one. However else it ends, it is lost.
 
         Args:
           name: unique among the workers, and the same for a worker that comes
@@ -459,8 +809,12 @@ class Client:
           lease: seconds without a sign of life until the worker counts as lost.
           takeover_timeout: how many seconds to wait for the lease of a worker
             of that name to end.
+          rank: the one to have; by default the server chooses.
         """
-        self._store.join(name, lease, takeover_timeout, step_timeout)
+        self._was_lost = self._store.join(
+            name, lease, takeover_timeout, step_timeout, rank
+        )
+        watch_worker(self)
         return self._store.rank
 
     @property
@@ -473,9 +827,38 @@ class Client:
         """The step that the worker pushes next."""
         return self._store.next_step
 
-    def barrier(self, name: str = "barrier") -> None:
+    def barrier(
+        self, name: str = "barrier", timeout: Optional[float] = None
+    ) -> None:
         """Returns when all workers of the group have come to it."""
-        self._store.barrier(name)
+        with within(timeout):
+            self._store.barrier(name)
+
+    def _again(self) -> "Client":
+        """A client of the server as it is now, which has not joined."""
+        again = type(self).__new__(type(self))
+        again.__dict__.update(
+            _open=self._open,
+            _store=self._open(),
+            _follows_restarts=self._follows_restarts,
+            _reading=None,
+            _compression=None,
+            address=self.address,
+            namespace=self.namespace,
+        )
+        return again
+
+    def _pull_memory(
+        self,
+        keys: List[str],
+        wait: bool,
+        min_version: int,
+        dtype: str,
+        timeout: Optional[float],
+    ) -> List[Any]:
+        """Values as objects with the buffer protocol, a version and a dtype."""
+        with within(timeout):
+            return self._store.pull_memory(keys, wait, min_version, dtype)
 
     # What the verbs of these names are for the extension. ClientCoroutines has
     # them too, without the priority, which its queue takes.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-import threading
+import time
 import uuid
 import weakref
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional
 
+from tensorkv._at_exit import ends_by_exception
+from tensorkv._client_arguments import within
 from tensorkv._key_values import (
     Keys,
     by_key,
@@ -20,13 +23,21 @@ from tensorkv._key_values import (
     lists_of,
     number_in,
 )
-from tensorkv.client import DEFAULT_ADDRESS, Client
+from tensorkv._steps import StepsAtOnce, StepsInTurn
+from tensorkv._types import NamespaceStatus
+from tensorkv._waits import WaitLog
+from tensorkv.client import DEFAULT_ADDRESS, Client, Path
 from tensorkv.errors import (
+    AlreadyExistsError,
     FailedPreconditionError,
     NotFoundError,
+    ResourceExhaustedError,
     UnimplementedError,
 )
 from tensorkv.kvstore import KVStore
+
+# Between attempts at joining a group that is full.
+_PAUSE = 0.2
 
 
 class DistKVStore(KVStore):
@@ -39,15 +50,37 @@ class DistKVStore(KVStore):
     In "dist_sync" a round of a key closes when every worker has pushed it: the
     n-th push of a key joins its n-th round, in whatever order keys are pushed.
     A push returns when the server holds it, and a pull waits for the rounds
-    that this worker has pushed to. At most 4 rounds of a key may be open. A
-    worker that was killed and comes back begins with the push that was its
-    last: what is held of it counts once. It begins all keys with that step, so
-    a worker that may come back pushes every key equally often.
+    that this worker has pushed to. At most 4 rounds of a key may be open.
+    Threads may push the same key: one after another, in an order of their own;
+    a pushpull of theirs that fails may have pushed. A call that waits for
+    others says for whom by the logger "tensorkv".
 
-    A server that is restarted from a checkpoint has an earlier state, to which
-    a store does not go back: a push that is the first of its number among all
-    keys raises an error whose `reason` is "SERVER_RESTARTED", and until then
-    pushes are dropped. Make another store then, and load the weights from it.
+    A worker is done when it says so: by `leave`, by `close` outside of an
+    exception, or by a `with` block or an interpreter that ends without one.
+    However else it ends, and where its store is dropped, it is lost, and its
+    group waits for it to come back. What needs a worker that has left ends with
+    WorkerLeftError.
+
+    A worker that was lost comes back by `create` with the same `worker_name`,
+    or with `resume=True`, and goes on with the step that `resume` tells: the
+    one that was its last. What is held of that counts once. It begins all keys
+    with that step, so a worker that may come back pushes every key equally
+    often.
+
+    A server that is restarted from a checkpoint has an earlier state. The first
+    push of a step that is new raises an error whose `reason` is
+    "SERVER_RESTARTED"; until then pushes are dropped. Workers go back with it:
+
+        step = kv.resume()
+        while step <= num_steps:
+            try:
+                ...  # pushes and pulls of the step
+                step += 1
+            except tensorkv.FailedPreconditionError as error:
+                if error.reason != "SERVER_RESTARTED":
+                    raise
+                step = kv.resume()
+                ...  # pulls all values anew
     """
 
     def __init__(
@@ -59,23 +92,19 @@ class DistKVStore(KVStore):
         namespace: Optional[str] = None,
         num_workers: Optional[int] = None,
         worker_name: Optional[str] = None,
+        resume: bool = False,
         timeout: float = 120.0,
+        step_timeout: float = 600.0,
         lease: float = 10.0,
-        **credentials: Any,
+        takeover_timeout: float = 60.0,
+        warn_after: Optional[float] = 5.0,
+        tls_ca: Path = "",
+        tls_cert: Path = "",
+        tls_key: Path = "",
+        tls_server_name: str = "",
+        token_file: Path = "",
     ):
-        """Joins.
-
-        Args:
-          address: of the server; else TENSORKV_ADDRESS, or 127.0.0.1:7363.
-          namespace: of the group; else TENSORKV_NAMESPACE, or what `kind` is.
-          num_workers: of the group, unless it exists; else DMLC_NUM_WORKER, or
-            1. "dist_async" has no fixed number.
-          worker_name: the same when the worker comes back after a failure;
-            else one that nobody else has.
-          timeout: seconds for each attempt at a call.
-          lease: seconds without a sign of life until the worker counts as lost.
-          **credentials: tls_ca, tls_cert, tls_key, tls_server_name and
-            token_file, as tensorkv.Client takes them.
+        """Joins, as tensorkv.create says.
 
         Errors: FailedPreconditionError where the namespace is of another mode
         or number of workers; ResourceExhaustedError where the group is full.
@@ -83,17 +112,34 @@ class DistKVStore(KVStore):
         address = address or os.environ.get("TENSORKV_ADDRESS", DEFAULT_ADDRESS)
         namespace = namespace or os.environ.get("TENSORKV_NAMESPACE", kind)
         client = Client(
-            address, namespace=namespace, timeout=timeout, **credentials
+            address,
+            namespace=namespace,
+            timeout=timeout,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_server_name=tls_server_name,
+            token_file=token_file,
         )
         super().__init__(kind, client)
-        self._close = weakref.finalize(self, client.close)
         self._mode = mode
-        self._num_workers = self._enter_namespace(namespace, num_workers)
-        self._rank = client.join(worker_name or _unique_name(), lease=lease)
-        self._first_step = client.next_step
-        # Of each key the step of its last push.
-        self._steps: Dict[str, int] = {}
-        self._stepping = threading.Lock()
+        self._step_timeout = step_timeout
+        self._finalizer = weakref.finalize(self, client._end, is_lost=True)
+        # The client itself ends with the interpreter.
+        self._finalizer.atexit = False
+        self._config = self._enter_namespace(namespace, num_workers)
+        self._num_workers = self._config["num_workers"]
+        self._join(
+            worker_name or _unique_name(), lease, takeover_timeout, step_timeout
+        )
+        self._comes_back = resume or bool(worker_name and client._was_lost)
+        first = client.next_step
+        # Whether the rank has made steps before, in this run or another.
+        self._has_steps = first > 1
+        self._steps = (
+            StepsInTurn(first) if mode == "sync" else StepsAtOnce(first)
+        )
+        self._waits = _waits_of(client, warn_after)
 
     @property
     def rank(self) -> int:
@@ -108,51 +154,85 @@ class DistKVStore(KVStore):
     def is_capable(self, capability: str) -> bool:
         return super().is_capable(capability) and self.type != "byteps"
 
-    def init(self, key: Keys, value: Any) -> None:
+    def resume(self) -> int:
+        first = self._client.next_step
+        self._steps.go_back_to(first)
+        return first
+
+    def init(
+        self, key: Keys, value: Any, timeout: Optional[float] = None
+    ) -> None:
         """Creates keys with the values of rank 0; the others wait for them.
 
-        A worker that has come back takes what is stored.
+        A worker that has come back takes what is stored. Any other finds
+        AlreadyExistsError where the keys are those of an earlier run.
         """
         keys, values = self._keys(key), first_values(key, value)
-        if self.rank == 0:
-            existing = "keep" if self._first_step > 1 else "fail"
-            self._client.init(keys, values, on_existing=existing)
-            return
-        try:
-            stored = self._client.stat(keys)
-        except NotFoundError:
-            self._client.pull(keys, wait=True)
-            stored = self._client.stat(keys)
-        for status, each in zip(stored, values):
-            check_like(status, each)
+        with within(timeout), self._waits.watch(f"init of {keys[0]!r}"):
+            if self.rank == 0:
+                self._create(keys, values)
+            else:
+                self._await(keys, values)
 
-    def push(self, key: Keys, value: Any, priority: int = 0) -> None:
+    def push(
+        self,
+        key: Keys,
+        value: Any,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> None:
         keys, values = self._contributions(key, value)
         kinds = have_rows(keys, values)
-        with _StepsOfCall(self, keys, kinds) as steps:
-            for step, at in steps:
+        with self._turn(keys, timeout) as turn:
+            for step, at in turn.parts(kinds):
                 now = [keys[i] for i in at]
-                self._send(now, [values[i] for i in at], kinds[at[0]], step)
+                with self._waits.watch(f"push of step {step}", step):
+                    self._send(now, [values[i] for i in at], kinds[at[0]], step)
+
+    def pull(
+        self,
+        key: Keys,
+        out: Any = None,
+        priority: int = 0,
+        ignore_sparse: bool = True,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        last = self._steps.last()
+        with self._waits.watch(f"pull after step {last}", last):
+            return super().pull(key, out, priority, ignore_sparse, timeout)
 
     def pushpull(
-        self, key: Keys, value: Any, out: Any = None, priority: int = 0
+        self,
+        key: Keys,
+        value: Any,
+        out: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
     ) -> Any:
         out = value if out is None else out
         keys, values = self._contributions(key, value)
         kinds = have_rows(keys, values)
         check_no_rows(kinds)
         outs = by_key(self._keys(key), lists_of(key, out, "out"))[1]
-        with _StepsOfCall(self, keys, kinds) as steps:
-            for step, at in steps:
+        with self._turn(keys, timeout) as turn:
+            for step, at in turn.parts(kinds):
                 now = [keys[i] for i in at]
                 sent, parts = flat(now, [values[i] for i in at])
-                # The value comes once, for the first entry of its key.
-                targets = [
-                    outs[i] if first else []
-                    for i in at
-                    for first in [True] + [False] * (len(values[i]) - 1)
-                ]
-                self._client.push_pull(sent, parts, out=targets, step=step)
+                with self._waits.watch(f"pushpull of step {step}", step):
+                    if turn.is_shared:
+                        self._client.push(sent, parts, step=step)
+                        continue
+                    # The value comes once, for the first entry of its key.
+                    targets = [
+                        outs[i] if first else []
+                        for i in at
+                        for first in [True] + [False] * (len(values[i]) - 1)
+                    ]
+                    self._client.push_pull(sent, parts, out=targets, step=step)
+        if turn.is_shared:
+            step = max(turn.steps.values())
+            with within(timeout), self._waits.watch(f"pull of step {step}", step):
+                self._client.pull(keys, out=outs)
         return out
 
     def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
@@ -162,16 +242,120 @@ class DistKVStore(KVStore):
             )
         super().set_optimizer(optimizer, **hyperparameters)
 
-    def barrier(self) -> None:
-        self._client.barrier("kvstore")
+    def barrier(self, timeout: Optional[float] = None) -> None:
+        with self._waits.watch("barrier"):
+            self._client.barrier("kvstore", timeout)
 
     def close(self) -> None:
-        self._close()
+        self._end(is_lost=ends_by_exception())
+
+    def _end(self, is_lost: bool) -> None:
+        self._finalizer.detach()
+        waits = getattr(self, "_waits", None)
+        if waits is not None:
+            waits.close()
+        self._client._end(is_lost)
+
+    @contextlib.contextmanager
+    def _turn(self, keys: List[str], timeout: Optional[float]) -> Iterator[Any]:
+        """The steps of a call that pushes these keys."""
+        # Errors: ClosedError, ForkedError; nobody would end a turn here.
+        self._client._store.is_worker
+        longest = self._step_timeout if timeout is None else timeout
+        with within(timeout), self._steps.turn(keys, longest) as turn:
+            yield turn
+
+    def _check_new(self, keys: List[str]) -> None:
+        if self.rank != 0 or self._comes_back:
+            return
+        try:
+            self._client.stat(keys)
+        except NotFoundError:
+            return
+        raise self._of_another_run(keys[0])
+
+    def _create(self, keys: List[str], values: List[Any]) -> None:
+        if self._comes_back:
+            self._client.init(keys, values, on_existing="keep")
+            return
+        try:
+            self._client.init(keys, values)
+        except AlreadyExistsError as error:
+            raise self._of_another_run(error.key or keys[0]) from error
+
+    def _await(self, keys: List[str], values: List[Any]) -> None:
+        """Returns when rank 0 has created keys that are like the values."""
+        try:
+            stored = self._client.stat(keys)
+        except NotFoundError:
+            self._client.pull(keys, wait=True)
+            stored = self._client.stat(keys)
+        for status, each in zip(stored, values):
+            check_like(status, each)
+            # No round of a run that begins now has closed without this worker.
+            if (
+                status["update_count"]
+                and self._is_whole()
+                and self._has_steps
+                and not self._comes_back
+                and not self._steps.has_pushed(status["key"])
+            ):
+                raise self._of_another_run(status["key"])
+
+    def _is_whole(self) -> bool:
+        """Whether no round closes without this worker."""
+        return (
+            self._mode == "sync"
+            and self._config["on_worker_loss"] == "fail"
+            and not self._config["quorum"]
+        )
+
+    def _of_another_run(self, key: str) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"key {key!r} of namespace {self._client.namespace!r}: it is there "
+            "already, from an earlier run: delete the keys or the namespace, "
+            "use another namespace, or go on from there by "
+            "tensorkv.create(..., resume=True)",
+            "KEY_EXISTS",
+            {"key": key},
+        )
+
+    def _join(
+        self, name: str, lease: float, takeover: float, step_timeout: float
+    ) -> None:
+        """Joins, and waits meanwhile for the lease of who may be lost."""
+        end = time.monotonic() + takeover
+        while True:
+            try:
+                self._rank = self._client.join(
+                    name,
+                    lease=lease,
+                    takeover_timeout=takeover,
+                    step_timeout=step_timeout,
+                    rank=self._rank_of_launcher(),
+                )
+                return
+            except ResourceExhaustedError as error:
+                if error.reason != "GROUP_FULL":
+                    raise
+                silent = _silent(self._client.describe_namespace(), lease)
+                if not silent or time.monotonic() >= end:
+                    raise _group_full(error, self._client, silent) from None
+            time.sleep(_PAUSE)
+
+    def _rank_of_launcher(self) -> Optional[int]:
+        """The rank that torchrun gives, in a group of its size."""
+        size = number_in("WORLD_SIZE", 0)
+        if self._mode != "sync" or size != self._num_workers:
+            return None
+        rank = number_in("RANK", -1)
+        return rank if 0 <= rank < size else None
 
     def _enter_namespace(
         self, namespace: str, num_workers: Optional[int]
-    ) -> int:
-        wanted = int(num_workers or number_in("DMLC_NUM_WORKER", 1))
+    ) -> NamespaceStatus:
+        launched = number_in("WORLD_SIZE", number_in("DMLC_NUM_WORKER", 1))
+        wanted = int(num_workers or launched)
         is_sync = self._mode == "sync"
         self._client.create_namespace(
             namespace, mode=self._mode, num_workers=wanted if is_sync else 0
@@ -187,49 +371,46 @@ class DistKVStore(KVStore):
                 f"namespace {namespace!r}: expected {wanted} workers, got "
                 f"{found['num_workers']}"
             )
-        return found["num_workers"]
-
-
-class _StepsOfCall:
-    """The next step of each of the keys that a call pushes.
-
-    Keys with rows go by themselves, since they are pushed by other calls.
-    If the call fails, it takes those back that have not been pushed: they can
-    be pushed again. What the server has of them even so counts once in
-    "dist_sync", and again in "dist_async".
-    """
-
-    def __init__(self, store: DistKVStore, keys: List[str], kinds: List[bool]):
-        self._store, self._keys, self._kinds = store, keys, kinds
-        # Of each step that is not pushed the places of its keys in `keys`, by
-        # their kind.
-        self._places: Dict[Tuple[int, bool], List[int]] = {}
-
-    def __enter__(self) -> "_StepsOfCall":
-        store = self._store
-        with store._stepping:
-            for i, key in enumerate(self._keys):
-                step = store._steps.get(key, store._first_step - 1) + 1
-                store._steps[key] = step
-                self._places.setdefault((step, self._kinds[i]), []).append(i)
-        return self
-
-    def __iter__(self) -> Iterator[Tuple[int, List[int]]]:
-        """Steps and their places; to go on is to say that one was pushed."""
-        for of, places in list(self._places.items()):
-            yield of[0], places
-            del self._places[of]
-
-    def __exit__(self, error: Any, *_) -> None:
-        if error is None:
-            return
-        steps = self._store._steps
-        with self._store._stepping:
-            for (step, _), places in self._places.items():
-                for i in places:
-                    if steps.get(self._keys[i]) == step:
-                        steps[self._keys[i]] = step - 1
+        return found
 
 
 def _unique_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def _waits_of(client: Client, after: Optional[float]) -> WaitLog:
+    # The log's thread lives longer than who has dropped the store.
+    of_client = weakref.ref(client)
+
+    def describe() -> Dict[str, Any]:
+        alive = of_client()
+        if alive is None:
+            return {"workers": [], "num_workers": 0}
+        return dict(alive.describe_namespace(timeout=5))
+
+    waits = WaitLog(client.rank, describe, after)
+    weakref.finalize(client, waits.close)
+    return waits
+
+
+def _silent(status: NamespaceStatus, lease: float) -> Dict[str, float]:
+    """Live workers that seem to be lost, and for how long their leases run."""
+    return {
+        f"rank {each['rank']} ({each['name']})": each["lease_remaining"]
+        for each in status["workers"]
+        # Leases are renewed three times while they run.
+        if each["is_live"] and each["lease_remaining"] < lease / 2
+    }
+
+
+def _group_full(
+    error: ResourceExhaustedError, client: Client, silent: Dict[str, float]
+) -> ResourceExhaustedError:
+    left = [f"{who}, whose lease ends in {s:.1f} s" for who, s in silent.items()]
+    names = [each["name"] for each in client.describe_namespace()["workers"]]
+    whom = "; silent: " + ", ".join(left) if left else ""
+    return ResourceExhaustedError(
+        f"{error}: its workers are {', '.join(names)}{whom}",
+        error.reason,
+        error.metadata,
+    )

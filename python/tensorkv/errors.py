@@ -1,7 +1,6 @@
 """What can go wrong, as exceptions.
 
-Programs decide by an error's class, `code` and `reason`, never by its text:
-proto/tensorkv/v1/error.proto lists the reasons and what their metadata says.
+Programs decide by an error's class, `code` and `reason`, never by its text.
 """
 
 from __future__ import annotations
@@ -86,13 +85,23 @@ class ClosedError(FailedPreconditionError):
 
 
 class ForkedError(FailedPreconditionError):
-    """The store was opened before this process was forked."""
+    """This process was forked after a client was made, and cannot use one.
+
+    Fork before the first client is made, or let multiprocessing use "spawn".
+    """
 
 
 class AbortedError(Error):
     """A round was lost; push the step again."""
 
     code = "ABORTED"
+
+
+class WorkerLeftError(AbortedError):
+    """What was waited for needs a worker that has left its group.
+
+    To push again does not help: `ranks` has those that have left.
+    """
 
 
 class ResourceExhaustedError(Error):
@@ -156,8 +165,12 @@ _BY_CODE = {
 }
 
 
+_BY_REASON = {"WORKER_LEFT": WorkerLeftError}
+
+
 def from_status(code, message, reason, metadata):
     """The exception for a status of the C++ client."""
-    error = _BY_CODE.get(code, Error)(message, reason, metadata)
+    cls = _BY_REASON.get(reason) or _BY_CODE.get(code, Error)
+    error = cls(message, reason, metadata)
     error.code = code
     return error

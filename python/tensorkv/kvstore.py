@@ -13,7 +13,20 @@ array([[8., 8., 8.],
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Literal,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+    overload,
+)
 
 from tensorkv._key_values import (
     Array,
@@ -34,15 +47,40 @@ from tensorkv._key_values import (
 )
 from tensorkv._progress import with_progress
 from tensorkv._safetensors import load_file, save_file
-from tensorkv.aio import Coroutines
-from tensorkv.client import Client
+from tensorkv._at_exit import ends_by_exception
+from tensorkv._client_arguments import within
+from tensorkv._types import NDArray, Out
+from tensorkv._kvstore_aio import KVStoreCoroutines
+from tensorkv.client import Client, Path
 from tensorkv.compression import encoding_of
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
 from tensorkv.optimizer import rule_of
 from tensorkv.row_sparse import dense, row_ids_of
 
+if TYPE_CHECKING:
+    from tensorkv.dist_kvstore import DistKVStore
+
 # An expression, or what changes the stored array.
 Updater = Union[str, Callable[[Key, Any, Any], None]]
+KeyList = Union[List[Key], List[int], List[str], Tuple[Key, ...]]
+LocalName = Literal[
+    "local",
+    "local_update_cpu",
+    "local_allreduce_cpu",
+    "device",
+    "local_allreduce_device",
+]
+DistName = Literal[
+    "dist",
+    "dist_sync",
+    "dist_device_sync",
+    "dist_sync_device",
+    "byteps",
+    "dist_async",
+    "dist_async_device",
+    "dist_device_async",
+]
+_Self = TypeVar("_Self", bound="KVStore")
 
 _LOCAL = (
     "local",
@@ -55,7 +93,71 @@ _SYNC = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "byteps")
 _ASYNC = ("dist_async", "dist_async_device", "dist_device_async")
 
 
-def create(name: str = "local", **options: Any) -> "KVStore":
+@overload
+def create(
+    name: LocalName = "local", *, num_threads: Optional[int] = None
+) -> "KVStore": ...
+@overload
+def create(
+    name: DistName,
+    *,
+    address: Optional[str] = None,
+    namespace: Optional[str] = None,
+    num_workers: Optional[int] = None,
+    worker_name: Optional[str] = None,
+    resume: Optional[bool] = None,
+    timeout: Optional[float] = None,
+    step_timeout: Optional[float] = None,
+    lease: Optional[float] = None,
+    takeover_timeout: Optional[float] = None,
+    warn_after: Optional[float] = None,
+    tls_ca: Optional[Path] = None,
+    tls_cert: Optional[Path] = None,
+    tls_key: Optional[Path] = None,
+    tls_server_name: Optional[str] = None,
+    token_file: Optional[Path] = None,
+) -> "DistKVStore": ...
+@overload
+def create(
+    name: str,
+    *,
+    num_threads: Optional[int] = None,
+    address: Optional[str] = None,
+    namespace: Optional[str] = None,
+    num_workers: Optional[int] = None,
+    worker_name: Optional[str] = None,
+    resume: Optional[bool] = None,
+    timeout: Optional[float] = None,
+    step_timeout: Optional[float] = None,
+    lease: Optional[float] = None,
+    takeover_timeout: Optional[float] = None,
+    warn_after: Optional[float] = None,
+    tls_ca: Optional[Path] = None,
+    tls_cert: Optional[Path] = None,
+    tls_key: Optional[Path] = None,
+    tls_server_name: Optional[str] = None,
+    token_file: Optional[Path] = None,
+) -> "KVStore": ...
+def create(
+    name: str = "local",
+    *,
+    num_threads: Optional[int] = None,
+    address: Optional[str] = None,
+    namespace: Optional[str] = None,
+    num_workers: Optional[int] = None,
+    worker_name: Optional[str] = None,
+    resume: Optional[bool] = None,
+    timeout: Optional[float] = None,
+    step_timeout: Optional[float] = None,
+    lease: Optional[float] = None,
+    takeover_timeout: Optional[float] = None,
+    warn_after: Optional[float] = None,
+    tls_ca: Optional[Path] = None,
+    tls_cert: Optional[Path] = None,
+    tls_key: Optional[Path] = None,
+    tls_server_name: Optional[str] = None,
+    token_file: Optional[Path] = None,
+) -> "KVStore":
     """Makes a store.
 
     Args:
@@ -63,11 +165,39 @@ def create(name: str = "local", **options: Any) -> "KVStore":
         "dist_device_sync", "dist_async" or "byteps" for a worker's view of a
         server's. Where values are on GPUs is the server's choice. "byteps" only
         sums.
-      **options: none of a local store; of the others those of
-        tensorkv.dist_kvstore.DistKVStore.
+      num_threads: of a local store, by default one per core. All others are of
+        a server's, whose worker tensorkv.DistKVStore describes.
+      address: of the server; else TENSORKV_ADDRESS, or 127.0.0.1:7363.
+      namespace: of the group, such as one for each training; else
+        TENSORKV_NAMESPACE, or what `name` is.
+      num_workers: of the group, unless it exists; else WORLD_SIZE, which
+        torchrun sets, DMLC_NUM_WORKER, or 1. In a group of WORLD_SIZE the rank
+        is RANK. "dist_async" has no fixed number.
+      worker_name: one that the worker has again when it comes back after a
+        failure, such as that of its host; else one that nobody else has.
+      resume: whether this run goes on with the keys of an earlier one, whatever
+        has become of that. Without it only a worker whose `worker_name` was
+        lost does; any other finds AlreadyExistsError at its `init`.
+      timeout: seconds for each attempt at a call, 120.
+      step_timeout: seconds for a call with all that is done again while workers
+        or servers are lost, 600.
+      lease: seconds without a sign of life until the worker counts as lost, 10.
+      takeover_timeout: how many seconds to wait for the lease of a lost worker
+        to end whose name, or place in the group, this one takes, 60.
+      warn_after: after so many seconds, 5, a call that waits for others says
+        for whom, by the logger "tensorkv".
+      tls_ca, tls_cert, tls_key, tls_server_name, token_file: as tensorkv.Client
+        takes them.
 
-    Errors: InvalidArgumentError for an unknown name; those of DistKVStore.
+    Errors: InvalidArgumentError for an unknown name; FailedPreconditionError
+    where the namespace is of another mode or number of workers;
+    ResourceExhaustedError where the group is full.
     """
+    options = {
+        key: value
+        for key, value in locals().items()
+        if key != "name" and value is not None
+    }
     if not isinstance(name, str):
         raise TypeError(f"name: expected a str, got {type(name).__name__}")
     kind = name.lower()
@@ -121,9 +251,9 @@ class KVStore:
         return self._client
 
     @property
-    def aio(self) -> Coroutines:
+    def aio(self) -> KVStoreCoroutines:
         """The methods as coroutines: `await kv.aio.pull("w")`."""
-        return Coroutines(
+        return KVStoreCoroutines(
             self, self._client._threads, self._client._pushing_threads
         )
 
@@ -148,14 +278,36 @@ class KVStore:
             raise InvalidArgumentError(f"Unknown capability: {capability}")
         return True
 
-    def init(self, key: Keys, value: Any) -> None:
+    def resume(self) -> int:
+        """The step that this worker makes next, to be asked between two steps.
+
+        It is 1 in a new group. A worker that has come back, and one whose
+        server has gone back to a checkpoint, goes on from there with all keys;
+        the latter's pushes count again from now on.
+        """
+        return 1
+
+    def init(
+        self, key: Keys, value: Any, timeout: Optional[float] = None
+    ) -> None:
         """Creates keys with values.
+
+        `timeout` is in seconds, in place of the store's; so for all verbs.
 
         Errors: AlreadyExistsError for a key that was initialised before.
         """
         raise NotImplementedError
 
-    def push(self, key: Keys, value: Any, priority: int = 0) -> None:
+    def _check_new(self, keys: List[str]) -> None:
+        """Errors: AlreadyExistsError where `init` of them all would fail."""
+
+    def push(
+        self,
+        key: Keys,
+        value: Any,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> None:
         """Folds values into those of the keys.
 
         A value may be a RowSparseArray, or all of a key's may be: then only
@@ -167,12 +319,40 @@ class KVStore:
         """
         raise NotImplementedError
 
+    @overload
+    def pull(
+        self,
+        key: Key,
+        out: None = None,
+        priority: int = 0,
+        ignore_sparse: bool = True,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def pull(
+        self,
+        key: KeyList,
+        out: None = None,
+        priority: int = 0,
+        ignore_sparse: bool = True,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    @overload
+    def pull(
+        self,
+        key: Keys,
+        out: Out,
+        priority: int = 0,
+        ignore_sparse: bool = True,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
     def pull(
         self,
         key: Keys,
         out: Any = None,
         priority: int = 0,
         ignore_sparse: bool = True,
+        timeout: Optional[float] = None,
     ) -> Any:
         """Copies the values of keys to `out`, one array per key or a list.
 
@@ -181,13 +361,38 @@ class KVStore:
         """
         keys = self._keys(key)
         if out is None:
-            return self._client.pull(keys if is_list(key) else keys[0])
+            if is_list(key):
+                return self._client.pull(keys, timeout=timeout)
+            return self._client.pull(keys[0], timeout=timeout)
         pulled, outs = by_key(keys, lists_of(key, out, "out"))
-        self._client.pull(pulled, out=outs)
+        self._client.pull(pulled, out=outs, timeout=timeout)
         return out
 
+    @overload
     def pushpull(
-        self, key: Keys, value: Any, out: Any = None, priority: int = 0
+        self,
+        key: Keys,
+        value: Out,
+        out: None = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
+    @overload
+    def pushpull(
+        self,
+        key: Keys,
+        value: Any,
+        out: Out,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
+    def pushpull(
+        self,
+        key: Keys,
+        value: Any,
+        out: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
     ) -> Any:
         """Push, then pull of the same keys, in place without `out`.
 
@@ -198,19 +403,31 @@ class KVStore:
         raise NotImplementedError
 
     def broadcast(
-        self, key: Keys, value: Any, out: Any, priority: int = 0
-    ) -> Any:
+        self,
+        key: Keys,
+        value: Any,
+        out: Out,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Out:
         """init, then pull: everybody gets the value of rank 0."""
-        self.init(key, value)
-        return self.pull(key, out)
+        with within(timeout):
+            self.init(key, value)
+            return self.pull(key, out)
 
     def row_sparse_pull(
-        self, key: Keys, out: Any, priority: int = 0, row_ids: Any = None
-    ) -> Any:
+        self,
+        key: Keys,
+        out: Out,
+        priority: int = 0,
+        row_ids: Any = None,
+        timeout: Optional[float] = None,
+    ) -> Out:
         """Copies rows of values to `out`, whose other rows become 0.
 
         Row ids may be of any rank and order, and repeat. Only these rows are
-        read, each once.
+        read, each once. `client.pull_rows` reads them without an `out` of the
+        whole shape.
 
         Args:
           out: arrays of the stored shape.
@@ -225,7 +442,9 @@ class KVStore:
         outs = lists_of(key, out, "out")
         pulls = pulls_of_rows(keys, outs, ids_like(outs, row_ids))
         values = self._client.pull_rows(
-            [pull.key for pull in pulls], [pull.rows for pull in pulls]
+            [pull.key for pull in pulls],
+            [pull.rows for pull in pulls],
+            timeout=timeout,
         )
         for pull, value in zip(pulls, values):
             pull.check(value)
@@ -357,24 +576,38 @@ class KVStore:
             state, _, key = name.partition("/")
             self._client.init(key, array, state=state)
 
-    def barrier(self) -> None:
+    def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when all workers have come to it."""
 
     def _barrier(self) -> None:
         self.barrier()
 
     def close(self) -> None:
-        """Ends the store; a worker leaves its group."""
-        self._client.close()
+        """Ends the store, and the calls that are under way.
 
-    def __enter__(self) -> "KVStore":
+        A worker leaves its group, as done, unless it is closed while an
+        exception is handled: then it is lost, and may come back.
+        """
+        self._end(is_lost=ends_by_exception())
+
+    def leave(self) -> None:
+        """Closes the store; a worker is done with all its steps."""
+        self._end(is_lost=False)
+
+    def _end(self, is_lost: bool) -> None:
+        self._client._end(is_lost)
+
+    def __enter__(self: _Self) -> _Self:
         return self
 
-    def __exit__(self, *_) -> None:
-        self.close()
+    def __exit__(self, _: Any, error: Any, __: Any) -> None:
+        self._end(is_lost=ends_by_exception(error))
 
     def __repr__(self) -> str:
-        return f"<tensorkv.KVStore {self.type} of {self._client.address}>"
+        closed = "closed " if self._client._store.is_closed else ""
+        return (
+            f"<{closed}tensorkv.KVStore {self.type} of {self._client.address}>"
+        )
 
     def _keys(self, key: Keys) -> List[str]:
         """The names of the keys in the store."""
@@ -424,10 +657,20 @@ class LocalKVStore(KVStore):
         # Held while an updater runs.
         self._updating = threading.RLock()
 
-    def init(self, key: Keys, value: Any) -> None:
-        self._client.init(self._keys(key), first_values(key, value))
+    def init(
+        self, key: Keys, value: Any, timeout: Optional[float] = None
+    ) -> None:
+        self._client.init(
+            self._keys(key), first_values(key, value), timeout=timeout
+        )
 
-    def push(self, key: Keys, value: Any, priority: int = 0) -> None:
+    def push(
+        self,
+        key: Keys,
+        value: Any,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> None:
         keys, values = self._contributions(key, value)
         if self._updater is not None:
             with self._updating:
@@ -440,7 +683,12 @@ class LocalKVStore(KVStore):
             self._send(now, [values[i] for i in at], has_rows)
 
     def pushpull(
-        self, key: Keys, value: Any, out: Any = None, priority: int = 0
+        self,
+        key: Keys,
+        value: Any,
+        out: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
     ) -> Any:
         values = lists_of(key, value, "value")
         check_no_rows(have_rows(self._keys(key), values))

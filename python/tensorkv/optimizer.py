@@ -8,7 +8,7 @@ from tensorkv.errors import InvalidArgumentError, UnimplementedError
 
 
 class Rule(NamedTuple):
-    """A rule of proto/tensorkv/v1/rule.proto."""
+    """A rule of the server, as Client.set_rule takes it."""
 
     name: str
     hyperparameters: Dict[str, float]

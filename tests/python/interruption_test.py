@@ -1,5 +1,6 @@
 """Signals and forks."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -232,6 +233,152 @@ class InterruptionTest(StoreTest):
         client.delete([key, other])
 
 
+# MeanGradients' thread waits for a group that never comes together.
+FAILING = """
+import torch, tensorkv
+from tensorkv.torch import MeanGradients
+kv = tensorkv.create(
+    "dist_sync", address={address!r}, namespace={namespace!r}, num_workers=2)
+kv.init("w", torch.zeros(3))
+mean = MeanGradients(kv)
+mean._thread.submit(lambda: kv.pushpull("w", torch.ones(3)))
+while kv.client.describe_namespace()["calls_waiting"] == 0:
+    pass
+raise ValueError("a bad batch")
+"""
+
+
+class CloseTest(StoreTest):
+    """Calls end with what makes them."""
+
+    def await_waiting_calls(self, client, count):
+        while client.describe_namespace()["calls_waiting"] != count:
+            threading.Event().wait(0.01)
+
+    def test_close_ends_the_calls_that_wait(self):
+        for joins in (False, True):
+            namespace = new_namespace()
+            watching = self.open_client(namespace=namespace)
+            watching.create_namespace(namespace, mode="sync", num_workers=2)
+            watching.init("w", full(0))
+            client = self.open_client(namespace=namespace, timeout=600)
+            if joins:
+                client.join("worker")
+            waits = [
+                lambda: client.pull("unknown", wait=True),
+                lambda: client.pull("w", min_version=9),
+                lambda: client.pull("unknown", out=full(0), wait=True),
+            ]
+            if joins:
+                waits += [
+                    lambda: client.push_pull("w", full(1), step=1),
+                    client.barrier,
+                ]
+            errors = []
+
+            def work(wait):
+                try:
+                    wait()
+                except tensorkv.Error as error:
+                    errors.append(type(error))
+
+            calls = [
+                threading.Thread(target=work, args=(wait,)) for wait in waits
+            ]
+            for call in calls:
+                call.start()
+            self.await_waiting_calls(watching, len(waits))
+            client.close()
+            for call in calls:
+                call.join()
+            self.assertEqual(errors, [tensorkv.ClosedError] * len(waits))
+            self.await_waiting_calls(watching, 0)
+
+    def test_close_ends_the_calls_of_tasks(self):
+        watching = self.open_client(namespace=new_namespace())
+        watching.create_namespace(watching.namespace)
+        client = self.open_client(namespace=watching.namespace, timeout=600)
+
+        async def work():
+            tasks = [
+                asyncio.ensure_future(client.aio.pull("unknown", wait=True)),
+                asyncio.ensure_future(client.aio.barrier()),
+            ]
+            while watching.describe_namespace()["calls_waiting"] == 0:
+                await asyncio.sleep(0.01)
+            client.close()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+        for error in asyncio.run(work()):
+            self.assertIsInstance(error, tensorkv.FailedPreconditionError)
+        self.await_waiting_calls(watching, 0)
+
+    def test_calls_of_tasks_that_were_cancelled_end_at_the_server(self):
+        namespace = new_namespace()
+        watching = self.open_client(namespace=namespace)
+        watching.create_namespace(namespace, mode="sync", num_workers=2)
+        watching.init("w", full(0))
+        client = self.open_client(namespace=namespace, timeout=600)
+        worker = self.open_client(namespace=namespace, timeout=600)
+        worker.join("worker")
+
+        async def work():
+            tasks = [
+                asyncio.ensure_future(each)
+                for each in (
+                    client.aio.pull("unknown", wait=True),
+                    worker.aio.pull("unknown", wait=True),
+                    worker.aio.push_pull("w", full(1), step=1),
+                )
+            ]
+            while watching.describe_namespace()["calls_waiting"] != 3:
+                await asyncio.sleep(0.01)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            while watching.describe_namespace()["calls_waiting"] != 0:
+                await asyncio.sleep(0.01)
+
+        asyncio.run(work())
+
+    def test_calls_have_timeouts_of_their_own(self):
+        namespace = new_namespace()
+        client = self.open_client(namespace=namespace, timeout=600)
+        client.create_namespace(namespace, mode="sync", num_workers=2)
+        client.init("w", full(0))
+        calls = [
+            lambda: client.pull("unknown", wait=True, timeout=0.05),
+            lambda: asyncio.run(
+                client.aio.pull("unknown", wait=True, timeout=0.05)
+            ),
+            lambda: client.barrier(timeout=0.05),
+            lambda: client.push_pull("w", full(1), step=1, timeout=0.05),
+        ]
+        with self.assertRaises(tensorkv.DeadlineExceededError):
+            calls[0]()
+        with self.assertRaises(tensorkv.DeadlineExceededError):
+            calls[1]()
+        client.join("worker")
+        for call in calls:
+            with self.assertRaises(tensorkv.DeadlineExceededError):
+                call()
+
+    def test_an_exception_ends_a_program_beside_a_thread_that_waits(self):
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            self.skipTest("there is no PyTorch")
+        program = FAILING.format(address=ADDRESS, namespace=new_namespace())
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=100,
+        )
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("a bad batch", ended.stderr)
+
+
 class ForkTest(StoreTest):
 
     def in_child(self, work):
@@ -260,6 +407,20 @@ class ForkTest(StoreTest):
                 self.assertEqual(self.in_child(call), "ForkedError")
             self.assertEqual(self.in_child(store.close), "None")
             self.assert_array(store.pull(1), full(1))
+
+    def test_a_forked_child_cannot_make_a_client_of_a_server(self):
+        def work():
+            try:
+                tensorkv.Client(ADDRESS, timeout=5)
+            except tensorkv.ForkedError as error:
+                return "spawn" in str(error)
+
+        client = self.open_client()
+        client.keys()
+        self.assertEqual(self.in_child(work), "True")
+        # Its threads go on.
+        client.close()
+        self.assertEqual(self.in_child(work), "True")
 
     def test_a_fork_is_another_worker(self):
         program = FORKED.format(address=ADDRESS, namespace=new_namespace())

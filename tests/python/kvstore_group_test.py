@@ -1,15 +1,26 @@
 """The vocabulary of KVStore: what several workers of a server see."""
 
 import os
+import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
-from stores import StoreTest, full
+from stores import ADDRESS, StoreTest, full, new_namespace
 from tensorkv import RowSparseArray
+
+
+# A worker that is killed.
+LOST = """
+import os, tensorkv
+tensorkv.create(
+    "dist_sync", address={address!r}, namespace={namespace!r}, lease=2)
+os._exit(0)
+"""
 
 
 class GroupTest(StoreTest):
@@ -203,7 +214,7 @@ class GroupTest(StoreTest):
             self.together([kv, other], step)
         other.close()
         other = self.open(
-            "dist_sync", namespace=namespace, worker_name=name
+            "dist_sync", namespace=namespace, worker_name=name, resume=True
         )
         self.assertEqual(other.rank, 1)
         other.init("w", full(0))
@@ -211,6 +222,78 @@ class GroupTest(StoreTest):
             self.assert_array(
                 self.together([kv, other], step), [full(3)] * 2
             )
+
+    def test_a_later_run_finds_the_keys(self):
+        namespace = new_namespace()
+
+        def run(count=2, **options):
+            stores = [
+                self.open(
+                    "dist_sync",
+                    namespace=namespace,
+                    num_workers=count,
+                    **options,
+                )
+                for _ in range(count)
+            ]
+
+            def work(kv):
+                kv.init("w", full(0))
+                return kv.pushpull("w", full(kv.rank + 1))
+
+            try:
+                return self.together(stores, work)
+            finally:
+                for store in stores:
+                    store.leave()
+
+        self.assert_array(run(), [full(3)] * 2)
+        # Each of them, whether it makes the keys or waits for them.
+        for is_first in (True, False):
+            stores = [
+                self.open("dist_sync", namespace=namespace) for _ in range(2)
+            ]
+            store = next(s for s in stores if (s.rank == 0) == is_first)
+            with self.assertRaisesRegex(
+                tensorkv.AlreadyExistsError, "resume=True"
+            ) as raised:
+                store.init("w", full(0))
+            self.assertEqual(raised.exception.key, "w")
+            for each in stores:
+                each.leave()
+        self.assert_array(run(resume=True), [full(3)] * 2)
+        with self.open_client(namespace=namespace) as client:
+            client.delete("w")
+        self.assert_array(run(), [full(3)] * 2)
+
+    def test_ranks_of_a_launcher_are_taken(self):
+        namespace = new_namespace()
+        for rank in (1, 0):
+            environment = {"RANK": str(rank), "WORLD_SIZE": "2"}
+            with unittest.mock.patch.dict(os.environ, environment):
+                kv = self.open("dist_sync", namespace=namespace)
+            self.assertEqual((kv.rank, kv.num_workers), (rank, 2))
+        # A group of another size has no use for them.
+        with unittest.mock.patch.dict(os.environ, environment):
+            kv = self.open("dist_sync", num_workers=1)
+        self.assertEqual((kv.rank, kv.num_workers), (0, 1))
+
+    def test_a_full_group_says_who_is_there(self):
+        kv = self.open("dist_sync", worker_name="trainer-7")
+        with self.assertRaisesRegex(
+            tensorkv.ResourceExhaustedError, "trainer-7"
+        ):
+            self.open("dist_sync", namespace=kv.client.namespace)
+
+    def test_whoever_is_lost_is_waited_for(self):
+        namespace = new_namespace()
+        client = self.open_client(namespace=namespace)
+        client.create_namespace(namespace, mode="sync", num_workers=1)
+        # It is a worker without a renewal of its lease.
+        program = LOST.format(address=ADDRESS, namespace=namespace)
+        subprocess.run([sys.executable, "-c", program], check=True)
+        kv = self.open("dist_sync", namespace=namespace, lease=2)
+        self.assertEqual(kv.rank, 0)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from typing import Callable, Dict
+import queue
+import threading
+from typing import Callable, Dict, List, Optional
 
 import torch
 
@@ -19,6 +20,33 @@ def _check_has_rounds(store: KVStore, what: str) -> None:
             f"{what}: expected a store that sums what all workers push, such "
             f"as dist_sync, got {store.type}"
         )
+
+
+class _Thread:
+    """Makes calls one after another, and ends with its owner.
+
+    The interpreter does not wait for it.
+    """
+
+    def __init__(self, name: str):
+        self._calls: "queue.SimpleQueue[Optional[Callable[[], None]]]"
+        self._calls = queue.SimpleQueue()
+        threading.Thread(
+            target=self._make, args=(self._calls,), name=name, daemon=True
+        ).start()
+
+    def submit(self, call: Callable[[], None]) -> None:
+        self._calls.put(call)
+
+    def __del__(self) -> None:
+        self._calls.put(None)
+
+    @staticmethod
+    def _make(calls: "queue.SimpleQueue[Optional[Callable[[], None]]]") -> None:
+        for call in iter(calls.get, None):
+            call()
+            # What it holds is not to live until there is another.
+            del call
 
 
 class MeanGradients:
@@ -43,7 +71,7 @@ class MeanGradients:
         self._store = store
         self._name = name
         # There is one, so that workers push their buckets in the same order.
-        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._thread = _Thread("tensorkv-gradients")
         # Of each bucket, by its index.
         self._keys: Dict[int, str] = {}
         if store.rank == 0:
@@ -63,9 +91,8 @@ class MeanGradients:
             computed = torch.cuda.current_stream(device).record_event()
             devices, wait = [device], computed.synchronize
         future = torch.futures.Future(devices=devices)
-        state._thread.submit(
-            state._reduce, bucket.index(), gradients, wait, future
-        )
+        reduce, index = state._reduce, bucket.index()
+        state._thread.submit(lambda: reduce(index, gradients, wait, future))
         # DistributedDataParallel takes an exception that was set for a value,
         # but not one that a function has raised.
         return future.then(lambda done: done.value())
@@ -116,8 +143,12 @@ class _Copies:
         self._keys = [f"{name}/{key}" for key in self._tensors]
         if store.rank == 0:
             store.client.set_rule(rule, key_pattern=f"{name}/*")
+        self._begin()
+
+    def _begin(self) -> None:
+        """Takes the state that rank 0 has, or that of an earlier run."""
         values = self._values()
-        store.broadcast(self._keys, values, out=values)
+        self._store.broadcast(self._keys, values, out=values)
         put_back(self._tensors.values(), values)
 
     @staticmethod
@@ -141,6 +172,11 @@ def _check_is_exact(store: KVStore) -> None:
         )
 
 
+def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
+    """That of a sum of values: narrower ones would leave its range."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
 class FederatedAveraging(_Copies):
     """Lets workers train by themselves, and then take the mean of all.
 
@@ -150,8 +186,11 @@ class FederatedAveraging(_Copies):
             averaging.average(num_examples)
 
     The mean is over the floats of the module's state_dict, running means of
-    normalisations among them; the store has it under the keys NAME/TENSOR,
-    where others may read it. Integers stay as they are in each worker.
+    normalisations among them, and over the workers that a round has: where the
+    namespace goes on without those who are lost, or has a quorum, over those
+    who came. Others may read it: under NAME/TENSOR the store has the weighted
+    sum, as f32 or f64, and under NAME/.weight the sum of the weights. Integers
+    stay as they are in each worker.
     """
 
     def __init__(
@@ -163,9 +202,8 @@ class FederatedAveraging(_Copies):
         compresses what is pushed, which would not be a mean.
         """
         _check_is_exact(store)
-        super().__init__(module, store, name, "assign")
         self._weight_key = f"{name}/.weight"
-        store.init(self._weight_key, torch.zeros(1, dtype=torch.float64))
+        super().__init__(module, store, name, "assign")
 
     def average(self, weight: float = 1.0) -> None:
         """Waits for the group, and puts the weighted mean into the module.
@@ -181,12 +219,34 @@ class FederatedAveraging(_Copies):
         if not 0 <= weight < math.inf:
             raise ValueError(f"weight: expected 0 or more, got {weight}")
         _check_is_exact(self._store)
-        total = torch.tensor([weight], dtype=torch.float64)
-        self._store.pushpull(self._weight_key, total)
+        sums = self._sums(weight)
+        self._store.pushpull(self._all_keys(), sums)
+        self._take(sums)
+
+    def _begin(self) -> None:
+        # The state that all begin with is that of one worker.
+        sums = self._sums(1.0)
+        self._store.broadcast(self._all_keys(), sums, out=sums)
+        self._take(sums)
+
+    def _all_keys(self) -> List[str]:
+        return [*self._keys, self._weight_key]
+
+    def _sums(self, weight: float) -> List[torch.Tensor]:
+        """What this worker adds: its values, times the weight, and that."""
+        values = [v.to(_sum_dtype(v.dtype)) for v in self._values()]
+        # Whatever it has counts nothing without a weight, NaN neither.
+        sums = [v * weight if weight else torch.zeros_like(v) for v in values]
+        return [*sums, torch.tensor([weight], dtype=torch.float64)]
+
+    def _take(self, sums: List[torch.Tensor]) -> None:
+        """Puts the mean into the module."""
+        *values, total = sums
         if not total.item():
             raise ValueError("weight: expected one of the group above 0")
-        share = weight / total.item()
-        self._exchange([value * share for value in self._values()])
+        put_back(
+            self._tensors.values(), [value / total.item() for value in values]
+        )
 
 
 class DiLoCo(_Copies):

@@ -73,7 +73,10 @@ class StoreOptimizer(torch.optim.Optimizer):
             several groups of parameters NAME/GROUP/0, and so on.
           named_parameters: of a module: then keys end with these names.
 
-        Errors: UnimplementedError for another optimizer, an argument of it that
+        A worker that has come back takes what the store has.
+
+        Errors: AlreadyExistsError where the keys are those of an earlier run;
+        UnimplementedError for another optimizer, an argument of it that
         no rule stands for, or one that has made steps; InvalidArgumentError for
         names of some parameters that are those of others;
         FailedPreconditionError where a Publisher has the name.
@@ -96,6 +99,8 @@ class StoreOptimizer(torch.optim.Optimizer):
         # In a group without rounds every push is an update.
         self._scale = 1.0 if "async" in store.type else 1.0 / store.num_workers
         self._rules: List[Optional[_Rule]] = [None] * len(self.param_groups)
+        # Not one rule is to change for a run that may not begin.
+        store._check_new(list(self._keys.values()))
         self._set_rules()
         values = [on_host(parameter) for parameter in parameters]
         store.broadcast(list(self._keys.values()), values, out=values)
@@ -145,6 +150,34 @@ class StoreOptimizer(torch.optim.Optimizer):
             self._store.pushpull(keys, gradients, out=values)
         put_back(updated, values)
         return loss
+
+    def resume(self) -> int:
+        """The step to make next, by KVStore.resume, with its parameters.
+
+        For a worker that has come back, and where the server was restarted from
+        a checkpoint, which `step` tells by an error whose `reason` is
+        "SERVER_RESTARTED":
+
+            step = optimizer.resume()
+            while step <= num_steps:
+                ...
+                try:
+                    optimizer.step()
+                except tensorkv.FailedPreconditionError as error:
+                    if error.reason != "SERVER_RESTARTED":
+                        raise
+                    step = optimizer.resume()
+                else:
+                    step += 1
+        """
+        step = self._store.resume()
+        parameters = list(self._keys)
+        values = [on_host(parameter) for parameter in parameters]
+        self._store.pull(list(self._keys.values()), out=values)
+        put_back(parameters, values)
+        # A server that went back has the rules of then.
+        self._rules = [None] * len(self._rules)
+        return step
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """Adds a group, before the first step alone."""

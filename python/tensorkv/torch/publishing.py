@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import Any, Dict, List, Optional, Set, Tuple
+import logging
+import re
+import time
+import uuid
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Set,
+    Tuple,
+    TypeVar,
+)
 
 import torch
 
+from tensorkv.client import Client
 from tensorkv.errors import (
+    Error,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
@@ -23,91 +40,221 @@ from tensorkv.torch._tensors import (
     state_of,
 )
 
-# The key NAME/.manifest marks what is published.
+# The key NAME/.manifest says what is published.
 MANIFEST = ".manifest"
+# The tensors of a state are NAME/.STATE/TENSOR, with a name of its own for each
+# state: what has such a name never changes.
+_TENSOR = re.compile(r"\.[0-9a-f]{16}/")
+
+_log = logging.getLogger("tensorkv")
+_Result = TypeVar("_Result")
 
 # A tensor's name leads to its dtype, by the store's name, and its shape.
 _Entries = Dict[str, Tuple[str, List[int]]]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Manifest:
+    """What the key NAME/.manifest has."""
+
+    state: str
+    run: str
+    metadata: Dict[str, Any]
+    tensors: _Entries
+    # Of its key.
+    version: int = 0
+
+    def encode(self) -> bytes:
+        fields = dataclasses.asdict(self)
+        del fields["version"]
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def of(cls, pulled: Any) -> "_Manifest":
+        return cls(version=pulled.version, **json.loads(bytes(pulled)))
+
+
+class _FollowedServer:
+    """A client that goes on with a server which was restarted.
+
+    It has a connection of its own from then on: what else the client does is
+    refused as before, since it may not know that there is another state.
+    """
+
+    def __init__(self, client: Client, follows: bool = True):
+        self.client = client
+        self._follows = follows
+        self.restarts = 0
+
+    def call(self, call: Callable[[Client], _Result]) -> _Result:
+        try:
+            return call(self.client)
+        except FailedPreconditionError as error:
+            if error.reason != "SERVER_RESTARTED" or not self._follows:
+                raise
+        self.client = self.client._again()
+        self.restarts += 1
+        return call(self.client)
+
+
 class Publisher:
     """Publishes states under a name: each as a whole, with a version.
 
-    The tensor X of a model NAME is the key NAME/X; NAME/.manifest says what
-    there is. Works in a namespace of any mode, beside other keys, but those
-    below NAME/ are its own. A name has one publisher at a time, and states go
-    through calls of one thread.
+    NAME/.manifest says what there is, and where: a state gets keys of its own,
+    and the manifest leads to them when all are there. So readers get whole
+    states, on a cluster too. Those of the state before are deleted then; for
+    that moment the store has both. Works in a namespace of any mode, beside
+    other keys, but those below NAME/ are its own. A name has one publisher at a
+    time, and states go through calls of one thread.
+
+    A publisher goes on with a server that was restarted, whatever that has.
     """
 
-    def __init__(self, store: Store, name: str = "published"):
-        """`store` is a tensorkv.Client, or what tensorkv.create makes."""
-        self._client = client_of(store)
+    def __init__(self, store: Store, name: str = "published", run: str = ""):
+        """`store` is a tensorkv.Client, or what tensorkv.create makes.
+
+        Args:
+          name: readers know it.
+          run: such as a training's; readers may ask for states of one run.
+        """
+        self._server = _FollowedServer(client_of(store))
         self._name = name
-        self._published: Optional[set] = None
+        self._run = run
+        # The tensors' keys of the state that is published; None where that is
+        # not known.
+        self._published: Optional[List[str]] = None
+        # Whether there may be keys of states that are not published.
+        self._has_rests = False
+
+    def __repr__(self) -> str:
+        return f"<tensorkv.torch.Publisher of {self._name!r}>"
 
     def publish(
-        self, state: Any, dtype: Optional[torch.dtype] = None
+        self,
+        state: Any,
+        dtype: Optional[torch.dtype] = None,
+        metadata: Optional[Mapping[str, Any]] = None,
     ) -> int:
         """Makes `state` what readers get from now on.
 
         Args:
           state: a module, or a mapping of names to tensors, on any device.
+            Nested ones, as state_dict() of an optimizer has, are not taken.
           dtype: of floats as they are stored, unless they are narrower;
             without it their own.
+          metadata: what readers find as `Reader.metadata`, such as the step or
+            the loss: whatever JSON can say.
 
         Returns:
           The version, which rises with each state.
 
         Errors: TypeError for what is no tensor, or of a dtype that the store
-        does not have; FailedPreconditionError where other keys have names
-        below NAME/; those of tensorkv.Client.init.
+        does not have, and for metadata that are no JSON;
+        FailedPreconditionError where other keys have names below NAME/; those
+        of tensorkv.Client.init. What a call that failed may have left is
+        deleted by the next one.
         """
         tensors = {
             key: on_host(_narrowed(tensor, dtype))
             for key, tensor in state_of(state).items()
         }
-        if MANIFEST in tensors:
-            raise InvalidArgumentError(f"a tensor has the name {MANIFEST}")
-        entries = {
-            key: (name_of(tensor.dtype), list(tensor.shape))
-            for key, tensor in tensors.items()
-        }
-        manifest = json.dumps(entries).encode()
-        keys = _keys(self._name, [MANIFEST, *tensors])
-        if self._published is None:
-            self._published = self._take_over()
-        # A call that fails may have been made all the same.
-        self._published.update(keys)
-        self._client.init(
-            keys, [manifest, *tensors.values()], on_existing="replace"
+        manifest = _Manifest(
+            state=uuid.uuid4().hex[:16],
+            run=self._run,
+            metadata=dict(metadata or {}),
+            tensors={
+                key: (name_of(tensor.dtype), list(tensor.shape))
+                for key, tensor in tensors.items()
+            },
         )
-        self._delete_others(keys)
-        return self._client.stat(keys[0])["version"]
+        text = manifest.encode()
+        restarts = self._server.restarts
+        if self._published is None:
+            self._server.call(self._take_over)
+        if self._has_rests:
+            self._server.call(self._delete_rests)
+        keys = _keys(self._name, manifest.state, tensors)
+        self._has_rests = True
+        version = self._server.call(
+            lambda client: self._put(client, keys, list(tensors.values()), text)
+        )
+        before, self._published = self._published or [], keys
+        # The server may have had another state than the last of this publisher.
+        self._has_rests = self._server.restarts > restarts
+        self._delete(before)
+        return version
 
-    def _take_over(self) -> set:
-        """The keys of the state that an earlier Publisher has left."""
-        key = f"{self._name}/{MANIFEST}"
+    def unpublish(self) -> None:
+        """Takes back what is published: readers wait for the next state."""
+
+        def delete(client: Client) -> None:
+            client.delete(f"{self._name}/{MANIFEST}", allow_missing=True)
+            keys = client.keys(f"{self._name}/")
+            own = [key for key in keys if self._is_own(key)]
+            if own:
+                client.delete(own, allow_missing=True)
+
+        self._server.call(delete)
+        self._published, self._has_rests = None, False
+
+    def _put(
+        self,
+        client: Client,
+        keys: List[str],
+        tensors: List[torch.Tensor],
+        manifest: bytes,
+    ) -> int:
+        if keys:
+            # One that was made although it failed is made again.
+            client.init(keys, tensors, on_existing="replace")
+        name = f"{self._name}/{MANIFEST}"
+        return client.init(name, manifest, on_existing="replace")
+
+    def _take_over(self, client: Client) -> None:
+        """Learns what an earlier Publisher has left."""
+        keys = client.keys(f"{self._name}/")
+        foreign = [key for key in keys if not self._is_own(key)]
+        if foreign:
+            raise FailedPreconditionError(
+                f"{self._name}/: expected the keys of Publishers alone, got "
+                f"{foreign[0]!r}; publish under another name"
+            )
+        client.set_rule("assign", key_pattern=f"{self._name}/*")
+        manifest = _manifest_in(client, self._name)
+        self._published = [] if manifest is None else _keys(
+            self._name, manifest.state, manifest.tensors
+        )
+        self._has_rests = True
+
+    def _delete_rests(self, client: Client) -> None:
+        """Deletes what belongs to no state that is published."""
+        manifest = _manifest_in(client, self._name)
+        known = set() if manifest is None else set(
+            _keys(self._name, manifest.state, manifest.tensors)
+        )
+        known.add(f"{self._name}/{MANIFEST}")
+        keys = client.keys(f"{self._name}/")
+        rests = [k for k in keys if self._is_own(k) and k not in known]
+        if rests:
+            client.delete(rests, allow_missing=True)
+
+    def _delete(self, keys: List[str]) -> None:
+        """Deletes a former state: the next call does it, if this cannot."""
+        if not keys:
+            return
         try:
-            manifest = self._client._store.pull_memory([key], False, 0, "")
-        except NotFoundError:
-            if self._client.keys(f"{self._name}/"):
-                raise FailedPreconditionError(
-                    f"{self._name}/: expected no keys, got some that no "
-                    "Publisher made; publish under another name"
-                ) from None
-            earlier = set()
-        else:
-            names = json.loads(bytes(manifest[0]))
-            earlier = set(_keys(self._name, [MANIFEST, *names]))
-        self._client.set_rule("assign", key_pattern=f"{self._name}/*")
-        return earlier
+            self._server.call(lambda c: c.delete(keys, allow_missing=True))
+        except Error as error:
+            self._has_rests = True
+            _log.warning(
+                "%s/: a state that is published no more was not deleted: %s",
+                self._name,
+                error,
+            )
 
-    def _delete_others(self, keys: List[str]) -> None:
-        """Deletes what earlier states had."""
-        others = self._published.difference(keys)
-        if others:
-            self._client.delete(sorted(others), allow_missing=True)
-        self._published = set(keys)
+    def _is_own(self, key: str) -> bool:
+        rest = key[len(self._name) + 1 :]
+        return rest == MANIFEST or _TENSOR.match(rest) is not None
 
 
 class Reader:
@@ -115,32 +262,90 @@ class Reader:
 
     A state that is read is one that was published, never a mix of two. Not
     thread-safe.
+
+    A reader goes on with a server that was restarted, whatever that has: then
+    the state that it gets next may be an earlier one.
     """
 
-    def __init__(self, store: Store, name: str = "published"):
-        """`store` is a tensorkv.Client, or what tensorkv.create makes."""
-        self._client = client_of(store)
+    def __init__(
+        self,
+        store: Store,
+        name: str = "published",
+        run: str = "",
+        follow_restarts: bool = True,
+    ):
+        """`store` is a tensorkv.Client, or what tensorkv.create makes.
+
+        Args:
+          name: that of the Publisher.
+          run: the run whose states are read, if a Publisher names one; states
+            of others are as if they were not there.
+          follow_restarts: else calls fail after a restart, with the `reason`
+            "SERVER_RESTARTED".
+        """
+        client = client_of(store)
+        self._server = _FollowedServer(client, follow_restarts)
         self._name = name
-        self._manifest: Optional[bytes] = None
-        self._version = 0
+        self._run = run
+        # What was fetched last, or is to be passed over.
+        self._seen: Optional[_Manifest] = None
+        self._fetched: Optional[_Manifest] = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<tensorkv.torch.Reader of {self._name!r}, version {self.version}>"
+        )
 
     @property
     def version(self) -> int:
         """The version of the state that was fetched last; 0 before."""
-        return self._version
+        return self._fetched.version if self._fetched else 0
 
-    def wait(self, version: Optional[int] = None) -> int:
+    @property
+    def metadata(self) -> Dict[str, Any]:
+        """What was published with the state that was fetched last."""
+        return dict(self._fetched.metadata) if self._fetched else {}
+
+    def skip(self) -> int:
+        """Lets `wait` pass over what is published now.
+
+        Returns its version; 0 where there is nothing.
+        """
+        manifest = self._server.call(lambda c: _manifest_in(c, self._name))
+        if manifest is None or not self._is_wanted(manifest):
+            return 0
+        self._seen = manifest
+        return manifest.version
+
+    def wait(
+        self, version: Optional[int] = None, timeout: Optional[float] = None
+    ) -> int:
         """Returns when the published version is at least `version`.
 
-        Without `version`, when there is one that was not fetched. Returns what
-        the version is. Errors: DeadlineExceededError after the client's
-        timeout.
+        Without `version`, when there is a state that was not fetched, and not
+        skipped. Returns what the version is. `timeout` is in seconds; without
+        it, that of the client. Errors: DeadlineExceededError.
         """
-        wanted = self._version + 1 if version is None else version
-        return self._pull_manifest(wanted).version
+        seen = self._seen
+        if version is not None:
+            return self._await(lambda m: m.version >= version, version, timeout)
+        return self._await(
+            lambda m: seen is None or m.state != seen.state,
+            seen.version + 1 if seen else 0,
+            timeout,
+        )
+
+    async def wait_async(
+        self, version: Optional[int] = None, timeout: Optional[float] = None
+    ) -> int:
+        """`wait`, as a coroutine."""
+        return await self._in_thread(lambda: self.wait(version, timeout))
 
     def fetch(
-        self, into: Any = None, dtype: Optional[torch.dtype] = None
+        self,
+        into: Any = None,
+        dtype: Optional[torch.dtype] = None,
+        timeout: Optional[float] = None,
     ) -> Dict[str, torch.Tensor]:
         """Reads the state that is published now; waits for the first one.
 
@@ -149,6 +354,7 @@ class Reader:
             place, whatever their dtype and device; published tensors that it
             does not have are not read.
           dtype: of the floats, without `into`; else as they are published.
+          timeout: seconds, in place of the client's.
 
         Floats that are wanted narrower than they are published are converted
         by the server, before they are sent, unless they are wanted in several
@@ -162,21 +368,21 @@ class Reader:
         DeadlineExceededError.
         """
         targets = None if into is None else state_of(into)
-        if self._manifest is None:
-            self._manifest = bytes(self._pull_manifest(0))
-        tensors, tried = None, None
-        while tensors is None:
-            entries = json.loads(self._manifest)
+        end = None if timeout is None else time.monotonic() + timeout
+        tried = None
+        while True:
+            self._await(lambda _: True, 0, _left(end))
+            manifest = self._latest
             try:
-                wanted = _wanted(entries, targets, dtype)
-                tensors = self._pull(wanted, entries)
+                wanted = _wanted(manifest.tensors, targets, dtype)
+                tensors = self._pull(manifest, wanted, _left(end))
+                break
             except (InvalidArgumentError, NotFoundError):
-                # There is a state with other tensors, unless it is that one.
-                now = self._pull_manifest(0)
-                if now.version == tried:
+                # There is another state now, unless it is that one.
+                if manifest.state == tried:
                     raise
-                tried = now.version
-                self._learn(bytes(now))
+                tried = manifest.state
+        self._seen = self._fetched = manifest
         if targets is None:
             return tensors
         with torch.no_grad():
@@ -184,46 +390,90 @@ class Reader:
                 targets[name].copy_(tensor)
         return targets
 
-    def _learn(self, manifest: bytes) -> bool:
-        """Whether the manifest is another than was known."""
-        known, self._manifest = self._manifest, manifest
-        return manifest != known
+    async def fetch_async(
+        self,
+        into: Any = None,
+        dtype: Optional[torch.dtype] = None,
+        timeout: Optional[float] = None,
+    ) -> Dict[str, torch.Tensor]:
+        """`fetch`, as a coroutine."""
+        return await self._in_thread(lambda: self.fetch(into, dtype, timeout))
 
-    def _pull_manifest(self, min_version: int) -> Any:
-        keys = _keys(self._name, [MANIFEST])
-        store = self._client._store
-        return store.pull_memory(keys, True, min_version, "")[0]
+    async def _in_thread(self, call: Callable[[], _Result]) -> _Result:
+        """Makes the call on a thread; it ends where the task is cancelled."""
+        return await self._server.client.aio._by_thread(call)
+
+    def _is_wanted(self, manifest: _Manifest) -> bool:
+        return not self._run or manifest.run == self._run
+
+    def _await(
+        self,
+        is_enough: Callable[[_Manifest], bool],
+        min_version: int,
+        timeout: Optional[float],
+    ) -> int:
+        """Waits for a manifest, and keeps it as the latest."""
+        end = None if timeout is None else time.monotonic() + timeout
+        key = [f"{self._name}/{MANIFEST}"]
+        while True:
+            restarts, left = self._server.restarts, _left(end)
+
+            def pull(client: Client) -> Any:
+                # A server that was restarted counts versions anew.
+                least = min_version if self._server.restarts == restarts else 0
+                return client._pull_memory(key, True, least, "", left)[0]
+
+            manifest = _Manifest.of(self._server.call(pull))
+            if self._is_wanted(manifest) and is_enough(manifest):
+                self._latest = manifest
+                return manifest.version
+            min_version = manifest.version + 1
 
     def _pull(
-        self, wanted: Dict[str, torch.dtype], entries: _Entries
-    ) -> Optional[Dict[str, torch.Tensor]]:
-        """The state; None where the manifest turns out to be another."""
-        narrower, dtype = _converted(wanted, entries)
+        self,
+        manifest: _Manifest,
+        wanted: Dict[str, torch.dtype],
+        timeout: Optional[float],
+    ) -> Dict[str, torch.Tensor]:
+        narrower, dtype = _converted(wanted, manifest.tensors)
         others = [name for name in wanted if name not in narrower]
-        pulled = self._pull_keys([MANIFEST, *others])
-        if narrower:
-            converted = self._pull_keys(narrower, dtype)
-            now = self._client.stat(f"{self._name}/{MANIFEST}")
-            if now["version"] == pulled[MANIFEST].version:
-                pulled.update(converted)
-            else:  # They are of two states: one call has one, not converted.
-                pulled = self._pull_keys([MANIFEST, *wanted])
-        if self._learn(bytes(pulled[MANIFEST])):
-            return None
-        self._version = pulled[MANIFEST].version
+        pulled: Dict[str, Any] = {}
+        for names, as_dtype in ((others, ""), (list(narrower), dtype)):
+            if not names:
+                continue
+            keys = _keys(self._name, manifest.state, names)
+            values = self._server.call(
+                lambda client: client._pull_memory(
+                    keys, False, 0, as_dtype, timeout
+                )
+            )
+            pulled.update(zip(names, values))
         return {
-            name: from_pulled(pulled[name], entries[name][1]).to(dtype)
+            name: from_pulled(pulled[name], tuple(manifest.tensors[name][1])).to(
+                dtype
+            )
             for name, dtype in wanted.items()
         }
 
-    def _pull_keys(self, names: Any, dtype: str = "") -> Dict[str, Any]:
-        keys = _keys(self._name, names)
-        values = self._client._store.pull_memory(keys, False, 0, dtype)
-        return dict(zip(names, values))
+
+def _left(end: Optional[float]) -> Optional[float]:
+    """How many seconds are left; None where there is no end."""
+    return None if end is None else max(end - time.monotonic(), 0.0)
 
 
-def _keys(name: str, tensors: Any) -> List[str]:
-    return [f"{name}/{each}" for each in tensors]
+def _manifest_in(client: Client, name: str) -> Optional[_Manifest]:
+    """What is published now, if anything is."""
+    try:
+        pulled = client._pull_memory([f"{name}/{MANIFEST}"], False, 0, "", None)
+    except NotFoundError as error:
+        if error.reason != "KEY_NOT_FOUND":
+            raise
+        return None
+    return _Manifest.of(pulled[0])
+
+
+def _keys(name: str, state: str, tensors: Any) -> List[str]:
+    return [f"{name}/.{state}/{each}" for each in tensors]
 
 
 def _is_narrower(dtype: torch.dtype, other: torch.dtype) -> bool:
@@ -270,7 +520,12 @@ def _wanted(
             for name, each in stored.items()
         }
     for name, target in targets.items():
-        shape = entries[name][1] if name in entries else None
+        if name not in entries:
+            raise InvalidArgumentError(
+                f"tensor {name!r}: expected one that is published, got none of "
+                "that name"
+            )
+        shape = entries[name][1]
         if shape != list(target.shape):
             raise InvalidArgumentError(
                 f"tensor {name!r}: expected the published shape {shape}, got "

@@ -354,7 +354,7 @@ function treeOf(keys) {
     let at = root;
     for (const part of parts) {
       at.count += 1;
-      at.bytes += key.value_bytes;
+      at.bytes += key.value_bytes + key.state_bytes;
       if (!at.groups.has(part)) {
         at.groups.set(part, {
           name: part, path: at.path + part,
@@ -364,7 +364,7 @@ function treeOf(keys) {
       at = at.groups.get(part);
     }
     at.count += 1;
-    at.bytes += key.value_bytes;
+    at.bytes += key.value_bytes + key.state_bytes;
     at.keys.push({...key, leaf});
   }
   return root;

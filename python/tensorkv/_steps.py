@@ -1,0 +1,237 @@
+"""The steps of a worker's pushes, key by key."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
+
+from tensorkv.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    DeadlineExceededError,
+    Error,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnimplementedError,
+)
+
+# After these nothing was pushed.
+_REFUSALS = (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnimplementedError,
+)
+_UNCERTAIN_REASONS = ("OUTCOME_UNKNOWN", "SERVER_RESTARTED")
+
+
+def _may_have_pushed(error: Any) -> bool:
+    if isinstance(error, Error):
+        return error.reason in _UNCERTAIN_REASONS or not isinstance(
+            error, _REFUSALS
+        )
+    # What Python refuses before a call is made; all else interrupts one.
+    return not isinstance(error, (TypeError, ValueError))
+
+
+class Turn:
+    """The steps of one call's keys, until all were pushed or the call failed.
+
+    Attributes:
+      is_shared: whether other calls push some of the keys at the same time, or
+        have done so before: then what waits for others is not to be part of a
+        turn.
+    """
+
+    def __init__(self, steps: "_Steps", keys: List[str], timeout: float):
+        self._steps = steps
+        self.keys = keys
+        self.timeout = timeout
+        self.is_shared = False
+        self.steps: Dict[str, int] = {}
+        # What the call of an earlier turn has ended with, if nobody knows
+        # whether it was made.
+        self.refused_by: Optional[BaseException] = None
+        self.pushed: Set[str] = set()
+
+    def __enter__(self) -> "Turn":
+        self._steps.begin(self)
+        return self
+
+    def __exit__(self, _: Any, error: Any, __: Any) -> None:
+        self._steps.end(self, error)
+
+    def parts(
+        self, kinds: List[bool]
+    ) -> Iterable[Tuple[int, List[int]]]:
+        """Steps, and the places of the keys that are to be pushed with each.
+
+        Keys of different kinds go by themselves. To go on says that the keys
+        before were pushed.
+        """
+        parts: Dict[Tuple[int, bool], List[int]] = {}
+        for i, key in enumerate(self.keys):
+            parts.setdefault((self.steps[key], kinds[i]), []).append(i)
+        for (step, _), places in parts.items():
+            yield step, places
+            self._steps.set_pushed(self, [self.keys[i] for i in places])
+
+
+class _Steps:
+    """Counts the steps of keys, from `first` on. Thread-safe."""
+
+    def __init__(self, first: int):
+        self._first = first
+        # Of each key the last that was pushed.
+        self._last: Dict[str, int] = {}
+        self._highest = first - 1
+        self._changed = threading.Condition()
+
+    def turn(self, keys: List[str], timeout: float) -> Turn:
+        """The turn of a call that pushes each of these keys once."""
+        return Turn(self, keys, timeout)
+
+    def last(self) -> int:
+        """The highest step that was pushed, of any key."""
+        return self._highest
+
+    def has_pushed(self, key: str) -> bool:
+        return key in self._last
+
+    def go_back_to(self, first: int) -> None:
+        """Has all keys begin with that step, unless it is the next one.
+
+        No call is to be under way.
+        """
+        with self._changed:
+            if first == self._highest + 1:
+                return
+            self._first, self._highest = first, first - 1
+            self._last.clear()
+
+    def begin(self, turn: Turn) -> None:
+        """Gives the turn its steps, when it may have them."""
+        raise NotImplementedError
+
+    def set_pushed(self, turn: Turn, keys: List[str]) -> None:
+        turn.pushed.update(keys)
+        with self._changed:
+            self._highest = max(self._highest, turn.steps[keys[0]])
+
+    def end(self, turn: Turn, error: Optional[BaseException]) -> None:
+        """Takes back the steps that were not pushed."""
+        raise NotImplementedError
+
+    def _take(self, turn: Turn) -> None:
+        first = self._first
+        turn.steps = {k: self._last.get(k, first - 1) + 1 for k in turn.keys}
+
+
+class StepsInTurn(_Steps):
+    """Has the pushes of a key made one after another, in the order of steps.
+
+    A call has the turn of all its keys at once, from before it takes their
+    steps until the server has answered. Calls get their turns in the order in
+    which they come, so that none waits for one that comes later; those of other
+    keys go beside it. A step counts once it was pushed: one that was refused is
+    there for the next call.
+
+    Where a call ends and nobody knows whether it has pushed, those that wait
+    behind it are refused: what they push as the same step may be taken for a
+    repeat of it.
+    """
+
+    def __init__(self, first: int):
+        super().__init__(first)
+        # The calls that push a key, the one whose turn it is first.
+        self._calls: Dict[str, Deque[Turn]] = {}
+        # Keys that calls have waited for.
+        self._shared: Set[str] = set()
+
+    def begin(self, turn: Turn) -> None:
+        with self._changed:
+            for key in turn.keys:
+                calls = self._calls.setdefault(key, collections.deque())
+                if calls:
+                    self._shared.add(key)
+                calls.append(turn)
+            try:
+                came = self._changed.wait_for(
+                    lambda: turn.refused_by is not None or self._is_next(turn),
+                    turn.timeout,
+                )
+            except BaseException:
+                self._leave(turn)
+                raise
+            if turn.refused_by is None and came:
+                turn.is_shared = not self._shared.isdisjoint(turn.keys)
+                self._take(turn)
+                return
+            self._leave(turn)
+        if turn.refused_by is not None:
+            raise AbortedError(
+                f"push of {turn.keys[0]!r}: the one before it, of another "
+                f"thread, has ended with {turn.refused_by!r}, and nobody knows "
+                "whether it counts; nothing of this one was pushed: push that "
+                "one again first"
+            )
+        raise DeadlineExceededError(
+            f"push of {turn.keys[0]!r}: pushes of other threads have not ended "
+            f"within {turn.timeout:g} s"
+        )
+
+    def set_pushed(self, turn: Turn, keys: List[str]) -> None:
+        super().set_pushed(turn, keys)
+        with self._changed:
+            self._last.update((key, turn.steps[key]) for key in keys)
+
+    def end(self, turn: Turn, error: Optional[BaseException]) -> None:
+        with self._changed:
+            if error is not None and _may_have_pushed(error):
+                for key in turn.keys:
+                    if key in turn.pushed:
+                        continue
+                    for behind in list(self._calls[key])[1:]:
+                        behind.refused_by = error
+            self._leave(turn)
+
+    def _is_next(self, turn: Turn) -> bool:
+        return all(self._calls[key][0] is turn for key in turn.keys)
+
+    def _leave(self, turn: Turn) -> None:
+        for key in turn.keys:
+            calls = self._calls[key]
+            calls.remove(turn)
+            if not calls:
+                del self._calls[key]
+        self._changed.notify_all()
+
+
+class StepsAtOnce(_Steps):
+    """Counts steps where the server takes them in any order.
+
+    No call waits for another. The step of one that fails is there again, unless
+    a later one was taken meanwhile.
+    """
+
+    def begin(self, turn: Turn) -> None:
+        with self._changed:
+            self._take(turn)
+            self._last.update(turn.steps)
+
+    def end(self, turn: Turn, error: Optional[BaseException]) -> None:
+        if error is None:
+            return
+        with self._changed:
+            for key in turn.steps.keys() - turn.pushed:
+                if self._last.get(key) == turn.steps[key]:
+                    self._last[key] -= 1

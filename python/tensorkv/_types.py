@@ -1,0 +1,121 @@
+"""What verbs take by name, and the dicts that they give."""
+
+from __future__ import annotations
+
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    List,
+    Literal,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    TypedDict,
+    TypeVar,
+    Union,
+)
+
+import numpy as np
+
+if TYPE_CHECKING:
+    NDArray = np.ndarray[Any, Any]
+else:
+    NDArray = np.ndarray
+
+Mode = Literal["async", "sync", "bounded"]
+OnExisting = Literal["fail", "keep", "replace"]
+OnWorkerLoss = Literal["fail", "continue"]
+Aggregation = Literal["sum", "median", "trimmed_mean"]
+OnNonFinite = Literal["apply", "count", "skip", "refuse"]
+OnLargeNorm = Literal["clip", "refuse"]
+
+
+class HasShape(Protocol):
+    """An array of any library."""
+
+    @property
+    def shape(self) -> Any: ...
+
+
+# An array, or a list of arrays, to be filled.
+Out = TypeVar("Out", bound=Union[HasShape, Sequence[Any]])
+
+
+class KeyStatus(TypedDict):
+    """What `Client.stat` says of a key."""
+
+    key: str
+    dtype: str
+    shape: Tuple[int, ...]
+    version: int
+    value_bytes: int
+    state_bytes: int
+    # The states of the rule, as `Client.pull` names them.
+    states: List[str]
+    rule: str
+    # Updates that the rule of this name has made.
+    update_count: int
+    # What the next update computes with; 0 for a rule without one.
+    learning_rate: float
+    device: str
+    digest: Optional[int]
+
+
+class WorkerStatus(TypedDict):
+    """A member of a namespace."""
+
+    name: str
+    rank: int
+    epoch: int
+    # Whether its lease runs, and for how many seconds.
+    is_live: bool
+    lease_remaining: float
+    # Whether it has left, done with its steps; who is neither that nor live was
+    # lost.
+    has_left: bool
+    # The last that it has contributed to; 0 if there is none.
+    step: int
+
+
+class GuardCounts(TypedDict):
+    """What the gradient guard has found in a rank's pushes."""
+
+    rank: int
+    not_finite: int
+    too_large: int
+
+
+class NamespaceStatus(TypedDict):
+    """What `Client.describe_namespace` says."""
+
+    name: str
+    mode: str
+    num_workers: int
+    max_workers: int
+    staleness: int
+    on_worker_loss: str
+    rescale_partial_rounds: bool
+    quorum: int
+    quorum_grace: float
+    max_open_rounds: int
+    aggregation: str
+    trim_fraction: float
+    mirrored: bool
+    on_non_finite: str
+    max_norm: float
+    max_call_norm: float
+    on_large_norm: str
+    budget_bytes: int
+    guard_counts: List[GuardCounts]
+    live_workers: int
+    workers: List[WorkerStatus]
+    # By key pattern; "" has the default.
+    rules: Dict[str, str]
+    num_keys: int
+    revision: int
+    rounds_open: int
+    rounds_closed: int
+    rounds_failed: int
+    calls_waiting: int

@@ -1,0 +1,92 @@
+"""Clients and workers whose server ends and starts again."""
+
+import os
+import sys
+import unittest
+
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from servers import RestartableServer
+from stores import StoreTest, full
+
+
+class RestartedServerTest(StoreTest):
+
+    def setUp(self):
+        self.server = RestartableServer(self)
+
+    def connect(self, **options):
+        return self.open_client(self.server.address, timeout=60, **options)
+
+    def assert_refused(self, call):
+        with self.assertRaises(tensorkv.FailedPreconditionError) as raised:
+            call()
+        self.assertEqual(raised.exception.reason, "SERVER_RESTARTED")
+
+    def test_a_client_that_connects_again_goes_on(self):
+        client = self.connect()
+        client.set_compression("f16", min_bytes=0)
+        client.init("w", full(1))
+        self.server.restart()
+        self.assert_refused(lambda: client.pull("w"))
+        client.reconnect()
+        client.push("w", full(2))
+        self.assert_array(client.pull("w"), full(2))
+        sent = client._store.traffic
+        self.assertGreater(sent[0], 0)
+
+    def test_a_client_may_follow_with_what_only_reads(self):
+        client = self.connect(follow_restarts=True)
+        client.init("w", full(1))
+        self.server.restart()
+        self.assert_array(client.pull("w"), full(1))
+        self.assertEqual(client.keys(), ["w"])
+        self.assertEqual(client.stat("w")["version"], 1)
+        self.assert_refused(lambda: client.push("w", full(2)))
+        self.server.restart()
+        self.assert_array(client.pull("w"), full(1))
+        client.reconnect()
+        client.push("w", full(2))
+        self.assert_array(client.pull("w"), full(2))
+
+    def test_workers_go_back_with_their_server(self):
+        def open_store(**options):
+            return self.open(
+                "dist_sync",
+                address=self.server.address,
+                namespace="train",
+                lease=2,
+                step_timeout=60,
+                **options,
+            )
+
+        ends = {3: self.server.restart, 5: self.kill_and_start}
+        kv = open_store(worker_name="w0")
+        self.assertEqual(kv.resume(), 1)
+        kv.set_optimizer("accumulate", scale=1)
+        kv.init(["a", "b"], [full(0)] * 2)
+        steps, step = [], 1
+        while step <= 8:
+            try:
+                kv.push("a", full(1))
+                kv.pushpull("b", full(step), out=full(0))
+                steps.append(step)
+            except tensorkv.FailedPreconditionError as error:
+                if error.reason != "SERVER_RESTARTED":
+                    raise
+                step = kv.resume()
+                continue
+            ends.pop(step, lambda: None)()
+            step += 1
+        # It had saved its state after step 3.
+        self.assertEqual(steps[:3] + steps[-5:], [1, 2, 3, 4, 5, 6, 7, 8])
+        self.assert_array(kv.pull(["a", "b"]), [full(8), full(36)])
+
+    def kill_and_start(self):
+        self.server.kill()
+        self.server.start()
+
+
+if __name__ == "__main__":
+    unittest.main()

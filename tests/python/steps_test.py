@@ -1,0 +1,190 @@
+"""Steps of keys that several threads or tasks push."""
+
+import asyncio
+import os
+import sys
+import threading
+import unittest
+
+import tensorkv
+from tensorkv._steps import StepsInTurn
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import StoreTest, full
+
+NUM_THREADS = 4
+NUM_PUSHES = 60
+
+
+class StepsInTurnTest(unittest.TestCase):
+    def begin(self, steps, keys):
+        """A turn, and a thread that waits for it."""
+        turn = steps.turn(keys, 60)
+        outcome = []
+
+        def enter():
+            try:
+                turn.__enter__()
+                outcome.append(dict(turn.steps))
+            except tensorkv.Error as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=enter, daemon=True)
+        thread.start()
+        return turn, thread, outcome
+
+    def await_calls(self, steps, key, count):
+        with steps._changed:
+            while len(steps._calls.get(key, ())) < count:
+                steps._changed.wait(0.01)
+
+    def push(self, steps, *keys):
+        with steps.turn(list(keys), 60) as turn:
+            for _ in turn.parts([False] * len(keys)):
+                pass
+        return turn.steps
+
+    def test_each_key_has_steps_of_its_own(self):
+        steps = StepsInTurn(5)
+        self.assertEqual(self.push(steps, "a", "b"), {"a": 5, "b": 5})
+        self.assertEqual(self.push(steps, "b"), {"b": 6})
+        self.assertEqual(self.push(steps, "a", "b"), {"a": 6, "b": 7})
+        self.assertEqual(steps.last(), 7)
+
+    def test_a_call_waits_for_those_before_it_of_any_of_its_keys(self):
+        steps = StepsInTurn(1)
+        first = steps.turn(["a", "b"], 60)
+        first.__enter__()
+        second, thread, outcome = self.begin(steps, ["b", "c"])
+        self.await_calls(steps, "c", 1)
+        # It comes after the second, although its key is free.
+        third, other, late = self.begin(steps, ["c"])
+        self.await_calls(steps, "c", 2)
+        self.assertEqual(self.push(steps, "d"), {"d": 1})
+        self.assertEqual((outcome, late), ([], []))
+
+        list(first.parts([False] * 2))
+        first.__exit__(None, None, None)
+        thread.join()
+        self.assertEqual(outcome, [{"b": 2, "c": 1}])
+        self.assertEqual(late, [])
+        list(second.parts([False] * 2))
+        second.__exit__(None, None, None)
+        other.join()
+        self.assertEqual(late, [{"c": 2}])
+        self.assertTrue(third.is_shared)
+
+    def test_a_step_that_was_refused_is_that_of_the_next_call(self):
+        for error in (tensorkv.InvalidArgumentError("no"), TypeError("no")):
+            steps = StepsInTurn(1)
+            first = steps.turn(["a"], 60)
+            first.__enter__()
+            _, thread, outcome = self.begin(steps, ["a"])
+            self.await_calls(steps, "a", 2)
+            first.__exit__(type(error), error, None)
+            thread.join()
+            self.assertEqual(outcome, [{"a": 1}])
+
+    def test_who_waits_behind_an_unknown_outcome_is_refused(self):
+        for error in (
+            tensorkv.UnavailableError("no answer"),
+            tensorkv.DeadlineExceededError("late"),
+            KeyboardInterrupt(),
+        ):
+            steps = StepsInTurn(1)
+            first = steps.turn(["a", "b"], 60)
+            first.__enter__()
+            _, thread, outcome = self.begin(steps, ["b"])
+            self.await_calls(steps, "b", 2)
+            first.__exit__(type(error), error, None)
+            thread.join()
+            self.assertIsInstance(outcome[0], tensorkv.AbortedError)
+            # Whoever comes now pushes that step again.
+            self.assertEqual(self.push(steps, "a", "b"), {"a": 1, "b": 1})
+
+    def test_a_turn_that_does_not_come_in_time_takes_nothing(self):
+        steps = StepsInTurn(1)
+        with steps.turn(["a"], 60):
+            with self.assertRaises(tensorkv.DeadlineExceededError):
+                steps.turn(["a", "b"], 0).__enter__()
+            self.assertEqual(self.push(steps, "b"), {"b": 1})
+
+
+class PushesOfOneKeyTest(StoreTest):
+    """Sums tell which pushes were lost."""
+
+    def open_summing(self):
+        kv = self.open("dist_sync", num_workers=1)
+        kv.set_optimizer("accumulate", scale=1)
+        kv.init(["a", "b", "c"], [full(0)] * 3)
+        return kv
+
+    def test_threads_lose_none(self):
+        kv = self.open_summing()
+
+        def work(i):
+            for _ in range(NUM_PUSHES):
+                # Calls have the keys in different orders.
+                kv.push(["a", "b"] if i % 2 else ["b", "a"], [full(1)] * 2)
+                kv.pushpull(["b", "c"], [full(1), full(1)], out=[full(0)] * 2)
+
+        self.together(range(NUM_THREADS), work)
+
+        count = NUM_THREADS * NUM_PUSHES
+        values = kv.pull(["a", "b", "c"])
+        self.assert_array(values, [full(count), full(2 * count), full(count)])
+
+    def test_gathered_tasks_lose_none(self):
+        kv = self.open_summing()
+
+        async def push():
+            await asyncio.gather(
+                *(kv.aio.push("a", full(1)) for _ in range(NUM_PUSHES)),
+                *(
+                    kv.aio.pushpull("b", full(1), out=full(0))
+                    for _ in range(NUM_PUSHES)
+                ),
+            )
+
+        asyncio.run(push())
+
+        values = kv.pull(["a", "b"])
+        self.assert_array(values, [full(NUM_PUSHES)] * 2)
+
+    def test_a_wrong_push_beside_right_ones_leaves_no_hole(self):
+        kv = self.open_summing()
+
+        def work(i):
+            for _ in range(NUM_PUSHES):
+                if i == 0:
+                    with self.assertRaises(tensorkv.InvalidArgumentError):
+                        kv.push("a", full(1, shape=(9,)))
+                else:
+                    kv.push("a", full(1))
+
+        self.together(range(NUM_THREADS), work)
+
+        count = (NUM_THREADS - 1) * NUM_PUSHES
+        self.assert_array(kv.pull("a"), full(count))
+
+    def test_workers_of_several_threads_meet_in_their_rounds(self):
+        stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.set_optimizer("accumulate", scale=1)
+            kv.barrier()
+            kv.init(["a", "b"], [full(0)] * 2)
+
+            def push(key):
+                for _ in range(20):
+                    kv.pushpull(key, full(1), out=full(0))
+
+            self.together(["a", "b", "a"], push)
+            return kv.pull(["a", "b"])
+
+        for values in self.together(stores, work):
+            self.assert_array(values, [full(80), full(40)])
+
+
+if __name__ == "__main__":
+    unittest.main()

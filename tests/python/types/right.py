@@ -1,0 +1,40 @@
+"""A program in which a type checker is to find nothing."""
+
+from typing import Any, List, Optional
+
+import numpy as np
+import tensorkv
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def store(name: str, array: Floats) -> None:
+    with tensorkv.create(
+        "dist_sync", address="host:1", num_workers=4, worker_name="w0"
+    ) as kv:
+        step = kv.resume()
+        kv.init(["a", "b"], [array, array])
+        kv.push("a", array, timeout=3)
+        first: int = step + kv.rank
+        pulled: Floats = kv.pull("a")
+        both: List[Floats] = kv.pull(["a", "b"])
+        same: Floats = kv.pull("a", out=array)
+        print(first, pulled, both, same)
+    print(tensorkv.create().type, tensorkv.create(name, namespace="n").type)
+
+
+def client(array: Floats) -> None:
+    client = tensorkv.Client("host:1", timeout=3)
+    versions: List[int] = client.init(["a"], [array], on_existing="keep")
+    version: Optional[int] = client.push("a", array)
+    shape = client.stat("a")["shape"]
+    for worker in client.describe_namespace()["workers"]:
+        print(worker["name"], worker["step"], shape, version, versions)
+
+
+async def coroutines(array: Floats) -> None:
+    client = tensorkv.Client("host:1")
+    pulled: Floats = await client.aio.pull("a", wait=True)
+    await client.aio.push(["a"], [pulled])
+    kv = tensorkv.create()
+    await kv.aio.push("a", array)

@@ -1,0 +1,39 @@
+"""Mistakes that a type checker is to find, each in a line with an E."""
+
+import numpy as np
+import tensorkv
+
+array = np.zeros(3)
+
+
+def options() -> None:
+    tensorkv.create("dist_sync", adress="host:1")  # E
+    tensorkv.create("dist_sync", num_workers="4")  # E
+    tensorkv.Client("host:1", tmeout=3)  # E
+
+
+def store(kv: tensorkv.DistKVStore, local: tensorkv.KVStore) -> None:
+    values: int = local.pull("w")  # E
+    local.pull("w").nothing  # E
+    kv.pul("w")  # E
+    local.push("w", array, prio=1)  # E
+    kv.resume().nothing  # E
+
+
+def client(client: tensorkv.Client) -> None:
+    client.init("w", array, on_existing="kep")  # E
+    client.create_namespace("n", mode="synch")  # E
+    client.create_namespace("n", on_worker_loss="go on")  # E
+    version: str = client.init("w", array)  # E
+    client.pull(["a", "b"]).shape  # E
+    client.stat("w")["verion"]  # E
+    client.describe_namespace()["wrkers"]  # E
+    client.push("w", array, step="1")  # E
+
+
+async def coroutines(client: tensorkv.Client, kv: tensorkv.KVStore) -> None:
+    await client.aio.puull("w")  # E
+    await client.aio.pull(3)  # E
+    number: int = await client.aio.pull("w")  # E
+    await kv.aio.psh("w", array)  # E
+    await client.aio.push("w", array, sstep=1)  # E

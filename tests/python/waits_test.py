@@ -1,0 +1,106 @@
+"""What a worker that waits says."""
+
+import logging
+import os
+import sys
+import threading
+import unittest
+
+import tensorkv
+from tensorkv._waits import WaitLog, whom
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import StoreTest, full
+
+
+def worker(rank, step, is_live=True, has_left=False):
+    return {
+        "rank": rank,
+        "name": f"w{rank}",
+        "step": step,
+        "is_live": is_live,
+        "has_left": has_left,
+    }
+
+
+class Warnings(logging.Handler):
+    """Says when there is one."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.text = None
+        self.came = threading.Event()
+
+    def emit(self, record):
+        self.text = record.getMessage()
+        self.came.set()
+
+
+class WhomTest(unittest.TestCase):
+
+    def test_names_those_who_are_behind(self):
+        status = {
+            "num_workers": 5,
+            "workers": [
+                worker(0, 7),
+                worker(1, 6),
+                worker(2, 7, is_live=False),
+                worker(3, 7, is_live=False, has_left=True),
+            ],
+        }
+        self.assertEqual(
+            whom(status, 0, 7),
+            "rank 1 (w1, at step 6), rank 2 (w2, lost at step 7), "
+            "rank 3 (w3, left at step 7), rank 4, which has not joined",
+        )
+
+    def test_a_barrier_needs_all_others(self):
+        status = {"num_workers": 0, "workers": [worker(0, 7), worker(1, 9)]}
+        self.assertEqual(whom(status, 1, 0), "rank 0 (w0, at step 7)")
+
+    def test_where_nobody_is_behind_it_is_the_server(self):
+        status = {"num_workers": 1, "workers": [worker(0, 7)]}
+        self.assertEqual(whom(status, 0, 7), "the server")
+
+
+class WaitLogTest(StoreTest):
+
+    def setUp(self):
+        self.warnings = Warnings()
+        log = logging.getLogger("tensorkv")
+        log.addHandler(self.warnings)
+        self.addCleanup(log.removeHandler, self.warnings)
+
+    def test_a_call_that_waits_says_for_whom(self):
+        kv = self.open("dist_sync", num_workers=2, warn_after=0.05)
+        kv.init("w", full(0))
+
+        def wait():
+            with self.assertRaises(tensorkv.ClosedError):
+                kv.pushpull("w", full(1))
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        self.assertTrue(self.warnings.came.wait(60))
+        kv.close()
+        waiting.join()
+        self.assertRegex(
+            self.warnings.text,
+            "^pushpull of step 1 has waited .* for rank 1, which has not joined",
+        )
+
+    def test_a_server_that_does_not_answer_is_named(self):
+        def describe():
+            raise tensorkv.UnavailableError("no answer")
+
+        waits = WaitLog(0, describe, 0.05)
+        self.addCleanup(waits.close)
+        with waits.watch("pull after step 3", 3):
+            self.assertTrue(self.warnings.came.wait(60))
+        self.assertRegex(
+            self.warnings.text, "^pull after step 3 .* the server .no answer.$"
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
