@@ -71,7 +71,6 @@ class WorkerStatus(TypedDict):
     epoch: int
     # Whether its lease runs, and for how many seconds.
     is_live: bool
-    has_left: bool
     lease_remaining: float
     # Whether it has left, done with its steps; who is neither that nor live was
     # lost.
