@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@
 #include "service/checkpoint/files.h"
 #include "service/checkpoint/manifest_codec.h"
 #include "service/checkpoint/tensor_reader.h"
+#include "tensor/safetensors.h"
 #include "xxhash.h"
 
 namespace tensorkv {
@@ -44,6 +46,74 @@ absl::Status HasNoNamespace(const std::string& checkpoint,
                         absl::CHexEscape(name), "\"")),
                     Reason::kNamespaceNotFound, {{"namespace", name}});
 }
+
+// Reads what comes before the tensors of a file. Errors: DataLoss.
+absl::StatusOr<std::string> ReadHeader(const std::string& path,
+                                       const v1::FileStamp& stamp) {
+  const absl::StatusOr<InputFile> file = InputFile::Open(path);
+  if (!file.ok()) return absl::DataLossError(file.status().message());
+  if (file->size_bytes() != stamp.bytes() ||
+      stamp.tensor_bytes() > stamp.bytes()) {
+    return Damaged(path, absl::StrCat("expected ", stamp.bytes(),
+                                      " bytes, got ", file->size_bytes()));
+  }
+  std::string header(stamp.bytes() - stamp.tensor_bytes(), '\0');
+  RETURN_IF_ERROR(file->Read(0, {absl::MakeSpan(header)}));
+  return header;
+}
+
+// Where the header names the tensor.
+size_t PlaceIn(const std::string& header, SafetensorsEntry entry) {
+  // What is written of it alone begins with its name.
+  const std::string alone = SafetensorsHeader(absl::MakeSpan(&entry, 1));
+  const size_t begin = alone.find('"');
+  const size_t end = alone.find(R"(":{"dtype")", begin) + 3;
+  return header.find(alone.substr(begin, end - begin));
+}
+
+// The order in which they are written, which their offsets do not tell of those
+// that have no elements.
+void SortAsWritten(const std::string& header,
+                   std::vector<SafetensorsEntry>& entries) {
+  for (auto begin = entries.begin(); begin != entries.end();) {
+    const auto end = std::find_if(begin, entries.end(), [&](const auto& each) {
+      return each.offset != begin->offset || each.size_bytes() > 0;
+    });
+    if (end - begin > 1) {
+      std::sort(begin, end, [&](const auto& a, const auto& b) {
+        return PlaceIn(header, a) < PlaceIn(header, b);
+      });
+    }
+    begin = end == begin ? begin + 1 : end;
+  }
+}
+
+// What the header of a file says of its tensors, in the order of their bytes.
+// Headers are written in one way only, so that each of its bytes counts.
+// Errors: DataLoss.
+absl::StatusOr<std::vector<SafetensorsEntry>> EntriesOf(
+    const std::string& path, const v1::FileStamp& stamp) {
+  ASSIGN_OR_RETURN(const std::string header, ReadHeader(path, stamp));
+  absl::StatusOr<std::vector<SafetensorsEntry>> entries =
+      ParseSafetensorsHeader(header, stamp.bytes());
+  if (entries.ok()) {
+    SortAsWritten(header, *entries);
+    if (SafetensorsHeader(absl::MakeSpan(*entries)) == header) return entries;
+  }
+  return Damaged(path, "its header is not as it was written");
+}
+
+// Whether the entry is that tensor's.
+bool IsOf(const SafetensorsEntry& entry, const v1::SavedTensor& saved) {
+  const auto dimensions = entry.shape.dimensions();
+  return entry.offset == saved.offset() &&
+         static_cast<v1::DType>(entry.dtype) == saved.dtype() &&
+         std::equal(dimensions.begin(), dimensions.end(), saved.shape().begin(),
+                    saved.shape().end());
+}
+
+// By the names of tensors, what a header says of them.
+using Entries = absl::flat_hash_map<std::string, SafetensorsEntry>;
 
 // Blocks for messages of many parts, which are made and destroyed faster there.
 google::protobuf::ArenaOptions ManyKeys() {
@@ -315,7 +385,37 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
     auto& manifest = *NewManifest(arena);
     RETURN_IF_ERROR(ReadManifest(file, manifest));
     RETURN_IF_ERROR(FromProto(manifest).status());
+    RETURN_IF_ERROR(VerifyHeaders(manifest));
     RETURN_IF_ERROR(ReadKeys(manifest, go_on));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SavedCheckpoint::VerifyHeaders(
+    const v1::NamespaceManifest& manifest) const {
+  if (manifest.stamps_size() != manifest.files_size()) {
+    return Damaged(directory_, "its files do not have a stamp each");
+  }
+  std::vector<Entries> headers;
+  for (int i = 0; i < manifest.files_size(); ++i) {
+    ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
+                     EntriesOf(PathOf(manifest.files(i)), manifest.stamps(i)));
+    Entries& by_name = headers.emplace_back();
+    for (SafetensorsEntry& entry : entries) {
+      by_name.emplace(entry.name, std::move(entry));
+    }
+  }
+  for (const v1::SavedKey& key : manifest.keys()) {
+    for (const v1::SavedTensor& tensor : key.tensors()) {
+      if (tensor.file() >= headers.size()) continue;  // who reads it says so
+      const Entries& entries = headers[tensor.file()];
+      const auto found = entries.find(key.key());
+      if (found != entries.end() && IsOf(found->second, tensor)) continue;
+      return Damaged(PathOf(manifest.files(static_cast<int>(tensor.file()))),
+                     absl::StrCat("its header does not say what the manifest "
+                                  "does of \"",
+                                  absl::CHexEscape(key.key()), "\""));
+    }
   }
   return absl::OkStatus();
 }

@@ -71,8 +71,13 @@ class SavedCheckpoint {
   SavedCheckpoint(std::string directory, v1::CheckpointManifest manifest)
       : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
 
+  std::string PathOf(const std::string& file) const {
+    return directory_ + "/" + file;
+  }
   absl::Status ReadManifest(const v1::FileDigest& file,
                             v1::NamespaceManifest& manifest) const;
+  // Those of the files of tensors, for whoever reads them without the manifest.
+  absl::Status VerifyHeaders(const v1::NamespaceManifest& manifest) const;
   // Their places among the namespaces, in order.
   absl::StatusOr<std::vector<int>> Select(
       const RestoreSelection& selection) const;
