@@ -126,15 +126,19 @@ v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
   return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
 }
 
+}  // namespace
+
 // Reads the keys of a namespace, some at a time. While the caller deals with
 // one batch, a thread makes the keys of a later one, and others read the
 // tensors of those that are made. Used by one thread.
-class KeyReader {
+class SavedCheckpoint::KeyReader {
  public:
-  // Both outlive it.
-  KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest)
+  // The first two outlive it. `allocate` is called on another thread.
+  KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest,
+            TensorAllocator allocate)
       : directory_(directory),
         manifest_(manifest),
+        allocate_(std::move(allocate)),
         contributors_(ContributorsOf(manifest)),
         reader_(directory, manifest),
         maker_([this] { MakeBatches(); }) {}
@@ -142,7 +146,8 @@ class KeyReader {
 
   // The next keys, once those that it returned before are done with; none if
   // there are no more.
-  // Errors: DataLoss · ResourceExhausted (the system has no memory left).
+  // Errors: DataLoss · ResourceExhausted (there is no memory for a key, though
+  // all before are done with).
   absl::StatusOr<std::vector<KeySnapshot>> Next();
 
  private:
@@ -151,7 +156,12 @@ class KeyReader {
   // Makes one after the other and begins to read them, until there are no more,
   // one is wrong, or this ends.
   void MakeBatches();
+  // A batch is shorter where there is no memory for more.
   absl::StatusOr<Keys> MakeBatch();
+  uint64_t num_done();
+  // Whether another batch is done with than the first `num_done`; waits for it.
+  // Not if there is none, or this ends.
+  bool AwaitMoreDone(uint64_t num_done);
   // Whether there is room for one more; waits for it. Not if this ends.
   bool AwaitRoom();
   bool HasRoom() const;
@@ -166,6 +176,7 @@ class KeyReader {
 
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
+  const TensorAllocator allocate_;
   const std::vector<RefPtr<const Contributors>> contributors_;
   // The maker's: which key is next.
   int next_ = 0;
@@ -181,24 +192,26 @@ class KeyReader {
   // What the one that was returned last takes, and these.
   std::deque<uint64_t> batch_bytes_ ABSL_GUARDED_BY(mutex_);
   bool has_returned_ ABSL_GUARDED_BY(mutex_) = false;
+  // Batches that were returned and are done with.
+  uint64_t num_done_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // Writes into the batches; the maker starts it.
   TensorReader reader_;
   std::thread maker_;
 };
 
-absl::StatusOr<Tensor> KeyReader::MakeTensor(
+absl::StatusOr<Tensor> SavedCheckpoint::KeyReader::MakeTensor(
     const v1::SavedKey& key, const v1::SavedTensor& saved) const {
   const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
   absl::StatusOr<Shape> shape = Shape::Create(saved.shape());
   if (dtype.ok() && shape.ok()) {
-    return Tensor::Allocate(*dtype, *std::move(shape));
+    return allocate_(*dtype, *std::move(shape));
   }
   return Damaged(directory_,
                  absl::StrCat("tensor \"", key.key(), "\": no dtype or shape"));
 }
 
-absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
+absl::StatusOr<KeySnapshot> SavedCheckpoint::KeyReader::MakeKey(
     const v1::SavedKey& saved, std::vector<TensorToRead>& to_read) const {
   ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors_));
   for (const v1::SavedTensor& each : saved.tensors()) {
@@ -216,7 +229,7 @@ absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
   return key;
 }
 
-KeyReader::~KeyReader() {
+SavedCheckpoint::KeyReader::~KeyReader() {
   {
     MutexLock lock(&mutex_);
     is_ending_ = true;
@@ -225,11 +238,17 @@ KeyReader::~KeyReader() {
   maker_.join();
 }
 
-void KeyReader::MakeBatches() {
+void SavedCheckpoint::KeyReader::MakeBatches() {
   absl::Status status;
   while (status.ok() && next_ < manifest_.keys_size() && AwaitRoom()) {
+    const uint64_t num_done_before = num_done();
     absl::StatusOr<Keys> keys = MakeBatch();
     status = keys.status();
+    // Those before give their memory to keys, or back.
+    if (absl::IsResourceExhausted(status) && AwaitMoreDone(num_done_before)) {
+      status = absl::OkStatus();
+      continue;
+    }
     if (!status.ok()) break;
     uint64_t bytes = 0;
     for (const KeySnapshot& key : *keys) bytes += key.size_bytes();
@@ -248,7 +267,8 @@ void KeyReader::MakeBatches() {
   changed_.SignalAll();
 }
 
-absl::StatusOr<KeyReader::Keys> KeyReader::MakeBatch() {
+absl::StatusOr<SavedCheckpoint::KeyReader::Keys>
+SavedCheckpoint::KeyReader::MakeBatch() {
   Keys keys;
   keys.reserve(std::min<size_t>(manifest_.keys_size() - next_, kKeysPassedOn));
   std::vector<TensorToRead> to_read;
@@ -259,12 +279,18 @@ absl::StatusOr<KeyReader::Keys> KeyReader::MakeBatch() {
        keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
        ++next_) {
     const v1::SavedKey& saved = manifest_.keys(next_);
-    ASSIGN_OR_RETURN(KeySnapshot key, MakeKey(saved, to_read));
-    bytes += key.size_bytes();
+    const size_t num_to_read = to_read.size();
+    absl::StatusOr<KeySnapshot> key = MakeKey(saved, to_read);
+    if (absl::IsResourceExhausted(key.status()) && !keys.empty()) {
+      to_read.erase(to_read.begin() + num_to_read, to_read.end());
+      break;
+    }
+    RETURN_IF_ERROR(key.status());
+    bytes += key->size_bytes();
     for (const v1::SavedTensor& each : saved.tensors()) {
       files.insert(each.file());
     }
-    keys.push_back(std::move(key));
+    keys.push_back(*std::move(key));
   }
   RETURN_IF_ERROR(reader_.Start(std::move(to_read)));
   return keys;
@@ -272,23 +298,37 @@ absl::StatusOr<KeyReader::Keys> KeyReader::MakeBatch() {
 
 // A third batch is for batches of the usual size: a key may be as large as the
 // memory takes.
-bool KeyReader::HasRoom() const {
+bool SavedCheckpoint::KeyReader::HasRoom() const {
   const uint64_t bytes =
       std::accumulate(batch_bytes_.begin(), batch_bytes_.end(), uint64_t{0});
   return batch_bytes_.size() < kBatches - 1 ||
          (batch_bytes_.size() < kBatches && bytes <= kBatches * kBytesPassedOn);
 }
 
-bool KeyReader::AwaitRoom() {
+bool SavedCheckpoint::KeyReader::AwaitRoom() {
   MutexLock lock(&mutex_);
   while (!is_ending_ && !HasRoom()) changed_.Wait(&mutex_);
   return !is_ending_;
 }
 
-absl::StatusOr<bool> KeyReader::AwaitBatch() {
+uint64_t SavedCheckpoint::KeyReader::num_done() {
+  MutexLock lock(&mutex_);
+  return num_done_;
+}
+
+bool SavedCheckpoint::KeyReader::AwaitMoreDone(uint64_t num_done) {
+  MutexLock lock(&mutex_);
+  while (!is_ending_ && num_done_ == num_done && !batch_bytes_.empty()) {
+    changed_.Wait(&mutex_);
+  }
+  return !is_ending_ && num_done_ > num_done;
+}
+
+absl::StatusOr<bool> SavedCheckpoint::KeyReader::AwaitBatch() {
   MutexLock lock(&mutex_);
   if (std::exchange(has_returned_, false)) {
     batch_bytes_.pop_front();
+    ++num_done_;
     changed_.SignalAll();
   }
   while (batches_.empty() && !is_made_) changed_.Wait(&mutex_);
@@ -297,7 +337,7 @@ absl::StatusOr<bool> KeyReader::AwaitBatch() {
   return false;
 }
 
-absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
+absl::StatusOr<std::vector<KeySnapshot>> SavedCheckpoint::KeyReader::Next() {
   ASSIGN_OR_RETURN(const bool has_more, AwaitBatch());
   if (!has_more) return Keys();
   // After an error others of its tensors may still be on their way into it.
@@ -308,8 +348,6 @@ absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
   has_returned_ = true;
   return keys;
 }
-
-}  // namespace
 
 absl::Status CheckWanted(Cancellation* cancellation) {
   return cancellation != nullptr && cancellation->is_cancelled()
@@ -367,8 +405,9 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
 }
 
 absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
+                                       const TensorAllocator& allocate,
                                        KeysVisitor visit) const {
-  KeyReader reader(directory_, manifest);
+  KeyReader reader(directory_, manifest, allocate);
   while (true) {
     ASSIGN_OR_RETURN(std::vector<KeySnapshot> keys, reader.Next());
     if (keys.empty()) return absl::OkStatus();
@@ -386,7 +425,7 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
     RETURN_IF_ERROR(ReadManifest(file, manifest));
     RETURN_IF_ERROR(FromProto(manifest).status());
     RETURN_IF_ERROR(VerifyHeaders(manifest));
-    RETURN_IF_ERROR(ReadKeys(manifest, go_on));
+    RETURN_IF_ERROR(ReadKeys(manifest, &Tensor::Allocate, go_on));
   }
   return absl::OkStatus();
 }
@@ -457,14 +496,18 @@ absl::Status SavedCheckpoint::RestoreTo(
     if (selection.with_new_uids) snapshot.uid = 0;
     snapshot.num_keys = manifest.keys_size();
     RETURN_IF_ERROR(to.Begin(snapshot));
-    RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
+    const auto allocate = [&to](DType dtype, Shape shape) {
+      return to.Allocate(dtype, std::move(shape));
+    };
+    const auto add = [&](std::vector<KeySnapshot> keys) -> absl::Status {
       RETURN_IF_ERROR(CheckWanted(selection.cancellation));
       uint64_t bytes = 0;
       for (const KeySnapshot& key : keys) bytes += key.size_bytes();
       RETURN_IF_ERROR(to.Add(std::move(keys)));
       if (selection.on_bytes) selection.on_bytes(bytes);
       return absl::OkStatus();
-    }));
+    };
+    RETURN_IF_ERROR(ReadKeys(manifest, allocate, add));
   }
   return absl::OkStatus();
 }
