@@ -102,7 +102,10 @@ class PullCall final : public WaitingCall {
   // Whether it waits for nobody who has left. All keys are looked at when the
   // call begins and whenever somebody has left meanwhile.
   absl::Status CheckNobodyLeft();
-  absl::Status CheckNobodyLeft(const StoredKey* key) const;
+  absl::Status CheckNobodyLeft(const StoredKey* key) const {
+    if (key == nullptr || !request_.worker) return absl::OkStatus();
+    return state_.mode->CheckNobodyLeft(*key, request_.worker->rank, reached_);
+  }
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
            state_.mode->MustWait(key, request_.worker->rank, reached_);
@@ -241,15 +244,10 @@ absl::Status PullCall::CheckCaller() {
   return absl::OkStatus();
 }
 
-absl::Status PullCall::CheckNobodyLeft(const StoredKey* key) const {
-  if (key == nullptr || !request_.worker) return absl::OkStatus();
-  return state_.mode->CheckNobodyLeft(*key, request_.worker->rank, reached_);
-}
-
 absl::Status PullCall::CheckNobodyLeft() {
   const uint64_t num_leaves = state_.workers->num_leaves();
-  const bool is_known = num_leaves == num_leaves_ && num_looks_ > 0;
-  num_leaves_ = num_leaves;
+  const bool is_known =
+      num_leaves == std::exchange(num_leaves_, num_leaves) && num_looks_ > 0;
   if (is_known || !state_.workers->LacksThoseWhoLeft()) return absl::OkStatus();
   for (const PullEntry& entry : request_.entries) {
     RETURN_IF_ERROR(CheckNobodyLeft(state_.keys.Find(entry.key)));
@@ -522,17 +520,6 @@ absl::Status CheckFields(const NamespaceState& state,
 }
 
 }  // namespace
-
-absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
-  uint64_t bytes = 0;
-  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
-  if (bytes <= max_bytes) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(
-          absl::StrCat("values of the reply: expected at most ", max_bytes,
-                       " bytes, got ", bytes, "; pull fewer keys in one call")),
-      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
-}
 
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
