@@ -73,7 +73,7 @@ void AddCommands(CLI::App& app, Action& action) {
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 if all went well, 1 if a call failed, 2 if the command "
-      "line was wrong.");
+      "line was wrong, 141 if whoever read the results went away.");
 }
 
 // Lets the global flags stand after a command, too.
@@ -222,6 +222,9 @@ int RunCli(const std::vector<std::string>& arguments,
   const int exit_code = RunCommand(arguments, environment);
   environment.out.flush();
   if (environment.out || exit_code != kExitOk) return exit_code;
+  if (environment.is_reader_gone && environment.is_reader_gone()) {
+    return kExitReaderGone;
+  }
   return Report(absl::DataLossError("cannot write to the standard output"),
                 environment.err);
 }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "contract/encoding.h"
+
 namespace tensorkv::swarm {
 namespace {
 
@@ -27,16 +29,18 @@ Tensor TensorOf(const Elements& elements, DType dtype) {
                 {elements.begin(), elements.end()}, dtype);
 }
 
+double ElementOf(const Tensor& tensor, int i) {
+  const char* const from = tensor.data() + i * sizeof(float);
+  float element = 0;
+  int32_t integer = 0;
+  std::memcpy(&element, from, sizeof(element));
+  std::memcpy(&integer, from, sizeof(integer));
+  return tensor.dtype() == DType::kI32 ? integer : element;
+}
+
 Elements ElementsOf(const Tensor& tensor) {
   Elements elements = {};
-  for (int i = 0; i < kNumElements; ++i) {
-    const char* const from = tensor.data() + i * sizeof(float);
-    float element = 0;
-    int32_t integer = 0;
-    std::memcpy(&element, from, sizeof(element));
-    std::memcpy(&integer, from, sizeof(integer));
-    elements[i] = tensor.dtype() == DType::kI32 ? integer : element;
-  }
+  for (int i = 0; i < kNumElements; ++i) elements[i] = ElementOf(tensor, i);
   return elements;
 }
 
@@ -66,6 +70,26 @@ void AddRows(Random& random, const std::string& key, DType dtype, int unit,
   }
   entry.tensor =
       MakeOf(*Shape::Create({entry.rows->size(), kRowSize}), elements, dtype);
+  request.entries.push_back(std::move(entry));
+}
+
+void AddEncoded(Random& random, const std::string& key, int unit,
+                PushRequest& request, Contribution& contribution) {
+  const Packing packing = {.kind = PackingKind::kTwoBit,
+                           .scale = static_cast<float>(unit)};
+  PushEntry entry = {.key = key};
+  entry.encoding = *Encoding::Create(packing, DType::kF32,
+                                     *Shape::Create({kNumRows, kRowSize}));
+  std::vector<uint8_t> payload(entry.encoding->payload_bytes());
+  for (int i = 0; i < kNumElements; ++i) {
+    constexpr uint8_t kCodes[] = {0b00, 0b10, 0b11};
+    constexpr int kValues[] = {0, -1, 1};
+    const uint32_t choice = random.Below(3);
+    payload[i / 4] |= kCodes[choice] << (6 - 2 * (i % 4));
+    contribution.elements[i] += unit * kValues[choice];
+  }
+  const auto size = static_cast<int64_t>(payload.size());
+  entry.tensor = Make(*Shape::Create({size}), payload, DType::kU8);
   request.entries.push_back(std::move(entry));
 }
 

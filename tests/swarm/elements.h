@@ -15,7 +15,8 @@ namespace tensorkv::swarm {
 
 // A tensor of the shape that every key has.
 Tensor TensorOf(const Elements& elements, DType dtype);
-// REQUIRES: the tensor has that shape, and is f32 or i32.
+// REQUIRES for these: the tensor is f32 or i32, and has so many elements.
+double ElementOf(const Tensor& tensor, int i);
 Elements ElementsOf(const Tensor& tensor);
 
 // A tensor with memory of its own.
@@ -28,6 +29,10 @@ RefPtr<const RowIds> ChooseRows(Random& random);
 // `contribution` what they are together.
 void AddRows(Random& random, const std::string& key, DType dtype, int unit,
              PushRequest& request, Contribution& contribution);
+
+// The same of all rows, in two bits for each element.
+void AddEncoded(Random& random, const std::string& key, int unit,
+                PushRequest& request, Contribution& contribution);
 
 }  // namespace tensorkv::swarm
 

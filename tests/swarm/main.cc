@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "tests/swarm/swarm.h"
 
 namespace tensorkv::swarm {
@@ -32,10 +33,33 @@ int TakeSteps(uint64_t seed, absl::string_view steps) {
   return finding ? 1 : 0;
 }
 
+// Takes the steps of seeds on threads, for a sanitizer to watch.
+int RunThreads(const Hunt& hunt, int num_threads) {
+  const absl::Time end = absl::Now() + hunt.time;
+  uint64_t seed = hunt.first_seed;
+  uint64_t num_calls = 0;
+  for (; seed - hunt.first_seed < hunt.num_seeds && absl::Now() < end; ++seed) {
+    const Plan plan = MakePlan(seed);
+    const Outcome outcome = RunOnThreads(plan, num_threads);
+    num_calls += outcome.num_calls;
+    if (!outcome.finding || !KnownReason(plan, *outcome.finding).empty()) {
+      continue;
+    }
+    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
+                outcome.finding->c_str());
+    return 1;
+  }
+  std::printf("swarm: %llu seeds on %d threads, %llu calls\n",
+              static_cast<unsigned long long>(seed - hunt.first_seed),
+              num_threads, static_cast<unsigned long long>(num_calls));
+  return 0;
+}
+
 int Main(int argc, char** argv) {
   Hunt hunt = {.stops = false};
   hunt.time = absl::Minutes(1);
   absl::string_view steps;
+  int num_threads = 0;
   bool is_one_seed = false;
   for (int i = 1; i < argc; ++i) {
     absl::string_view flag = argv[i];
@@ -48,6 +72,8 @@ int Main(int argc, char** argv) {
     } else if (absl::ConsumePrefix(&flag, "--seeds=") &&
                absl::SimpleAtoi(flag, &hunt.num_seeds)) {
       hunt.time = absl::InfiniteDuration();
+    } else if (absl::ConsumePrefix(&flag, "--threads=") &&
+               absl::SimpleAtoi(flag, &num_threads)) {
     } else if (absl::ConsumePrefix(&flag, "--steps=")) {
       steps = flag;
       is_one_seed = true;
@@ -56,6 +82,7 @@ int Main(int argc, char** argv) {
       return 2;
     }
   }
+  if (num_threads > 0) return RunThreads(hunt, num_threads);
   if (is_one_seed) return TakeSteps(hunt.first_seed, steps);
   const Catch caught = Run(hunt);
   for (const std::string& finding : caught.findings) {

@@ -33,7 +33,12 @@ void ChooseGroup(Random& random, SpacePlan& space) {
     config.quorum_grace = absl::Seconds(random.Between(0, 2));
   }
   if (random.OneIn(2)) config.max_open_rounds = random.Between(1, 4);
-  if (random.OneIn(4)) config.rescale_partial_rounds = true;
+  if (random.OneIn(10)) {
+    config.aggregation = Aggregation::kMedian;
+    space.is_exact = false;
+  } else if (random.OneIn(4)) {
+    config.rescale_partial_rounds = true;
+  }
 }
 
 SpacePlan ChooseSpace(Random& random, uint32_t index) {
@@ -48,6 +53,12 @@ SpacePlan ChooseSpace(Random& random, uint32_t index) {
   // Elastic groups have no other workers.
   space.joins = space.config.max_workers != 0 || random.OneIn(2);
   space.is_orderly = space.is_group() && random.OneIn(2);
+  if (random.OneIn(10)) {
+    space.config.gradient_guard.max_norm = 50;
+    space.config.gradient_guard.on_large_norm =
+        random.OneIn(2) ? OnLargeNorm::kClip : OnLargeNorm::kRefuse;
+    space.is_exact = false;
+  }
   if (random.OneIn(6)) space.config.budget_bytes = 4096 << random.Below(3);
   return space;
 }
@@ -101,6 +112,7 @@ Plan MakePlan(uint64_t seed) {
   plan.has_deadlines = random.OneIn(2);
   plan.has_long_calls = random.OneIn(6);
   plan.has_rows = random.OneIn(4);
+  plan.has_encodings = random.OneIn(4);
   plan.has_skips = random.OneIn(3);
   plan.has_cancelling_entries = random.OneIn(3);
   plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;
@@ -129,7 +141,8 @@ std::string KeyName(uint32_t key) { return absl::StrCat("k", key); }
 
 DType KeyDType(const SpacePlan& space, uint32_t key) {
   const bool takes_integers =
-      space.rule == Rule::kAssign || space.rule == Rule::kAccumulate;
+      (space.rule == Rule::kAssign || space.rule == Rule::kAccumulate) &&
+      space.config.aggregation == Aggregation::kSum;
   return takes_integers && key + 1 == kNumKeys ? DType::kI32 : DType::kF32;
 }
 
@@ -180,6 +193,9 @@ std::string ToString(const SpacePlan& space) {
   add(config.max_open_rounds > 0, config.max_open_rounds, " open rounds");
   add(config.on_worker_loss == OnWorkerLoss::kContinue, "CONTINUE");
   add(config.rescale_partial_rounds, "rescaled");
+  add(config.aggregation == Aggregation::kMedian, "median");
+  add(config.gradient_guard.is_on(), "norms up to ",
+      config.gradient_guard.max_norm);
   add(config.budget_bytes > 0, config.budget_bytes, " bytes");
   add(space.is_orderly, "all keys in every step");
   return text;

@@ -95,6 +95,8 @@ struct SpacePlan {
   // Workers push all keys in every step, one step after another, and nobody
   // else changes keys: then no step that was told may be refused.
   bool is_orderly = false;
+  // The ledger knows what values follow from contributions.
+  bool is_exact = true;
 
   bool is_group() const { return config.mode != Mode::kAsync; }
   uint32_t num_ranks() const {
@@ -117,6 +119,7 @@ struct Plan {
   // Whether some pushes have hundreds of entries.
   bool has_long_calls = false;
   bool has_rows = false;
+  bool has_encodings = false;
   bool has_skips = false;
   bool has_cancelling_entries = false;
   uint64_t budget_bytes = 0;

@@ -105,6 +105,8 @@ Outcome RunStepped(const Plan& plan) {
   return outcome;
 }
 
+// What becomes of a namespace that is replaced cannot be told where calls run
+// at the same time.
 Outcome RunOnThreads(const Plan& plan, int num_threads) {
   World world(plan, nullptr);
   std::atomic<size_t> next = 0;
@@ -114,7 +116,12 @@ Outcome RunOnThreads(const Plan& plan, int num_threads) {
       for (;;) {
         const size_t at = next.fetch_add(1);
         if (at >= plan.actions.size()) return;
-        world.Take(plan.actions[at]);
+        const Action& action = plan.actions[at];
+        if (action.verb == Verb::kRestore ||
+            action.verb == Verb::kDeleteNamespace) {
+          continue;
+        }
+        world.Take(action);
       }
     });
   }

@@ -1,6 +1,7 @@
 #include "tests/swarm/world.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -62,6 +63,10 @@ CallPtr World::NewCall(const Action& action, bool changes) {
   call->actor = action.actor;
   call->space = action.space;
   call->generation = spaces_[action.space].generation;
+  call->timeout = kMaxWait;
+  if (plan_.has_deadlines && action.number % 2 == 0) {
+    call->timeout = absl::Milliseconds(50 + action.number % 2500);
+  }
   if (!changes) return call;
   call->id = CallId{absl::StrCat("actor", action.actor),
                     ++last_sequence_[action.actor]};
@@ -76,11 +81,7 @@ AttemptPtr World::Begin(const CallPtr& call, bool blocks) {
   attempt->call = call;
   attempt->blocks = blocks;
   attempt->cancellation = std::make_shared<Cancellation>();
-  absl::Duration timeout = kMaxWait;
-  if (plan_.has_deadlines && num_calls_ % 2 == 0) {
-    timeout = absl::Milliseconds(50 + 37 * (num_calls_ % 64));
-  }
-  attempt->deadline = alarms_.Now() + timeout;
+  attempt->deadline = alarms_.Now() + call->timeout;
   attempt->floors = spaces_[call->space].floors;
   attempt->known_before = spaces_[call->space].keys;
   attempt->is_repeat = call->num_attempts++ > 0;
@@ -150,7 +151,9 @@ void World::Observe(Space& space, uint32_t key, Version version, Version floor,
   }
   RaiseFloor(space, key, version);
   // A call under way may have made the key anew already.
-  if (!is_stepped() || space.num_changing[key] > 0) return;
+  if (!is_stepped() || !space.plan.is_exact || space.num_changing[key] > 0) {
+    return;
+  }
   const auto wrong = space.ledgers[key].Observe(version, value);
   if (wrong) {
     Find(absl::StrCat("an impossible value: ", by, ": ", KeyName(key), " ",
@@ -182,6 +185,8 @@ void World::StartAnew(Space& space) {
   space.floors = {};
   space.reached = {};
   space.most_reached = {};
+  space.has_left = {};
+  space.last_actor.fill(kNumActors);
   for (uint32_t actor = 0; actor < kNumActors; ++actor) {
     space.members[actor] = {.worker = {.rank = actor}};
   }
@@ -340,6 +345,22 @@ void World::RemoveKeys(const std::string& name_space) {
   });
 }
 
+// Ends what waits. Without a scheduler, what runs may begin to wait meanwhile.
+void World::EndWaits() {
+  for (const absl::Duration wait : {kLongestLease, kMaxWait, kMaxWait}) {
+    Advance(wait);
+    if (is_stepped()) scheduler_->Settle();
+  }
+  while (!is_stepped()) {
+    {
+      MutexLock lock(&mutex_);
+      if (under_way_.empty()) return;
+    }
+    Advance(kMaxWait);
+    std::this_thread::yield();
+  }
+}
+
 void World::Finish() {
   backend_.SetSlow(false);
   backend_.FailNext(0);
@@ -350,26 +371,22 @@ void World::Finish() {
       scheduler_->Settle();
     }
   }
-  for (const absl::Duration wait : {kLongestLease, kMaxWait, kMaxWait}) {
-    Advance(wait);
-    if (is_stepped()) scheduler_->Settle();
-  }
+  EndWaits();
   {
     MutexLock lock(&mutex_);
     CheckWaits("at the end");
     for (const AttemptPtr& attempt : under_way_) {
       Find(absl::StrCat("never answered: ", attempt->call->what));
     }
-    if (finding_) return;
-  }
-  {
+    if (finding_ && is_stepped()) return;
     // What is remembered of rounds counts as the namespace's.
-    MutexLock lock(&mutex_);
     saved_.reset();
   }
   for (const SpacePlan& each : plan_.spaces) RemoveKeys(each.name);
-  if (is_stepped()) scheduler_->Settle();
-  CheckBudgets(/*is_empty=*/true);
+  if (is_stepped()) {
+    scheduler_->Settle();
+    CheckBudgets(/*is_empty=*/true);
+  }
   for (const SpacePlan& each : plan_.spaces) {
     Run([this, &each] {
       store_->DeleteNamespace(each.name, {}).IgnoreError();  // as above
@@ -378,14 +395,14 @@ void World::Finish() {
   if (is_stepped()) scheduler_->Settle();
   {
     MutexLock lock(&mutex_);
-    if (store_->used_bytes() != empty_bytes_) {
+    if (is_stepped() && store_->used_bytes() != empty_bytes_) {
       Find(absl::StrCat("all namespaces are gone, and the store has ",
                         store_->used_bytes(), " bytes; it had ", empty_bytes_));
     }
     if (is_stepped() && scheduler_->num_ready() > 0) {
       Find("a thread never comes to its end");
     }
-    if (finding_) return;
+    if (finding_ && is_stepped()) return;
   }
   Run([this] { store_->Stop(); });
 }

@@ -23,91 +23,10 @@
 #include "tests/swarm/key_ledger.h"
 #include "tests/swarm/plan.h"
 #include "tests/swarm/scheduler.h"
+#include "tests/swarm/space.h"
 #include "tests/swarm/stepped_backend.h"
 
 namespace tensorkv::swarm {
-
-// One mutating call, however often it is made, or one call that changes
-// nothing.
-struct Call {
-  std::string what;
-  uint32_t actor = 0;
-  uint32_t space = 0;
-  // Of the namespace when the call was first made.
-  uint64_t generation = 0;
-  std::optional<CallId> id;
-  // Makes it once more.
-  std::function<void(const std::shared_ptr<Call>&)> make;
-  // What says everything of the first answer that is kept; empty before.
-  std::string answer;
-  bool is_compared = true;
-  int num_under_way = 0;
-  int num_attempts = 0;
-  absl::Duration last_made;
-  // What versions that it makes are above.
-  std::array<Version, kNumKeys> floors = {};
-  // What it brings, by key.
-  std::map<uint32_t, ContributionPtr> contributions;
-};
-using CallPtr = std::shared_ptr<Call>;
-
-// Whether a key exists.
-enum class Known : uint8_t { kNo, kYes, kUnknown };
-
-// One making of a call.
-struct Attempt {
-  CallPtr call;
-  // When its wait must be over.
-  absl::Duration deadline;
-  // Blocks its thread, and has no deadline: it waits for nobody.
-  bool blocks = false;
-  bool has_ended = false;
-  std::shared_ptr<Cancellation> cancellation;
-  // What its answer may not fall below, by key.
-  std::array<Version, kNumKeys> floors = {};
-  std::array<Known, kNumKeys> known_before = {};
-  // Whether the call had been made before.
-  bool is_repeat = false;
-};
-using AttemptPtr = std::shared_ptr<Attempt>;
-
-// How a worker sees itself. Good workers do what they are told.
-struct Member {
-  Worker worker;
-  bool has_joined = false;
-  // Its call failed: it asks which step is next.
-  bool must_ask = false;
-  bool is_busy = false;
-  Step next = 1;
-};
-
-// One namespace as its callers know it.
-struct Space {
-  explicit Space(const SpacePlan& plan) : plan(plan) {
-    for (uint32_t i = 0; i < kNumKeys; ++i) ledgers.emplace_back(plan);
-  }
-
-  const SpacePlan& plan;
-  // Rises when it is created, or restored.
-  uint64_t generation = 1;
-  uint64_t uid = 0;
-  bool exists = false;
-  std::array<Known, kNumKeys> keys = {};
-  // Calls under way that create, replace or delete it.
-  std::array<int, kNumKeys> num_changing = {};
-  std::array<bool, kNumKeys> is_contended = {};
-  std::array<Version, kNumKeys> floors = {};
-  std::vector<KeyLedger> ledgers;
-  std::array<Member, kNumActors> members = {};
-  // By rank: the highest step that was acknowledged, and that may have come.
-  std::array<Step, kNumActors> reached = {};
-  std::array<Step, kNumActors> most_reached = {};
-};
-
-struct SavedSpace {
-  NamespaceSnapshot name_space;
-  std::vector<KeySnapshot> keys;
-};
 
 // Takes steps, and remembers the first thing that is wrong. Thread-safe where
 // there is no scheduler.
@@ -169,6 +88,12 @@ class World {
   void EndPull(const AttemptPtr& attempt, const PullRequest& request,
                const absl::StatusOr<PullReply>& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckRows(const Attempt& attempt, const PullRequest& request,
+                 const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckListed(const Call& call, const std::array<Known, kNumKeys>& was,
+                   const std::array<Version, kNumKeys>& floors,
+                   const std::vector<KeyStatus>& listed, bool is_whole)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveAll(const Attempt& attempt, const std::vector<uint32_t>& keys,
                   const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Delete(const Action& action);
@@ -187,6 +112,8 @@ class World {
   void Leave(const Action& action);
   void Die(const Action& action);
   void Barrier(const Action& action);
+  void TakeRank(Space& space, uint32_t actor, uint32_t rank)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckNextStep(const Call& call, const Space& space, uint32_t rank,
                      Step next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -234,6 +161,7 @@ class World {
   void Resume(const Action& action);
   void Settle();
   void Advance(absl::Duration by);
+  void EndWaits();
   void CheckWaits(absl::string_view when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckBudgets(bool is_empty);
   void RemoveKeys(const std::string& name_space);

@@ -173,7 +173,8 @@ void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
     }
     return;
   }
-  if (request.entries[0].rows || !request.entries[0].state.empty()) return;
+  if (!request.entries[0].state.empty()) return;
+  if (request.entries[0].rows) return CheckRows(*attempt, request, *reply);
   std::vector<uint32_t> keys;
   for (size_t i = 0; i < request.entries.size(); ++i) {
     const PullEntry& entry = request.entries[i];
@@ -183,6 +184,35 @@ void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
     }
   }
   ObserveAll(*attempt, keys, *reply);
+}
+
+// Rows are those of the version that they come with.
+void World::CheckRows(const Attempt& attempt, const PullRequest& request,
+                      const PullReply& reply) {
+  const Space& space = spaces_[attempt.call->space];
+  for (size_t i = 0; i < request.entries.size(); ++i) {
+    const uint32_t key = KeyOf(request.entries[i].key);
+    const Version version = reply.values[i].version;
+    if (version < attempt.floors[key]) {
+      Find(absl::StrCat("a version goes back: ", attempt.call->what, ": ",
+                        KeyName(key), " ", version, " after ",
+                        attempt.floors[key]));
+    }
+    const auto known = values_.find({space.uid, key, version});
+    if (known == values_.end()) continue;
+    const RowIds& rows = *request.entries[i].rows;
+    for (int64_t row = 0; row < rows.size(); ++row) {
+      for (int column = 0; column < kRowSize; ++column) {
+        const double had = known->second[rows[row] * kRowSize + column];
+        const double is = ElementOf(reply.values[i].tensor,
+                                    static_cast<int>(row) * kRowSize + column);
+        if (had == is) continue;
+        Find(absl::StrCat("a row of another version: ", attempt.call->what,
+                          ": ", KeyName(key), " version ", version, ", row ",
+                          rows[row], ": ", is, ", expected ", had));
+      }
+    }
+  }
 }
 
 void World::ObserveAll(const Attempt& attempt,
@@ -263,18 +293,58 @@ void World::Delete(const Action& action) {
       });
 }
 
+// Keys that nobody creates or deletes meanwhile are listed if they exist, and
+// only then, with no version below what was told before.
+void World::CheckListed(const Call& call,
+                        const std::array<Known, kNumKeys>& was,
+                        const std::array<Version, kNumKeys>& floors,
+                        const std::vector<KeyStatus>& listed, bool is_whole) {
+  Space& space = spaces_[call.space];
+  if (call.generation != space.generation || is_moving_) return;
+  std::array<bool, kNumKeys> is_listed = {};
+  for (const KeyStatus& each : listed) {
+    const uint32_t key = KeyOf(each.key);
+    is_listed[key] = true;
+    if (each.version < floors[key]) {
+      Find(absl::StrCat("a version goes back: ", call.what, ": ", each.key, " ",
+                        each.version, " after ", floors[key]));
+    }
+  }
+  for (uint32_t key = 0; is_stepped() && key < kNumKeys; ++key) {
+    if (was[key] != space.keys[key] || was[key] == Known::kUnknown) continue;
+    const bool exists = was[key] == Known::kYes;
+    if (is_listed[key] == exists || (!is_whole && !is_listed[key])) continue;
+    Find(absl::StrCat("listed wrongly: ", call.what, ": ", KeyName(key),
+                      exists ? " exists" : " does not exist"));
+  }
+}
+
 void World::Look(const Action& action) {
   CallPtr call;
   std::string name;
+  std::array<Known, kNumKeys> was;
+  std::array<Version, kNumKeys> floors;
   {
     MutexLock lock(&mutex_);
+    const Space& space = spaces_[action.space];
     call = NewCall(action, /*changes=*/false);
-    name = spaces_[action.space].plan.name;
+    name = space.plan.name;
+    was = space.keys;
+    floors = space.floors;
   }
+  const auto check = [this, call, was, floors](const auto& reply,
+                                               bool is_whole) {
+    if (!reply.ok()) return reply.status();
+    MutexLock lock(&mutex_);
+    CheckListed(*call, was, floors, reply->keys, is_whole);
+    return reply.status();
+  };
   if (action.verb == Verb::kList) {
     return Ask(
         call,
-        [this, name] { return store_->List({.name_space = name}).status(); },
+        [this, name, check] {
+          return check(store_->List({.name_space = name}), true);
+        },
         nullptr);
   }
   StatRequest request = {.name_space = name, .with_digest = action.how % 2 > 0};
@@ -282,7 +352,8 @@ void World::Look(const Action& action) {
     request.keys.push_back(KeyName(key));
   }
   Ask(
-      call, [this, request] { return store_->Stat(request).status(); },
+      call,
+      [this, request, check] { return check(store_->Stat(request), false); },
       nullptr);
 }
 

@@ -52,6 +52,9 @@ void World::MakeEntries(const Action& action, uint32_t key, bool with_rows,
   if (with_rows) {
     return AddRows(random, KeyName(key), dtype, kUnit, request, contribution);
   }
+  if (plan_.has_encodings && dtype == DType::kF32 && random.OneIn(2)) {
+    return AddEncoded(random, KeyName(key), kUnit, request, contribution);
+  }
   Elements elements = {};
   for (double& each : elements) each = kUnit * random.Between(-3, 3);
   if (plan_.has_cancelling_entries && dtype == DType::kF32 && random.OneIn(2)) {
@@ -125,7 +128,7 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
     }
     member.is_busy = true;
     const uint32_t rank = request.worker->rank;
-    Step& most = space.most_reached[rank];
+    Step& most = space.most_reached[space.PlaceOf(action.actor, rank)];
     most = std::max(most, request.step);
     for (const auto& [key, contribution] : call->contributions) {
       contribution->step = request.step;
@@ -242,7 +245,8 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
   Space& space = spaces_[call.space];
   if (call.generation != space.generation) return;
   for (const auto& [key, contribution] : call.contributions) {
-    contribution->fate = Contribution::Fate::kMaybe;
+    contribution->fate = call.num_under_way > 0 ? Contribution::Fate::kPending
+                                                : Contribution::Fate::kMaybe;
   }
   if (reply.ok()) ObserveAll(*attempt, keys, *reply);
   if (as_worker && !attempt->is_repeat) EndWork(call, step, reply.status());
@@ -255,7 +259,11 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   member.is_busy = call.num_under_way > 0;
   const uint32_t rank = call.contributions.begin()->second->rank;
   if (status.ok()) {
-    space.reached[rank] = std::max(space.reached[rank], step);
+    // Unless somebody else has the rank by now, and its name is forgotten.
+    if (space.plan.is_group() || space.last_actor[rank] == call.actor) {
+      Step& reached = space.reached[space.PlaceOf(call.actor, rank)];
+      reached = std::max(reached, step);
+    }
     if (member.next == step) ++member.next;
     return;
   }
@@ -264,7 +272,8 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   const bool is_wrong = reason == Reason::kStepGap ||
                         reason == Reason::kContributionExists ||
                         (reason == Reason::kStepClosed && !may_come_late);
-  if (space.plan.is_orderly && is_wrong && member.worker.rank == rank) {
+  if (is_stepped() && space.plan.is_orderly && is_wrong &&
+      member.worker.rank == rank) {
     Find(absl::StrCat("a worker that does as it is told is refused: ",
                       call.what, ", step ", step, ": ", status.message()));
   }

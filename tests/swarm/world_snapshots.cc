@@ -152,8 +152,14 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
       space.uid = each.name_space.uid;
       space.exists = true;
       for (const WorkerSnapshot& worker : each.name_space.workers) {
-        if (worker.worker.rank >= kNumActors) continue;
-        space.most_reached[worker.worker.rank] = worker.step;
+        const uint32_t rank = worker.worker.rank;
+        if (rank >= kNumActors) continue;
+        uint32_t place = rank;
+        if (!worker.name.empty()) {
+          space.last_actor[rank] = worker.name.back() - '0';
+          place = space.PlaceOf(space.last_actor[rank], rank);
+        }
+        space.most_reached[place] = worker.step;
       }
       BeginAgain(space, each);
     }

@@ -19,8 +19,9 @@ std::string WorkerName(uint32_t actor) { return absl::StrCat("worker", actor); }
 void World::CheckNextStep(const Call& call, const Space& space, uint32_t rank,
                           Step next) {
   if (!is_stepped() || rank >= kNumActors) return;
-  const Step least = space.reached[rank];
-  const Step most = space.most_reached[rank];
+  const uint32_t place = space.PlaceOf(call.actor, rank);
+  const Step least = space.reached[place];
+  const Step most = space.most_reached[place];
   // Who has done nothing begins where the group is.
   if (most == 0) return;
   Step from = std::max<Step>(least, 1);
@@ -31,17 +32,32 @@ void World::CheckNextStep(const Call& call, const Space& space, uint32_t rank,
   } else if (space.plan.config.mode == Mode::kSync) {
     // A round that has failed, or may fail, is to be made again.
     from = 1;
-    // Who comes back to an elastic group takes part from the next step on.
-    if (space.plan.config.max_workers > 0) return;
   }
-  // A group that goes on without those who are lost has them begin later.
-  if (space.plan.config.on_worker_loss == OnWorkerLoss::kContinue) return;
+  // Who has left is done with its last step.
+  if (space.has_left[rank]) ++to;
+  // Who comes back to a group that goes on without it takes part from the next
+  // step on.
+  if (space.plan.config.max_workers > 0 ||
+      space.plan.config.on_worker_loss == OnWorkerLoss::kContinue) {
+    return;
+  }
   if (next >= from && next <= to) return;
   constexpr absl::string_view kModes[] = {"async", "sync", "bounded"};
   Find(absl::StrCat("a worker is told a wrong step: ",
                     kModes[static_cast<int>(space.plan.config.mode)], ": ",
                     call.what, ": rank ", rank, " has come to step ", least,
                     " (maybe ", most, ") and is told ", next));
+}
+
+// A server remembers the last worker of a rank alone.
+void World::TakeRank(Space& space, uint32_t actor, uint32_t rank) {
+  if (rank >= kNumActors) return;
+  space.has_left[rank] = false;
+  const uint32_t former = std::exchange(space.last_actor[rank], actor);
+  const bool is_first = former == actor || former == kNumActors;
+  if (space.plan.is_group() || is_first) return;
+  space.reached[former] = 0;
+  space.most_reached[former] = 0;
 }
 
 void World::Join(const Action& action, bool replaces) {
@@ -69,6 +85,7 @@ void World::Join(const Action& action, bool replaces) {
         Space& space = spaces_[at];
         if (call->generation != space.generation) return reply.status();
         CheckNextStep(*call, space, reply->worker.rank, reply->next_step);
+        TakeRank(space, actor, reply->worker.rank);
         space.members[actor] = {.worker = reply->worker,
                                 .has_joined = true,
                                 .next = reply->next_step};
@@ -129,8 +146,12 @@ void World::Leave(const Action& action) {
   }
   Ask(
       call,
-      [this, request] {
-        return static_cast<NamespaceAdmin&>(*store_).Leave(request);
+      [this, at = action.space, request] {
+        const absl::Status status =
+            static_cast<NamespaceAdmin&>(*store_).Leave(request);
+        MutexLock lock(&mutex_);
+        if (status.ok()) spaces_[at].has_left[request.worker.rank] = true;
+        return status;
       },
       nullptr);
 }

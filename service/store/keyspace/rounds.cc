@@ -282,12 +282,14 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
   FailedRounds failed;
   for (auto it = open_.lower_bound(step); it != open_.end();) {
     const auto& [open_step, round] = *it;
+    // Whoever came while it waited for its sum was told that it is closed.
+    const bool had_closed = round.had_closed || IsComplete(open_step, round);
     ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
     for (const auto& [rank, identity] : round.contributors) {
       Owe(rank, open_step, failure);
     }
     if (const auto owed = owed_.find(open_step); owed != owed_.end()) {
-      owed->second.had_closed |= round.had_closed;
+      owed->second.had_closed |= had_closed;
       owed->second.overhead.Merge(taken.overhead.Split(
           std::min(taken.overhead.bytes(),
                    round.contributors.size() * kContributorBytes)));

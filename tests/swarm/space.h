@@ -1,0 +1,119 @@
+// A namespace and its calls, as those who make them know them.
+
+#ifndef TENSORKV_TESTS_SWARM_SPACE_H_
+#define TENSORKV_TESTS_SWARM_SPACE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "contract/requests.h"
+#include "service/store/cancellation.h"
+#include "service/store/snapshot.h"
+#include "tests/swarm/key_ledger.h"
+#include "tests/swarm/plan.h"
+
+namespace tensorkv::swarm {
+
+// One mutating call, however often it is made, or one call that changes
+// nothing.
+struct Call {
+  std::string what;
+  uint32_t actor = 0;
+  uint32_t space = 0;
+  // Of the namespace when the call was first made.
+  uint64_t generation = 0;
+  std::optional<CallId> id;
+  // Makes it once more.
+  std::function<void(const std::shared_ptr<Call>&)> make;
+  // What says everything of the first answer that is kept; empty before.
+  std::string answer;
+  bool is_compared = true;
+  int num_under_way = 0;
+  int num_attempts = 0;
+  absl::Duration timeout;
+  absl::Duration last_made;
+  // What versions that it makes are above.
+  std::array<Version, kNumKeys> floors = {};
+  // What it brings, by key.
+  std::map<uint32_t, ContributionPtr> contributions;
+};
+using CallPtr = std::shared_ptr<Call>;
+
+// Whether a key exists.
+enum class Known : uint8_t { kNo, kYes, kUnknown };
+
+// One making of a call.
+struct Attempt {
+  CallPtr call;
+  // When its wait must be over.
+  absl::Duration deadline;
+  // Blocks its thread, and has no deadline: it waits for nobody.
+  bool blocks = false;
+  bool has_ended = false;
+  std::shared_ptr<Cancellation> cancellation;
+  // What its answer may not fall below, by key.
+  std::array<Version, kNumKeys> floors = {};
+  std::array<Known, kNumKeys> known_before = {};
+  // Whether the call had been made before.
+  bool is_repeat = false;
+};
+using AttemptPtr = std::shared_ptr<Attempt>;
+
+// How a worker sees itself. Good workers do what they are told.
+struct Member {
+  Worker worker;
+  bool has_joined = false;
+  // Its call failed: it asks which step is next.
+  bool must_ask = false;
+  bool is_busy = false;
+  Step next = 1;
+};
+
+// One namespace as its callers know it.
+struct Space {
+  explicit Space(const SpacePlan& plan) : plan(plan) {
+    for (uint32_t i = 0; i < kNumKeys; ++i) ledgers.emplace_back(plan);
+  }
+
+  const SpacePlan& plan;
+  // Rises when it is created, or restored.
+  uint64_t generation = 1;
+  uint64_t uid = 0;
+  bool exists = false;
+  std::array<Known, kNumKeys> keys = {};
+  // Calls under way that create, replace or delete it.
+  std::array<int, kNumKeys> num_changing = {};
+  std::array<bool, kNumKeys> is_contended = {};
+  std::array<Version, kNumKeys> floors = {};
+  std::vector<KeyLedger> ledgers;
+  std::array<Member, kNumActors> members = {};
+  // By rank, in an async namespace by the worker's name: the highest step that
+  // was acknowledged, and that may have come.
+  std::array<Step, kNumActors> reached = {};
+  std::array<Step, kNumActors> most_reached = {};
+  // By rank: its worker has left, and nobody has taken it since.
+  std::array<bool, kNumActors> has_left = {};
+
+  // By rank: who had it last; kNumActors: nobody.
+  std::array<uint32_t, kNumActors> last_actor = {};
+
+  uint32_t PlaceOf(uint32_t actor, uint32_t rank) const {
+    return plan.is_group() ? rank : actor;
+  }
+};
+
+struct SavedSpace {
+  NamespaceSnapshot name_space;
+  std::vector<KeySnapshot> keys;
+};
+
+}  // namespace tensorkv::swarm
+
+#endif  // TENSORKV_TESTS_SWARM_SPACE_H_
