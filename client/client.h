@@ -27,6 +27,7 @@
 #include "client/compression/compression.h"
 #include "client/connection.h"
 #include "client/destination.h"
+#include "client/leave_cause.h"
 #include "client/namespace_verbs.h"
 #include "client/push_options.h"
 #include "client/transfer_options.h"
@@ -199,7 +200,8 @@ class Client : public NamespaceVerbs {
                                  uint64_t namespace_uid = 0,
                                  std::optional<uint32_t> rank = std::nullopt);
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
-  absl::Status Leave(absl::Duration timeout);
+  absl::Status Leave(absl::Duration timeout,
+                     LeaveCause cause = LeaveCause::kDone);
   absl::Status Barrier(absl::string_view barrier);
   // Who signs this client's calls.
   std::optional<Worker> worker() const;

@@ -155,6 +155,7 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                      name_space.config.mode == Mode::kBounded),
       has_rounds_(name_space.config.mode == Mode::kSync),
       namespace_uid_(name_space.uid),
+      was_lost_(joined.was_lost),
       copies_(client_->transfer().max_idle_bytes,
               client_->transfer().max_idle_time, environment_.run_after),
       open_(name_space.config.max_open_rounds),
@@ -167,8 +168,16 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
 
 WorkerClient::~WorkerClient() {
   lease_.reset();
-  // Whoever cannot leave is noticed to be gone.
-  client_->Leave(std::min(options_.lease, kLongestLeave)).IgnoreError();
+  if (!client_->worker()) return;
+  // Whoever cannot say so is noticed to be gone. One that could not say that it
+  // is done tries again.
+  Leave(leave_cause_).IgnoreError();
+}
+
+absl::Status WorkerClient::Leave(LeaveCause cause) {
+  leave_cause_ = cause;
+  has_left_ = true;
+  return client_->Leave(std::min(options_.lease, kLongestLeave), cause);
 }
 
 // Nobody, once client() has left on its own.
@@ -183,6 +192,8 @@ WorkerClient::Joined WorkerClient::joined() const {
 
 absl::Status WorkerClient::Rejoin() {
   MutexLock lock(&recovery_);
+  has_left_ = false;
+  leave_cause_ = LeaveCause::kLost;
   return JoinAgain({.end = absl::InfiniteDuration()});
 }
 
@@ -507,6 +518,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
                                        const Attempt& attempt, bool& is_member,
                                        const Contribution* own) {
   if (!is_member) {
+    if (has_left_) return cause;
     const absl::Status joined = JoinAgain(attempt);
     // The server that was restarted does not have this namespace.
     if (ReasonOf(cause) == Reason::kServerRestarted &&

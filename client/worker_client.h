@@ -7,6 +7,7 @@
 //     ASSIGN_OR_RETURN(PullReply weights,
 //                      worker->PushPull(step, Gradients(step)));
 //   }
+//   RETURN_IF_ERROR(worker->Leave());
 
 #ifndef TENSORKV_CLIENT_WORKER_CLIENT_H_
 #define TENSORKV_CLIENT_WORKER_CLIENT_H_
@@ -29,14 +30,19 @@
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
 #include "client/internal/trimmed_pool.h"
+#include "client/leave_cause.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {
 
 class LeaseRenewal;
 
-// Joins when it is made, renews the lease from a thread of its own, leaves when
-// it goes. Thread-safe.
+// Joins when it is made, renews the lease from a thread of its own. Leave says
+// that it is done; one that goes without counts as lost, at once. Thread-safe.
+//
+// A group of fixed size waits for a worker that was lost, and ends with
+// WORKER_LEFT, which comes out of verbs, what waits for one that has left: it
+// is whole or does not go on, unless its namespace says otherwise.
 //
 // The verbs of a step recover by themselves from whatever happens to workers
 // and connections: when a round fails because another worker was lost, when
@@ -48,22 +54,13 @@ class LeaseRenewal;
 //
 // When the server was restarted from a checkpoint, the state is an earlier one.
 // The verb that finds it so joins again; what was pushed for the state that is
-// gone is forgotten, and so is all else that is pushed until step() is asked:
-// those pushes succeed without effect, and reads return what there is now. From
-// then on step() tells the first step that the server lacks, or the last that
-// it has: go back to the data of that step. A loop that asks step() before each
-// step, and takes the weights for it from a PushPull of all keys, or from a
-// Pull after it has asked, does that already. Who reads the keys in several
-// calls reads all of them anew whenever step() is not the step after the last.
-// Who does not ask gets SERVER_RESTARTED at the first step that he has not
-// pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when a
-// checkpoint has the last step: a worker that has left does not come back to
-// repeat it, unless it pushes again. What encoding has left out of pushes is
-// forgotten too. Until the worker is past all that it has pushed before, which
-// servers of a cluster may have that did not go back, a Pull waits for the
-// steps alone that are made again: it pushes them once more to wait for them.
-// In MODE_ASYNC step() is the one after the last of which the server has any
-// push: push each step in one call there, or lose what it lacks of that.
+// gone is forgotten, what encoding has left out too, and so is all that is
+// pushed until step() is asked. Then step() tells the step to go back to: a
+// loop that asks it before each step, and reads all keys after, goes on by
+// itself. Who does not ask gets SERVER_RESTARTED at the first step that he has
+// not pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when
+// a checkpoint has the last step: a worker that has left does not come back to
+// repeat it. docs/protocol.md says more.
 //
 // To push again it keeps what was pushed: the entries of a step, from the
 // moment they are pushed until a PushPull or Pull of their keys has succeeded,
@@ -85,7 +82,8 @@ class WorkerClient {
       std::unique_ptr<Client> client, const WorkerOptions& options,
       RetryEnvironment environment = SystemRetryEnvironment());
 
-  // Leaves, if it can do so within a few seconds.
+  // Unless it has left, says that the worker is lost, if it can do so within a
+  // few seconds.
   ~WorkerClient();
 
   // The step to push next, asked between two steps: the one after the last that
@@ -134,6 +132,15 @@ class WorkerClient {
   // 0 if client() has left by itself.
   uint32_t rank() const { return self().rank; }
   uint64_t epoch() const { return self().epoch; }
+  // Whether it has come back: the worker of its name had been lost when this
+  // one joined.
+  bool was_lost() const { return was_lost_; }
+
+  // Ends the membership, within a few seconds. After it pushes and barriers are
+  // refused, calls that wait end with NOT_MEMBER, and reads are those of a
+  // reader; Rejoin makes it a member again.
+  // Errors: those of Client::Leave; it may be called again.
+  absl::Status Leave(LeaveCause cause = LeaveCause::kDone);
 
   // OK, or why this is a member no more: what the server said to the latest
   // renewal that it answered. Verbs join again when they need to.
@@ -238,6 +245,7 @@ class WorkerClient {
   const bool is_repeatable_;
   const bool has_rounds_;
   const uint64_t namespace_uid_;
+  const bool was_lost_;
   const TrimmedPool copies_;
   OpenContributions open_;
   // Changes in one step with what open_ knows of it. So a push that is signed
@@ -245,6 +253,10 @@ class WorkerClient {
   // for the state of that server.
   mutable Mutex joined_mutex_;
   Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
+
+  // It has left, or was to: it does not join again by itself.
+  std::atomic<bool> has_left_ = false;
+  std::atomic<LeaveCause> leave_cause_ = LeaveCause::kLost;
 
   // Held by the one recovery at a time, while it makes its calls.
   CancellableMutex recovery_;

@@ -103,6 +103,7 @@ struct PullRequest {
 struct Value {
   Version version = 0;
   Tensor tensor;
+  uint32_t num_contributions = 0;
 };
 
 struct PullReply {

@@ -18,6 +18,7 @@ struct WorkerStatus {
   bool is_live = false;
   Step step = 0;
   absl::Duration lease_remaining;
+  bool has_left = false;
 };
 
 struct JoinRequest {
@@ -38,6 +39,7 @@ struct JoinReply {
   absl::Duration lease;
   uint64_t server_incarnation = 0;
   Step next_step = 0;
+  bool was_lost = false;
 };
 
 struct KeepAliveRequest {
@@ -55,6 +57,9 @@ struct LeaveRequest {
   std::string name_space;
   Worker worker;
   std::optional<CallId> call_id;
+  bool is_lost = false;
+  // The last at its own server of a mirrored namespace.
+  std::optional<Step> step;
 };
 
 struct LeaveReply {};

@@ -109,6 +109,7 @@ void Write(const PushEntry& entry, Out& out) {
 template <typename Out>
 void Write(const Value& value, Out& out) {
   out.Number(wire::kValueVersion, value.version);
+  out.Number(wire::kValueNumContributions, value.num_contributions);
   WriteField(wire::kValueTensor, value.tensor, out);
 }
 
@@ -233,11 +234,17 @@ char* WriteNumber(wire::Tag tag, uint64_t number, char* next) {
   return wire::WriteNumber(number, next);
 }
 
+size_t BytesOfNumber(uint64_t number) {
+  return number == 0 ? 0 : 1 + wire::NumberSize(number);
+}
+
 size_t BytesBeforeTensor(const Value& value) {
-  return value.version == 0 ? 0 : 1 + wire::NumberSize(value.version);
+  return BytesOfNumber(value.version) + BytesOfNumber(value.num_contributions);
 }
 char* WriteBeforeTensor(const Value& value, char* next) {
-  return WriteNumber(wire::kValueVersion, value.version, next);
+  next = WriteNumber(wire::kValueVersion, value.version, next);
+  return WriteNumber(wire::kValueNumContributions, value.num_contributions,
+                     next);
 }
 
 // A key, which is left out if it is empty.
@@ -294,11 +301,12 @@ class SmallEntries {
     static_assert(std::is_same_v<Entry, Value>, "a key has no bound here");
     constexpr size_t kMaxNumberBytes = 10;
     constexpr size_t kVersionBytes = 1 + kMaxNumberBytes;
+    constexpr size_t kNumContributionsBytes = 1 + kMaxNumberBytes;
     constexpr size_t kDTypeBytes = 1 + 1;
     constexpr size_t kRunHeaderBytes = 1 + 2;  // a tag and a length
     // The headers are those of the entry, tensor, shape and elements.
-    constexpr size_t kMaxFieldBytes =
-        kVersionBytes + kDTypeBytes + 4 * kRunHeaderBytes;
+    constexpr size_t kMaxFieldBytes = kVersionBytes + kNumContributionsBytes +
+                                      kDTypeBytes + 4 * kRunHeaderBytes;
     static_assert(kMaxFieldBytes + kMaxNumberBytes * Shape::kMaxRank +
                           wire::kMaxCopiedBytes <
                       1 << 14,

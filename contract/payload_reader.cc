@@ -300,6 +300,10 @@ void Read(WireReader& in, TensorReader& tensors, PushEntry* entry,
 void Read(WireReader& in, TensorReader& tensors, Value* value,
           PayloadRange* payload) {
   if (in.Accept(wire::kValueVersion)) value->version = in.ReadNumber();
+  if (in.Accept(wire::kValueNumContributions)) {
+    value->num_contributions =
+        static_cast<uint32_t>(in.ReadNumberUpTo(UINT32_MAX));
+  }
   tensors.Read(in, wire::kValueTensor, &value->tensor, payload);
 }
 

@@ -165,7 +165,7 @@ absl::StatusOr<PullReply> DecodeValues(RepeatedPtrField<v1::Value>& protos,
   const auto decode_value =
       [decode](v1::Value& proto) -> absl::StatusOr<Value> {
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto, decode));
-    return Value{proto.version(), std::move(tensor)};
+    return Value{proto.version(), std::move(tensor), proto.num_contributions()};
   };
   PullReply reply;
   ASSIGN_OR_RETURN(reply.values, DecodeAll(protos, decode_value));
@@ -177,6 +177,7 @@ void EncodeValues(const PullReply& reply, TensorEncoder encode,
   for (const Value& value : reply.values) {
     v1::Value* proto = protos->Add();
     proto->set_version(value.version);
+    proto->set_num_contributions(value.num_contributions);
     encode(value.tensor, proto->mutable_tensor());
   }
 }

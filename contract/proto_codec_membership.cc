@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/proto_codec_fields.h"
@@ -10,6 +12,15 @@ template <typename Proto>
 absl::StatusOr<Worker> DecodeRequiredWorker(const Proto& proto) {
   if (proto.has_worker()) return DecodeWorker(proto.worker());
   return absl::InvalidArgumentError("worker: missing");
+}
+
+// Whoever may not call is told that first: the group refuses the rank that no
+// worker has.
+template <typename Proto>
+Worker DecodeWorkerOrNobody(const Proto& proto) {
+  const bool has_rank = proto.has_worker() && proto.worker().has_rank();
+  return {.rank = has_rank ? proto.worker().rank() : UINT32_MAX,
+          .epoch = proto.worker().epoch()};
 }
 
 }  // namespace
@@ -43,6 +54,7 @@ absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto) {
   ASSIGN_OR_RETURN(reply.lease, DecodeDuration("lease", proto.lease()));
   reply.server_incarnation = proto.server_incarnation();
   reply.next_step = proto.next_step();
+  reply.was_lost = proto.was_lost();
   return reply;
 }
 
@@ -52,12 +64,13 @@ void ToProto(const JoinReply& reply, v1::JoinResponse* proto) {
   EncodeDuration(reply.lease, proto->mutable_lease());
   proto->set_server_incarnation(reply.server_incarnation);
   proto->set_next_step(reply.next_step);
+  proto->set_was_lost(reply.was_lost);
 }
 
 absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto) {
   KeepAliveRequest request;
   request.name_space = proto.namespace_();
-  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.worker = DecodeWorkerOrNobody(proto);
   return request;
 }
 
@@ -85,7 +98,9 @@ absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto) {
   LeaveRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
-  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.worker = DecodeWorkerOrNobody(proto);
+  request.is_lost = proto.is_lost();
+  if (proto.has_step()) request.step = proto.step();
   return request;
 }
 
@@ -93,6 +108,8 @@ void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeWorker(request.worker, proto->mutable_worker());
   EncodeCallId(request.call_id, proto);
+  proto->set_is_lost(request.is_lost);
+  if (request.step) proto->set_step(*request.step);
 }
 
 absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto) {
@@ -100,7 +117,7 @@ absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto) {
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
   request.namespace_uid = proto.namespace_uid();
-  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.worker = DecodeWorkerOrNobody(proto);
   request.barrier = proto.barrier();
   return request;
 }
@@ -121,6 +138,7 @@ absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto) {
   status.step = proto.step();
   ASSIGN_OR_RETURN(status.lease_remaining,
                    DecodeDuration("lease_remaining", proto.lease_remaining()));
+  status.has_left = proto.has_left();
   return status;
 }
 
@@ -130,6 +148,7 @@ void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto) {
   proto->set_is_live(status.is_live);
   proto->set_step(status.step);
   EncodeDuration(status.lease_remaining, proto->mutable_lease_remaining());
+  proto->set_has_left(status.has_left);
 }
 
 }  // namespace tensorkv

@@ -39,6 +39,7 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kGroupFull, "GROUP_FULL"},
     {Reason::kGroupDoesNotJoin, "GROUP_DOES_NOT_JOIN"},
     {Reason::kWorkerLost, "WORKER_LOST"},
+    {Reason::kWorkerLeft, "WORKER_LEFT"},
     {Reason::kRoundFailed, "ROUND_FAILED"},
     {Reason::kStepClosed, "STEP_CLOSED"},
     {Reason::kStepGap, "STEP_GAP"},

@@ -39,6 +39,7 @@ enum class Reason : uint8_t {
   kGroupFull = 13,
   kGroupDoesNotJoin = 14,
   kWorkerLost = 15,
+  kWorkerLeft = 16,
   kRoundFailed = 20,
   kStepClosed = 21,
   kStepGap = 22,

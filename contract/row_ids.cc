@@ -1,6 +1,7 @@
 #include "contract/row_ids.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,27 @@ RowIds::RowIds(Tensor ids) : tensor_(std::move(ids)) {
     lowest_ = std::min(lowest_, id);
     highest_ = std::max(highest_, id);
   }
+}
+
+bool RowIds::has_repeats() const {
+  Repeats repeats = repeats_.load(std::memory_order_relaxed);
+  if (repeats == Repeats::kUnknown) {
+    bool is_rising = true;
+    for (int64_t i = 1; i < size() && is_rising; ++i) {
+      is_rising = (*this)[i - 1] < (*this)[i];
+    }
+    repeats = Repeats::kNone;
+    if (!is_rising) {
+      std::vector<int64_t> ids(size());
+      for (int64_t i = 0; i < size(); ++i) ids[i] = (*this)[i];
+      std::sort(ids.begin(), ids.end());
+      if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) {
+        repeats = Repeats::kSome;
+      }
+    }
+    repeats_.store(repeats, std::memory_order_relaxed);
+  }
+  return repeats == Repeats::kSome;
 }
 
 }  // namespace tensorkv

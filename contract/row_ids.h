@@ -3,6 +3,7 @@
 #ifndef TENSORKV_CONTRACT_ROW_IDS_H_
 #define TENSORKV_CONTRACT_ROW_IDS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -31,6 +32,9 @@ class RowIds final : public RefCounted {
   int64_t lowest() const { return lowest_; }
   int64_t highest() const { return highest_; }
 
+  // Whether an id is there more than once. The first to ask looks at all.
+  bool has_repeats() const;
+
   // As they came.
   const Tensor& tensor() const { return tensor_; }
 
@@ -48,6 +52,8 @@ class RowIds final : public RefCounted {
   const Tensor tensor_;
   int64_t lowest_ = 0;
   int64_t highest_ = -1;
+  enum class Repeats : uint8_t { kUnknown, kNone, kSome };
+  mutable std::atomic<Repeats> repeats_ = Repeats::kUnknown;
 };
 
 }  // namespace tensorkv

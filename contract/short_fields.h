@@ -111,15 +111,22 @@ struct ShortFields<PushEntry> {
 template <>
 struct ShortFields<Value> {
   size_t Read(absl::string_view fields) {
-    return ReadShortNumber(fields, kValueVersion, &version);
+    const size_t size = ReadShortNumber(fields, kValueVersion, &version);
+    if (size == 0) return 0;
+    uint64_t number = 0;
+    const size_t more =
+        ReadShortNumber(fields.substr(size), kValueNumContributions, &number);
+    num_contributions = static_cast<uint32_t>(number);
+    return size + more;
   }
   void AddTo(std::vector<Value>* values, const Tensor& type) const {
-    values->emplace_back(version, type);
+    values->emplace_back(version, type, num_contributions);
   }
   static void ExpectMembers(const Value& value) {
-    [[maybe_unused]] const auto& [version, tensor] = value;
+    [[maybe_unused]] const auto& [version, tensor, num_contributions] = value;
   }
   uint64_t version = 0;
+  uint32_t num_contributions = 0;
 };
 
 }  // namespace tensorkv::wire

@@ -100,6 +100,8 @@ inline constexpr Tag kReplyValues =
 static_assert(kReplyValues == RunTag(v1::PushPullResponse::kValuesFieldNumber));
 
 inline constexpr Tag kValueVersion = NumberTag(v1::Value::kVersionFieldNumber);
+inline constexpr Tag kValueNumContributions =
+    NumberTag(v1::Value::kNumContributionsFieldNumber);
 inline constexpr Tag kValueTensor = RunTag(v1::Value::kTensorFieldNumber);
 
 inline constexpr Tag kTensorDType = NumberTag(v1::Tensor::kDtypeFieldNumber);

@@ -244,6 +244,7 @@ std::string WorkerStatusJson(const WorkerStatus& status) {
                {"worker", status.name},
                {"epoch", status.worker.epoch},
                {"is_live", status.is_live},
+               {"has_left", status.has_left},
                {"step", status.step},
                {"lease_remaining_seconds",
                 absl::ToDoubleSeconds(status.lease_remaining)}});

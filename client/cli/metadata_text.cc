@@ -285,6 +285,11 @@ std::string NamespaceText(const NamespaceStatus& status) {
   return TableText(std::move(rows));
 }
 
+std::string StateText(const WorkerStatus& status) {
+  if (status.is_live) return "live";
+  return status.has_left ? "left" : "lost";
+}
+
 std::string WorkerTable(const std::vector<WorkerStatus>& workers,
                         Columns columns) {
   Step fastest = 0;
@@ -292,15 +297,14 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers,
     fastest = std::max(fastest, status.step);
   }
   Rows rows = {Row(columns,
-                   {"rank", "worker", "epoch", "live", "step", "lease"},
+                   {"rank", "worker", "epoch", "state", "step", "lease"},
                    {"behind"})};
   for (const WorkerStatus& status : workers) {
-    rows.push_back(
-        Row(columns,
-            {absl::StrCat(status.worker.rank), status.name,
-             absl::StrCat(status.worker.epoch), status.is_live ? "yes" : "no",
-             absl::StrCat(status.step), LeaseText(status)},
-            {absl::StrCat(fastest - status.step)}));
+    rows.push_back(Row(columns,
+                       {absl::StrCat(status.worker.rank), status.name,
+                        absl::StrCat(status.worker.epoch), StateText(status),
+                        absl::StrCat(status.step), LeaseText(status)},
+                       {absl::StrCat(fastest - status.step)}));
   }
   return TableText(std::move(rows));
 }

@@ -18,6 +18,16 @@ std::string WorkerText(const WorkerStatus& worker) {
                       absl::CHexEscape(worker.name), "\")");
 }
 
+// What has become of a worker that was there.
+absl::string_view EndOf(const WorkerStatus& worker,
+                        const NamespaceStatus& after) {
+  for (const WorkerStatus& each : after.workers) {
+    if (each.worker.epoch != worker.worker.epoch) continue;
+    return each.has_left ? "worker left" : "worker lost";
+  }
+  return "worker gone";
+}
+
 // The live ones, by rank.
 std::map<uint32_t, const WorkerStatus*> LiveWorkers(
     const NamespaceStatus& status) {
@@ -34,7 +44,8 @@ void AddWorkers(const NamespaceStatus& before, const NamespaceStatus& after,
   const auto is_live = LiveWorkers(after);
   for (const auto& [rank, worker] : was_live) {
     if (is_live.count(rank) > 0) continue;
-    changes.push_back({"worker gone", WorkerText(*worker)});
+    changes.push_back(
+        {std::string(EndOf(*worker, after)), WorkerText(*worker)});
   }
   for (const auto& [rank, worker] : is_live) {
     const auto former = was_live.find(rank);

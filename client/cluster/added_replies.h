@@ -67,6 +67,7 @@ inline void AddWorkers(const std::vector<WorkerStatus>& other,
                                : there.name == worker.name;
       if (!is_same) continue;
       worker.is_live = worker.is_live && there.is_live;
+      worker.has_left = worker.has_left || there.has_left;
       worker.step = std::max(worker.step, there.step);
       worker.lease_remaining =
           std::min(worker.lease_remaining, there.lease_remaining);

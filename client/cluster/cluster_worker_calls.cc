@@ -1,6 +1,7 @@
 // Calls about the workers of a namespace.
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/mirrored_calls.h"
 #include "client/cluster/part_outcomes.h"
 #include "client/internal/worker_errors.h"
 
@@ -43,6 +45,7 @@ absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
                                  total.next_step, other.next_step);
     incarnations[servers[i + 1]] = other.server_incarnation;
     total.lease = std::min(total.lease, other.lease);
+    total.was_lost |= other.was_lost;
   }
   total.server_incarnation =
       namespaces_.CompleteJoin(request.name_space, request.worker_name,
@@ -94,10 +97,19 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
+  std::optional<Step> step;
+  if (IsMirrored(request.name_space, servers.front(), limit)) {
+    ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+    step = StepAtItsMirror(*placement, request,
+                           [&](const std::string& server, const auto& ask) {
+                             return servers_.At(server, ask, limit);
+                           });
+  }
   const auto request_for = [&](const std::string& server) {
     LeaveRequest part = request;
     part.worker =
         WorkerAt(server, servers.front(), request.name_space, request.worker);
+    part.step = step;
     return part;
   };
   std::vector<absl::Status> outcomes =

@@ -25,14 +25,16 @@ int KindOf(const absl::Status& status) {
     // Other slices of the key may be open. What their servers say comes first,
     // so that nobody takes the contribution for useless.
     case Reason::kStepClosed:
-      return 6;
+      return 7;
     case Reason::kOutcomeUnknown:
     case Reason::kWorkerLost:
-      return 5;
+      return 6;
+    case Reason::kWorkerLeft:
+      return 4;
     default:
       return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)
-                 ? 5
-                 : 4;
+                 ? 6
+                 : 5;
   }
 }
 

@@ -7,6 +7,7 @@
 #define TENSORKV_CLIENT_CLUSTER_MIRRORED_CALLS_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,22 @@ const std::string& MirrorFor(const ClusterPlacement& placement,
     if (server.is_live) return server.name;
   }
   return servers[reader % servers.size()].name;
+}
+
+// The last step that the worker has contributed to, which its own server alone
+// knows; nothing if that does not tell.
+inline std::optional<Step> StepAtItsMirror(
+    const ClusterPlacement& placement, const LeaveRequest& request,
+    CallAt<DescribeNamespaceRequest> describe) {
+  const PushRequest push = {.worker = request.worker};
+  const absl::StatusOr<NamespaceStatus> status =
+      describe(MirrorFor(placement, push, /*reader=*/0),
+               DescribeNamespaceRequest{.name_space = request.name_space});
+  if (!status.ok()) return std::nullopt;
+  for (const WorkerStatus& each : status->workers) {
+    if (each.worker.rank == request.worker.rank) return each.step;
+  }
+  return std::nullopt;
 }
 
 // Creates keys at the home, which decides what they are, and then elsewhere.

@@ -86,6 +86,7 @@ bool EndsTheCall(const absl::Status& status) {
     case Reason::kServerRestarted:
     case Reason::kNotMember:
     case Reason::kLeaseLost:
+    case Reason::kWorkerLeft:
       return true;
     default:
       return false;

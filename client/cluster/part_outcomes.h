@@ -53,7 +53,8 @@ CallId NamedAnew(const CallId& id, absl::string_view marker);
 // Whether workers push again what has failed so.
 bool IsPushedAgain(const absl::Status& status);
 
-// Whether the caller has to join again before any server's answer is of use.
+// Whether no server's answer is of use any more: the caller has to join again
+// first, or would wait for a worker that has left.
 bool EndsTheCall(const absl::Status& status);
 
 // Where the mode was not learnt, nobody can promise that a step is made once.

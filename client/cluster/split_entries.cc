@@ -260,8 +260,14 @@ absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
   RETURN_IF_ERROR(CheckRows(split, answers));
   const Tensor& first = answers.front().tensor;
   const Version version = MinVersion(answers);
+  const uint32_t num_contributions =
+      absl::c_min_element(answers, [](const Value& a, const Value& b) {
+        return a.num_contributions < b.num_contributions;
+      })->num_contributions;
   // A state that is one number is so in every slice.
-  if (first.shape().rank() == 0) return Value{version, first};
+  if (first.shape().rank() == 0) {
+    return Value{version, first, num_contributions};
+  }
   ASSIGN_OR_RETURN(const Shape shape, JoinedShape(answers));
   const bool fits = whole.has_data() && whole.dtype() == first.dtype() &&
                     whole.shape() == shape;
@@ -279,7 +285,7 @@ absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
     }
     out += slice.size_bytes();
   }
-  return Value{version, std::move(whole)};
+  return Value{version, std::move(whole), num_contributions};
 }
 
 std::vector<Destination> SliceDestinations(const SplitLayout& layout,

@@ -116,6 +116,19 @@ bool RefusesStreams(const absl::Status& status) {
 
 }  // namespace
 
+namespace {
+
+// A server that stops cancels the calls that wait: to their caller it is one
+// that does not answer any more.
+absl::Status EndOf(absl::Status status, const CallOptions& options) {
+  const bool by_caller =
+      options.canceller != nullptr && options.canceller->is_cancelled();
+  if (!absl::IsCancelled(status) || by_caller) return status;
+  return absl::UnavailableError("the server has ended the call");
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
     const GrpcConnectionOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
@@ -162,10 +175,12 @@ absl::Status GrpcConnection::Attempt(const AnyCall& call,
                                      const CallOptions& options) {
   const CallDeadline deadline(options.timeout, options.canceller);
   RETURN_IF_ERROR(deadline.CheckTimeLeft());
-  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    ASSIGN_OR_RETURN(reply, Call(request, deadline, options));
-    return absl::OkStatus();
-  });
+  return EndOf(
+      call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+        ASSIGN_OR_RETURN(reply, Call(request, deadline, options));
+        return absl::OkStatus();
+      }),
+      options);
 }
 
 void GrpcConnection::Start(const AnyCall& call, const CallOptions& options,
@@ -194,7 +209,7 @@ void GrpcConnection::StartCall(const Request& request, ReplyTo<Request>& reply,
       reply = *std::move(came);
       Learn(request, reply, expected);
     }
-    std::move(done)(came.status());
+    std::move(done)(EndOf(came.status(), options));
   };
   if constexpr (kMayStream<Request>) {
     if (Streams(request, expected)) {

@@ -60,7 +60,7 @@ py::dict Describe(const NamespaceStatus& status) {
     workers.append(py::dict(
         "name"_a = worker.name, "rank"_a = worker.worker.rank,
         "epoch"_a = worker.worker.epoch, "is_live"_a = worker.is_live,
-        "step"_a = worker.step,
+        "has_left"_a = worker.has_left, "step"_a = worker.step,
         "lease_remaining"_a = absl::ToDoubleSeconds(worker.lease_remaining)));
   }
   py::dict rules;

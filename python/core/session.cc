@@ -64,8 +64,8 @@ absl::Status Session::Join(const ClientOptions& client_options,
 
 void Session::Leave(bool is_lost) {
   if (worker_ == nullptr) return;
-  (void)is_lost;
-  worker_->client().Leave(absl::Seconds(5)).IgnoreError();
+  // Whoever cannot say so is noticed to be gone.
+  worker_->Leave(is_lost ? LeaveCause::kLost : LeaveCause::kDone).IgnoreError();
 }
 
 Client Session::Bounded(const CallBounds& bounds) {

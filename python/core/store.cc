@@ -345,7 +345,7 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
     session_ = nullptr;
     throw;
   }
-  return session()->worker()->step() > 1;
+  return session()->worker()->was_lost();
 }
 
 py::list Store::Init(const Keys& keys, const py::list& arrays,

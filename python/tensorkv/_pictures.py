@@ -125,11 +125,17 @@ def _first_of(lines: List[str], count: int) -> List[str]:
     return lines[:count] + ([f"and {rest} more"] if rest > 0 else [])
 
 
+def _end_of(worker: Dict[str, Any]) -> str:
+    if worker["is_live"]:
+        return ""
+    return ", left" if worker["has_left"] else ", lost"
+
+
 def _workers_box(status: Dict[str, Any]) -> List[str]:
     of_all = f" of {status['num_workers']}" if status["num_workers"] else ""
     workers = [
         f"{worker['name']}: rank {worker['rank']}, step {worker['step']}"
-        + ("" if worker["is_live"] else ", lost")
+        + _end_of(worker)
         for worker in status["workers"]
     ]
     return [f"{status['live_workers']}{of_all} workers", *_first_of(workers, 3)]

@@ -138,6 +138,7 @@ void WorkerToProto(const WorkerSnapshot& worker, v1::SavedWorker* proto) {
   proto->set_has_left(worker.has_left);
   proto->set_step(worker.step);
   proto->set_first_step(worker.first_step);
+  proto->set_order(worker.order);
 }
 
 WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
@@ -145,7 +146,8 @@ WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
           .worker = {proto.worker().rank(), proto.worker().epoch()},
           .has_left = proto.has_left(),
           .step = proto.step(),
-          .first_step = proto.first_step()};
+          .first_step = proto.first_step(),
+          .order = proto.order()};
 }
 
 void ContributionToProto(const Contributor& by, Step step,

@@ -123,6 +123,7 @@ Json JsonOf(std::vector<WorkerStatus> workers) {
         {{"rank", each.worker.rank},
          {"name", each.name},
          {"live", each.is_live},
+         {"left", each.has_left},
          {"step", each.step},
          {"lag", fastest - each.step},
          {"lease_seconds", absl::ToDoubleSeconds(each.lease_remaining)}});
@@ -167,6 +168,7 @@ Json AwaitedJson(const std::vector<OpenRound>& rounds,
     list.push_back({{"rank", rank},
                     {"name", has_joined ? worker->second->name : ""},
                     {"live", has_joined && worker->second->is_live},
+                    {"left", has_joined && worker->second->has_left},
                     {"rounds", rounds_of_rank}});
   }
   return list;

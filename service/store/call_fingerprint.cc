@@ -168,6 +168,9 @@ uint64_t Fingerprint(const JoinRequest& request) {
 uint64_t Fingerprint(const LeaveRequest& request) {
   Hasher hasher('e');
   hasher.Add(request.worker);
+  hasher.Add(request.is_lost);
+  hasher.Add(request.step.has_value());
+  hasher.Add(request.step.value_or(0));
   return hasher.digest();
 }
 

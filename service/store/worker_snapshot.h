@@ -18,6 +18,8 @@ struct WorkerSnapshot {
   Step step = 0;
   // Steps below did without the worker.
   Step first_step = 0;
+  // When it joined, or has left, in the order of all that do.
+  uint64_t order = 0;
 };
 
 }  // namespace tensorkv

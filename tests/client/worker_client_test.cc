@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scripted_worker.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -22,6 +23,7 @@ using ::tensorkv::testing::DestinationOf;
 using ::tensorkv::testing::EncodeAll;
 using ::tensorkv::testing::EntriesOf;
 using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
@@ -40,7 +42,7 @@ absl::Status LeaseLost() {
                     Reason::kLeaseLost);
 }
 
-TEST_F(WorkerClientTest, JoinsAndLeaves) {
+TEST_F(WorkerClientTest, GoesAsLostUnlessItHasLeft) {
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
                        Join({.name = "w1", .lease = kLongLease}));
   EXPECT_EQ(worker->rank(), 1u);
@@ -50,6 +52,7 @@ TEST_F(WorkerClientTest, JoinsAndLeaves) {
   worker.reset();
 
   EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Leave"));
+  EXPECT_TRUE(script_.last<LeaveRequest>().is_lost);
   EXPECT_EQ(script_.last<JoinRequest>().name_space, "n");
   EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w1");
   EXPECT_EQ(script_.last<JoinRequest>().lease, kLongLease);
@@ -522,6 +525,56 @@ TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
 
   EXPECT_THAT(script_.verbs,
               ElementsAre("Barrier", "Barrier", "Join", "Barrier"));
+}
+
+TEST_F(WorkerClientTest, LeavesOnce) {
+  for (const LeaveCause cause : {LeaveCause::kDone, LeaveCause::kLost}) {
+    std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+
+    EXPECT_OK(worker->Leave(cause));
+    worker.reset();
+
+    EXPECT_THAT(script_.verbs, ElementsAre("Leave"));
+    EXPECT_EQ(script_.last<LeaveRequest>().is_lost, cause == LeaveCause::kLost);
+  }
+}
+
+TEST_F(WorkerClientTest, LeaveThatFailedIsMadeAgainWithItsCause) {
+  std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::UnavailableError("away")});
+
+  EXPECT_THAT(worker->Leave(), StatusIs(absl::StatusCode::kUnavailable));
+  worker.reset();
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Leave", "Leave"));
+  EXPECT_FALSE(script_.last<LeaveRequest>().is_lost);
+}
+
+TEST_F(WorkerClientTest, DoesNotJoinAgainOnceItHasLeft) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), LeaseLost()});
+  ASSERT_OK(worker->Leave());
+
+  EXPECT_THAT(worker->Pull({"w"}), HasReason(Reason::kLeaseLost));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Leave", "Pull"));
+}
+
+TEST_F(WorkerClientTest, HandsUpThatAWorkerHasLeft) {
+  const absl::Status left =
+      WithReason(absl::AbortedError("rank 2 has left"), Reason::kWorkerLeft);
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({left, absl::OkStatus(), left, left});
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
+              HasReason(Reason::kWorkerLeft));
+  EXPECT_EQ(worker->step(), 7u) << "to be pushed again, if the rank is taken";
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_THAT(worker->Pull({"w"}), HasReason(Reason::kWorkerLeft));
+  EXPECT_THAT(worker->Barrier("end"), HasReason(Reason::kWorkerLeft));
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("PushPull", "Push", "Pull", "Barrier"));
 }
 
 TEST_F(WorkerClientTest, OutlivesTheLeaveOfItsClient) {

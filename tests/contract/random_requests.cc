@@ -240,7 +240,7 @@ void RandomRequests::Draw(PullRequest& request) {
 }
 
 void RandomRequests::Draw(Value& value) {
-  DrawAll(value.version, value.tensor);
+  DrawAll(value.version, value.tensor, value.num_contributions);
 }
 
 void RandomRequests::Draw(PullReply& reply) { Draw(reply.values); }
@@ -390,7 +390,7 @@ void RandomRequests::Draw(absl::Duration& duration) {
 
 void RandomRequests::Draw(WorkerStatus& status) {
   DrawAll(status.name, status.worker, status.is_live, status.step,
-          status.lease_remaining);
+          status.lease_remaining, status.has_left);
 }
 
 void RandomRequests::Draw(JoinRequest& request) {
@@ -401,7 +401,7 @@ void RandomRequests::Draw(JoinRequest& request) {
 
 void RandomRequests::Draw(JoinReply& reply) {
   DrawAll(reply.worker, reply.num_workers, reply.lease,
-          reply.server_incarnation, reply.next_step);
+          reply.server_incarnation, reply.next_step, reply.was_lost);
 }
 
 void RandomRequests::Draw(KeepAliveRequest& request) {
@@ -413,7 +413,7 @@ void RandomRequests::Draw(KeepAliveReply& reply) {
 }
 
 void RandomRequests::Draw(LeaveRequest& request) {
-  DrawAll(request.name_space, request.worker);
+  DrawAll(request.name_space, request.worker, request.is_lost, request.step);
   Draw(request.call_id);
 }
 

@@ -48,7 +48,9 @@ inline auto Fields(const PullRequest& v) {
   return std::tie(v.name_space, v.namespace_uid, v.worker, v.wait_for_keys,
                   v.max_reply_bytes, v.entries);
 }
-inline auto Fields(const Value& v) { return std::tie(v.version, v.tensor); }
+inline auto Fields(const Value& v) {
+  return std::tie(v.version, v.tensor, v.num_contributions);
+}
 inline auto Fields(const PullReply& v) { return std::tie(v.values); }
 inline auto Fields(const InitManifest& v) {
   return std::tie(v.request, v.stripe);
@@ -89,7 +91,8 @@ inline auto Fields(const MemoryUse& v) {
   return std::tie(v.values, v.state, v.contributions, v.metadata);
 }
 inline auto Fields(const WorkerStatus& v) {
-  return std::tie(v.name, v.worker, v.is_live, v.step, v.lease_remaining);
+  return std::tie(v.name, v.worker, v.is_live, v.step, v.lease_remaining,
+                  v.has_left);
 }
 inline auto Fields(const WaitStatus& v) {
   return std::tie(v.reason, v.calls_waiting, v.calls_ended, v.waited);
@@ -135,7 +138,7 @@ inline auto Fields(const JoinRequest& v) {
 }
 inline auto Fields(const JoinReply& v) {
   return std::tie(v.worker, v.num_workers, v.lease, v.server_incarnation,
-                  v.next_step);
+                  v.next_step, v.was_lost);
 }
 inline auto Fields(const KeepAliveRequest& v) {
   return std::tie(v.name_space, v.worker);
@@ -144,7 +147,7 @@ inline auto Fields(const KeepAliveReply& v) {
   return std::tie(v.lease_remaining, v.num_workers, v.next_step);
 }
 inline auto Fields(const LeaveRequest& v) {
-  return std::tie(v.name_space, v.worker, v.call_id);
+  return std::tie(v.name_space, v.worker, v.call_id, v.is_lost, v.step);
 }
 inline auto Fields(const BarrierRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker,

@@ -2,6 +2,7 @@
 
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -80,6 +81,56 @@ TEST_P(BoundedContractTest, WorkerThatLeavesHoldsNobodyUp) {
   ASSERT_OK(b.Leave());
 
   EXPECT_OK(second.Result());
+}
+
+// Fixed groups: each worker goes on with its own steps.
+TEST_P(BoundedContractTest, WorkersGoOnWithTheirStepsWhenAllWereGone) {
+  for (const OnWorkerLoss on_loss :
+       {OnWorkerLoss::kFail, OnWorkerLoss::kContinue}) {
+    for (const bool is_lost : {false, true}) {
+      NamespaceConfig config = Bounded(2, 9);
+      config.on_worker_loss = on_loss;
+      const Caller bounded = NewNamespace("b", config);
+      ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+      const Caller a = bounded.Join("a").value();
+      const Caller b = bounded.Join("b").value();
+      for (Step step = 1; step <= 5; ++step) {
+        ASSERT_OK(a.Push("w", Full({2}, 1), step));
+        ASSERT_OK(b.Push("w", Full({2}, 1), step));
+      }
+      ASSERT_OK(is_lost ? a.Fail() : a.Leave());
+      ASSERT_OK(is_lost ? b.Fail() : b.Leave());
+
+      ASSERT_OK_AND_ASSIGN(const JoinReply joined,
+                           bounded.TryJoin("a", absl::Minutes(1)));
+
+      const bool repeats = is_lost && on_loss == OnWorkerLoss::kFail;
+      EXPECT_EQ(joined.next_step, repeats ? 5u : 6u);
+      const Caller again = bounded.As(joined.worker);
+      EXPECT_OK(again.Push("w", Full({2}, 1), joined.next_step));
+      EXPECT_OK(again.Push("w", Full({2}, 1), 6));
+      EXPECT_THAT(again.Push("w", Full({2}, 1), 1),
+                  HasReason(Reason::kStepGap));
+      ASSERT_OK(bounded.Drop());
+    }
+  }
+}
+
+TEST_P(BoundedContractTest, NewcomerStartsAfterTheFurthest) {
+  NamespaceConfig config = Bounded(1, 9);
+  config.max_workers = 3;
+  const Caller bounded = NewNamespace("b", config);
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  const Caller a = bounded.Join("a").value();
+  for (Step step = 1; step <= 3; ++step) {
+    ASSERT_OK(a.Push("w", Full({2}, 1), step));
+  }
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply joined,
+                       bounded.TryJoin("b", absl::Minutes(1)));
+
+  EXPECT_EQ(joined.next_step, 4u);
+  EXPECT_OK(bounded.As(joined.worker).Push("w", Full({2}, 1), 4));
 }
 
 TEST_P(BoundedContractTest, StepsDoNotGoBack) {

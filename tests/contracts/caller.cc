@@ -201,6 +201,15 @@ absl::Status Caller::Leave() const {
       .status();
 }
 
+absl::Status Caller::Fail() const {
+  return connection_
+      ->Call(
+          LeaveRequest{
+              .name_space = name_space_, .worker = worker(), .is_lost = true},
+          options_)
+      .status();
+}
+
 absl::Status Caller::Barrier(const std::string& name) const {
   return connection_
       ->Call(

@@ -87,6 +87,8 @@ class Caller {
                                     absl::Duration lease) const;
   absl::StatusOr<KeepAliveReply> KeepAlive() const;
   absl::Status Leave() const;
+  // Leaves as one that is lost.
+  absl::Status Fail() const;
   absl::Status Barrier(const std::string& name) const;
   // REQUIRES: As, or Join.
   const Worker& worker() const { return *worker_; }

@@ -400,8 +400,11 @@ TEST_P(MembershipContractTest, PartialRoundsAreRescaled) {
               IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
-TEST_P(MembershipContractTest, WorkersMayFinishEarly) {
-  const Caller sync = NewSyncNamespace(3);
+TEST_P(MembershipContractTest, WorkersMayFinishEarlyWhereTheGroupContinues) {
+  const Caller sync =
+      NewNamespace("s", {.mode = Mode::kSync,
+                         .num_workers = 3,
+                         .on_worker_loss = OnWorkerLoss::kContinue});
   ASSERT_OK(sync.Init("w", Full({2}, 0)));
   const std::vector<Caller> workers = JoinMany(sync, 3);
   ASSERT_OK(workers[0].Push("w", Full({2}, 1), 1));
@@ -536,6 +539,8 @@ TEST_P(MembershipContractTest, DescribeShowsTheWorkers) {
 
   ASSERT_EQ(status.workers.size(), 2u);
   EXPECT_FALSE(status.workers[0].is_live);
+  EXPECT_TRUE(status.workers[0].has_left);
+  EXPECT_FALSE(status.workers[1].has_left);
   EXPECT_EQ(status.workers[1].name, "worker-1");
   EXPECT_TRUE(status.workers[1].is_live);
   EXPECT_EQ(status.workers[1].step, 3u);

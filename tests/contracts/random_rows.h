@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -66,6 +67,28 @@ class RandomRows {
             .updates_all_rows = updates_all_rows};
   }
 
+  // Each row once, with the sum of what is brought for it; as rows, and as a
+  // tensor that has zeros elsewhere.
+  PushEntry Summed(const std::string& key) const {
+    Ids ids;
+    std::vector<double> numbers;
+    for (const auto& [id, row] : Sums()) {
+      ids.push_back(id);
+      numbers.insert(numbers.end(), row.begin(), row.end());
+    }
+    const auto size = static_cast<int64_t>(ids.size());
+    return {.key = key,
+            .tensor = TensorOf({size, kWidth}, numbers),
+            .rows = IdsOf(ids)};
+  }
+  PushEntry SummedTensor(const std::string& key) const {
+    std::vector<double> numbers(kRows * kWidth);
+    for (const auto& [id, row] : Sums()) {
+      std::copy(row.begin(), row.end(), numbers.begin() + id * kWidth);
+    }
+    return {.key = key, .tensor = TensorOf({kRows, kWidth}, numbers)};
+  }
+
   // As tensors of zeros with one row each that is not, in the order of the ids.
   std::vector<PushEntry> Dense(const std::string& key) const {
     std::vector<PushEntry> entries = {
@@ -81,6 +104,20 @@ class RandomRows {
   }
 
  private:
+  // In f32, in the order of the ids.
+  std::map<int64_t, std::vector<float>> Sums() const {
+    std::map<int64_t, std::vector<float>> sums;
+    for (int i = 0; i < size(); ++i) {
+      const std::vector<double> row = Row(i);
+      const auto [sum, is_new] =
+          sums.try_emplace(id(i), row.begin(), row.end());
+      for (int j = 0; j < kWidth && !is_new; ++j) {
+        sum->second[j] += static_cast<float>(row[j]);
+      }
+    }
+    return sums;
+  }
+
   Ids ids_;
   std::vector<double> numbers_;
 };

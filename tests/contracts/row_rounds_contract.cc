@@ -17,8 +17,9 @@ namespace rows_contract {
 
 using ::testing::AllOf;
 
-// Rounds beside single pushes in rank order. Those of which some workers bring
-// tensors update all rows: they are beside pushes of tensors alone.
+// Rounds beside single pushes in rank order, of which each brings a row once:
+// what a worker brings for it is one contribution. Those of which some workers
+// bring tensors update all rows: they are beside pushes of tensors alone.
 void ExpectSumsInRankOrder(const Caller& sync, const Caller& async,
                            uint32_t num_workers) {
   std::mt19937 random(num_workers);
@@ -33,8 +34,8 @@ void ExpectSumsInRankOrder(const Caller& sync, const Caller& async,
       const std::vector<PushEntry> dense = rows.Dense("w");
       std::vector<PushEntry> pushed = {rows.Entry("w")};
       if (has_tensors && rank % 3 == 1) pushed = dense;
-      const std::vector<PushEntry>& other = has_tensors ? dense : pushed;
-      in_rank_order.insert(in_rank_order.end(), other.begin(), other.end());
+      in_rank_order.push_back(has_tensors ? rows.SummedTensor("w")
+                                          : rows.Summed("w"));
       pushes.emplace_back(rank, pushed);
     }
     std::shuffle(pushes.begin(), pushes.end(), random);

@@ -263,6 +263,7 @@ class HistoryTest : public ::testing::Test {
       history_.Add(push);
       if (step % kStepsPerBarrier == 0) Barrier(*worker, index, step);
     }
+    ASSERT_OK(worker->Leave());
   }
 
   void RunRounds(int index, Connection& server) {
@@ -291,6 +292,7 @@ class HistoryTest : public ::testing::Test {
              .step = step});
       }
     }
+    ASSERT_OK(worker->Leave());
   }
 
   // All keys at once, or each for itself.

@@ -21,7 +21,7 @@ constexpr char kBinary[] = "tests/integration/fault_worker";
 
 constexpr const char* kPoints[] = {
     "joining",    "before_push", "during_push", "between_pushes",
-    "after_push", "during_pull", "after_pull"};
+    "after_push", "during_pull", "after_pull",  "failing"};
 
 }  // namespace
 

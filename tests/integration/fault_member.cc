@@ -51,6 +51,7 @@ class FaultMember {
     for (Step step = NextStep(); !must_end; ++step) {
       if (!MakeStep(step)) step = NextStep() - 1;
     }
+    worker_->Leave().IgnoreError();
   }
 
  private:

@@ -138,6 +138,10 @@ class FaultWorker {
          step = next) {
       ++steps_lived_;
       DieAt("before_push");
+      if (IsTimeToDie("failing")) {
+        worker_->Leave(LeaveCause::kLost).IgnoreError();
+        kill(getpid(), SIGKILL);
+      }
       const absl::Duration begin = SteadyNow();
       ASSIGN_OR_RETURN(const PullReply reply, MakeStep(step));
       next = worker_->step();
@@ -145,7 +149,7 @@ class FaultWorker {
       if (next > step) LogValues(step, begin, reply);
       DieAt("after_pull");
     }
-    return absl::OkStatus();
+    return worker_->Leave();
   }
 
  private:

@@ -57,6 +57,7 @@ void TryWorker(const ClientOptions& options) {
   Expect(Get(ElementsOf<float>(sum.tensor))[3] == 5, "the sum");
   Expect(!ElementsOf<Half>(sum.tensor).ok(), "no elements of another dtype");
   Expect(worker->membership().ok(), "a member");
+  Expect(worker->Leave().ok(), "leaves");
 }
 
 void TryRows(Client& client) {

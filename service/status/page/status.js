@@ -265,6 +265,11 @@ function showNamespaces(reply, rate) {
   byId('more-namespaces').hidden = !reply.next;
 }
 
+// Of a worker that is not live.
+function endOf(worker) {
+  return worker.left ? 'left' : 'lost';
+}
+
 function showWorkers(reply) {
   sync(byId('workers'), reply.workers, (each) => each.rank, () => makeRow(5),
        (row, item) => {
@@ -272,7 +277,7 @@ function showWorkers(reply) {
          setCells(row, [
            String(item.rank), item.name, number(item.step),
            item.lag === 0 ? '' : plural(item.lag, 'step'),
-           item.live ? duration(item.lease_seconds) : 'gone',
+           item.live ? duration(item.lease_seconds) : endOf(item),
          ], 0);
        });
   let note = '';
@@ -305,7 +310,8 @@ function roundsText(group) {
 function namesOf(awaited) {
   const joined = awaited.filter((worker) => worker.name);
   return new Map(joined.map((worker) => [
-    worker.rank, worker.live ? worker.name : `${worker.name}, lost`]));
+    worker.rank,
+    worker.live ? worker.name : `${worker.name}, ${endOf(worker)}`]));
 }
 
 function awaitedText(round, names) {

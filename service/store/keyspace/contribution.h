@@ -70,6 +70,10 @@ struct Contribution {
   // Where servers exchange tensors: pays for what those that came encoded are
   // decoded to, once the round closes.
   Reservation decoded;
+  // Whether the tensors must be summed before they are added to those of other
+  // workers, and what pays for that sum.
+  bool needs_sum = false;
+  Reservation sum_room;
 };
 
 // What one contribution costs besides its tensors' bytes, at most.

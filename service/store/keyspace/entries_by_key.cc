@@ -1,5 +1,7 @@
 #include "service/store/keyspace/entries_by_key.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
@@ -202,6 +204,19 @@ void AddDecodedBytes(const NamespaceState& state, const PushRequest& request,
   }
 }
 
+void AddSumBytes(const NamespaceState& state, const PushRequest& request,
+                 EntriesByKey& entries) {
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    const EntriesByKey::KeyOfEntry& first = entries.keys[i];
+    if (!first.is_first || first.is_repeat) continue;
+    const uint64_t bytes = SumBytes(state, request, entries, i);
+    if (bytes == 0) continue;
+    uint64_t& sum = entries.sum_bytes[first.key->device];
+    sum = SumOfBytes(sum, bytes);
+    entries.has_sums = true;
+  }
+}
+
 // Sets StoredKey::position_in_call of the keys; the caller resets them.
 absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
                         EntriesByKey& entries) {
@@ -226,6 +241,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     if (!sums) RETURN_IF_ERROR(CheckIsOnlyTensor(entry, last == 0));
     if (last > 0) {
       entries.keys[last - 1].next = i;
+      entries.has_several = true;
       repeated_bytes = SumOfBytes(repeated_bytes, ExpandedBytes(entry));
       continue;
     }
@@ -245,15 +261,46 @@ uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
   return key.num_elements() * SizeOf(AccumulateType(key.dtype()));
 }
 
+// The first worker's are added before all others anyway.
+bool MayNeedSums(const NamespaceState& state, const PushRequest& request) {
+  return !state.mode->applies_at_once() && state.mode->sums() &&
+         request.worker && request.worker->rank > 0;
+}
+
+uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,
+                  const EntriesByKey& entries, uint32_t first) {
+  if (!MayNeedSums(state, request)) return 0;
+  const StoredKey& key = *entries.keys[first].key;
+  int num_tensors = 0;
+  int64_t num_elements = 0;
+  bool has_repeats = false;
+  entries.ForEach(first, [&](uint32_t i) {
+    const PushEntry& entry = request.entries[i];
+    if (entry.skip) return;
+    ++num_tensors;
+    num_elements += entry.rows ? entry.rows->size() * key.num_elements_of_row()
+                               : key.num_elements();
+    has_repeats |= entry.rows && entry.rows->has_repeats();
+  });
+  if (num_tensors < 2 && !has_repeats) return 0;
+  return std::min(num_elements, key.num_elements()) *
+         SizeOf(AccumulateType(key.dtype()));
+}
+
 absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
                                         const PushRequest& request) {
   EntriesByKey entries = {.room_bytes = state.memory.NoBytes(),
-                          .decoded_bytes = state.memory.NoBytes()};
+                          .decoded_bytes = state.memory.NoBytes(),
+                          .sum_bytes = state.memory.NoBytes()};
   RETURN_IF_ERROR(FindKeys(state, request, entries));
   const absl::Status status = AddEntries(*state.mode, request, entries);
   for (const auto& entry : entries.keys) entry.key->position_in_call = 0;
   RETURN_IF_ERROR(status);
   if (state.config.mirrored) AddDecodedBytes(state, request, entries);
+  const bool may_have_sums = entries.has_several || entries.has_rows;
+  if (may_have_sums && MayNeedSums(state, request)) {
+    AddSumBytes(state, request, entries);
+  }
   return entries;
 }
 

@@ -44,12 +44,17 @@ struct EntriesByKey {
   BytesByDevice room_bytes;
   // DecodedBytes of all, where their keys are.
   BytesByDevice decoded_bytes;
+  // SumBytes of all, where their keys are.
+  BytesByDevice sum_bytes;
   // All present values, once for each entry.
   uint64_t value_bytes = 0;
   // What it takes to remember who has contributed.
   uint64_t note_bytes = 0;
-  // Whether some entry brings rows.
+  // Whether some entry brings rows, some key has several entries, and any of
+  // them makes a sum.
   bool has_rows = false;
+  bool has_several = false;
+  bool has_sums = false;
 };
 
 // What the entry takes, besides what it is pushed as, once its round closes:
@@ -57,6 +62,14 @@ struct EntriesByKey {
 // type. 0 elsewhere, and of an entry that is plain.
 uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
                       const PushEntry& entry);
+
+// Whether what a key gets from a push is summed before it counts as one
+// contribution; elsewhere nothing comes before it.
+bool MayNeedSums(const NamespaceState& state, const PushRequest& request);
+// What the sum of a key's entries takes, from its `first` on; 0 if they bring a
+// single tensor, or each row once, or the key's contributions need none.
+uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,
+                  const EntriesByKey& entries, uint32_t first);
 
 // Finds and checks the keys of a push. REQUIRES: the mutex is held.
 // Errors: those of Push that depend on keys.

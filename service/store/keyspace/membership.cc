@@ -32,6 +32,7 @@ class BarrierCall final : public WaitingCall {
 
   bool CanEnd() override {
     answer_ = state_.workers->Check(request_.worker, state_.Now());
+    if (answer_.ok()) answer_ = CheckNobodyLeft();
     // It is for the home of the namespace.
     if (const auto gate = state_.Gate(); gate && answer_.ok()) {
       answer_ = gate->CheckRead(state_.name, "");
@@ -49,6 +50,9 @@ class BarrierCall final : public WaitingCall {
   uint32_t rank() const { return request_.worker.rank; }
 
  private:
+  // Errors: Aborted (WORKER_LEFT).
+  absl::Status CheckNobodyLeft() const;
+
   NamespaceState& state_;
   const BarrierRequest request_;
   ReplyCallback<BarrierReply> done_;
@@ -67,7 +71,7 @@ std::vector<uint32_t> MissingAt(const NamespaceState& state,
   std::vector<uint32_t> missing;
   for (uint32_t rank = 0; rank < is_there.size(); ++rank) {
     if (!is_there[rank] && rank != arrived &&
-        state.workers->Needs(rank, UINT64_MAX)) {
+        state.workers->NeedsAtBarrier(rank)) {
       missing.push_back(rank);
     }
   }
@@ -78,6 +82,20 @@ absl::Status BarrierCall::Missing() const {
   return state_.workers->StillMissing(
       absl::StrCat("barrier ", Quoted(request_.barrier)),
       MissingAt(state_, topic, request_.worker.rank), state_.Now());
+}
+
+absl::Status BarrierCall::CheckNobodyLeft() const {
+  const WorkerGroup& workers = *state_.workers;
+  if (!workers.LacksThoseWhoLeft()) return absl::OkStatus();
+  std::vector<uint32_t> left;
+  for (uint32_t each = 0; each < workers.end_rank(); ++each) {
+    if (workers.HasLeftSince(each, rank())) left.push_back(each);
+  }
+  if (left.empty()) return absl::OkStatus();
+  return WithReason(
+      workers.HaveLeft(absl::StrCat("barrier ", Quoted(request_.barrier)),
+                       left),
+      Reason::kWorkerLeft, {{"ranks", absl::StrJoin(left, ",")}});
 }
 
 // Ends a barrier if nobody is missing.
@@ -161,7 +179,7 @@ void FailWaitsFor(Transaction& transaction, absl::Span<const uint32_t> ranks,
   FailBarriers(transaction, aborted("barrier"));
 }
 
-// What must happen when the leases of workers have ended; `ranks` rise.
+// What must happen when workers are lost; `ranks` rise.
 void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   const RoundFailurePtr failure = LossOf(*state.workers, ranks);
@@ -183,7 +201,7 @@ void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
 }
 
 // Closes rounds and barriers that only waited for those who are gone, and looks
-// at every waiting call.
+// at every waiting call, which ends if it waits for them in vain.
 void GoOnWithout(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   Step last_open = 0;
@@ -234,6 +252,24 @@ absl::Status MakePlace(NamespaceState& state, uint32_t rank) {
   return absl::OkStatus();
 }
 
+// The step that a new worker of that rank is to push. Who comes after one that
+// has left has no part in what that one has done.
+Step FirstStepAfterLeave(const NamespaceState& state, uint32_t rank) {
+  const WorkerGroup& workers = *state.workers;
+  const Step last = workers.step_of(rank);
+  Step step = std::max(last == UINT64_MAX ? last : last + 1,
+                       workers.first_step_of(rank));
+  if (state.mode->Owes(rank)) {
+    step = std::min(step, state.mode->NextStepOf(rank));
+  }
+  for (const StoredKey* key : state.busy_keys) {
+    if (const auto awaited = key->rounds->FirstWithout({&rank, 1})) {
+      step = std::min(step, *awaited);
+    }
+  }
+  return step;
+}
+
 // The step that a new worker of that rank is to push. A new process does not
 // have what its former self has pushed ahead; it goes on where a round may yet
 // fail that is to be pushed again. Keys are looked at for those alone who come
@@ -253,7 +289,13 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
   RETURN_IF_ERROR(state.end_of_waits);
   const absl::StatusOr<uint32_t> rank = state.workers->RankFor(
       request.worker_name, request.replaces_epoch, request.rank);
-  if (rank.ok()) RETURN_IF_ERROR(MakePlace(state, *rank));
+  bool was_lost = false;
+  bool had_left = false;
+  if (rank.ok()) {
+    RETURN_IF_ERROR(MakePlace(state, *rank));
+    was_lost = state.workers->WasLost(*rank, request.worker_name);
+    had_left = state.workers->HasLeft(*rank);
+  }
   ASSIGN_OR_RETURN(
       const Worker worker,
       state.workers->Join(request.worker_name, request.lease,
@@ -264,7 +306,10 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
   return JoinReply{.worker = worker,
                    .num_workers = state.workers->num_workers(),
                    .lease = request.lease,
-                   .next_step = FirstStepOf(state, worker.rank)};
+                   .next_step = had_left
+                                    ? FirstStepAfterLeave(state, worker.rank)
+                                    : FirstStepOf(state, worker.rank),
+                   .was_lost = was_lost};
 }
 
 absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
@@ -276,10 +321,16 @@ absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
   return reply;
 }
 
-absl::Status RemoveWorker(NamespaceState& state, const Worker& worker) {
+absl::Status RemoveWorker(NamespaceState& state, const LeaveRequest& request) {
   Transaction transaction(state);
+  const Worker& worker = request.worker;
   RETURN_IF_ERROR(state.workers->CheckJoined(worker, state.Now()));
-  state.workers->Leave(worker);
+  if (request.is_lost) {
+    state.workers->EndLease(worker, state.Now());
+    Lose(transaction, {worker.rank});
+  } else {
+    state.workers->Leave(worker, request.step);
+  }
   GoOnWithout(transaction, {worker.rank});
   return absl::OkStatus();
 }
@@ -309,7 +360,9 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
 }
 
 absl::Status Namespace::Leave(const LeaveRequest& request, const CallContext&) {
-  RETURN_IF_ERROR(RemoveWorker(*state_, request.worker));
+  RETURN_IF_ERROR(RemoveWorker(*state_, request));
+  // The loss has been reported.
+  if (request.is_lost) return absl::OkStatus();
   state_->Report(StoreEvent::kWorkerLeft,
                  absl::StrCat("rank ", request.worker.rank));
   return absl::OkStatus();

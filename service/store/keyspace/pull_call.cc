@@ -99,9 +99,20 @@ class PullCall final : public WaitingCall {
   absl::Status CheckCaller();
   // Looks at the keys only if the gate is another than when they were seen.
   absl::Status CheckGate();
+  // Whether it waits for nobody who has left. All keys are looked at when the
+  // call begins and whenever somebody has left meanwhile.
+  absl::Status CheckNobodyLeft();
+  absl::Status CheckNobodyLeft(const StoredKey* key) const {
+    if (key == nullptr || !request_.worker) return absl::OkStatus();
+    return state_.mode->CheckNobodyLeft(*key, request_.worker->rank, reached_);
+  }
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
            state_.mode->MustWait(key, request_.worker->rank, reached_);
+  }
+  uint32_t NumContributions(const StoredKey& key) const {
+    if (!request_.worker) return 0;
+    return state_.mode->NumContributions(key, request_.worker->rank, reached_);
   }
   // Whether the key is as the entry wants it, but for an update under way.
   bool IsReached(const StoredKey* key, const PullEntry& entry) const {
@@ -118,7 +129,8 @@ class PullCall final : public WaitingCall {
   // Whether all entries can be read at this moment, into `reply`. If not,
   // position_ is at one that cannot.
   absl::StatusOr<bool> ReadAll(PullReply& reply);
-  // Has the call wait for the entry at `position`. Errors: NotFound.
+  // Has the call wait for the entry at `position`. Errors: NotFound · Aborted
+  // (WORKER_LEFT).
   absl::Status WaitFor(size_t position, const StoredKey* key);
   // What an entry waits for.
   WaitReason ReasonToWait(const PullEntry& entry) const;
@@ -163,6 +175,8 @@ class PullCall final : public WaitingCall {
   // What is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
+  // How often somebody had left when all keys were looked at.
+  uint64_t num_leaves_ = 0;
   // Keys whose num_pulls_pinning counts this call: none unless it waits for
   // nothing but updates under way.
   std::vector<KeyPtr> pinned_;
@@ -230,8 +244,20 @@ absl::Status PullCall::CheckCaller() {
   return absl::OkStatus();
 }
 
+absl::Status PullCall::CheckNobodyLeft() {
+  const uint64_t num_leaves = state_.workers->num_leaves();
+  const bool is_known =
+      num_leaves == std::exchange(num_leaves_, num_leaves) && num_looks_ > 0;
+  if (is_known || !state_.workers->LacksThoseWhoLeft()) return absl::OkStatus();
+  for (const PullEntry& entry : request_.entries) {
+    RETURN_IF_ERROR(CheckNobodyLeft(state_.keys.Find(entry.key)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> PullCall::Attempt(PullReply& reply) {
   RETURN_IF_ERROR(CheckCaller());
+  RETURN_IF_ERROR(CheckNobodyLeft());
   awaited_step = request_.worker ? state_.mode->AwaitedStep(reached_) : 0;
   if (awaited_step > 0) return false;
   if (num_looks_ > 0) {
@@ -283,7 +309,8 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     if (is_cast) RETURN_IF_ERROR(CheckCast(request_.dtype, *key));
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
-    reply.values.emplace_back(key->version, key->ToTensor());
+    reply.values.emplace_back(key->version, key->ToTensor(),
+                              NumContributions(*key));
     if (needs_devices) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
@@ -298,7 +325,8 @@ absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
   RETURN_IF_ERROR(CheckRowIds(*key, *entry.rows));
   ASSIGN_OR_RETURN(const Shape shape, ShapeOfRows(*key, entry.rows->size()));
   ASSIGN_OR_RETURN(Tensor rows, Tensor::WithoutData(key->dtype(), shape));
-  reply.values.push_back({key->version, std::move(rows)});
+  reply.values.push_back(
+      {key->version, std::move(rows), NumContributions(*key)});
   keys_of_rows_.emplace_back(key);
   devices_.push_back(key->device);
   return absl::OkStatus();
@@ -306,6 +334,7 @@ absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
 
 absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
   position_ = position;
+  RETURN_IF_ERROR(CheckNobodyLeft(key));
   if (key == nullptr && !request_.wait_for_keys) {
     return state_.NoSuchKey(request_.entries[position].key);
   }
@@ -491,17 +520,6 @@ absl::Status CheckFields(const NamespaceState& state,
 }
 
 }  // namespace
-
-absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
-  uint64_t bytes = 0;
-  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
-  if (bytes <= max_bytes) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(
-          absl::StrCat("values of the reply: expected at most ", max_bytes,
-                       " bytes, got ", bytes, "; pull fewer keys in one call")),
-      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
-}
 
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {

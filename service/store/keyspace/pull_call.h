@@ -10,10 +10,6 @@
 
 namespace tensorkv {
 
-// Whether the caller takes values of so many bytes. Errors: ResourceExhausted
-// (REPLY_TOO_LARGE).
-absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
-
 // Both look at no other pulls than those that hear when `key` goes.
 
 // Ends the waiting pulls that cannot be answered without that key, which is

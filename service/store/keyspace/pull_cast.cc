@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "kernels/backend.h"
 #include "kernels/update_rule.h"
 #include "service/store/names.h"
@@ -91,6 +92,17 @@ void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
     std::move(done)(std::move(status));
   };
   if (is_small || !state.Submit(std::move(task))) std::move(task)();
+}
+
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ", max_bytes,
+                       " bytes, got ", bytes, "; pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
 }
 
 }  // namespace tensorkv

@@ -53,6 +53,10 @@ void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
               PullReply reply, std::vector<DeviceIndex> devices,
               ReplyCallback<PullReply> done);
 
+// Whether the caller takes values of so many bytes. Errors: ResourceExhausted
+// (REPLY_TOO_LARGE).
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CAST_H_

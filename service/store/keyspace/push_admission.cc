@@ -127,6 +127,14 @@ bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   return bytes > kMaxBytesInline;
 }
 
+// Finds what is to be known of row ids before the mutex is held.
+void LookAtRows(const NamespaceState& state, const PushRequest& request) {
+  if (!MayNeedSums(state, request)) return;
+  for (const PushEntry& entry : request.entries) {
+    if (entry.rows) entry.rows->has_repeats();
+  }
+}
+
 // A push whose fields are right and that need not wait for other workers.
 void PushNow(NamespaceState& state, PushRequest request,
              const CallContext& context, std::vector<PullEntry>* names,
@@ -207,6 +215,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
 
 absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                                         const PushRequest& request) {
+  LookAtRows(state, request);
   BytesNeeded bytes = {.host = OverheadOf(state.memory, request) +
                                UncountedBytes(state.memory, request)};
   MutexLock lock(&state.mutex);
@@ -217,9 +226,11 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
       bytes.host += entries->note_bytes;
       bytes.devices = PushCopies::BytesOf(state, request, *entries);
       for (size_t i = 0; i < bytes.devices.size(); ++i) {
-        bytes.devices[i] = SumOfBytes(
-            bytes.devices[i],
-            SumOfBytes(entries->room_bytes[i], entries->decoded_bytes[i]));
+        for (const uint64_t more :
+             {entries->room_bytes[i], entries->decoded_bytes[i],
+              entries->sum_bytes[i]}) {
+          bytes.devices[i] = SumOfBytes(bytes.devices[i], more);
+        }
       }
       return bytes;
     }
@@ -233,6 +244,7 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
 // device.
 absl::Status PushAdmission::Run() {
   RETURN_IF_ERROR(guard_.Look(request_));
+  LookAtRows(state_, request_);
   RETURN_IF_ERROR(ReserveForTensors());
   for (int turn = 0; turn < kMaxMoves; ++turn) {
     if (is_copied_) RETURN_IF_ERROR(CopyToDevices());
@@ -284,6 +296,7 @@ absl::Status PushAdmission::CopyToDevices() {
     BytesByDevice bytes = entries->room_bytes;
     for (size_t i = 0; i < bytes.size(); ++i) {
       bytes[i] = SumOfBytes(bytes[i], entries->decoded_bytes[i]);
+      bytes[i] = SumOfBytes(bytes[i], entries->sum_bytes[i]);
     }
     RETURN_IF_ERROR(state_.memory.CheckRoom(
         {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
@@ -392,6 +405,11 @@ absl::StatusOr<bool> PushAdmission::Admit() {
     ASSIGN_OR_RETURN(decoded_bytes_,
                      state_.memory.Reserve(&MemoryAccounts::contributions,
                                            entries.decoded_bytes));
+  }
+  if (entries.has_sums) {
+    ASSIGN_OR_RETURN(sum_bytes_,
+                     state_.memory.Reserve(&MemoryAccounts::contributions,
+                                           entries.sum_bytes));
   }
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
@@ -513,6 +531,8 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   uint64_t tensor_bytes = 0;
   uint64_t overhead_bytes = 0;
   uint64_t decoded_bytes = 0;
+  const uint64_t sum_bytes =
+      entries.has_sums ? SumBytes(state_, request_, entries, first) : 0;
   entries.ForEach(first, [&](uint32_t i) {
     call_->reply.results[i] = state_.mode->ResultOf(key, request_);
     PushEntry& entry = request_.entries[i];
@@ -530,6 +550,10 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   if (decoded_bytes > 0) {
     contribution.decoded = decoded_bytes_.Split(key.device, decoded_bytes);
   }
+  if (sum_bytes > 0) {
+    contribution.needs_sum = true;
+    contribution.sum_room = sum_bytes_.Split(key.device, sum_bytes);
+  }
   Reservation room = room_.Split(
       key.device, entries.keys[first].brings_room ? key.value_bytes() : 0);
   return state_.mode->Add(key, request_, std::move(contribution),
@@ -545,6 +569,8 @@ void PushAdmission::NoteStep() {
   }
   const Step slowest = workers.slowest_step();
   workers.Reach(*request_.worker, request_.step);
+  // Applied at once: no step that somebody has reached is made anew.
+  workers.Close(request_.step);
   if (workers.slowest_step() > slowest) Wake(transaction_, kProgressTopic);
 }
 

@@ -130,6 +130,8 @@ class PushAdmission {
   // who has contributed.
   DeviceReservations tensor_bytes_;
   DeviceReservations decoded_bytes_;
+  // They pay for sums of several tensors of one key.
+  DeviceReservations sum_bytes_;
   Reservation overhead_;
   DeviceReservations room_;
   Reservation notes_;

@@ -29,6 +29,11 @@ PendingUpdate UpdateAtOnce(Contribution contribution, Reservation room) {
   return update;
 }
 
+// The largest step rather than one that wraps.
+Step Plus(Step step, uint64_t number) {
+  return step > UINT64_MAX - number ? UINT64_MAX : step + number;
+}
+
 absl::Status CheckHasWorkerAndStep(const PushRequest& request,
                                    absl::string_view mode) {
   if (!request.worker) {
@@ -76,8 +81,11 @@ class AsyncMode : public PushMode {
   bool applies_at_once() const override { return true; }
   bool forgets_contributions() const override { return true; }
 
-  absl::Status CheckPush(const PushRequest&) const override {
-    return absl::OkStatus();
+  // There is no step after the largest, which Join would have to tell.
+  absl::Status CheckPush(const PushRequest& request) const override {
+    if (request.step != UINT64_MAX) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step: expected at most ", UINT64_MAX - 1, ", got ", request.step));
   }
   // Nobody needs to be a member; who says so must be one.
   absl::Status CheckWorker(const std::optional<Worker>& worker,
@@ -112,7 +120,7 @@ class AsyncMode : public PushMode {
   Step StepOfJoiner() const override { return 0; }
   // Nothing here tells that a push was made before.
   Step NextStepOf(uint32_t rank) const override {
-    return workers().step_of(rank) + 1;
+    return Plus(workers().step_of(rank), 1);
   }
 };
 
@@ -156,7 +164,7 @@ class BoundedMode final : public AsyncMode {
 
   absl::Status CheckStep(const PushRequest& request) const override {
     const Step reached = workers().step_of(request.worker->rank);
-    if (request.step == reached || request.step == reached + 1) {
+    if (request.step == reached || request.step == Plus(reached, 1)) {
       return absl::OkStatus();
     }
     return StepGap(request, absl::StrCat(reached,
@@ -194,9 +202,10 @@ class BoundedMode final : public AsyncMode {
     const Step awaited = step > staleness_ ? step - staleness_ : 0;
     return awaited > 0 && workers().slowest_step() < awaited ? awaited : 0;
   }
-  Step StepOfJoiner() const override { return workers().slowest_step(); }
+  Step StepOfJoiner() const override { return workers().max_step(); }
   Step NextStepOf(uint32_t rank) const override {
-    return std::max<Step>(workers().step_of(rank), 1);
+    return std::max(
+        {workers().step_of(rank), workers().first_step_of(rank), Step{1}});
   }
 
  private:
@@ -231,7 +240,7 @@ class SyncMode final : public PushMode {
 
   // One wrong step must not decide where everybody goes on.
   absl::Status CheckStep(const PushRequest& request) const override {
-    const Step last = workers().max_step() + policy_.max_open;
+    const Step last = Plus(workers().max_step(), policy_.max_open);
     if (request.step <= last) return absl::OkStatus();
     return StepGap(request, absl::StrCat("at most ", last,
                                          ", which is max_open_rounds "
@@ -301,6 +310,15 @@ class SyncMode final : public PushMode {
   // applied.
   bool MustWait(const StoredKey& key, uint32_t rank, Step last) const override {
     return key.rounds && key.rounds->Awaits(rank, last);
+  }
+  absl::Status CheckNobodyLeft(const StoredKey& key, uint32_t rank,
+                               Step last) const override {
+    return key.rounds ? key.rounds->CheckNobodyLeft(key.name(), rank, last)
+                      : absl::OkStatus();
+  }
+  uint32_t NumContributions(const StoredKey& key, uint32_t rank,
+                            Step last) const override {
+    return key.rounds ? key.rounds->NumContributions(rank, last) : 0;
   }
   absl::Status DescribeWait(const StoredKey& key, uint32_t rank,
                             absl::Duration now) const override {
@@ -460,10 +478,15 @@ absl::Status CheckMirrored(const NamespaceConfig& config) {
 
 WorkerGroupOptions PushMode::GroupOf(const NamespaceConfig& config) {
   // An async namespace takes whoever comes.
-  if (config.mode == Mode::kAsync) return {.max_workers = kMaxWorkers};
+  if (config.mode == Mode::kAsync) {
+    return {.max_workers = kMaxWorkers, .counts_alone = true};
+  }
+  const bool is_whole = config.max_workers <= config.num_workers &&
+                        config.on_worker_loss == OnWorkerLoss::kFail;
   return {.min_workers = config.num_workers,
           .max_workers = std::max(config.num_workers, config.max_workers),
-          .on_worker_loss = config.on_worker_loss};
+          .on_worker_loss = config.on_worker_loss,
+          .awaits_left = is_whole && config.mode == Mode::kSync};
 }
 
 absl::Status PushMode::CheckTakes(absl::string_view key, DType dtype) const {

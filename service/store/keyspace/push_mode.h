@@ -126,6 +126,18 @@ class PushMode {
   virtual bool MustWait(const StoredKey& key, uint32_t rank, Step last) const {
     return false;
   }
+  // Whether it waits so in vain, for workers that have left since it joined.
+  // Errors: Aborted (WORKER_LEFT).
+  virtual absl::Status CheckNobodyLeft(const StoredKey& key, uint32_t rank,
+                                       Step last) const {
+    return absl::OkStatus();
+  }
+  // How many contributions the last round had that it waits for, once it has
+  // ended; 0 if there is none.
+  virtual uint32_t NumContributions(const StoredKey& key, uint32_t rank,
+                                    Step last) const {
+    return 0;
+  }
   virtual absl::Status DescribeWait(const StoredKey& key, uint32_t rank,
                                     absl::Duration now) const {
     return absl::OkStatus();

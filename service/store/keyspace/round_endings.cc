@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -61,14 +62,19 @@ absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
 
 // Gives the sum memory for so many elements.
 absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
-                                              const StoredKey& key,
+                                              FoldOfKey& job,
                                               int64_t num_elements,
                                               Contribution& sum) {
+  const StoredKey& key = *job.key;
   const DType dtype = AccumulateType(key.dtype());
   const uint64_t bytes = num_elements * SizeOf(dtype);
-  ASSIGN_OR_RETURN(
-      sum.held,
-      Reservation::Create(state.memory.on(key.device).contributions, bytes));
+  if (job.fold.room.bytes() >= bytes) {
+    sum.held = job.fold.room.Split(bytes);
+  } else {
+    ASSIGN_OR_RETURN(
+        sum.held,
+        Reservation::Create(state.memory.on(key.device).contributions, bytes));
+  }
   Slot& slot = sum.slots.emplace_back();
   slot.dtype = dtype;
   ASSIGN_OR_RETURN(slot.buffer, state.DeviceOf(key).Allocate(bytes, nullptr));
@@ -78,7 +84,7 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
 
 // The sum has rows too, those that are named, if all contributions have.
 absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
-                                       const FoldOfKey& job) {
+                                       FoldOfKey& job) {
   static const UpdateRule* const kAssign = new UpdateRule();
   const StoredKey& key = *job.key;
   RETURN_IF_ERROR(CheckWeightsHaveNoRows(key.name(), job.fold.slots));
@@ -109,7 +115,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
     num_elements = key.num_elements_of_row() * num_rows;
   }
   ASSIGN_OR_RETURN(const MutableTensorView value,
-                   AllocateSum(state, key, num_elements, sum));
+                   AllocateSum(state, job, num_elements, sum));
   sum.slots[0].updates_all_rows = UpdatesAllRows(job.fold.slots);
   sum.slots[0].rows = std::move(ids);
   batches.SetValue(value);
@@ -126,12 +132,12 @@ class TensorSums {
         batches_(state.environment.devices->size()) {}
 
   // Gives a fold's sum memory, which has it once Run has returned.
-  absl::StatusOr<Contribution> Add(const FoldOfKey& job) {
+  absl::StatusOr<Contribution> Add(FoldOfKey& job) {
     static const UpdateRule* const kAssign = new UpdateRule();
     const int64_t num_elements = job.key->num_elements();
     Contribution sum;
     ASSIGN_OR_RETURN(const MutableTensorView value,
-                     AllocateSum(state_, *job.key, num_elements, sum));
+                     AllocateSum(state_, job, num_elements, sum));
     if (HasFactors(job.fold.slots)) {
       weighted_[job.key->device].Add(job.fold.slots, value);
       return sum;
@@ -173,12 +179,12 @@ class TensorSums {
 };
 
 // The sums of folds, in their order.
-std::vector<absl::StatusOr<Contribution>> SumsOf(
-    const NamespaceState& state, absl::Span<const FoldOfKey> jobs) {
+std::vector<absl::StatusOr<Contribution>> SumsOf(const NamespaceState& state,
+                                                 absl::Span<FoldOfKey> jobs) {
   TensorSums tensors(state);
   std::vector<absl::StatusOr<Contribution>> sums;
   sums.reserve(jobs.size());
-  for (const FoldOfKey& job : jobs) {
+  for (FoldOfKey& job : jobs) {
     sums.push_back(HasRows(job.fold.slots) ? SumOfRows(state, job)
                                            : tensors.Add(job));
   }
@@ -216,11 +222,15 @@ void EndFold(Transaction& transaction, const FoldOfKey& job,
   const bool is_summed = sum.ok();
   if (is_summed) {
     folded = *std::move(sum);
-  } else if (job.fold.scale != 1 || job.fold.is_exchange) {
+  } else if (job.fold.scale != 1 || job.fold.is_exchange || job.fold.rank) {
     FailFold(transaction, job, sum.status());
   }
   CloseRounds(transaction, key, key.rounds->EndFold(job.fold, folded));
-  if (is_summed) BeginFold(transaction, key);
+  if (is_summed) return BeginFold(transaction, key);
+  // A fold that has had no room is not tried again at once.
+  if (auto next = key.rounds->BeginSum()) {
+    transaction.work().folds.push_back({KeyPtr(&key), *std::move(next)});
+  }
 }
 
 // Ends folds in one transaction.
@@ -298,9 +308,15 @@ void BeginExchange(Transaction& transaction, StoredKey& key) {
 }
 
 void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs) {
-  // All folds of a namespace are of one kind.
-  if (!jobs.empty() && jobs.front().fold.is_exchange) {
-    return RunExchange(state, std::move(jobs), EndFold);
+  const auto exchanges = std::stable_partition(
+      jobs.begin(), jobs.end(),
+      [](const FoldOfKey& job) { return !job.fold.is_exchange; });
+  if (exchanges != jobs.end()) {
+    RunExchange(state,
+                {std::make_move_iterator(exchanges),
+                 std::make_move_iterator(jobs.end())},
+                EndFold);
+    jobs.erase(exchanges, jobs.end());
   }
   for (size_t first = 0; first < jobs.size();) {
     uint64_t bytes = 0;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -35,7 +36,8 @@ struct FailedRounds {
   size_t num_closed = 0;
 };
 
-// Contributions of the first ranks of a round, to be summed ahead of its end.
+// Contributions of the first ranks of a round, or what one worker brings, to be
+// summed ahead of its end.
 struct Fold {
   Step step = 0;
   // Tells the round from others of its step.
@@ -48,6 +50,10 @@ struct Fold {
   bool is_exchange = false;
   std::vector<uint32_t> ranks;
   Reservation decoded;
+  // One worker's tensors, which count as one contribution: its rank, and what
+  // pays for the sum.
+  std::optional<uint32_t> rank;
+  Reservation room;
 };
 
 }  // namespace tensorkv

@@ -14,10 +14,6 @@
 namespace tensorkv {
 namespace {
 
-std::string Name(Step step, absl::string_view key) {
-  return absl::StrCat("round ", step, " of ", Quoted(key));
-}
-
 // Rounds of all keys have different ids, so that none is taken for one of a key
 // that was replaced.
 uint64_t NextId() {
@@ -27,8 +23,8 @@ uint64_t NextId() {
 
 absl::Status StepClosed(absl::string_view key, Version version, Step step,
                         absl::string_view expected) {
-  return WithReason(absl::FailedPreconditionError(
-                        absl::StrCat(Name(step, key), ": expected ", expected)),
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        RoundName(step, key), ": expected ", expected)),
                     Reason::kStepClosed,
                     {{"key", key}, {"step", step}, {"version", version}});
 }
@@ -36,11 +32,15 @@ absl::Status StepClosed(absl::string_view key, Version version, Step step,
 absl::Status StepGap(absl::string_view key, Step step,
                      absl::string_view problem) {
   return WithReason(absl::FailedPreconditionError(
-                        absl::StrCat(Name(step, key), ": ", problem)),
+                        absl::StrCat(RoundName(step, key), ": ", problem)),
                     Reason::kStepGap, {{"key", key}, {"step", step}});
 }
 
 }  // namespace
+
+std::string RoundName(Step step, absl::string_view key) {
+  return absl::StrCat("round ", step, " of ", Quoted(key));
+}
 
 uint64_t Rounds::BytesFor(const RoundPolicy& policy) {
   return sizeof(Rounds) + (policy.max_open + 1) * sizeof(Closed);
@@ -50,7 +50,7 @@ bool Rounds::IsClosed(Step step) const {
   if (step <= last_closed_) return true;
   const auto round = open_.find(step);
   // It only waits for its sum.
-  return round != open_.end() && IsComplete(round->second);
+  return round != open_.end() && IsComplete(step, round->second);
 }
 
 const Rounds::Closed* Rounds::FindClosed(Step step) const {
@@ -89,7 +89,7 @@ absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
       return closed == nullptr ? 0 : closed->version;
     }
     return WithReason(absl::AlreadyExistsError(
-                          absl::StrCat(Name(step, key),
+                          absl::StrCat(RoundName(step, key),
                                        ": somebody else has contributed as "
                                        "worker ",
                                        by.rank, " already")),
@@ -119,21 +119,36 @@ absl::Status Rounds::CheckOwesNothing(absl::string_view key, uint32_t rank,
     if (!std::binary_search(owed.ranks.begin(), owed.ranks.end(), rank)) {
       continue;
     }
-    return WithReason(absl::AbortedError(absl::StrCat(
-                          Name(step, key), " failed: ", owed.failure->text)),
-                      Reason::kRoundFailed,
-                      {{"key", key},
-                       {"step", step},
-                       {"ranks", absl::StrJoin(owed.failure->ranks, ",")}});
+    return WithReason(
+        absl::AbortedError(absl::StrCat(RoundName(step, key),
+                                        " failed: ", owed.failure->text)),
+        Reason::kRoundFailed,
+        {{"key", key},
+         {"step", step},
+         {"ranks", absl::StrJoin(owed.failure->ranks, ",")}});
   }
   return absl::OkStatus();
 }
 
+bool Rounds::IsSkipped(Step step) const {
+  for (auto round = open_.upper_bound(step); round != open_.end(); ++round) {
+    for (const auto& [rank, identity] : round->second.contributors) {
+      if (policy_.workers->TakesPart(rank, step)) return true;
+    }
+  }
+  return false;
+}
+
+// A quorum may have gone on without the worker before the round failed.
 bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
   if (!policy_.workers->TakesPart(rank, step)) return false;
   const auto round = open_.find(step);
+  const auto owed = owed_.find(step);
+  const bool had_closed = (round != open_.end() && round->second.had_closed) ||
+                          (owed != owed_.end() && owed->second.had_closed);
+  if (had_closed && !Owes(rank, step)) return false;
   return round == open_.end() || (!round->second.contributors.contains(rank) &&
-                                  !IsComplete(round->second));
+                                  !IsComplete(step, round->second));
 }
 
 Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
@@ -159,7 +174,7 @@ absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
   }
   // Those who came later pass over a step that others owe.
   if (open_.contains(step) || owed_.contains(step)) return absl::OkStatus();
-  if (step < last_open()) {
+  if (IsSkipped(step)) {
     return StepGap(
         key, step,
         absl::StrCat("other workers have passed to step ", last_open()));
@@ -167,7 +182,7 @@ absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
   if (open_.size() >= policy_.max_open) {
     return WithReason(
         absl::ResourceExhaustedError(
-            absl::StrCat(Name(step, key), ": expected at most ",
+            absl::StrCat(RoundName(step, key), ": expected at most ",
                          policy_.max_open, " open rounds, got one more")),
         Reason::kTooManyOpenRounds,
         {{"key", key}, {"step", step}, {"limit", policy_.max_open}});
@@ -184,8 +199,10 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
     round.room = std::move(room);
   }
   round.contributors.emplace(by.rank, by.identity);
+  if (contribution.needs_sum) ++round.num_to_sum;
   round.by_rank.emplace(by.rank, std::move(contribution));
   if (const auto owed = owed_.find(step); owed != owed_.end()) {
+    round.had_closed |= owed->second.had_closed;
     Forgive(owed, by.rank);
   }
   return TakeComplete();
@@ -223,39 +240,31 @@ void Rounds::Advance(Step step, Round& round) const {
   }
 }
 
-bool Rounds::IsComplete(const Round& round) const {
-  return round.first_missing >= policy_.workers->end_rank() ||
-         (policy_.quorum > 0 && round.is_grace_over &&
-          round.contributors.size() >= policy_.quorum);
+bool Rounds::IsComplete(Step step, const Round& round) const {
+  if (round.first_missing >= policy_.workers->end_rank()) return true;
+  return policy_.quorum > 0 && round.contributors.size() >= policy_.quorum &&
+         (round.is_grace_over || LacksOnlyThoseWhoLeft(step, round));
+}
+
+bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
+  if (!policy_.workers->LacksThoseWhoLeft()) return false;
+  std::vector<uint32_t> members;
+  for (const auto& [rank, identity] : round.contributors) {
+    members.push_back(rank);
+  }
+  return policy_.workers->HaveLeftSinceAny(Missing(step, round), members);
 }
 
 bool Rounds::MayClose(Step step, const Round& round) const {
-  return IsComplete(round) && round.fold_end == 0 &&
-         ScaleOf(step, round) == 1 &&
+  return IsComplete(step, round) && round.fold_end == 0 &&
+         round.num_to_sum == 0 && ScaleOf(step, round) == 1 &&
          (round.is_exchanged || !policy_.exchanges);
-}
-
-double Rounds::ScaleOf(Step step, const Round& round) const {
-  if (!policy_.rescales || round.is_scaled) return 1;
-  const bool has_slots = std::any_of(
-      round.by_rank.begin(), round.by_rank.end(),
-      [](const auto& entry) { return !entry.second.slots.empty(); });
-  if (!has_slots) return 1;
-  size_t full_size = round.contributors.size();
-  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
-    if (!round.contributors.contains(rank) &&
-        policy_.workers->CountsIn(rank, step)) {
-      ++full_size;
-    }
-  }
-  return static_cast<double>(full_size) /
-         static_cast<double>(round.contributors.size());
 }
 
 std::optional<Step> Rounds::FirstWithout(
     absl::Span<const uint32_t> ranks) const {
   for (const auto& [step, round] : open_) {
-    if (IsComplete(round)) continue;
+    if (IsComplete(step, round)) continue;
     // Ranks below the first that is missing are there, or not needed.
     for (auto rank =
              std::lower_bound(ranks.begin(), ranks.end(), round.first_missing);
@@ -273,11 +282,14 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
   FailedRounds failed;
   for (auto it = open_.lower_bound(step); it != open_.end();) {
     const auto& [open_step, round] = *it;
+    // Whoever came while it waited for its sum was told that it is closed.
+    const bool had_closed = round.had_closed || IsComplete(open_step, round);
     ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
     for (const auto& [rank, identity] : round.contributors) {
       Owe(rank, open_step, failure);
     }
     if (const auto owed = owed_.find(open_step); owed != owed_.end()) {
+      owed->second.had_closed |= had_closed;
       owed->second.overhead.Merge(taken.overhead.Split(
           std::min(taken.overhead.bytes(),
                    round.contributors.size() * kContributorBytes)));
@@ -288,6 +300,8 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
     for (const Contributor& each : closed_.back().contributors->by_rank) {
       Owe(each.rank, closed_.back().step, failure);
     }
+    const auto owed = owed_.find(closed_.back().step);
+    if (owed != owed_.end()) owed->second.had_closed = true;
     ++failed.num_closed;
     closed_.pop_back();
   }
@@ -307,6 +321,13 @@ void Rounds::Owe(uint32_t rank, Step step, const RoundFailurePtr& failure) {
   if (place != owed.ranks.end() && *place == rank) return;
   owed.ranks.insert(place, rank);
   policy_.shared->owed.Add(rank, step);
+}
+
+bool Rounds::Owes(uint32_t rank, Step step) const {
+  const auto owed = owed_.find(step);
+  return owed != owed_.end() &&
+         std::binary_search(owed->second.ranks.begin(),
+                            owed->second.ranks.end(), rank);
 }
 
 Rounds::OwedRounds::iterator Rounds::Forgive(OwedRounds::iterator owed,
@@ -336,93 +357,6 @@ void Rounds::ForgiveUpTo(Step step) {
     }
   }
   owed_.erase(owed_.begin(), end);
-}
-
-std::optional<Fold> Rounds::BeginFold() {
-  // Ranks in between are at other servers.
-  if (policy_.exchanges) return std::nullopt;
-  if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
-  for (auto& [step, round] : open_) {
-    if (round.fold_end > 0 || IsComplete(round) ||
-        round.num_leading_slots < kMinFold) {
-      continue;
-    }
-    return StartFold(step, round, round.first_missing);
-  }
-  return std::nullopt;
-}
-
-std::optional<Fold> Rounds::BeginScaling() {
-  for (auto& [step, round] : open_) {
-    if (round.fold_end > 0 || !IsComplete(round)) continue;
-    const double scale = ScaleOf(step, round);
-    if (scale == 1) continue;
-    Fold fold = StartFold(step, round, UINT32_MAX);
-    fold.scale = scale;
-    return fold;
-  }
-  return std::nullopt;
-}
-
-// Rounds close in their order, so that later ones wait. Should the update of
-// the last sum fail, that round comes again: then nobody may have been told of
-// this one.
-std::optional<Fold> Rounds::BeginExchange() {
-  if (!policy_.exchanges || open_.empty()) return std::nullopt;
-  const bool is_applied = std::all_of(
-      closed_.begin(), closed_.end(),
-      [](const Closed& each) { return each.version != 0 || each.all_skipped; });
-  if (!is_applied) return std::nullopt;
-  auto& [step, round] = *open_.begin();
-  if (round.fold_end > 0 || round.is_exchanged || !IsComplete(round)) {
-    return std::nullopt;
-  }
-  Fold fold = StartFold(step, round, UINT32_MAX);
-  fold.is_exchange = true;
-  for (auto& [rank, contribution] : round.by_rank) {
-    fold.ranks.insert(fold.ranks.end(), contribution.slots.size(), rank);
-    fold.decoded.Merge(std::move(contribution.decoded));
-  }
-  return fold;
-}
-
-Fold Rounds::StartFold(Step step, Round& round, uint32_t end) const {
-  round.fold_end = end;
-  Fold fold;
-  fold.step = step;
-  fold.id = round.id;
-  for (const auto& [rank, contribution] : round.by_rank) {
-    if (rank >= end) break;
-    fold.slots.insert(fold.slots.end(), contribution.slots.begin(),
-                      contribution.slots.end());
-  }
-  return fold;
-}
-
-ClosedRounds Rounds::EndFold(const Fold& fold,
-                             std::optional<Contribution>& sum) {
-  if (!IsOpen(fold.step, fold.id)) return TakeComplete();
-  Round& round = open_.find(fold.step)->second;
-  const uint32_t fold_end = std::exchange(round.fold_end, 0);
-  if (sum) {
-    const auto first = round.by_rank.begin();
-    const auto end = round.by_rank.lower_bound(fold_end);
-    for (auto folded = first; folded != end; ++folded) {
-      Contribution& contribution = folded->second;
-      if (folded->first < round.first_missing) {
-        round.num_leading_slots -= contribution.slots.size();
-      }
-      round.overhead.Merge(contribution.overhead.Split(
-          std::min(contribution.overhead.bytes(), kContributorBytes)));
-    }
-    round.num_leading_slots += sum->slots.size();
-    sum->overhead.Merge(std::move(first->second.overhead));
-    first->second = *std::move(sum);
-    round.by_rank.erase(std::next(first), end);
-    if (fold.scale != 1) round.is_scaled = true;
-    if (fold.is_exchange) round.is_exchanged = true;
-  }
-  return TakeComplete();
 }
 
 ClosedRound Rounds::Take(Step step, Round& round) {
@@ -529,66 +463,6 @@ void Rounds::Restore(std::vector<AppliedRound> rounds) {
                        .version = each.version,
                        .contributors = std::move(each.contributors)});
   }
-}
-
-bool Rounds::IsOf(uint32_t rank, const OpenRounds::value_type& round) const {
-  return round.second.contributors.contains(rank) &&
-         policy_.workers->TakesPart(rank, round.first);
-}
-
-bool Rounds::Awaits(uint32_t rank, Step last) const {
-  for (const auto& round : open_) {
-    if (round.first > last) break;
-    if (IsOf(rank, round)) return true;
-  }
-  for (auto closed = closed_.rbegin();
-       closed != closed_.rend() && closed->version == 0; ++closed) {
-    if (closed->step <= last && closed->contributors->Find(rank) != nullptr &&
-        policy_.workers->TakesPart(rank, closed->step)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-std::vector<uint32_t> Rounds::Missing(Step step, const Round& round) const {
-  std::vector<uint32_t> missing;
-  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
-    if (!round.contributors.contains(rank) &&
-        policy_.workers->Needs(rank, step)) {
-      missing.push_back(rank);
-    }
-  }
-  return missing;
-}
-
-std::vector<std::pair<Step, std::vector<uint32_t>>> Rounds::Awaited() const {
-  std::vector<std::pair<Step, std::vector<uint32_t>>> awaited;
-  for (const auto& [step, round] : open_) {
-    awaited.emplace_back(step, Missing(step, round));
-  }
-  return awaited;
-}
-
-absl::Status Rounds::DescribeAwaited(uint32_t rank, absl::string_view key,
-                                     absl::Duration now) const {
-  for (const auto& entry : open_) {
-    if (!IsOf(rank, entry)) continue;
-    const auto& [step, round] = entry;
-    const std::vector<uint32_t> missing = Missing(step, round);
-    return WithReason(
-        absl::DeadlineExceededError(absl::StrCat(
-            Name(step, key), ": ",
-            missing.empty()
-                ? "its sum is under way"
-                : absl::StrCat("waiting for ",
-                               policy_.workers->Describe(missing, now)))),
-        Reason::kWaitEnded,
-        {{"key", key}, {"step", step}, {"ranks", absl::StrJoin(missing, ",")}});
-  }
-  return WithReason(absl::DeadlineExceededError(absl::StrCat(
-                        "key ", Quoted(key), ": its update is under way")),
-                    Reason::kWaitEnded, {{"key", key}});
 }
 
 }  // namespace tensorkv

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,10 +19,14 @@
 #include "contract/call_fields.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/gathering_round.h"
 #include "service/store/keyspace/round_outcomes.h"
 #include "service/store/keyspace/round_policy.h"
 
 namespace tensorkv {
+
+// `round 7 of "fc1.w"`.
+std::string RoundName(Step step, absl::string_view key);
 
 // Collects contributions by step and rank. Not thread-safe.
 //
@@ -112,7 +117,9 @@ class Rounds {
   // No worker owes anything any more: the key is gone.
   void ForgiveAll();
 
-  // The contributions to fold now, of a round that has enough of them.
+  // The tensors to sum now that a worker has brought to one round.
+  std::optional<Fold> BeginSum();
+  // These or else the contributions to fold now, of a round that has enough.
   std::optional<Fold> BeginFold();
   // The contributions of a complete round, whose sum is to be scaled before the
   // round closes.
@@ -130,6 +137,13 @@ class Rounds {
   // contributed to is open, or closed and not applied. Rounds that only a
   // former worker of that rank took part in do not count.
   bool Awaits(uint32_t rank, Step last) const;
+  // Whether such a round waits for workers that have left since that of `rank`
+  // joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
+  absl::Status CheckNobodyLeft(absl::string_view key, uint32_t rank,
+                               Step last) const;
+  // How many contributions the last round up to `last` had that the worker of
+  // `rank` has contributed to, and that is remembered; 0 if there is none.
+  uint32_t NumContributions(uint32_t rank, Step last) const;
   // What the first such round waits for, and its reason:
   // `round 7 of "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s
   // ago)`. REQUIRES: Awaits.
@@ -159,28 +173,7 @@ class Rounds {
   bool is_idle() const { return open_.empty() && owed_.empty(); }
 
  private:
-  struct Round {
-    uint64_t id = 0;
-    // All, by rank, with their identities.
-    absl::btree_map<uint32_t, uint64_t> contributors;
-    // What they have brought, in rank order, unless it was folded; a fold's sum
-    // is in the first place.
-    std::map<uint32_t, Contribution> by_rank;
-    // Ranks below have contributed or are not needed; those that have hold so
-    // many slots.
-    uint32_t first_missing = 0;
-    size_t num_leading_slots = 0;
-    // Ranks below are being folded; 0 while no fold is under way.
-    uint32_t fold_end = 0;
-    bool is_grace_over = false;
-    // The contributions are one sum, scaled.
-    bool is_scaled = false;
-    // They are the sum of all servers'.
-    bool is_exchanged = false;
-    Reservation room;
-    // Counts the contributors whose contributions were folded.
-    Reservation overhead;
-  };
+  using Round = GatheringRound;
   using OpenRounds = std::map<Step, Round>;
 
   struct Closed {
@@ -191,12 +184,7 @@ class Rounds {
     bool all_skipped = false;
   };
 
-  struct Owed {
-    RoundFailurePtr failure;
-    // Who owes the step; they rise.
-    std::vector<uint32_t> ranks;
-    Reservation overhead;
-  };
+  using Owed = OwedRound;
   using OwedRounds = absl::btree_map<Step, Owed>;
 
   // Whether the step is over, be it that the round waits for its sum.
@@ -211,13 +199,22 @@ class Rounds {
   // Whether the round of that step, open and empty or not, waits for `rank`;
   // the first step below `end` whose round does, or `end`.
   bool IsPassedOver(Step step, uint32_t rank) const;
+  // Whether a worker who takes part in that step has gone on without it, which
+  // is then none of the key's. Those who came later have not.
+  bool IsSkipped(Step step) const;
   Step FirstPassedOver(uint32_t rank, Step end) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
   // Goes over the ranks that the round need not wait for any longer.
   void Advance(Step step, Round& round) const;
-  bool IsComplete(const Round& round) const;
+  bool IsComplete(Step step, const Round& round) const;
+  // Whether a quorum need wait no longer: those who are missing have left.
+  bool LacksOnlyThoseWhoLeft(Step step, const Round& round) const;
+  // Those who have left since the worker of `rank` joined, and whom a round of
+  // it waits for in vain.
+  std::vector<uint32_t> LeftOf(uint32_t rank, Step step,
+                               const Round& round) const;
   // Whether it is complete and has no other sum to wait for.
   bool MayClose(Step step, const Round& round) const;
   // By how much the sum must be multiplied before the round may close.
@@ -231,6 +228,7 @@ class Rounds {
   RefPtr<const Contributors> ContributorsOf(const Round& round,
                                             Reservation& overhead) const;
   void Owe(uint32_t rank, Step step, const RoundFailurePtr& failure);
+  bool Owes(uint32_t rank, Step step) const;
   // Returns the place after.
   OwedRounds::iterator Forgive(OwedRounds::iterator owed, uint32_t rank);
   // Nobody owes that step or an earlier one any more.

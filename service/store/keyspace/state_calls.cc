@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "service/store/keyspace/pull_call.h"
+#include "service/store/keyspace/pull_cast.h"
 #include "service/store/keyspace/state_turn.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"

@@ -20,6 +20,12 @@ std::string Seconds(absl::Duration duration) {
 
 Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
 
+// Requests that name no worker have the rank that no group has.
+absl::Status CheckIsNamed(const Worker& worker) {
+  if (worker.rank != UINT32_MAX) return absl::OkStatus();
+  return absl::InvalidArgumentError("worker: expected a rank, got none");
+}
+
 absl::Status Refused(const Worker& worker, Reason reason,
                      absl::string_view problem) {
   return WithReason(absl::FailedPreconditionError(
@@ -64,15 +70,23 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
   }
   ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name, replaces_epoch, wanted));
   const bool was_live = StateOf(rank) == State::kLive;
-  const bool goes_on = was_live || IsAwaited(rank);
+  const bool was_lost = WasLost(rank, name);
+  const bool goes_on =
+      was_live || IsAwaited(rank) || (is_whole() && HasLeft(rank));
   Member& member = At(rank);
   if (!goes_on) {
+    const bool is_same = member.state != State::kVacant && member.name == name;
+    const bool keeps_step =
+        is_same && (member.state == State::kRestored || options_.counts_alone);
     Step& step = StepAt(rank);
-    const bool comes_back =
-        StateOf(rank) == State::kRestored && members_[rank].name == name;
-    step = comes_back ? std::max(step, reached) : reached;
-    member.first_step = After(max_step_);
+    step = keeps_step ? std::max(step, reached) : reached;
+    if (!options_.counts_alone) member.first_step = After(max_step_);
   }
+  if (!was_live && !was_lost) member.order = ++last_order_;
+  if (member.state == State::kLeft) --num_left_;
+  member.says_it_is_lost = false;
+  // Its own server has its steps from now on.
+  if (!IsNear(rank)) StepAt(rank) = 0;
   member.state = State::kLive;
   member.last_step = UINT64_MAX;
   member.name = std::string(name);
@@ -83,6 +97,12 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
   if (!was_live) ++num_live_;
   if (num_live_ >= options_.min_workers) is_formed_ = true;
   return Worker{.rank = rank, .epoch = epoch};
+}
+
+bool WorkerGroup::WasLost(uint32_t rank, absl::string_view name) const {
+  const State state = StateOf(rank);
+  return (state == State::kLost || state == State::kRestored) &&
+         members_[rank].name == name;
 }
 
 absl::Status WorkerGroup::CheckLease(absl::Duration lease) const {
@@ -170,6 +190,7 @@ absl::StatusOr<uint32_t> WorkerGroup::RankFor(
 
 absl::Status WorkerGroup::Check(const Worker& worker,
                                 absl::Duration now) const {
+  RETURN_IF_ERROR(CheckIsNamed(worker));
   if (worker.rank >= options_.max_workers) {
     return absl::InvalidArgumentError(
         absl::StrCat("worker: expected a rank below ", options_.max_workers,
@@ -186,6 +207,7 @@ absl::Status WorkerGroup::Check(const Worker& worker,
 
 absl::Status WorkerGroup::CheckJoined(const Worker& worker,
                                       absl::Duration now) const {
+  RETURN_IF_ERROR(CheckIsNamed(worker));
   if (worker.epoch == 0) {
     return Refused(worker, Reason::kNotMember,
                    "expected a worker that has joined, got epoch 0");
@@ -206,8 +228,9 @@ absl::Status WorkerGroup::CheckJoined(const Worker& worker,
   }
   return Refused(
       worker, Reason::kLeaseLost,
-      absl::StrCat("lost its lease ", Seconds(now - member.lease_end),
-                   " ago; join again"));
+      absl::StrCat(member.says_it_is_lost ? "has failed, as it said, "
+                                          : "lost its lease ",
+                   Seconds(now - member.lease_end), " ago; join again"));
 }
 
 void WorkerGroup::Renew(const Worker& worker, absl::Duration now) {
@@ -216,9 +239,21 @@ void WorkerGroup::Renew(const Worker& worker, absl::Duration now) {
   member.lease_end = now + member.lease;
 }
 
-void WorkerGroup::Leave(const Worker& worker) {
-  members_[worker.rank].state = State::kLeft;
+void WorkerGroup::Leave(const Worker& worker, std::optional<Step> step) {
+  Member& member = members_[worker.rank];
+  member.state = State::kLeft;
+  member.order = ++last_order_;
+  member.has_told_step = step.has_value();
+  if (!IsNear(worker.rank) && step) StepAt(worker.rank) = *step;
   --num_live_;
+  ++num_left_;
+  ++num_leaves_;
+}
+
+void WorkerGroup::EndLease(const Worker& worker, absl::Duration now) {
+  Member& member = members_[worker.rank];
+  member.says_it_is_lost = true;
+  member.lease_end = now;
 }
 
 std::vector<uint32_t> WorkerGroup::Expired(absl::Duration now) const {
@@ -257,13 +292,53 @@ bool WorkerGroup::IsAwaited(uint32_t rank) const {
   const State state = StateOf(rank);
   return state == State::kVacant || state == State::kRestored ||
          (state == State::kLost &&
-          options_.on_worker_loss == OnWorkerLoss::kFail);
+          options_.on_worker_loss == OnWorkerLoss::kFail) ||
+         (state == State::kLeft && options_.awaits_left);
+}
+
+bool WorkerGroup::IsAtWork(uint32_t rank) const {
+  return Needs(rank, UINT64_MAX) && !HasLeft(rank);
 }
 
 bool WorkerGroup::Needs(uint32_t rank, Step step) const {
   if (rank >= options_.max_workers || !IsNear(rank)) return false;
   if (StateOf(rank) != State::kLive && !IsAwaited(rank)) return false;
   return TakesPart(rank, step);
+}
+
+bool WorkerGroup::NeedsAtBarrier(uint32_t rank) const {
+  if (rank >= options_.max_workers) return false;
+  return StateOf(rank) == State::kLive || IsAwaited(rank) ||
+         (is_whole() && HasLeft(rank));
+}
+
+bool WorkerGroup::HasLeftSince(uint32_t rank, uint32_t member) const {
+  return is_whole() && HasLeft(rank) && StateOf(member) != State::kVacant &&
+         members_[rank].order > members_[member].order;
+}
+
+std::vector<uint32_t> WorkerGroup::LeftSince(absl::Span<const uint32_t> ranks,
+                                             uint32_t member) const {
+  std::vector<uint32_t> left;
+  for (const uint32_t rank : ranks) {
+    if (HasLeftSince(rank, member)) left.push_back(rank);
+  }
+  return left;
+}
+
+bool WorkerGroup::IsLackingElsewhere(uint32_t rank, Step step) const {
+  return !IsNear(rank) && HasLeft(rank) && members_[rank].has_told_step &&
+         step_of(rank) < step;
+}
+
+bool WorkerGroup::HaveLeftSinceAny(absl::Span<const uint32_t> ranks,
+                                   absl::Span<const uint32_t> members) const {
+  std::optional<uint32_t> first;
+  for (const uint32_t rank : members) {
+    if (StateOf(rank) == State::kVacant) continue;
+    if (!first || members_[rank].order < members_[*first].order) first = rank;
+  }
+  return first && LeftSince(ranks, *first).size() == ranks.size();
 }
 
 bool WorkerGroup::TakesPart(uint32_t rank, Step step) const {
@@ -278,8 +353,7 @@ uint32_t WorkerGroup::end_rank() const {
 
 bool WorkerGroup::CountsIn(uint32_t rank, Step step) const {
   const State state = StateOf(rank);
-  if (state == State::kVacant) return IsAwaited(rank);
-  if (state == State::kLeft) return false;
+  if (state == State::kVacant || state == State::kLeft) return IsAwaited(rank);
   return TakesPart(rank, step) && step <= members_[rank].last_step;
 }
 
@@ -318,7 +392,7 @@ Step WorkerGroup::step_of(uint32_t rank) const {
 Step WorkerGroup::slowest_step() const {
   Step slowest = max_step_;
   for (uint32_t rank = 0; rank < end_rank(); ++rank) {
-    if (Needs(rank, UINT64_MAX)) slowest = std::min(slowest, step_of(rank));
+    if (IsAtWork(rank)) slowest = std::min(slowest, step_of(rank));
   }
   return slowest;
 }
@@ -326,7 +400,7 @@ Step WorkerGroup::slowest_step() const {
 std::vector<uint32_t> WorkerGroup::NeededBelow(Step step) const {
   std::vector<uint32_t> ranks;
   for (uint32_t rank = 0; rank < end_rank(); ++rank) {
-    if (Needs(rank, UINT64_MAX) && step_of(rank) < step) ranks.push_back(rank);
+    if (IsAtWork(rank) && step_of(rank) < step) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -337,9 +411,13 @@ std::string WorkerGroup::Describe(absl::Span<const uint32_t> ranks,
   std::vector<std::string> remarks;
   for (const uint32_t rank : named) {
     if (StateOf(rank) == State::kLost) {
-      remarks.push_back(absl::StrCat("rank ", rank, " lost its lease ",
-                                     Seconds(now - members_[rank].lease_end),
-                                     " ago"));
+      const Member& member = members_[rank];
+      remarks.push_back(absl::StrCat(
+          "rank ", rank,
+          member.says_it_is_lost ? " has failed " : " lost its lease ",
+          Seconds(now - member.lease_end), " ago"));
+    } else if (HasLeft(rank)) {
+      remarks.push_back(absl::StrCat("rank ", rank, " has left"));
     } else if (has_joined_ && StateOf(rank) == State::kVacant) {
       remarks.push_back(absl::StrCat("rank ", rank, " has not joined"));
     }
@@ -365,9 +443,27 @@ absl::Status WorkerGroup::StillMissing(absl::string_view subject,
 
 std::string WorkerGroup::DescribeLoss(uint32_t rank) const {
   const Member& member = members_[rank];
-  return absl::StrCat("rank ", rank, " (", Quoted(member.name),
-                      ") lost its lease of ",
-                      absl::FormatDuration(member.lease));
+  return absl::StrCat("rank ", rank, " (", Quoted(member.name), ") ",
+                      member.says_it_is_lost
+                          ? "has failed"
+                          : absl::StrCat("lost its lease of ",
+                                         absl::FormatDuration(member.lease)));
+}
+
+absl::Status WorkerGroup::HaveLeft(absl::string_view subject,
+                                   absl::Span<const uint32_t> ranks) const {
+  const absl::Span<const uint32_t> named = ranks.subspan(0, kMostRanksNamed);
+  const std::string names =
+      absl::StrJoin(named, ", ", [this](std::string* out, uint32_t rank) {
+        absl::StrAppend(out, "rank ", rank, " (", Quoted(members_[rank].name),
+                        ")");
+      });
+  return absl::AbortedError(absl::StrCat(
+      subject, ": ", names,
+      ranks.size() > named.size()
+          ? absl::StrCat(" and ", ranks.size() - named.size(), " more")
+          : "",
+      ranks.size() == 1 ? " has left" : " have left"));
 }
 
 std::vector<WorkerSnapshot> WorkerGroup::Save() const {
@@ -381,6 +477,7 @@ std::vector<WorkerSnapshot> WorkerGroup::Save() const {
       worker.worker.epoch = member.epoch;
       worker.has_left = member.state == State::kLeft;
       worker.first_step = member.first_step;
+      worker.order = member.order;
     }
     if (worker.worker.epoch > 0 || worker.step > 0) {
       workers.push_back(std::move(worker));
@@ -405,6 +502,9 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     member.epoch = worker.worker.epoch;
     member.lease_end = now;
     member.first_step = worker.first_step;
+    member.order = worker.order;
+    last_order_ = std::max(last_order_, worker.order);
+    if (worker.has_left) ++num_left_;
   }
   max_closed_ = max_closed;
   LowerMaxStep(0);
@@ -467,7 +567,8 @@ std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
          .step = step_of(rank),
          .lease_remaining =
              is_live ? std::max(member.lease_end - now, absl::ZeroDuration())
-                     : absl::ZeroDuration()});
+                     : absl::ZeroDuration(),
+         .has_left = member.state == State::kLeft});
   }
   return statuses;
 }

@@ -4,7 +4,6 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,40 +14,21 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "contract/requests.h"
+#include "service/store/keyspace/group_member.h"
+#include "service/store/keyspace/worker_group_options.h"
 #include "service/store/worker_snapshot.h"
 
 namespace tensorkv {
-
-inline constexpr uint32_t kMaxWorkers = 4096;
-// What one rank takes, with its name.
-inline constexpr uint64_t kWorkerOverheadBytes = 512;
-
-struct WorkerGroupOptions {
-  // Ranks are 0 to max_workers - 1. A group whose bounds differ is elastic.
-  uint32_t min_workers = 0;
-  uint32_t max_workers = 0;
-  OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
-  absl::Duration min_lease = absl::Milliseconds(100);
-  absl::Duration max_lease = absl::Hours(1);
-  // Whether rounds here wait for that rank, rather than another server's; null:
-  // for every rank.
-  std::function<bool(uint32_t rank)> is_near;
-};
-
-// Whether a group of so many can have had those workers: their ranks rise.
-// Errors: InvalidArgument.
-absl::Status CheckRanks(const std::vector<WorkerSnapshot>& workers,
-                        uint32_t max_workers);
 
 // Keeps names, ranks, epochs, leases and steps. Not thread-safe. Has no clock:
 // the caller passes the time, which is monotonic, and asks for what has
 // expired.
 //
 // A group whose bounds are equal has a place for every rank, and every rank is
-// needed until its worker leaves. Nobody has to join it: as long as no one has,
-// any rank of epoch 0 is a worker. An elastic group needs the workers that are
-// live, once min_workers have been live at the same time; before that, it needs
-// the ranks below min_workers.
+// needed; one that has left as options say. Nobody has to join it: as long as
+// no one has, any rank of epoch 0 is a worker. An elastic group needs the
+// workers that are live, once min_workers have been live at the same time;
+// before that, it needs the ranks below min_workers.
 //
 // Invariants:
 //  1. At most one live worker has a name, a rank, an epoch.
@@ -69,10 +49,17 @@ class WorkerGroup {
   uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
   void MakePlace(uint32_t rank) { At(rank); }
 
+  // Whether the worker of that name had the rank and was lost, and whether the
+  // rank's worker has left.
+  bool WasLost(uint32_t rank, absl::string_view name) const;
+  bool HasLeft(uint32_t rank) const { return StateOf(rank) == State::kLeft; }
+
   // Makes `name` a worker: on its former rank if that is free, else on the
   // lowest that nobody has had, else on the lowest that is free (in an elastic
-  // group, on the lowest that is free at once). Unless a step waits for that
-  // rank, the worker starts after `reached`, a step that the group has reached.
+  // group, on the lowest that is free at once). It goes on with the steps of a
+  // rank that steps wait for, or that has left a group which is whole or does
+  // not go on; else it starts after `reached`, a step that the group has
+  // reached, but not below its own where each worker counts alone.
   // A live worker of that name and of the epoch `replaces_epoch` is the caller
   // itself: it goes on with the new epoch. Any other worker gets the rank that
   // is `wanted`, if one is.
@@ -93,11 +80,15 @@ class WorkerGroup {
 
   // REQUIRES for these: Check is OK.
   void Renew(const Worker& worker, absl::Duration now);
-  void Leave(const Worker& worker);
+  // `step` is the last that a worker of another server has contributed to
+  // there.
+  void Leave(const Worker& worker, std::optional<Step> step = std::nullopt);
 
   // The live workers whose lease has ended; Lose makes them lost.
   std::vector<uint32_t> Expired(absl::Duration now) const;
   void Lose(uint32_t rank);
+  // The worker says itself that it is lost: its lease ends, and Lose follows.
+  void EndLease(const Worker& worker, absl::Duration now);
   // When the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;
 
@@ -107,6 +98,23 @@ class WorkerGroup {
   }
   // Whether step `step` cannot end here without the worker of that rank.
   bool Needs(uint32_t rank, Step step) const;
+  // Whether a barrier cannot end without it.
+  bool NeedsAtBarrier(uint32_t rank) const;
+  // Whether the worker of `rank` has left after that of `member` joined, in a
+  // group that is whole or does not go on: who waits for it waits in vain.
+  bool HasLeftSince(uint32_t rank, uint32_t member) const;
+  // Those of `ranks` that have left since `member` joined.
+  std::vector<uint32_t> LeftSince(absl::Span<const uint32_t> ranks,
+                                  uint32_t member) const;
+  // Whether all of `ranks` have left since the first of `members` joined.
+  bool HaveLeftSinceAny(absl::Span<const uint32_t> ranks,
+                        absl::Span<const uint32_t> members) const;
+  // Whether another server's round of `step` lacks that worker, which has left.
+  bool IsLackingElsewhere(uint32_t rank, Step step) const;
+  // Whether such a group lacks any.
+  bool LacksThoseWhoLeft() const { return is_whole() && num_left_ > 0; }
+  // How often a worker has left.
+  uint64_t num_leaves() const { return num_leaves_; }
   // Above every rank that any step needs.
   uint32_t end_rank() const;
   // Whether the full sum of `step` has a contribution of that rank, be it that
@@ -131,10 +139,10 @@ class WorkerGroup {
   }
   // The highest step that anybody has reached, or that has closed.
   Step max_step() const { return max_step_; }
-  // The lowest step that a worker who is needed has reached; max_step if none
-  // is needed.
+  // The lowest step that a worker who is needed, and has not left, has reached;
+  // max_step if there is none.
   Step slowest_step() const;
-  // Who has not reached `step`, among those who are needed.
+  // Who has not reached `step`, among these.
   std::vector<uint32_t> NeededBelow(Step step) const;
 
   // `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
@@ -145,8 +153,12 @@ class WorkerGroup {
   absl::Status StillMissing(absl::string_view subject,
                             absl::Span<const uint32_t> ranks,
                             absl::Duration now) const;
-  // `rank 5 ("b") lost its lease of 2s`.
+  // `rank 5 ("b") lost its lease of 2s`, or `rank 5 ("b") has failed`.
   std::string DescribeLoss(uint32_t rank) const;
+  // Why a call does not wait for ranks that have left: Aborted,
+  // `barrier "b": rank 5 ("b") has left`.
+  absl::Status HaveLeft(absl::string_view subject,
+                        absl::Span<const uint32_t> ranks) const;
 
   // What every rank has had, but for those that nobody has had.
   std::vector<WorkerSnapshot> Save() const;
@@ -183,20 +195,8 @@ class WorkerGroup {
   }
 
  private:
-  // kRestored: live, or lost, when the group was saved.
-  enum class State : uint8_t { kVacant, kLive, kLeft, kLost, kRestored };
-
-  struct Member {
-    State state = State::kVacant;
-    std::string name;
-    uint64_t epoch = 0;
-    absl::Duration lease;
-    absl::Duration lease_end;
-    // Steps below do without this worker.
-    Step first_step = 0;
-    // Steps above count without this worker.
-    Step last_step = UINT64_MAX;
-  };
+  using State = GroupMember::State;
+  using Member = GroupMember;
 
   absl::Status CheckLease(absl::Duration lease) const;
   // Whether the worker of that name has, or had, the rank and may have it
@@ -213,6 +213,12 @@ class WorkerGroup {
   absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
                                absl::Duration now) const;
   State StateOf(uint32_t rank) const;
+  // Whether the group has a fixed size and does not go on without those lost.
+  bool is_whole() const {
+    return !is_elastic() && options_.on_worker_loss == OnWorkerLoss::kFail;
+  }
+  // Whether it is live or awaited, and has not left.
+  bool IsAtWork(uint32_t rank) const;
   // Whether steps wait for that rank although no live worker has it.
   bool IsAwaited(uint32_t rank) const;
   // Makes place for the rank.
@@ -226,6 +232,10 @@ class WorkerGroup {
   std::vector<Step> steps_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;
+  // The ranks whose workers have left, and how often any has.
+  uint32_t num_left_ = 0;
+  uint64_t num_leaves_ = 0;
+  uint64_t last_order_ = 0;
   Step max_step_ = 0;
   Step max_closed_ = 0;
   // Elastic: min_workers have been live at once.

@@ -30,13 +30,19 @@ TEST(NamespaceChangesTest, StepsAndUpdatesAreNone) {
 }
 
 TEST(NamespaceChangesTest, WorkersComeGoAndComeBack) {
-  const NamespaceStatus before = WithWorkers(
-      {{"w0", {0, 5}, true}, {"w1", {1, 6}, true}, {"w2", {2, 7}, false}});
-  const NamespaceStatus after = WithWorkers(
-      {{"w0", {0, 5}, false}, {"w1", {1, 9}, true}, {"w2", {2, 10}, true}});
+  const NamespaceStatus before = WithWorkers({{"w0", {0, 5}, true},
+                                              {"w1", {1, 6}, true},
+                                              {"w2", {2, 7}, false},
+                                              {"w3", {3, 8}, true}});
+  const NamespaceStatus after =
+      WithWorkers({{"w0", {0, 5}, false},
+                   {"w1", {1, 9}, true},
+                   {"w2", {2, 10}, true},
+                   {.name = "w3", .worker = {3, 8}, .has_left = true}});
 
   EXPECT_THAT(ChangesBetween(before, after),
-              ElementsAre(NamespaceChange{"worker gone", "rank 0 (\"w0\")"},
+              ElementsAre(NamespaceChange{"worker lost", "rank 0 (\"w0\")"},
+                          NamespaceChange{"worker left", "rank 3 (\"w3\")"},
                           NamespaceChange{"worker joined", "rank 1 (\"w1\")"},
                           NamespaceChange{"worker joined", "rank 2 (\"w2\")"}));
 }

@@ -1,6 +1,7 @@
 // A mirrored namespace of servers that reach each other over gRPC, by the
 // client of a cluster.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -102,6 +103,59 @@ TEST_F(MirroredClusterTest, WorkersThatJoinHaveTheirServersByTheirRanks) {
     EXPECT_THAT(worker.Pull("w"),
                 IsOkAndHolds(HasTensor(IsFilledWith(kWorkers))));
   }
+}
+
+// Each server has the contributions of its own workers alone.
+TEST_F(MirroredClusterTest, LeaveEndsTheWaitsAtOtherServers) {
+  ASSERT_OK(Ours().SetRule("accumulate"));
+  ASSERT_OK(Ours().Init("w", Full({4}, 0)));
+  std::vector<Caller> workers;
+  for (uint32_t i = 0; i < kWorkers; ++i) {
+    workers.push_back(*Ours().Join(absl::StrCat("worker", i)));
+  }
+  for (const Caller& worker : workers) {
+    ASSERT_OK(worker.Push("w", Full({4}, 1), 1));
+  }
+
+  ASSERT_OK(workers[1].Leave());
+
+  for (const uint32_t rank : {0, 2, 3}) {
+    EXPECT_THAT(workers[rank].Pull("w"),
+                IsOkAndHolds(HasTensor(IsFilledWith(kWorkers))));
+    EXPECT_THAT(workers[rank].PushPull("w", Full({4}, 1), 2),
+                HasReason(Reason::kWorkerLeft,
+                          {{"key", "w"}, {"step", "2"}, {"ranks", "1"}}));
+  }
+  const absl::StatusOr<JoinReply> taken =
+      Ours().TryJoin("other", absl::Minutes(5));
+  ASSERT_OK(taken);
+  EXPECT_EQ(taken->next_step, 2u);
+  ASSERT_OK(Ours().As(taken->worker).Push("w", Full({4}, 1), 2));
+  EXPECT_THAT(workers[0].Pull("w"),
+              IsOkAndHolds(HasTensor(IsFilledWith(2 * kWorkers))));
+}
+
+TEST_F(MirroredClusterTest, BarrierWaitsForTheWorkersOfAllServers) {
+  std::vector<Caller> workers;
+  for (uint32_t i = 0; i < kWorkers; ++i) {
+    workers.push_back(*Ours().Join(absl::StrCat("worker", i)));
+  }
+  std::atomic<int> num_through = 0;
+  std::vector<std::thread> waiting;
+  for (uint32_t i = 0; i + 1 < kWorkers; ++i) {
+    waiting.emplace_back([&, i] {
+      EXPECT_OK(workers[i].Barrier("b"));
+      ++num_through;
+    });
+  }
+  const Caller home = At(cluster_.HomeOf("n"));
+  while (num_through == 0 && home.Describe()->calls_waiting + 1 < kWorkers) {
+  }
+  EXPECT_EQ(num_through, 0);
+
+  EXPECT_OK(workers.back().Barrier("b"));
+
+  for (std::thread& each : waiting) each.join();
 }
 
 TEST_F(MirroredClusterTest, KeysAreCreatedListedAndRemovedOnAllServers) {

@@ -69,6 +69,16 @@ TEST_P(GrpcConnectionTest, EveryVerbCallsItsRpc) {
   EXPECT_THAT(service_.rpcs(), ElementsAre(GetParam()));
 }
 
+TEST_P(GrpcConnectionTest, CallThatTheServerCancelsIsUnavailable) {
+  service_.status = grpc::Status(grpc::StatusCode::CANCELLED, "");
+
+  EXPECT_THAT(CallVerb(GetParam(), *connection_),
+              StatusIs(absl::StatusCode::kUnavailable));
+  StartingConnection started(std::move(connection_));
+  EXPECT_THAT(CallVerb(GetParam(), started),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
 TEST_P(GrpcConnectionTest, EveryVerbMayBeStarted) {
   StartingConnection started(std::move(connection_));
   EXPECT_THAT(CallVerb(GetParam(), started), IsOk());

@@ -116,6 +116,37 @@ TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
   open->Finish();
 }
 
+// Makes the call of a request that names no worker.
+template <typename Request, typename Response>
+grpc::StatusCode CodeWithoutWorker(
+    v1::TensorKV::Stub& stub,
+    grpc::Status (v1::TensorKV::Stub::*call)(grpc::ClientContext*,
+                                             const Request&, Response*),
+    const std::string& caller) {
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + caller);
+  Request request;
+  request.set_namespace_(kNamespace);
+  Response response;
+  return (stub.*call)(&context, request, &response).error_code();
+}
+
+TEST_F(SecureServerTest, RightsComeBeforeTheWorkerOfACall) {
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  const auto stub = v1::TensorKV::NewStub(channel);
+  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+
+  for (const auto& [caller, code] :
+       {std::pair("reader", grpc::StatusCode::PERMISSION_DENIED),
+        std::pair("pusher", grpc::StatusCode::INVALID_ARGUMENT)}) {
+    EXPECT_EQ(CodeWithoutWorker(*stub, &v1::TensorKV::Stub::KeepAlive, caller),
+              code);
+    EXPECT_EQ(CodeWithoutWorker(*stub, &v1::TensorKV::Stub::Leave, caller),
+              code);
+  }
+}
+
 TEST(PeerHostOfTest, OfIpv6AddressesTheNetworkCounts) {
   EXPECT_EQ(PeerHostOf("ipv4:10.0.0.7:4711"), "10.0.0.7");
   EXPECT_EQ(PeerHostOf("ipv6:[::ffff:10.0.0.7]:4711"), "10.0.0.7");

@@ -143,6 +143,7 @@ TEST_F(StatusPagesTest, AwaitedAreThoseWhomMostRoundsWaitFor) {
   // rounds comes after all who have not.
   ASSERT_EQ(awaited.size(), 32u);
   EXPECT_EQ(awaited[0], Json::parse(R"({"rank": 2, "name": "", "live": false,
+                                        "left": false,
                                         "rounds": 2})"));
 }
 
@@ -158,7 +159,7 @@ TEST_F(StatusPagesTest, AwaitedWorkersHaveTheNamesThatTheyJoinedWith) {
 
   EXPECT_EQ(Status()["awaited"],
             Json::parse(R"([{"rank": 7, "name": "worker 7", "live": true,
-                             "rounds": 1}])"));
+                             "left": false, "rounds": 1}])"));
 }
 
 }  // namespace

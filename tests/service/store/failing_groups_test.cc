@@ -3,12 +3,14 @@
 //
 // Workers push the keys of their step, in one call or one by one, wait for all
 // of them, then go on; or they push some steps ahead. Any worker may be killed
-// and started again, lose its lease while it lives, or replace its own epoch,
-// and any update may fail, at any moment. Whatever happens, a worker knows one
-// recovery: to push again the step that it is told, all of it. Then
+// and started again, lose its lease while it lives, say that it fails, or
+// replace its own epoch, and any update may fail, at any moment. A worker may
+// also leave when it has read the values of a step, and another take its rank.
+// Whatever happens, a worker knows one recovery: to push again the step that it
+// is told, all of it. Then
 //  - no step is applied but with one contribution of every worker, in order;
 //  - a worker that has waited goes on only when all keys of its step are there;
-//  - nobody waits for ever.
+//  - nobody waits for ever, and for one that has left only who joined later.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,6 +24,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "contract/reason.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
@@ -63,6 +66,7 @@ class Group {
     // How many steps a worker may push before it waits.
     Step max_ahead = 1;
     int num_failures = 0;
+    int num_leaves = 0;
   };
 
   Group(const Plan& plan, Choice choose)
@@ -94,7 +98,7 @@ class Group {
   const std::string& trace() const { return trace_; }
 
  private:
-  enum class State { kLive, kFenced, kDead };
+  enum class State { kLive, kFenced, kDead, kLeft };
 
   struct Member {
     State state = State::kDead;
@@ -103,6 +107,12 @@ class Group {
     Step step = 1;
     // How many keys of the step are pushed.
     int num_pushed = 0;
+    // The highest step that it has pushed any key of.
+    Step last = 0;
+    // How many workers the rank has had: each has a name of its own.
+    int life = 0;
+    // When it joined or left, in the order in which workers do so.
+    int order = 0;
     // The last step whose values it has read, and not thrown away since.
     Step confirmed = 0;
     // The answer to a Pull that waits; null when none does.
@@ -110,6 +120,9 @@ class Group {
   };
 
   static std::string NameOf(int key) { return absl::StrCat("k", key); }
+  static std::string NameOf(uint32_t rank, int life) {
+    return absl::StrCat("worker-", rank, ".", life);
+  }
   static Tensor Filled(double value) {
     return *Tensor::Filled(DType::kF64, {1}, value);
   }
@@ -127,11 +140,22 @@ class Group {
       return member.has_lease ? LoseLease(rank) : Join(rank);
     }
     if (member.state == State::kFenced) return Join(rank);
+    if (member.state == State::kLeft) {
+      ++member.life;
+      return Join(rank);
+    }
     if (plan_.num_failures > 0 && choose_(8) == 0) {
       --plan_.num_failures;
       return FailSomehow(rank);
     }
     if (member.pull != nullptr) return EndPull(rank);
+    // Who ends within a step fails.
+    const bool is_between_steps =
+        member.step == member.last + 1 && member.confirmed + 1 == member.step;
+    if (is_between_steps && plan_.num_leaves > 0 && choose_(6) == 0) {
+      --plan_.num_leaves;
+      return Leave(rank);
+    }
     if (member.confirmed == kNumSteps) return;
     const bool can_push =
         member.step <= std::min(kNumSteps, member.confirmed + plan_.max_ahead);
@@ -143,7 +167,15 @@ class Group {
 
   void FailSomehow(uint32_t rank) {
     Member& member = members_[rank];
-    switch (choose_(4)) {
+    switch (choose_(5)) {
+      case 3:
+        Note("fails", rank);
+        ASSERT_OK(store_.Leave(
+            {.name_space = "n", .worker = member.worker, .is_lost = true}));
+        member.has_lease = false;
+        member.pull = nullptr;
+        member.state = State::kDead;
+        return;
       case 0:
         Note("kill", rank);
         member.state = State::kDead;
@@ -171,15 +203,32 @@ class Group {
     Member& member = members_[rank];
     const absl::StatusOr<JoinReply> reply =
         store_.Join({.name_space = "n",
-                     .worker_name = absl::StrCat("worker-", rank),
+                     .worker_name = NameOf(rank, member.life),
                      .lease = kLease,
-                     .replaces_epoch = replaces_epoch});
+                     .replaces_epoch = replaces_epoch,
+                     .rank = rank});
     ASSERT_OK(reply);
     ASSERT_EQ(reply->worker.rank, rank);
-    member = {.state = State::kLive, .has_lease = true};
+    const bool was_lost = has_come_[rank] == member.life + 1;
+    EXPECT_EQ(reply->was_lost, was_lost && replaces_epoch == 0);
+    has_come_[rank] = member.life + 1;
+    member = {.state = State::kLive,
+              .has_lease = true,
+              .last = member.last,
+              .life = member.life,
+              .order = was_lost ? member.order : ++last_order_};
     member.worker = reply->worker;
     GoTo(rank, reply->next_step);
     Note("joined", rank);
+  }
+
+  void Leave(uint32_t rank) {
+    Note("leaves", rank);
+    Member& member = members_[rank];
+    ASSERT_OK(store_.Leave({.name_space = "n", .worker = member.worker}));
+    member.state = State::kLeft;
+    member.has_lease = false;
+    member.order = ++last_order_;
   }
 
   void GoTo(uint32_t rank, Step step) {
@@ -230,6 +279,7 @@ class Group {
     if (ReasonOf(status) == Reason::kTooManyOpenRounds) return BeginPull(rank);
     if (!status.ok()) return Recover(rank, status);
     member.num_pushed = end;
+    member.last = std::max(member.last, member.step);
     if (end < kNumKeys) return;
     ++member.step;
     member.num_pushed = 0;
@@ -251,13 +301,42 @@ class Group {
 
   void EndPull(uint32_t rank) {
     Member& member = members_[rank];
-    if (!*member.pull) return;
+    if (!*member.pull) return CheckMayWait(rank);
     const absl::StatusOr<PullReply> reply = **std::exchange(member.pull, {});
+    if (ReasonOf(reply.status()) == Reason::kWorkerLeft) {
+      return CheckHaveLeft(rank, reply.status());
+    }
     if (!reply.ok()) return Recover(rank, reply.status());
     // A call that pushed a part of a step waited for that part only.
     member.confirmed = std::max(member.confirmed, member.step - 1);
     for (const Value& value : reply->values) {
       EXPECT_GE(value.version, member.step) << "it goes on too early";
+    }
+  }
+
+  bool HasLeftSince(uint32_t other, uint32_t rank) const {
+    return members_[other].state == State::kLeft &&
+           members_[other].order > members_[rank].order;
+  }
+
+  // Not all others have gone whom it could wait for.
+  void CheckMayWait(uint32_t rank) const {
+    int num_gone = 0;
+    for (uint32_t other = 0; other < kNumWorkers; ++other) {
+      num_gone += HasLeftSince(other, rank);
+    }
+    EXPECT_LT(num_gone, kNumWorkers - 1) << "it waits in vain";
+  }
+
+  void CheckHaveLeft(uint32_t rank, const absl::Status& status) {
+    Note("hears who has left", rank);
+    const std::optional<ErrorInfo> info = ErrorInfoOf(status);
+    for (const auto name : absl::StrSplit(info->metadata.at("ranks"), ',')) {
+      uint32_t other = 0;
+      ASSERT_TRUE(absl::SimpleAtoi(name, &other));
+      // Its rank may have been taken since.
+      const bool is_there = members_[other].order > members_[rank].order;
+      EXPECT_TRUE(is_there) << status;
     }
   }
 
@@ -299,6 +378,9 @@ class Group {
   FakeAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 1 << 20}, &backend_, &alarms_};
   std::vector<Member> members_ = std::vector<Member>(kNumWorkers);
+  // The life of each rank that has joined last, counted from 1.
+  std::vector<int> has_come_ = std::vector<int>(kNumWorkers);
+  int last_order_ = 0;
 };
 
 TEST(FailingGroupsTest, EveryGroupComesToItsEndAndCountsEveryContribution) {
@@ -308,7 +390,8 @@ TEST(FailingGroupsTest, EveryGroupComesToItsEndAndCountsEveryContribution) {
     Group group(
         {.pushes_all_keys_at_once = seed % 2 == 0,
          .max_ahead = 1 + seed / 2 % 3,
-         .num_failures = static_cast<int>(seed / 6 % 6)},
+         .num_failures = static_cast<int>(seed / 6 % 6),
+         .num_leaves = static_cast<int>(seed / 36 % 4)},
         [&random](int end) { return static_cast<int>(random() % end); });
 
     group.Run();

@@ -320,8 +320,8 @@ TEST_F(MembershipTest, PartialSumIsRescaled) {
   EXPECT_EQ(First(*waiting.Wait()), 30 + 14 * 3 / 2);
 }
 
-TEST_F(MembershipTest, OthersGoOnWhenAWorkerLeaves) {
-  CreateSync(3);
+TEST_F(MembershipTest, OthersGoOnWhenAWorkerLeavesAGroupThatContinues) {
+  CreateSync(3, OnWorkerLoss::kContinue);
   const Worker a = Join("a");
   const Worker b = Join("b");
   const Worker c = Join("c");
@@ -446,8 +446,8 @@ TEST_F(MembershipTest, WhoGaveUpIsNotAtTheBarrier) {
   EXPECT_OK(second.Wait());
 }
 
-TEST_F(MembershipTest, BarrierDoesWithoutWhoLeaves) {
-  CreateSync(2);
+TEST_F(MembershipTest, BarrierDoesWithoutWhoLeavesAGroupThatContinues) {
+  CreateSync(2, OnWorkerLoss::kContinue);
   const Worker a = Join("a");
   const Worker b = Join("b");
   Inbox<BarrierReply> first;

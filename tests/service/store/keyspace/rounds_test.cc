@@ -355,6 +355,47 @@ TEST_F(RoundsTest, WhoComesLaterMayPassOverAStepThatOthersOwe) {
   EXPECT_TRUE(Add(1, 2));
 }
 
+// A quorum had gone on without it, which shows no more once the round is open
+// again.
+TEST_F(RoundsTest, WhoWasPassedOverNeedNotGoBack) {
+  policy_.quorum = 2;
+  policy_.max_open = 3;
+  JoinAll();
+  Add(0, 1);
+  Add(2, 1);
+  ASSERT_TRUE(OnlyOf(rounds_.EndGrace(1, rounds_.IdOf(1))));
+  Add(1, 2);
+
+  Fail(1);
+
+  EXPECT_OK(Check(1, 2));
+  EXPECT_OK(Check(1, 1)) << "it may";
+  Add(0, 1);
+  Add(1, 2);
+  EXPECT_OK(Check(1, 3));
+  EXPECT_THAT(Check(0, 3), HasReason(Reason::kStepGap));
+}
+
+TEST_F(RoundsTest, SeveralTensorsOfAWorkerAreSummedBeforeItsRoundCloses) {
+  Contribution several = Of(21);
+  several.slots.push_back(several.slots[0]);
+  several.needs_sum = true;
+  Add(0, 1, 20);
+  EXPECT_TRUE(rounds_.Add(By(1), 1, std::move(several), {}).empty());
+  const std::optional<Fold> fold = rounds_.BeginFold();
+  ASSERT_TRUE(fold);
+  EXPECT_EQ(fold->rank, 1u);
+  EXPECT_EQ(fold->slots.size(), 2u);
+  EXPECT_FALSE(rounds_.BeginFold()) << "one at a time";
+
+  EXPECT_FALSE(Add(2, 1, 22));
+  std::optional<Contribution> sum = Of(42);
+  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndFold(*fold, sum));
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ElementsAre(20, 42, 22));
+}
+
 TEST_F(RoundsTest, ClosedRoundsThatAreNotAppliedFailToo) {
   AddAll(1, 2);
   for (Step step : {2, 3}) {

@@ -247,6 +247,53 @@ TEST(WorkerGroupTest, WhoHasLeftIsNotNeeded) {
   EXPECT_FALSE(group.CountsIn(1, 1));
 }
 
+TEST(WorkerGroupTest, WhoHasLeftAGroupThatIsWholeIsNeeded) {
+  WorkerGroupOptions options = Fixed(2);
+  options.awaits_left = true;
+  Group group(options);
+  group.MustJoin("a");
+  const Worker b = group.MustJoin("b");
+
+  group.Leave(b);
+
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1));
+  EXPECT_TRUE(group.CountsIn(1, 1));
+  EXPECT_TRUE(group.HasLeftSince(1, 0));
+  EXPECT_EQ(group.slowest_step(), group.max_step()) << "nobody is behind";
+}
+
+TEST(WorkerGroupTest, WhoJoinsAfterALeaveWaitsForTheRank) {
+  Group group(Fixed(3));
+  const Worker a = group.MustJoin("a");
+  group.Leave(a);
+  group.MustJoin("b");
+
+  EXPECT_FALSE(group.HasLeftSince(0, 1));
+  const Worker c = group.MustJoin("c");
+  group.Leave(c);
+  EXPECT_TRUE(group.HasLeftSince(2, 1));
+  group.MustJoin("d");
+  group.MustJoin("e");
+  EXPECT_FALSE(group.HasLeftSince(2, 1)) << "somebody has the rank";
+}
+
+TEST(WorkerGroupTest, WhoWasLostKeepsItsPlaceAmongJoinsAndLeaves) {
+  Group group(Fixed(2));
+  group.MustJoin("a");
+  const Worker b = group.MustJoin("b");
+  group.Lose(0);
+  group.Leave(b);
+  EXPECT_TRUE(group.WasLost(0, "a"));
+
+  group.MustJoin("a");
+
+  EXPECT_TRUE(group.HasLeftSince(1, 0));
+  Group restored(Fixed(2));
+  restored.Restore(group.Save(), /*max_closed=*/0, restored.now);
+  restored.MustJoin("a");
+  EXPECT_TRUE(restored.HasLeftSince(1, 0)) << "of a server that was restarted";
+}
+
 TEST(WorkerGroupTest, LostWorkerIsAwaitedUnlessTheGroupGoesOn) {
   Group waits(Fixed(2));
   Group goes_on(Fixed(2, OnWorkerLoss::kContinue));

@@ -1,0 +1,60 @@
+// One round of a key while it is open, or must be made again.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_GATHERING_ROUND_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_GATHERING_ROUND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "service/store/byte_budget.h"
+#include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/owed_steps.h"
+
+namespace tensorkv {
+
+// What a round has so far.
+struct GatheringRound {
+  uint64_t id = 0;
+  // All, by rank, with their identities.
+  absl::btree_map<uint32_t, uint64_t> contributors;
+  // What they have brought, in rank order, unless it was folded; a fold's sum
+  // is in the first place.
+  std::map<uint32_t, Contribution> by_rank;
+  // Ranks below have contributed or are not needed; those that have hold so
+  // many slots.
+  uint32_t first_missing = 0;
+  size_t num_leading_slots = 0;
+  // Ranks below are being folded, or UINT32_MAX where one is; 0 while no fold
+  // is under way.
+  uint32_t fold_end = 0;
+  // How many contributions need a sum of their own first.
+  size_t num_to_sum = 0;
+  bool is_grace_over = false;
+  // It had closed before, and whoever was not in it may pass over it.
+  bool had_closed = false;
+  // The contributions are one sum, scaled.
+  bool is_scaled = false;
+  // They are the sum of all servers'.
+  bool is_exchanged = false;
+  Reservation room;
+  // Counts the contributors whose contributions were folded.
+  Reservation overhead;
+};
+
+// A step whose round has failed, until all who had contributed have done so
+// again.
+struct OwedRound {
+  RoundFailurePtr failure;
+  // Who owes the step; they rise.
+  std::vector<uint32_t> ranks;
+  // As in Round.
+  bool had_closed = false;
+  Reservation overhead;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_GATHERING_ROUND_H_

@@ -1,0 +1,38 @@
+// A rank of a group, and who has it or had it last.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_GROUP_MEMBER_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_GROUP_MEMBER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+struct GroupMember {
+  // kRestored: live, or lost, when the group was saved.
+  enum class State : uint8_t { kVacant, kLive, kLeft, kLost, kRestored };
+
+  State state = State::kVacant;
+  std::string name;
+  uint64_t epoch = 0;
+  absl::Duration lease;
+  absl::Duration lease_end;
+  // The worker has said itself that it is lost.
+  bool says_it_is_lost = false;
+  // The worker has said what it has contributed to at another server.
+  bool has_told_step = false;
+  // When it joined, or has left, in the order of all that do. Who was lost
+  // and comes back has kept its place.
+  uint64_t order = 0;
+  // Steps below do without this worker.
+  Step first_step = 0;
+  // Steps above count without this worker.
+  Step last_step = UINT64_MAX;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_GROUP_MEMBER_H_

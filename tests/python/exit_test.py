@@ -1,0 +1,152 @@
+"""How workers end: done with their steps, or lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import ADDRESS, StoreTest, full, new_namespace
+
+PROGRAM = """
+import os, signal, sys
+import numpy as np, tensorkv
+signal.signal(signal.SIGINT, signal.default_int_handler)
+kv = tensorkv.create(
+    "dist_sync", address={address!r}, namespace={namespace!r}, num_workers=2,
+    worker_name="w1", lease=600)
+kv.init("w", np.zeros(3))
+{end}
+"""
+
+IN_BLOCK = """
+with kv:
+    {0}
+"""
+IN_FINALLY = """
+try:
+    {0}
+finally:
+    kv.close()
+"""
+HANDLED = """
+try:
+    {0}
+except BaseException:
+    pass
+"""
+
+DONE = {
+    "leave": "kv.leave()",
+    "close": "kv.close()",
+    "the end": "pass",
+    "exit": "sys.exit(0)",
+    "exit of a block": IN_BLOCK.format("sys.exit()"),
+    "a block": IN_BLOCK.format("pass"),
+    "a handled exception": HANDLED.format("1 / 0"),
+    "leave in an exception": IN_FINALLY.format("kv.leave(); 1 / 0"),
+    "finally": IN_FINALLY.format("pass"),
+}
+LOST = {
+    "an exception": "1 / 0",
+    "an exit with a status": "sys.exit(3)",
+    "an exit with a message": "raise SystemExit('no')",
+    "an exception in a block": IN_BLOCK.format("1 / 0"),
+    "an exception of a block that is handled": (
+        "try:\n    with kv:\n        1 / 0\nexcept ZeroDivisionError:\n    pass"
+    ),
+    "a status of a block": IN_BLOCK.format("sys.exit(1)"),
+    "close in an exception": IN_FINALLY.format("1 / 0"),
+    "an interruption": "os.kill(os.getpid(), signal.SIGINT)",
+    "a store that is dropped": "del kv",
+}
+
+
+class ExitTest(StoreTest):
+
+    def end(self, end):
+        """The status of the worker whose program ends so."""
+        namespace = new_namespace()
+        kv = self.open(
+            "dist_sync", namespace=namespace, num_workers=2, worker_name="w0"
+        )
+        kv.init("w", full(0, "float64", (3,)))
+        program = PROGRAM.format(address=ADDRESS, namespace=namespace, end=end)
+        subprocess.run(
+            [sys.executable, "-c", program],
+            stderr=subprocess.DEVNULL,
+            timeout=100,
+        )
+        workers = kv.client.describe_namespace()["workers"]
+        kv.client.delete_namespace(namespace)
+        kv.leave()
+        return next(each for each in workers if each["name"] == "w1")
+
+    def test_who_ends_well_is_done(self):
+        for what, end in DONE.items():
+            with self.subTest(what):
+                worker = self.end(end)
+                self.assertTrue(worker["has_left"] and not worker["is_live"])
+
+    def test_who_ends_otherwise_is_lost_at_once(self):
+        for what, end in LOST.items():
+            with self.subTest(what):
+                worker = self.end(end)
+                self.assertFalse(worker["has_left"] or worker["is_live"])
+
+    def test_who_waits_for_a_worker_that_is_done_hears_of_it(self):
+        kv, other = self.open_group("dist_sync", 2)
+        kv.init("w", full(0))
+        other.init("w", full(0))
+        other.leave()
+        with self.assertRaises(tensorkv.WorkerLeftError) as raised:
+            kv.pushpull("w", full(1))
+        self.assertEqual(raised.exception.ranks, [1])
+
+    def test_rank_0_comes_back_before_its_first_push(self):
+        namespace = new_namespace()
+
+        def open_store():
+            return self.open(
+                "dist_sync",
+                namespace=namespace,
+                num_workers=2,
+                worker_name="w0",
+            )
+
+        kv = open_store()
+        kv.init("w", full(1))
+        kv._end(is_lost=True)
+        kv = open_store()
+        kv.init(["w", "v"], [full(2), full(3)])
+        self.assert_array(kv.pull(["w", "v"]), [full(1), full(3)])
+
+    def test_a_worker_that_was_lost_comes_back_by_its_name(self):
+        namespace = new_namespace()
+
+        def open_store(name, **options):
+            return self.open(
+                "dist_sync",
+                namespace=namespace,
+                num_workers=2,
+                worker_name=name,
+                **options,
+            )
+
+        kv, other = open_store("w0"), open_store("w1")
+
+        def step(store):
+            store.init("w", full(0))
+            return store.pushpull("w", full(1 + store.rank))
+
+        self.assert_array(self.together([kv, other], step), [full(3)] * 2)
+        other._end(is_lost=True)
+        other = open_store("w1")
+        self.assertEqual(other.resume(), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
