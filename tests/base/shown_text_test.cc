@@ -28,8 +28,7 @@ TEST(QuotedTextTest, EveryNameIsOnOneLineAndComesBack) {
     const std::string quoted = Quoted(name, 1024);
     EXPECT_EQ(quoted.find('\n'), std::string::npos);
     std::string back;
-    ASSERT_TRUE(
-        absl::CUnescape(quoted.substr(1, quoted.size() - 2), &back));
+    ASSERT_TRUE(absl::CUnescape(quoted.substr(1, quoted.size() - 2), &back));
     EXPECT_EQ(back, name);
   }
 }
