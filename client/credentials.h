@@ -8,14 +8,15 @@
 namespace tensorkv {
 
 // Names of files; empty ones are not used. docs/security.md says what the
-// server makes of them.
+// server makes of them. A replaced file counts for the calls that begin some
+// seconds later; while one is wrong, what was there before does.
 struct Credentials {
   // The authorities that may sign the server's certificate (PEM). Connections
   // are encrypted where it is set, and in plain text where it is not.
   std::string tls_ca;
 
   // The client's own certificate, with the chain up to the authority, and its
-  // key (PEM). Both or none; a replaced file counts from the next connection.
+  // key (PEM). Both or none.
   std::string tls_cert;
   std::string tls_key;
 

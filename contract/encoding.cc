@@ -135,6 +135,16 @@ absl::Status CheckIndices(const Packing& packing, const char* payload) {
   return absl::OkStatus();
 }
 
+// What fills the payload up between `begin` and `end`.
+absl::Status CheckPadding(const char* payload, uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; ++i) {
+    if (payload[i] == 0) continue;
+    return Unexpected(absl::StrCat("byte ", i, ", which pads the payload"), "0",
+                      absl::StrCat(static_cast<uint8_t>(payload[i])));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckScales(const Packing& packing, const char* payload) {
   const auto* const scales = reinterpret_cast<const float*>(payload);
   const uint64_t num_blocks = NumBlocks(packing);
@@ -163,10 +173,15 @@ absl::Status Encoding::CheckPayload(const char* payload) const {
   }
   switch (packing_.kind) {
     case PackingKind::kTopK:
+      RETURN_IF_ERROR(CheckPadding(payload,
+                                   packing_.count * IndexBytes(packing_),
+                                   TopKValuesOffset(packing_)));
       return IndexBytes(packing_) == sizeof(uint64_t)
                  ? CheckIndices<uint64_t>(packing_, payload)
                  : CheckIndices<uint32_t>(packing_, payload);
     case PackingKind::kBlocks:
+      RETURN_IF_ERROR(CheckPadding(payload, NumBlocks(packing_) * sizeof(float),
+                                   BlockElementsOffset(packing_)));
       return CheckScales(packing_, payload);
     default:
       return absl::OkStatus();

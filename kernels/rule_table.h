@@ -118,10 +118,10 @@
   RULE(AdaDelta, AdaDelta, "adadelta", OPTIMIZER(1, kFinite),                  \
        OWN({"rho", 0.9, kUnit}, {"epsilon", 1e-6, kNotNegative}),              \
        STATES({"variance"}, {"step_variance"}), "M2 adadelta.py")              \
-  RULE(Ftrl, Ftrl, "ftrl", OPTIMIZER(0.1, kPositive),                          \
+  RULE(Ftrl, Ftrl, "ftrl", OPTIMIZER(0.1, kNotNegative),                          \
        OWN({"lambda1", 0.01, kNotNegative}, {"beta", 1, kNotNegative}),        \
        STATES({"z"}, {"n"}), "M2 ftrl.py")                                     \
-  RULE(Ftml, Ftml, "ftml", OPTIMIZER(0.0025, kPositive),                       \
+  RULE(Ftml, Ftml, "ftml", OPTIMIZER(0.0025, kNotNegative),                       \
        OWN({"beta1", 0.6, kUnit}, {"beta2", 0.999, kUnit},                     \
            {"epsilon", 1e-8, kNotNegative}),                                   \
        STATES({"variance"}, {"d"}, {"z"}), "M2 ftml.py")                       \
@@ -134,7 +134,7 @@
        "M2 sgld.py")                                                           \
   RULE(DcAsgd, DcAsgd, "dcasgd", OPTIMIZER(0.1, kFinite),                      \
        OWN({"momentum", 0, kUnit}, {"lambda", 0.04, kFinite}),                 \
-       STATES({"momentum"}, {"previous"}), "M2 dcasgd.py")                     \
+       STATES({"momentum"}, {"moved"}), "M2 dcasgd.py")                     \
   RULE(Lion, Lion, "lion", OPTIMIZER(1e-4, kFinite),                           \
        OWN({"beta1", 0.9, kUnit}, {"beta2", 0.99, kUnit}),                     \
        STATES({"momentum"}), "Chen et al. 2023")                               \

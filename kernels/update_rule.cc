@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -141,6 +142,20 @@ absl::Status UpdateRule::TakeSchedule() {
   }
   ASSIGN_OR_RETURN(schedule_, Schedule::Create(spec_.schedule));
   spec_.schedule = schedule_.spec();
+  return CheckScheduledRates();
+}
+
+// A schedule stays between the rate that it is given and those that it names.
+absl::Status UpdateRule::CheckScheduledRates() const {
+  const KeyKind& keys = RowOf(kind_).keys;
+  if (!keys.is_optimizer) return absl::OkStatus();
+  for (const auto& [name, value] : spec_.schedule.arguments) {
+    const bool is_rate = absl::EndsWith(name, kLearningRate);
+    if (!is_rate || keys.learning_rate.range.contains(value)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec_.name, ": ", name, " of its schedule must be ",
+                     keys.learning_rate.range.text, ", got ", value));
+  }
   return absl::OkStatus();
 }
 

@@ -83,6 +83,7 @@ class UpdateRule {
   absl::Status TakeHyperparameters();
   absl::Status TakeExpression();
   absl::Status TakeSchedule();
+  absl::Status CheckScheduledRates() const;
 
   RuleKind kind_ = RuleKind::kAssign;
   double learning_rate_ = 0;

@@ -1,7 +1,8 @@
 // tensorkv-server: serves a TensorKV store until SIGTERM or SIGINT.
 //
 // Exit status: 0 after a shutdown, 1 if the server cannot start now or its last
-// checkpoint cannot be written, 2 for wrong flags and damaged checkpoints.
+// checkpoint cannot be written, 2 for wrong flags, wrong files that they name
+// and damaged checkpoints.
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -117,11 +118,15 @@ void LogStart(const Server& server, const ServerOptions& options) {
   }
 }
 
-// What was asked for cannot be had here, or is damaged (2), or not now (1).
+// Returns 2 if what was asked for is wrong, cannot be had here, or is damaged;
+// 1 if it cannot be had now.
 int ReportFailure(const absl::Status& status) {
   std::fprintf(stderr, "tensorkv-server: %s\n",
                std::string(status.message()).c_str());
-  return absl::IsFailedPrecondition(status) || absl::IsDataLoss(status) ? 2 : 1;
+  const bool is_for_good = absl::IsInvalidArgument(status) ||
+                           absl::IsFailedPrecondition(status) ||
+                           absl::IsDataLoss(status);
+  return is_for_good ? 2 : 1;
 }
 
 // Where the process has no such manager, nothing happens.
@@ -162,6 +167,8 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
 }
 
 int Main(int argc, char** argv) {
+  // Whoever reads the log may go before the server does, as `tee` at Ctrl-C.
+  std::signal(SIGPIPE, SIG_IGN);
   const std::variant<ServerFlags, EarlyExit> parsed =
       ParseServerFlags(argc, argv);
   if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {

@@ -1,7 +1,9 @@
 // tensorkv: the command line client.
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -27,10 +29,18 @@ absl::StatusOr<std::unique_ptr<Connection>> Connect(
                    /*observer=*/nullptr, Backoff{.waits_for_server = false});
 }
 
+// A pipe or socket whose other end is closed.
+bool IsReaderGone() {
+  pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 }  // namespace
 }  // namespace tensorkv
 
 int main(int argc, char** argv) {
+  // What a command has begun, it ends in order, whoever has gone meanwhile.
+  std::signal(SIGPIPE, SIG_IGN);
   // An error is one line, which comes from the server: keys that are no UTF-8
   // would make protobuf write another.
   google::protobuf::SetLogHandler(nullptr);
@@ -43,7 +53,8 @@ int main(int argc, char** argv) {
       .out = std::cout,
       .err = std::cerr,
       .shows_out = isatty(STDOUT_FILENO) == 1,
-      .shows_err = isatty(STDERR_FILENO) == 1};
+      .shows_err = isatty(STDERR_FILENO) == 1,
+      .is_reader_gone = tensorkv::IsReaderGone};
   return tensorkv::RunCli(std::vector<std::string>(argv + 1, argv + argc),
                           environment);
 }

@@ -37,17 +37,23 @@ struct CliEnvironment {
   // Whether these are terminals.
   bool shows_out = false;
   bool shows_err = false;
+  // Returns whether whoever read `out` has gone, as `head` does. Null: nobody
+  // goes.
+  std::function<bool()> is_reader_gone = nullptr;
 };
 
 // Exit statuses.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitCallFailed = 1;
 inline constexpr int kExitUsage = 2;
+// The reader of the results has gone: what shells give a program that SIGPIPE
+// has ended.
+inline constexpr int kExitReaderGone = 141;
 
 // Runs one command line, without the program's name. Results go to `out`; what
-// cannot be written there is an error. An error is one line on `err`,
-// "tensorkv: NOT_FOUND: key ..." for a call that failed, "tensorkv:
-// --shape=2,x: ..." for wrong flags or values.
+// cannot be written there is an error, without a word if its reader has gone.
+// An error is one line on `err`, "tensorkv: NOT_FOUND: key ..." for a call that
+// failed, "tensorkv: --shape=2,x: ..." for wrong flags or values.
 int RunCli(const std::vector<std::string>& arguments,
            const CliEnvironment& environment);
 

@@ -9,8 +9,6 @@
 namespace tensorkv {
 namespace {
 
-using std::chrono::system_clock;
-
 // gRPC's deadline is this much after the caller's, so that the server's own
 // error, which names what was missing, arrives first.
 constexpr absl::Duration kGrace = absl::Milliseconds(100);
@@ -18,11 +16,13 @@ constexpr absl::Duration kGrace = absl::Milliseconds(100);
 // A deadline that far would overflow.
 constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
 
-std::optional<system_clock::time_point> EndOf(absl::Duration timeout) {
+std::optional<gpr_timespec> EndOf(absl::Duration timeout) {
   if (timeout > kLongestTimeout) return std::nullopt;
-  return system_clock::now() +
-         absl::ToChronoMicroseconds(std::max(timeout, absl::ZeroDuration()) +
-                                    kGrace);
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_micros(
+                          absl::ToInt64Microseconds(
+                              std::max(timeout, absl::ZeroDuration()) + kGrace),
+                          GPR_TIMESPAN));
 }
 
 }  // namespace
@@ -46,7 +46,8 @@ void CallDeadline::ApplyTo(grpc::ClientContext& context) const {
 }
 
 absl::Status CallDeadline::StatusOf(const grpc::Status& status) const {
-  if (status.error_message() == "Deadline Exceeded") {
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+      status.error_message() == "Deadline Exceeded") {
     return absl::DeadlineExceededError(absl::StrCat(
         "no answer from the server within ", absl::FormatDuration(timeout_)));
   }

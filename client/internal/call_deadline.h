@@ -3,13 +3,13 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
 #define TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
 
-#include <chrono>
 #include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/canceller.h"
+#include "grpc/support/time.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 
@@ -40,7 +40,8 @@ class CallDeadline {
  private:
   const absl::Duration timeout_;
   const std::shared_ptr<Canceller> canceller_;
-  const std::optional<std::chrono::system_clock::time_point> end_;
+  // On the monotonic clock, which nobody sets.
+  const std::optional<gpr_timespec> end_;
 };
 
 }  // namespace tensorkv

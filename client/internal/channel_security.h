@@ -6,13 +6,19 @@
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "base/watched_files.h"
 #include "client/credentials.h"
 #include "grpcpp/security/credentials.h"
 
 namespace tensorkv {
 
-// Copies share one watcher of the files; channels keep it alive.
+// What protects a channel for as long as it is open.
 struct ChannelSecurity {
   // Plain text unless something else is put here.
   std::shared_ptr<grpc::ChannelCredentials> credentials =
@@ -21,10 +27,40 @@ struct ChannelSecurity {
   std::string server_name;
 };
 
-// Reads the files, and keeps an eye on those of TLS.
-// Errors: InvalidArgument, naming the option: a file that cannot be read, a
-// certificate without its key, TLS options without tls_ca or for a Unix socket,
-// a token for a target that would get it in plain text.
+// What the files of credentials say, as they are now. Thread-safe.
+class WatchedCredentials {
+ public:
+  // Shares one reader of the files with all who have the same; null if there
+  // are no files. `period` is that of WatchedFiles, of who comes first.
+  // Errors: InvalidArgument, naming the option: a file that cannot be read or
+  // is none of its kind, a certificate without its key, TLS options without
+  // tls_ca or for a Unix socket, a token for a target that would get it in
+  // plain text.
+  static absl::StatusOr<std::shared_ptr<const WatchedCredentials>> Of(
+      const Credentials& credentials, const std::string& target,
+      absl::Duration period = absl::Seconds(2));
+  ~WatchedCredentials();
+
+  // Returns the same until the files say something else that is right.
+  std::shared_ptr<grpc::ChannelCredentials> current() const;
+  // Returns what is wrong with the files as they are; OK if nothing is.
+  absl::Status status() const { return files_->status(); }
+
+ private:
+  explicit WatchedCredentials(bool is_unix) : is_unix_(is_unix) {}
+
+  // Errors: as of Of.
+  absl::Status Watch(const Credentials& credentials, absl::Duration period);
+  absl::Status Take(const std::vector<FileText>& texts);
+
+  const bool is_unix_;
+  mutable Mutex mutex_;
+  std::shared_ptr<grpc::ChannelCredentials> current_ ABSL_GUARDED_BY(mutex_);
+  SteadyAlarms alarms_;
+  std::unique_ptr<WatchedFiles> files_;  // const once watched
+};
+
+// Reads the files once. Errors: as of WatchedCredentials.
 absl::StatusOr<ChannelSecurity> MakeChannelSecurity(
     const Credentials& credentials, const std::string& target);
 

@@ -7,10 +7,16 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "client/internal/cast_entries.h"
+#include "client/internal/renewed_connection.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -65,6 +71,19 @@ bool NeedsStream(const absl::Status& status, const Request& request) {
          MayGoAsStreamAfter(status, request);
 }
 
+// Returns whether one of the target's addresses has a port that there is none
+// of: gRPC would take the rest of its division by 65536.
+bool HasImpossiblePort(absl::string_view target) {
+  if (IsUnixSocket(target)) return false;
+  return absl::c_any_of(
+      absl::StrSplit(target, ','), [](absl::string_view address) {
+        const absl::string_view port = PortOf(address);
+        uint32_t number = 0;
+        return !port.empty() && absl::c_all_of(port, absl::ascii_isdigit) &&
+               (!absl::SimpleAtoi(port, &number) || number > 65535);
+      });
+}
+
 absl::Status CheckOptions(const GrpcConnectionOptions& options) {
   // A target without either names no port, which gRPC takes for 443 or 0.
   if (!absl::StrContains(options.target, ':')) {
@@ -72,6 +91,11 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
         "target: expected \"host:port\", \"unix:/path\", or a gRPC target with "
         "a scheme, got \"",
         options.target, "\""));
+  }
+  if (HasImpossiblePort(options.target)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("target: expected a port of at most 65535, got \"",
+                     options.target, "\""));
   }
   if (options.max_message_bytes < kMinMessageBytes ||
       options.max_message_bytes > kMaxMessageBytes) {
@@ -95,9 +119,16 @@ bool RefusesStreams(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
     const GrpcConnectionOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  ASSIGN_OR_RETURN(const ChannelSecurity security,
-                   MakeChannelSecurity(options.credentials, options.target));
-  return std::unique_ptr<Connection>(new GrpcConnection(options, security));
+  ASSIGN_OR_RETURN(std::shared_ptr<const WatchedCredentials> credentials,
+                   WatchedCredentials::Of(options.credentials, options.target,
+                                          options.watch_period));
+  if (credentials == nullptr) return Open(options, ChannelSecurity());
+  return std::make_unique<RenewedConnection>(options, std::move(credentials));
+}
+
+std::unique_ptr<GrpcConnection> GrpcConnection::Open(
+    const GrpcConnectionOptions& options, const ChannelSecurity& security) {
+  return std::unique_ptr<GrpcConnection>(new GrpcConnection(options, security));
 }
 
 GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,

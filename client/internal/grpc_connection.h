@@ -39,6 +39,8 @@ struct GrpcConnectionOptions {
   TransferOptions transfer;
 
   Credentials credentials;
+  // From one look at the files of the credentials to the next.
+  absl::Duration watch_period = absl::Seconds(2);
 
   // What is known of the server, which other connections may share that lead
   // to it; null: nothing yet.
@@ -59,12 +61,17 @@ struct GrpcConnectionOptions {
 // server refuses to put the reply into one message.
 class GrpcConnection final : public Connection {
  public:
-  // Opens channels; each connects at its first call.
+  // Opens channels; each connects at its first call. Where the files of the
+  // credentials change, calls from then on go over others.
   // Errors: InvalidArgument (empty target; max_message_bytes below 1 KiB or
   // above what a message can hold; transfer options that make no sense;
-  // credentials that MakeChannelSecurity refuses).
+  // credentials that WatchedCredentials refuses).
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       const GrpcConnectionOptions& options);
+  // The same with that security, whatever the credentials in the options say.
+  // REQUIRES: Create takes the options.
+  static std::unique_ptr<GrpcConnection> Open(
+      const GrpcConnectionOptions& options, const ChannelSecurity& security);
 
   // May be destroyed by the `done` of the last call that was started.
   ~GrpcConnection() override = default;

@@ -167,18 +167,6 @@ class Parser {
   }
 
   absl::StatusOr<int> ReadFactor() {
-    if (nesting_ == kMaxNesting) {
-      return ErrorAt(Peek(), absl::StrCat("at most ", kMaxNesting,
-                                          " parentheses, calls and signs "
-                                          "inside of each other"));
-    }
-    ++nesting_;
-    absl::StatusOr<int> factor = ReadNested();
-    --nesting_;
-    return factor;
-  }
-
-  absl::StatusOr<int> ReadNested() {
     const Token& first = Peek();
     if (first.kind == Token::Kind::kNumber) {
       ++next_;
@@ -186,6 +174,22 @@ class Parser {
                   .at = first.at,
                   .number = first.number});
     }
+    const bool is_name = first.kind == Token::Kind::kName;
+    if (is_name && !IsOpening(tokens_[next_ + 1])) return ReadNameOrCall();
+    if (nesting_ == kMaxNesting) {
+      return ErrorAt(first, absl::StrCat("at most ", kMaxNesting,
+                                         " parentheses, calls and signs "
+                                         "inside of each other"));
+    }
+    ++nesting_;
+    absl::StatusOr<int> factor = ReadNested();
+    --nesting_;
+    return factor;
+  }
+
+  // What has others inside: a call, a sign or parentheses.
+  absl::StatusOr<int> ReadNested() {
+    const Token& first = Peek();
     if (first.kind == Token::Kind::kName) return ReadNameOrCall();
     if (IsNext("+")) {
       ++next_;
@@ -276,6 +280,9 @@ class Parser {
   }
 
   const Token& Peek() const { return tokens_[next_]; }
+  static bool IsOpening(const Token& token) {
+    return token.kind == Token::Kind::kSymbol && token.text == "(";
+  }
   bool IsNext(absl::string_view symbol) const {
     return Peek().kind == Token::Kind::kSymbol && Peek().text == symbol;
   }

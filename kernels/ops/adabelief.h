@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "kernels/ops/arithmetic.h"
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/moments.h"
@@ -37,7 +38,7 @@ struct AdaBelief {
     const T decayed = gradient.Clipped(gradient.rescale * g + weight_decay * w);
     m = moments.Mean(decayed, m);
     v = moments.Variance(decayed - m, v) + moments.epsilon;
-    return w - learning_rate_t * m / moments.Denominator(v);
+    return w - Quotient(learning_rate_t * m, moments.Denominator(v));
   }
 
   T learning_rate_t;

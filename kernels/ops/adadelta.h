@@ -37,7 +37,8 @@ struct AdaDelta {
     auto& [e, d] = states;
     const T decayed = gradient(g) + weight_decay * w;
     e = rho * e + rest * (decayed * decayed);
-    const T step = SquareRoot(d + epsilon) / SquareRoot(e + epsilon) * decayed;
+    const T step =
+        Quotient(SquareRoot(d + epsilon), SquareRoot(e + epsilon)) * decayed;
     d = rho * d + rest * (step * step);
     return w - learning_rate * step;
   }

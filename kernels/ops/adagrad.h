@@ -33,7 +33,7 @@ struct AdaGrad {
     T& h = states[0];
     const T decayed = gradient(g) + weight_decay * w;
     h = h + decayed * decayed;
-    return w - learning_rate * decayed / (SquareRoot(h) + epsilon);
+    return w - Quotient(learning_rate * decayed, SquareRoot(h) + epsilon);
   }
 
   T learning_rate;

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "kernels/ops/arithmetic.h"
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/moments.h"
@@ -35,7 +36,7 @@ struct Adam {
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
     auto& [m, v] = states;
     moments.Update(gradient(g) + weight_decay * w, m, v);
-    return w - learning_rate_t * m / moments.Denominator(v);
+    return w - Quotient(learning_rate_t * m, moments.Denominator(v));
   }
 
   T learning_rate_t;

@@ -37,7 +37,7 @@ struct Adamax {
     const T decayed = gradient(g) + weight_decay * w;
     m = moments.Mean(decayed, m);
     u = Larger(moments.beta2 * u, Magnitude(decayed));
-    return w - learning_rate_t * m / (u + moments.epsilon);
+    return w - Quotient(learning_rate_t * m, u + moments.epsilon);
   }
 
   T learning_rate_t;

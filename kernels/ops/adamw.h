@@ -49,7 +49,7 @@ struct AdamW {
     auto& [m, v] = states;
     moments.Update(gradient(g), m, v);
     const T denominator = SquareRoot(v) / root + moments.epsilon;
-    return w - (rate * m / denominator + decay * w);
+    return w - (Quotient(rate * m, denominator) + decay * w);
   }
 
   T rate;

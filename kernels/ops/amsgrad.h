@@ -35,7 +35,7 @@ struct AmsGrad {
     auto& [m, v, u] = states;
     moments.Update(gradient(g) + weight_decay * w, m, v);
     u = Larger(u, v);
-    return w - learning_rate_t * m / moments.Denominator(u);
+    return w - Quotient(learning_rate_t * m, moments.Denominator(u));
   }
 
   T learning_rate_t;

@@ -78,6 +78,19 @@ HOST_DEVICE T Sign(T x) {
   return x > 0 ? T(1) : (x < 0 ? T(-1) : x);
 }
 
+// Quotients by less are not worth their infinities.
+template <typename T>
+inline constexpr T kLowestDivisor = T(0x1p-100);
+template <>
+inline constexpr double kLowestDivisor<double> = 0x1p-1000;
+
+// a / b, but 0 where |b| is below kLowestDivisor: what has hardly moved has no
+// direction.
+template <typename T>
+HOST_DEVICE T Quotient(T a, T b) {
+  return Magnitude(b) < kLowestDivisor<T> ? T(0) : a / b;
+}
+
 // min(max(x, -bound), bound); NaN stays NaN.
 template <typename T>
 HOST_DEVICE T Clip(T x, T bound) {

@@ -1,11 +1,9 @@
 // The rule `dcasgd`, which makes up for the delay of a gradient:
 //
 //   g' = G + wd w
-//   m <- momentum m - lr (g' + lambda g'^2 (w - w'))
-//   w' <- w
+//   m <- momentum m - lr (g' + lambda g'^2 s)
+//   s <- how far this update moves w, so w - w' at the next
 //   w <- w + m
-//
-// w' is w at the first update.
 
 #ifndef TENSORKV_KERNELS_OPS_DCASGD_H_
 #define TENSORKV_KERNELS_OPS_DCASGD_H_
@@ -29,25 +27,23 @@ struct DcAsgd {
             .weight_decay = static_cast<T>(p.weight_decay),
             .momentum = static_cast<T>(p.own[0]),
             .lambda = static_cast<T>(p.own[1]),
-            .is_first = p.update_count == 1,
             .gradient = Gradient<T>::Create(p)};
   }
 
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
-    auto& [m, previous] = states;
+    auto& [m, moved] = states;
     const T decayed = gradient(g) + weight_decay * w;
-    const T moved = w - (is_first ? w : previous);
     m = momentum * m -
         learning_rate * (decayed + lambda * decayed * decayed * moved);
-    previous = w;
-    return w + m;
+    const T next = w + m;
+    moved = gradient.is_frozen ? T(0) : next - w;
+    return next;
   }
 
   T learning_rate;
   T weight_decay;
   T momentum;
   T lambda;
-  bool is_first;
   Gradient<T> gradient;
 };
 

@@ -20,17 +20,41 @@ inline constexpr bool kTakesNoise = requires(const Op& op) {
   op.noise(uint64_t{});
 };
 
+// Whether values stay as they are, to the bit, while states follow.
+template <typename Op>
+HOST_DEVICE bool IsFrozen(const Op& op) {
+  if constexpr (requires { op.gradient.is_frozen; }) {
+    return op.gradient.is_frozen;
+  } else {
+    return false;
+  }
+}
+
+// Returns the new value of an element and updates its states. `noise` is its
+// random number, for functors that take one.
+template <typename Op, typename T, int size>
+HOST_DEVICE T UpdateWithNoise(const Op& op, T w, T g, T (&states)[size],
+                              T noise) {
+  static_assert(size == kStatePlaces<Op>);
+  T next;
+  if constexpr (Op::kNumStates > 0) {
+    next = op(w, g, states);
+  } else if constexpr (kTakesNoise<Op>) {
+    next = op(w, g, noise);
+  } else {
+    next = op(w, g);
+  }
+  return IsFrozen(op) ? w : next;
+}
+
 // Returns the new value of element `index` of the key and updates its states.
 template <typename Op, typename T, int size>
 HOST_DEVICE T UpdateElement(const Op& op, T w, T g, T (&states)[size],
                             uint64_t index) {
-  static_assert(size == kStatePlaces<Op>);
-  if constexpr (Op::kNumStates > 0) {
-    return op(w, g, states);
-  } else if constexpr (kTakesNoise<Op>) {
-    return op(w, g, op.noise(index));
+  if constexpr (kTakesNoise<Op>) {
+    return UpdateWithNoise(op, w, g, states, op.noise(index));
   } else {
-    return op(w, g);
+    return UpdateWithNoise(op, w, g, states, T());
   }
 }
 

@@ -6,6 +6,8 @@
 //   z <- b1 z + (1 - b1) g' - (d' - b1 d) w
 //   d <- d'
 //   w <- -z / d
+//
+// Below kLowestRate w, z and d stay, and where d' is 0, too.
 
 #ifndef TENSORKV_KERNELS_OPS_FTML_H_
 #define TENSORKV_KERNELS_OPS_FTML_H_
@@ -28,7 +30,9 @@ struct Ftml {
   // own: beta1, beta2, epsilon.
   static Ftml Create(const RuleParameters& p) {
     const uint64_t t = p.update_count;
-    return {.scale = static_cast<T>((1 - Power(p.own[0], t)) / p.learning_rate),
+    const double rate = p.learning_rate;
+    return {.scale = static_cast<T>(
+                rate < kLowestRate ? 0 : (1 - Power(p.own[0], t)) / rate),
             .correction = static_cast<T>(1 - Power(p.own[1], t)),
             .weight_decay = static_cast<T>(p.weight_decay),
             .moments = Moments<T>::Create(p.own[0], p.own[1], p.own[2]),
@@ -40,12 +44,13 @@ struct Ftml {
     const T decayed = gradient(g) + weight_decay * w;
     v = moments.Variance(decayed, v);
     const T next = scale * (SquareRoot(v / correction) + moments.epsilon);
+    if (next == 0) return w;
     z = moments.Mean(decayed, z) - (next - moments.beta1 * d) * w;
     d = next;
     return -z / d;
   }
 
-  // (1 - b1^t) / lr
+  // (1 - b1^t) / lr; 0 for no step.
   T scale;
   T correction;
   T weight_decay;

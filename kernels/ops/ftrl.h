@@ -4,6 +4,9 @@
 //   z <- z + G - (sqrt(n') - sqrt(n)) w / lr
 //   n <- n'
 //   w <- -sign(z) max(|z| - lambda1, 0) / ((beta + sqrt(n)) / lr + wd)
+//
+// Below kLowestRate nothing changes, not even the states: w depends on lr, not
+// only its step.
 
 #ifndef TENSORKV_KERNELS_OPS_FTRL_H_
 #define TENSORKV_KERNELS_OPS_FTRL_H_
@@ -33,13 +36,15 @@ struct Ftrl {
 
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
     auto& [z, n] = states;
+    if (learning_rate < T(kLowestRate)) return w;
     const T scaled = gradient(g);
     const T next = n + scaled * scaled;
     const T root = SquareRoot(next);
     z = z + scaled - (root - SquareRoot(n)) * w / learning_rate;
     n = next;
     const T excess = Larger(Magnitude(z) - lambda1, T(0));
-    return -Sign(z) * excess / ((beta + root) / learning_rate + weight_decay);
+    return Quotient(-Sign(z) * excess,
+                    (beta + root) / learning_rate + weight_decay);
   }
 
   T learning_rate;

@@ -1,4 +1,5 @@
-// What every optimizer does to the incoming gradient first.
+// What every optimizer does to the incoming gradient first, and whether it does
+// anything to the value.
 
 #ifndef TENSORKV_KERNELS_OPS_GRADIENT_H_
 #define TENSORKV_KERNELS_OPS_GRADIENT_H_
@@ -9,12 +10,18 @@
 
 namespace tensorkv::ops {
 
-// G = min(max(rescale g, -clip), clip); NaN stays NaN.
+// Rules that divide by the learning rate take less than this for 0: the
+// quotient would be infinite.
+inline constexpr double kLowestRate = 1e-30;
+
+// G = min(max(rescale g, -clip), clip); NaN stays NaN. Every functor of an
+// optimizer has one as its member `gradient`.
 template <typename T>
 struct Gradient {
   static Gradient Create(const RuleParameters& p) {
     return {.rescale = static_cast<T>(p.rescale_grad),
-            .clip = ClipBound<T>(p.clip_gradient)};
+            .clip = ClipBound<T>(p.clip_gradient),
+            .is_frozen = p.learning_rate == 0};
   }
 
   HOST_DEVICE T operator()(T g) const { return Clipped(rescale * g); }
@@ -23,6 +30,8 @@ struct Gradient {
 
   T rescale;
   T clip;
+  // The learning rate is 0: whatever the functor returns, the value stays.
+  bool is_frozen;
 };
 
 }  // namespace tensorkv::ops

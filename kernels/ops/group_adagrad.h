@@ -38,7 +38,7 @@ struct GroupAdaGrad {
   }
 
   HOST_DEVICE T OfRow(T h) const {
-    return learning_rate / (SquareRoot(h) + epsilon);
+    return Quotient(learning_rate, SquareRoot(h) + epsilon);
   }
 
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {

@@ -49,7 +49,7 @@ struct Lamb {
   }
 
   HOST_DEVICE void TakeSums(int, const double* sums) {
-    learning_rate = static_cast<T>(scheduled_rate * ratio(sums[0], sums[1]));
+    learning_rate = Bounded<T>(scheduled_rate * ratio(sums[0], sums[1]));
   }
 
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
@@ -60,7 +60,7 @@ struct Lamb {
   HOST_DEVICE T Direction(T w, T g, T (&states)[kNumStates]) const {
     auto& [m, v] = states;
     moments.Update(gradient(g), m, v);
-    return mean_scale * m / moments.Denominator(variance_scale * v) +
+    return Quotient(mean_scale * m, moments.Denominator(variance_scale * v)) +
            weight_decay * w;
   }
 

@@ -16,7 +16,6 @@
 #include "kernels/ops/arithmetic.h"
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
-#include "kernels/ops/logarithm.h"
 #include "kernels/ops/moments.h"
 #include "kernels/ops/rule_parameters.h"
 #include "kernels/ops/trust_ratio.h"
@@ -64,22 +63,16 @@ struct Lans {
 
   HOST_DEVICE void TakeSums(int phase, const double* sums) {
     if (phase == 0) {
-      if (sums[0] != 0) inverse_norm = Inverse(SquareRoot(sums[0]));
+      if (sums[0] != 0) inverse_norm = Bounded<T>(1 / SquareRoot(sums[0]));
       return;
     }
-    step_of_mean = static_cast<T>(mean_rate * ratio(sums[0], sums[1]));
-    step_of_gradient = static_cast<T>(gradient_rate * ratio(sums[0], sums[2]));
+    step_of_mean = Bounded<T>(mean_rate * ratio(sums[0], sums[1]));
+    step_of_gradient = Bounded<T>(gradient_rate * ratio(sums[0], sums[2]));
   }
 
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
     const Directions to = DirectionsOf(w, g, states);
     return w - (step_of_mean * to.mean + step_of_gradient * to.gradient);
-  }
-
-  // Not infinite, so that no product with 0 is NaN; NaN stays NaN.
-  static HOST_DEVICE T Inverse(double norm) {
-    constexpr double kLargest = FloatFacts<T>::kLargest;
-    return static_cast<T>(1 / norm > kLargest ? kLargest : 1 / norm);
   }
 
   struct Directions {
@@ -92,7 +85,8 @@ struct Lans {
     auto& [m, v] = states;
     const T normal = gradient.Clipped(gradient.rescale * g * inverse_norm);
     moments.Update(normal, m, v);
-    const T factor = 1 / moments.Denominator(variance_scale * v);  // 1 / d
+    // 1 / d
+    const T factor = Quotient(T(1), moments.Denominator(variance_scale * v));
     const T decay = weight_decay * w;
     return {mean_scale * m * factor + decay, normal * factor + decay};
   }

@@ -44,8 +44,9 @@ struct Lars {
     const double w_norm = SquareRoot(sums[0]);
     const double g_norm = SquareRoot(sums[1]);
     if (w_norm == 0 || g_norm == 0) return;
-    const double ratio = eta * w_norm / (g_norm + decay * w_norm + epsilon);
-    learning_rate = static_cast<T>(scheduled_rate * ratio);
+    const double ratio =
+        Quotient(eta * w_norm, g_norm + decay * w_norm + epsilon);
+    learning_rate = Bounded<T>(scheduled_rate * ratio);
   }
 
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {

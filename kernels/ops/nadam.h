@@ -75,7 +75,7 @@ struct Nadam {
     const T decayed = gradient(g) + weight_decay * w;
     moments.Update(decayed, m, v);
     const T denominator = SquareRoot(v / correction) + moments.epsilon;
-    return w - (gradient_rate * decayed + mean_rate * m) / denominator;
+    return w - Quotient(gradient_rate * decayed + mean_rate * m, denominator);
   }
 
   T gradient_rate;

@@ -14,6 +14,7 @@
 
 #include <math.h>
 
+#include "kernels/ops/arithmetic.h"
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/moments.h"
@@ -48,7 +49,7 @@ struct RAdam {
     auto& [m, v] = states;
     moments.Update(gradient(g) + weight_decay * w, m, v);
     const T denominator = moments.Denominator(v);
-    return w - rate * m / (is_rectified ? denominator : T(1));
+    return w - Quotient(rate * m, is_rectified ? denominator : T(1));
   }
 
   T rate;

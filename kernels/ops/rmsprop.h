@@ -36,7 +36,7 @@ struct RmsProp {
     T& n = states[0];
     const T decayed = gradient(g) + weight_decay * w;
     n = rho * n + rest * (decayed * decayed);
-    const T step = learning_rate * decayed / (SquareRoot(n) + epsilon);
+    const T step = Quotient(learning_rate * decayed, SquareRoot(n) + epsilon);
     return Clip(w - step, clip_weights);
   }
 

@@ -3,7 +3,7 @@
 //   g' = G + wd w
 //   n <- rho n + (1 - rho) g'^2
 //   a <- rho a + (1 - rho) g'
-//   d <- momentum d - lr g' / sqrt(n - a^2 + eps)
+//   d <- momentum d - lr g' / sqrt(max(n - a^2, 0) + eps)
 //   w <- clip_weights(w + d)
 
 #ifndef TENSORKV_KERNELS_OPS_RMSPROP_CENTERED_H_
@@ -40,8 +40,9 @@ struct RmsPropCentered {
     const T decayed = gradient(g) + weight_decay * w;
     n = rho * n + rest * (decayed * decayed);
     a = rho * a + rest * decayed;
-    const T root = SquareRoot(n - a * a + epsilon);
-    d = momentum * d - learning_rate * decayed / root;
+    // Rounding may have made n less than a^2.
+    const T root = SquareRoot(Larger(n - a * a, T(0)) + epsilon);
+    d = momentum * d - Quotient(learning_rate * decayed, root);
     return Clip(w + d, clip_weights);
   }
 

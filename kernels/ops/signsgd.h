@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kernels/ops/arithmetic.h"
+#include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/rule_parameters.h"
 
@@ -21,7 +22,8 @@ struct SignSgd {
   static SignSgd Create(const RuleParameters& p) {
     const double decay = p.weight_decay + p.own[0];
     return {.learning_rate = static_cast<T>(p.learning_rate),
-            .kept = static_cast<T>(1 - p.learning_rate * decay)};
+            .kept = static_cast<T>(1 - p.learning_rate * decay),
+            .gradient = Gradient<T>::Create(p)};
   }
 
   HOST_DEVICE T operator()(T w, T g) const {
@@ -31,6 +33,7 @@ struct SignSgd {
   T learning_rate;
   // What of w is kept.
   T kept;
+  Gradient<T> gradient;
 };
 
 }  // namespace tensorkv::ops

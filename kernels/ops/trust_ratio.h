@@ -5,10 +5,11 @@
 
 #include "kernels/ops/arithmetic.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/logarithm.h"
 
 namespace tensorkv::ops {
 
-// |w| / |u|, with |w| between the bounds; 1 where either norm is 0. A negative
+// |w| / |u|, with |w| between the bounds; 1 where either is 0 then. A negative
 // bound is none.
 struct TrustRatio {
   HOST_DEVICE double operator()(double w_squares, double u_squares) const {
@@ -22,6 +23,15 @@ struct TrustRatio {
   double lower_bound;
   double upper_bound;
 };
+
+// The factor of a step in T: not infinite, so that no product with 0 is NaN;
+// NaN stays NaN.
+template <typename T>
+HOST_DEVICE T Bounded(double factor) {
+  constexpr double kLargest = FloatFacts<T>::kLargest;
+  if (factor > kLargest) return FloatFacts<T>::kLargest;
+  return static_cast<T>(factor < -kLargest ? -kLargest : factor);
+}
 
 // The term of a norm: exact for floats.
 template <typename T>

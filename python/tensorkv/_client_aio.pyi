@@ -14,7 +14,7 @@ from tensorkv._types import (
     Out,
 )
 from tensorkv.aio import Coroutines
-from tensorkv.client import Array, KeyList
+from tensorkv._client_values import Array, KeyList
 
 
 class ClientCoroutines(Coroutines):

@@ -231,8 +231,8 @@ class DistKVStore(KVStore):
                     self._client.push_pull(sent, parts, out=targets, step=step)
         if turn.is_shared:
             step = max(turn.steps.values())
-            with within(timeout), self._waits.watch(f"pull of step {step}", step):
-                self._client.pull(keys, out=outs)
+            with self._waits.watch(f"pull of step {step}", step):
+                self._client.pull(keys, out=outs, timeout=timeout)
         return out
 
     def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
@@ -406,7 +406,10 @@ def _silent(status: NamespaceStatus, lease: float) -> Dict[str, float]:
 def _group_full(
     error: ResourceExhaustedError, client: Client, silent: Dict[str, float]
 ) -> ResourceExhaustedError:
-    left = [f"{who}, whose lease ends in {s:.1f} s" for who, s in silent.items()]
+    left = [
+        f"{who}, whose lease ends in {seconds:.1f} s"
+        for who, seconds in silent.items()
+    ]
     names = [each["name"] for each in client.describe_namespace()["workers"]]
     whom = "; silent: " + ", ".join(left) if left else ""
     return ResourceExhaustedError(

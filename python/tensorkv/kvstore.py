@@ -21,7 +21,6 @@ from typing import (
     List,
     Literal,
     Optional,
-    Sequence,
     Tuple,
     TypeVar,
     Union,

@@ -4,7 +4,9 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -52,9 +54,14 @@ absl::StatusOr<FileDescriptor> LockCheckpoints(const std::string& directory,
   if (opened.is_open() && flock(opened.get(), kind | LOCK_NB) == 0) {
     return opened;
   }
-  return absl::UnavailableError(absl::StrCat(
+  if (errno == EWOULDBLOCK) {
+    return absl::UnavailableError(absl::StrCat(
+        "checkpoint_dir: ", directory,
+        ": expected a directory that no other server uses; one does"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
       "checkpoint_dir: ", directory,
-      ": expected a directory that no other server uses; one does"));
+      ": expected a directory that can be locked: ", std::strerror(errno)));
 }
 
 absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsIn(

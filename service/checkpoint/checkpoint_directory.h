@@ -18,7 +18,8 @@ namespace tensorkv {
 absl::Status CheckCheckpointName(const std::string& name);
 
 // Keeps other servers from the directory as long as the result lives: LOCK_EX,
-// or LOCK_SH for who only reads. Errors: Unavailable: one has it.
+// or LOCK_SH for who only reads. Errors: Unavailable: one has it ·
+// FailedPrecondition: it cannot be locked.
 absl::StatusOr<FileDescriptor> LockCheckpoints(const std::string& directory,
                                                int kind);
 

@@ -251,15 +251,23 @@ absl::StatusOr<CheckpointStatus> Checkpoints::Write(
   const std::string path = PathOf(status.name);
   const std::string partial = PathOf(absl::StrCat(kPartialPrefix, status.name));
   RETURN_IF_ERROR(RemoveDirectory(partial));
-  RETURN_IF_ERROR(MakeDirectories(partial));
+  RETURN_IF_ERROR(MakeDirectory(partial));
   absl::StatusOr<CheckpointStatus> written = WriteTo(partial, request, status);
   absl::Status end = written.status();
-  if (end.ok()) end = Rename(partial, path);
-  if (end.ok()) end = SyncDirectory(options_.directory);
+  if (end.ok()) end = Publish(partial, path);
   if (end.ok()) return written;
   // The reason why it is not wanted is what counts.
   RemoveDirectory(partial).IgnoreError();
   return end;
+}
+
+absl::Status Checkpoints::Publish(const std::string& partial,
+                                  const std::string& path) {
+  RETURN_IF_ERROR(Rename(partial, path));
+  const absl::Status synced = options_.sync_directory(options_.directory);
+  // What may be gone after a crash is not shown as if it were saved.
+  if (!synced.ok()) Rename(path, partial).IgnoreError();  // `synced` counts
+  return synced;
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(

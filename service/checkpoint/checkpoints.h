@@ -20,6 +20,7 @@
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "contract/any_call.h"
+#include "service/checkpoint/files.h"
 #include "service/checkpoint/saved_checkpoint.h"
 #include "service/store/snapshot.h"
 #include "service/store/tensor_store.h"
@@ -43,6 +44,9 @@ struct CheckpointsOptions {
   std::function<void(absl::Duration)> on_pause;
   // Takes lines for the log; may be null.
   std::function<void(const std::string&)> log;
+  // Has the names in a directory on the disk.
+  std::function<absl::Status(const std::string&)> sync_directory =
+      SyncDirectory;
 };
 
 // What has become of the checkpoints so far.
@@ -145,6 +149,8 @@ class Checkpoints {
                                                   bool automatic) const;
   absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
                                          CheckpointStatus status);
+  // Gives the checkpoint in `partial` its name, for good, or not at all.
+  absl::Status Publish(const std::string& partial, const std::string& path);
   absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,
                                            const SaveCheckpointRequest& request,
                                            const CheckpointStatus& status);

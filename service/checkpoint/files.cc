@@ -111,6 +111,12 @@ size_t ReadAligned(int fd, uint64_t offset, absl::Span<char> to) {
   return std::max<ssize_t>(bytes, 0);
 }
 
+// Returns whether the error says that the file system, or the kernel, has no
+// such operation.
+bool IsNotSupported(int error) {
+  return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
+}
+
 absl::Status Sync(int fd, const std::string& path) {
   return fsync(fd) == 0 ? absl::OkStatus() : ErrorOf(path, errno);
 }
@@ -254,17 +260,37 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return bytes;
 }
 
+absl::Status MakeDirectory(const std::string& path) {
+  return mkdir(path.c_str(), 0777) == 0 ? absl::OkStatus()
+                                        : ErrorOf(path, errno);
+}
+
 absl::Status MakeDirectories(const std::string& path) {
+  std::vector<std::filesystem::path> missing;
   std::error_code error;
+  for (std::filesystem::path each = std::filesystem::absolute(path, error);
+       each != each.parent_path() &&
+       !std::filesystem::is_directory(each, error);
+       each = each.parent_path()) {
+    missing.push_back(each);
+  }
   std::filesystem::create_directories(path, error);
-  return ErrorOf(path, error);
+  RETURN_IF_ERROR(ErrorOf(path, error));
+  // A crash would take what has no name on the disk, with all that is in it.
+  for (const std::filesystem::path& each : missing) {
+    if (each.has_filename()) RETURN_IF_ERROR(SyncDirectory(each.parent_path()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SyncDirectory(const std::string& path) {
   const FileDescriptor directory(
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open()) return ErrorOf(path, errno);
-  return Sync(directory.get(), path);
+  // There are file systems that have no such thing for directories.
+  return fsync(directory.get()) == 0 || IsNotSupported(errno)
+             ? absl::OkStatus()
+             : ErrorOf(path, errno);
 }
 
 absl::Status Rename(const std::string& from, const std::string& to) {
@@ -272,7 +298,12 @@ absl::Status Rename(const std::string& from, const std::string& to) {
                 RENAME_NOREPLACE) == 0) {
     return absl::OkStatus();
   }
-  return ErrorOf(to, errno);
+  if (!IsNotSupported(errno)) return ErrorOf(to, errno);
+  // NFS, CephFS and Lustre take no flags. What comes between the look and the
+  // renaming is replaced only if it is an empty directory.
+  if (Exists(to)) return ErrorOf(to, EEXIST);
+  return rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
+                                               : ErrorOf(to, errno);
 }
 
 bool Exists(const std::string& path) {

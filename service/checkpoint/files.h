@@ -122,11 +122,16 @@ absl::Status RemoveFile(const std::string& path);
 // be.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Makes a directory, and those above it; it may be there.
+// Makes a directory in one that is there.
+absl::Status MakeDirectory(const std::string& path);
+// Makes a directory, and those above it; it may be there. What it has made is
+// on the disk.
 absl::Status MakeDirectories(const std::string& path);
 // What has been made, renamed and removed in the directory is on the disk.
 absl::Status SyncDirectory(const std::string& path);
-// Gives the directory another name beside it. Nothing may have that name.
+// Gives the directory another name beside it. Nothing may have that name. File
+// systems that cannot rename and look at once are taken, too: there, the caller
+// keeps others from giving that name to a file or an empty directory meanwhile.
 absl::Status Rename(const std::string& from, const std::string& to);
 // Whether anything has that name; true if nobody can tell.
 bool Exists(const std::string& path);

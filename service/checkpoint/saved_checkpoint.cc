@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@
 #include "service/checkpoint/files.h"
 #include "service/checkpoint/manifest_codec.h"
 #include "service/checkpoint/tensor_reader.h"
+#include "tensor/safetensors.h"
 #include "xxhash.h"
 
 namespace tensorkv {
@@ -45,6 +47,74 @@ absl::Status HasNoNamespace(const std::string& checkpoint,
                     Reason::kNamespaceNotFound, {{"namespace", name}});
 }
 
+// Reads what comes before the tensors of a file. Errors: DataLoss.
+absl::StatusOr<std::string> ReadHeader(const std::string& path,
+                                       const v1::FileStamp& stamp) {
+  const absl::StatusOr<InputFile> file = InputFile::Open(path);
+  if (!file.ok()) return absl::DataLossError(file.status().message());
+  if (file->size_bytes() != stamp.bytes() ||
+      stamp.tensor_bytes() > stamp.bytes()) {
+    return Damaged(path, absl::StrCat("expected ", stamp.bytes(),
+                                      " bytes, got ", file->size_bytes()));
+  }
+  std::string header(stamp.bytes() - stamp.tensor_bytes(), '\0');
+  RETURN_IF_ERROR(file->Read(0, {absl::MakeSpan(header)}));
+  return header;
+}
+
+// Where the header names the tensor.
+size_t PlaceIn(const std::string& header, SafetensorsEntry entry) {
+  // What is written of it alone begins with its name.
+  const std::string alone = SafetensorsHeader(absl::MakeSpan(&entry, 1));
+  const size_t begin = alone.find('"');
+  const size_t end = alone.find(R"(":{"dtype")", begin) + 3;
+  return header.find(alone.substr(begin, end - begin));
+}
+
+// The order in which they are written, which their offsets do not tell of those
+// that have no elements.
+void SortAsWritten(const std::string& header,
+                   std::vector<SafetensorsEntry>& entries) {
+  for (auto begin = entries.begin(); begin != entries.end();) {
+    const auto end = std::find_if(begin, entries.end(), [&](const auto& each) {
+      return each.offset != begin->offset || each.size_bytes() > 0;
+    });
+    if (end - begin > 1) {
+      std::sort(begin, end, [&](const auto& a, const auto& b) {
+        return PlaceIn(header, a) < PlaceIn(header, b);
+      });
+    }
+    begin = end == begin ? begin + 1 : end;
+  }
+}
+
+// What the header of a file says of its tensors, in the order of their bytes.
+// Headers are written in one way only, so that each of its bytes counts.
+// Errors: DataLoss.
+absl::StatusOr<std::vector<SafetensorsEntry>> EntriesOf(
+    const std::string& path, const v1::FileStamp& stamp) {
+  ASSIGN_OR_RETURN(const std::string header, ReadHeader(path, stamp));
+  absl::StatusOr<std::vector<SafetensorsEntry>> entries =
+      ParseSafetensorsHeader(header, stamp.bytes());
+  if (entries.ok()) {
+    SortAsWritten(header, *entries);
+    if (SafetensorsHeader(absl::MakeSpan(*entries)) == header) return entries;
+  }
+  return Damaged(path, "its header is not as it was written");
+}
+
+// Whether the entry is that tensor's.
+bool IsOf(const SafetensorsEntry& entry, const v1::SavedTensor& saved) {
+  const auto dimensions = entry.shape.dimensions();
+  return entry.offset == saved.offset() &&
+         static_cast<v1::DType>(entry.dtype) == saved.dtype() &&
+         std::equal(dimensions.begin(), dimensions.end(), saved.shape().begin(),
+                    saved.shape().end());
+}
+
+// By the names of tensors, what a header says of them.
+using Entries = absl::flat_hash_map<std::string, SafetensorsEntry>;
+
 // Blocks for messages of many parts, which are made and destroyed faster there.
 google::protobuf::ArenaOptions ManyKeys() {
   google::protobuf::ArenaOptions options;
@@ -56,15 +126,19 @@ v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
   return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
 }
 
+}  // namespace
+
 // Reads the keys of a namespace, some at a time. While the caller deals with
 // one batch, a thread makes the keys of a later one, and others read the
 // tensors of those that are made. Used by one thread.
-class KeyReader {
+class SavedCheckpoint::KeyReader {
  public:
-  // Both outlive it.
-  KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest)
+  // The first two outlive it. `allocate` is called on another thread.
+  KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest,
+            TensorAllocator allocate)
       : directory_(directory),
         manifest_(manifest),
+        allocate_(std::move(allocate)),
         contributors_(ContributorsOf(manifest)),
         reader_(directory, manifest),
         maker_([this] { MakeBatches(); }) {}
@@ -72,7 +146,8 @@ class KeyReader {
 
   // The next keys, once those that it returned before are done with; none if
   // there are no more.
-  // Errors: DataLoss · ResourceExhausted (the system has no memory left).
+  // Errors: DataLoss · ResourceExhausted (there is no memory for a key, though
+  // all before are done with).
   absl::StatusOr<std::vector<KeySnapshot>> Next();
 
  private:
@@ -81,7 +156,12 @@ class KeyReader {
   // Makes one after the other and begins to read them, until there are no more,
   // one is wrong, or this ends.
   void MakeBatches();
+  // A batch is shorter where there is no memory for more.
   absl::StatusOr<Keys> MakeBatch();
+  uint64_t num_done();
+  // Whether another batch is done with than the first `num_done`; waits for it.
+  // Not if there is none, or this ends.
+  bool AwaitMoreDone(uint64_t num_done);
   // Whether there is room for one more; waits for it. Not if this ends.
   bool AwaitRoom();
   bool HasRoom() const;
@@ -96,6 +176,7 @@ class KeyReader {
 
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
+  const TensorAllocator allocate_;
   const std::vector<RefPtr<const Contributors>> contributors_;
   // The maker's: which key is next.
   int next_ = 0;
@@ -111,24 +192,26 @@ class KeyReader {
   // What the one that was returned last takes, and these.
   std::deque<uint64_t> batch_bytes_ ABSL_GUARDED_BY(mutex_);
   bool has_returned_ ABSL_GUARDED_BY(mutex_) = false;
+  // Batches that were returned and are done with.
+  uint64_t num_done_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // Writes into the batches; the maker starts it.
   TensorReader reader_;
   std::thread maker_;
 };
 
-absl::StatusOr<Tensor> KeyReader::MakeTensor(
+absl::StatusOr<Tensor> SavedCheckpoint::KeyReader::MakeTensor(
     const v1::SavedKey& key, const v1::SavedTensor& saved) const {
   const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
   absl::StatusOr<Shape> shape = Shape::Create(saved.shape());
   if (dtype.ok() && shape.ok()) {
-    return Tensor::Allocate(*dtype, *std::move(shape));
+    return allocate_(*dtype, *std::move(shape));
   }
   return Damaged(directory_,
                  absl::StrCat("tensor \"", key.key(), "\": no dtype or shape"));
 }
 
-absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
+absl::StatusOr<KeySnapshot> SavedCheckpoint::KeyReader::MakeKey(
     const v1::SavedKey& saved, std::vector<TensorToRead>& to_read) const {
   ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors_));
   for (const v1::SavedTensor& each : saved.tensors()) {
@@ -146,7 +229,7 @@ absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
   return key;
 }
 
-KeyReader::~KeyReader() {
+SavedCheckpoint::KeyReader::~KeyReader() {
   {
     MutexLock lock(&mutex_);
     is_ending_ = true;
@@ -155,11 +238,17 @@ KeyReader::~KeyReader() {
   maker_.join();
 }
 
-void KeyReader::MakeBatches() {
+void SavedCheckpoint::KeyReader::MakeBatches() {
   absl::Status status;
   while (status.ok() && next_ < manifest_.keys_size() && AwaitRoom()) {
+    const uint64_t num_done_before = num_done();
     absl::StatusOr<Keys> keys = MakeBatch();
     status = keys.status();
+    // Those before give their memory to keys, or back.
+    if (absl::IsResourceExhausted(status) && AwaitMoreDone(num_done_before)) {
+      status = absl::OkStatus();
+      continue;
+    }
     if (!status.ok()) break;
     uint64_t bytes = 0;
     for (const KeySnapshot& key : *keys) bytes += key.size_bytes();
@@ -178,7 +267,8 @@ void KeyReader::MakeBatches() {
   changed_.SignalAll();
 }
 
-absl::StatusOr<KeyReader::Keys> KeyReader::MakeBatch() {
+absl::StatusOr<SavedCheckpoint::KeyReader::Keys>
+SavedCheckpoint::KeyReader::MakeBatch() {
   Keys keys;
   keys.reserve(std::min<size_t>(manifest_.keys_size() - next_, kKeysPassedOn));
   std::vector<TensorToRead> to_read;
@@ -189,12 +279,18 @@ absl::StatusOr<KeyReader::Keys> KeyReader::MakeBatch() {
        keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
        ++next_) {
     const v1::SavedKey& saved = manifest_.keys(next_);
-    ASSIGN_OR_RETURN(KeySnapshot key, MakeKey(saved, to_read));
-    bytes += key.size_bytes();
+    const size_t num_to_read = to_read.size();
+    absl::StatusOr<KeySnapshot> key = MakeKey(saved, to_read);
+    if (absl::IsResourceExhausted(key.status()) && !keys.empty()) {
+      to_read.erase(to_read.begin() + num_to_read, to_read.end());
+      break;
+    }
+    RETURN_IF_ERROR(key.status());
+    bytes += key->size_bytes();
     for (const v1::SavedTensor& each : saved.tensors()) {
       files.insert(each.file());
     }
-    keys.push_back(std::move(key));
+    keys.push_back(*std::move(key));
   }
   RETURN_IF_ERROR(reader_.Start(std::move(to_read)));
   return keys;
@@ -202,23 +298,37 @@ absl::StatusOr<KeyReader::Keys> KeyReader::MakeBatch() {
 
 // A third batch is for batches of the usual size: a key may be as large as the
 // memory takes.
-bool KeyReader::HasRoom() const {
+bool SavedCheckpoint::KeyReader::HasRoom() const {
   const uint64_t bytes =
       std::accumulate(batch_bytes_.begin(), batch_bytes_.end(), uint64_t{0});
   return batch_bytes_.size() < kBatches - 1 ||
          (batch_bytes_.size() < kBatches && bytes <= kBatches * kBytesPassedOn);
 }
 
-bool KeyReader::AwaitRoom() {
+bool SavedCheckpoint::KeyReader::AwaitRoom() {
   MutexLock lock(&mutex_);
   while (!is_ending_ && !HasRoom()) changed_.Wait(&mutex_);
   return !is_ending_;
 }
 
-absl::StatusOr<bool> KeyReader::AwaitBatch() {
+uint64_t SavedCheckpoint::KeyReader::num_done() {
+  MutexLock lock(&mutex_);
+  return num_done_;
+}
+
+bool SavedCheckpoint::KeyReader::AwaitMoreDone(uint64_t num_done) {
+  MutexLock lock(&mutex_);
+  while (!is_ending_ && num_done_ == num_done && !batch_bytes_.empty()) {
+    changed_.Wait(&mutex_);
+  }
+  return !is_ending_ && num_done_ > num_done;
+}
+
+absl::StatusOr<bool> SavedCheckpoint::KeyReader::AwaitBatch() {
   MutexLock lock(&mutex_);
   if (std::exchange(has_returned_, false)) {
     batch_bytes_.pop_front();
+    ++num_done_;
     changed_.SignalAll();
   }
   while (batches_.empty() && !is_made_) changed_.Wait(&mutex_);
@@ -227,7 +337,7 @@ absl::StatusOr<bool> KeyReader::AwaitBatch() {
   return false;
 }
 
-absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
+absl::StatusOr<std::vector<KeySnapshot>> SavedCheckpoint::KeyReader::Next() {
   ASSIGN_OR_RETURN(const bool has_more, AwaitBatch());
   if (!has_more) return Keys();
   // After an error others of its tensors may still be on their way into it.
@@ -238,8 +348,6 @@ absl::StatusOr<std::vector<KeySnapshot>> KeyReader::Next() {
   has_returned_ = true;
   return keys;
 }
-
-}  // namespace
 
 absl::Status CheckWanted(Cancellation* cancellation) {
   return cancellation != nullptr && cancellation->is_cancelled()
@@ -297,8 +405,9 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
 }
 
 absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
+                                       const TensorAllocator& allocate,
                                        KeysVisitor visit) const {
-  KeyReader reader(directory_, manifest);
+  KeyReader reader(directory_, manifest, allocate);
   while (true) {
     ASSIGN_OR_RETURN(std::vector<KeySnapshot> keys, reader.Next());
     if (keys.empty()) return absl::OkStatus();
@@ -315,7 +424,37 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
     auto& manifest = *NewManifest(arena);
     RETURN_IF_ERROR(ReadManifest(file, manifest));
     RETURN_IF_ERROR(FromProto(manifest).status());
-    RETURN_IF_ERROR(ReadKeys(manifest, go_on));
+    RETURN_IF_ERROR(VerifyHeaders(manifest));
+    RETURN_IF_ERROR(ReadKeys(manifest, &Tensor::Allocate, go_on));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SavedCheckpoint::VerifyHeaders(
+    const v1::NamespaceManifest& manifest) const {
+  if (manifest.stamps_size() != manifest.files_size()) {
+    return Damaged(directory_, "its files do not have a stamp each");
+  }
+  std::vector<Entries> headers;
+  for (int i = 0; i < manifest.files_size(); ++i) {
+    ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
+                     EntriesOf(PathOf(manifest.files(i)), manifest.stamps(i)));
+    Entries& by_name = headers.emplace_back();
+    for (SafetensorsEntry& entry : entries) {
+      by_name.emplace(entry.name, std::move(entry));
+    }
+  }
+  for (const v1::SavedKey& key : manifest.keys()) {
+    for (const v1::SavedTensor& tensor : key.tensors()) {
+      if (tensor.file() >= headers.size()) continue;  // who reads it says so
+      const Entries& entries = headers[tensor.file()];
+      const auto found = entries.find(key.key());
+      if (found != entries.end() && IsOf(found->second, tensor)) continue;
+      return Damaged(PathOf(manifest.files(static_cast<int>(tensor.file()))),
+                     absl::StrCat("its header does not say what the manifest "
+                                  "does of \"",
+                                  absl::CHexEscape(key.key()), "\""));
+    }
   }
   return absl::OkStatus();
 }
@@ -357,14 +496,18 @@ absl::Status SavedCheckpoint::RestoreTo(
     if (selection.with_new_uids) snapshot.uid = 0;
     snapshot.num_keys = manifest.keys_size();
     RETURN_IF_ERROR(to.Begin(snapshot));
-    RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
+    const auto allocate = [&to](DType dtype, Shape shape) {
+      return to.Allocate(dtype, std::move(shape));
+    };
+    const auto add = [&](std::vector<KeySnapshot> keys) -> absl::Status {
       RETURN_IF_ERROR(CheckWanted(selection.cancellation));
       uint64_t bytes = 0;
       for (const KeySnapshot& key : keys) bytes += key.size_bytes();
       RETURN_IF_ERROR(to.Add(std::move(keys)));
       if (selection.on_bytes) selection.on_bytes(bytes);
       return absl::OkStatus();
-    }));
+    };
+    RETURN_IF_ERROR(ReadKeys(manifest, allocate, add));
   }
   return absl::OkStatus();
 }

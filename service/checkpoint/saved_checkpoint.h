@@ -67,17 +67,27 @@ class SavedCheckpoint {
 
  private:
   using KeysVisitor = absl::FunctionRef<absl::Status(std::vector<KeySnapshot>)>;
+  using TensorAllocator = std::function<absl::StatusOr<Tensor>(DType, Shape)>;
+  class KeyReader;
 
   SavedCheckpoint(std::string directory, v1::CheckpointManifest manifest)
       : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
 
+  std::string PathOf(const std::string& file) const {
+    return directory_ + "/" + file;
+  }
   absl::Status ReadManifest(const v1::FileDigest& file,
                             v1::NamespaceManifest& manifest) const;
+  // Those of the files of tensors, for whoever reads them without the manifest.
+  absl::Status VerifyHeaders(const v1::NamespaceManifest& manifest) const;
   // Their places among the namespaces, in order.
   absl::StatusOr<std::vector<int>> Select(
       const RestoreSelection& selection) const;
-  // Passes the keys on, some at a time.
+  // Passes the keys on, some at a time, in memory that `allocate` gives on
+  // another thread. Where it has no more, it is asked again when those before
+  // have been passed on.
   absl::Status ReadKeys(const v1::NamespaceManifest& manifest,
+                        const TensorAllocator& allocate,
                         KeysVisitor visit) const;
 
   std::string directory_;

@@ -219,7 +219,7 @@ absl::Status SnapshotStreamReader::MakeTensor(const v1::SavedTensor& saved,
     return StreamDamaged("a tensor beyond its record");
   }
   offset += size;
-  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(*dtype, *std::move(shape)));
+  ASSIGN_OR_RETURN(Tensor tensor, to_.Allocate(*dtype, *std::move(shape)));
   if (size > 0) {
     rooms_.emplace_back(tensor.mutable_data(), size);
     digests_.push_back(saved.digest());

@@ -15,7 +15,7 @@ constexpr int kMostAttempts = 3;
 
 // The connection to the server that was called last. Confined to one thread.
 struct Peer {
-  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::TensorKV::Stub> stub;
 };
 
@@ -35,8 +35,8 @@ CallPeer MakeCallPeer(ConnectPeer connect, absl::Duration timeout) {
           peer = std::make_shared<Peer>()](
              const ClusterServer& server,
              const MovePartitionsRequest& request) -> absl::Status {
-    if (peer->address != server.address) {
-      *peer = {server.address, v1::TensorKV::NewStub(connect(server.address))};
+    if (auto channel = connect(server.address); channel != peer->channel) {
+      *peer = {channel, v1::TensorKV::NewStub(channel)};
     }
     v1::MovePartitionsRequest message;
     ToProto(request, &message);

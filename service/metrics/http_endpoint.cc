@@ -27,6 +27,9 @@ constexpr size_t kMaxRequestBytes = 16 * 1024;
 constexpr char kEndOfHeader[] = "\r\n\r\n";
 // What a server under load may need to make a page.
 constexpr std::chrono::seconds kPageTimeout(30);
+// What is accepted before others get their turn. A new peer keeps its place for
+// some turns, until its request is there.
+constexpr int kMaxAcceptsPerTurn = HttpEndpoint::kMaxPeers / 4;
 // How long nobody is accepted when the process has no descriptor left.
 constexpr std::chrono::milliseconds kRest(50);
 
@@ -103,8 +106,8 @@ std::optional<Response> Refused(const std::vector<absl::string_view>& words) {
 }
 
 // `good` is what a probe is told if there is nothing wrong.
-Response Probed(const absl::Status& status, const char* good) {
-  if (status.ok()) return {.body = good};
+Response Probed(const absl::Status& status, std::string good) {
+  if (status.ok()) return {.body = std::move(good)};
   return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
 }
 
@@ -220,7 +223,7 @@ void HttpEndpoint::Wait() {
 void HttpEndpoint::Accept() {
   must_rest_ = false;
   for (const int listener : sockets_.fds()) {
-    while (true) {
+    for (int i = 0; i < kMaxAcceptsPerTurn; ++i) {
       FileDescriptor fd(AcceptFrom(listener));
       if (fd.is_open()) {
         Add(std::move(fd));
@@ -291,7 +294,9 @@ void HttpEndpoint::Answer(Peer& peer) {
   } else if (target.first == "/healthz") {
     response = Probed(options_.health(), "ok\n");
   } else if (target.first == "/readyz") {
-    response = Probed(options_.readiness(), "ready\n");
+    response = Probed(
+        options_.readiness(),
+        absl::StrCat("ready\n", options_.remark ? options_.remark() : ""));
   } else if (page != options_.pages.end()) {
     if (!page->second.is_for_own_hosts ||
         IsOwnHost(HostHeaderOf(peer.request))) {

@@ -50,6 +50,8 @@ struct HttpEndpointOptions {
   // not block.
   std::function<absl::Status()> health;
   std::function<absl::Status()> readiness;
+  // Adds to what /readyz answers while the server takes calls; null: nothing.
+  std::function<std::string()> remark = nullptr;
   // How long a request may take to come, and then its reply to be taken.
   absl::Duration timeout = absl::Seconds(5);
 };
@@ -58,7 +60,8 @@ struct HttpEndpointOptions {
 //
 //   /metrics   the metrics in Prometheus' text format
 //   /healthz   200 while all is well, else 503 and what is wrong
-//   /readyz    200 while the server takes calls, else 503 and why not
+//   /readyz    200 while the server takes calls, and the remark if there is
+//              one, else 503 and why not
 //   its pages
 //
 // Thread-safe. One thread moves bytes and never waits for a peer or for a page,

@@ -71,10 +71,11 @@ class GrpcMirrorPeer final : public MirrorPeer {
 
   // That of the server at that address.
   std::shared_ptr<Stub> StubAt(const std::string& address) {
+    std::shared_ptr<grpc::Channel> channel = calls_->connect(address);
     MutexLock lock(&mutex_);
-    if (stub_ == nullptr || address_ != address) {
-      address_ = address;
-      stub_ = mirror::v1::Mirror::NewStub(calls_->connect(address));
+    if (channel != channel_) {
+      stub_ = mirror::v1::Mirror::NewStub(channel);
+      channel_ = std::move(channel);
     }
     return stub_;
   }
@@ -82,7 +83,7 @@ class GrpcMirrorPeer final : public MirrorPeer {
   const std::string server_;
   const std::shared_ptr<GrpcMirrorPeers::Calls> calls_;
   Mutex mutex_;
-  std::string address_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);
 };
 

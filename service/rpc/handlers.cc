@@ -115,11 +115,18 @@ v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
 
 }  // namespace
 
-bool Handler::RunsInline(const grpc::ByteBuffer& bytes) const {
+Threads Handler::ThreadsFor(const grpc::ByteBuffer& bytes) const {
   const auto size = static_cast<int64_t>(bytes.Length());
-  return size <= max_bytes_inline &&
-         (size <= kMaxBytesUncounted ||
-          !HasMoreFieldsThan(kMaxFieldsInline, bytes));
+  if (size <= max_bytes_inline &&
+      (size <= kMaxBytesUncounted ||
+       !HasMoreFieldsThan(kMaxFieldsInline, bytes))) {
+    return Threads::kGrpc;
+  }
+  return threads;
+}
+
+bool Handler::TakesLong(const grpc::ByteBuffer& bytes) const {
+  return long_if_set != 0 && HasFieldSet(long_if_set, bytes);
 }
 
 Handlers::Handlers(HandlerDependencies dependencies,
@@ -141,6 +148,24 @@ Handlers::Handlers(HandlerDependencies dependencies,
   TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
   TENSORKV_SERVER_METHODS(TENSORKV_ADD)
 #undef TENSORKV_ADD
+  ChooseThreads();
+}
+
+void Handlers::ChooseThreads() {
+  const auto choose = [this](Method method, Threads threads) {
+    handlers_[static_cast<size_t>(method)].threads = threads;
+  };
+#define TENSORKV_CHOOSE(name, ...) choose(Method::k##name, Threads::kDisk);
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_CHOOSE)
+#undef TENSORKV_CHOOSE
+  choose(Method::kResizeCluster, Threads::kCluster);
+  choose(Method::kMovePartitions, Threads::kCluster);
+  choose(Method::kSetRule, Threads::kLong);
+  choose(Method::kUnsetRule, Threads::kLong);
+  choose(Method::kSetHyperparameters, Threads::kLong);
+  choose(Method::kRebalanceNamespace, Threads::kLong);
+  handlers_[static_cast<size_t>(Method::kStat)].long_if_set =
+      v1::StatRequest::kWithDigestFieldNumber;
 }
 
 void Handlers::AddDataHandlers() {
@@ -166,7 +191,8 @@ void Handlers::AddNamespaceHandlers() {
             std::bind_front(&Handlers::ListNamespaces, this));
   AddAsk<DeleteNamespaceRequest>([this](const DeleteNamespaceRequest& request,
                                         const CallContext& context) {
-    return namespaces_.DeleteNamespace(request.name_space, context);
+    return namespaces_.DeleteNamespace(request.name_space,
+                                       request.namespace_uid, context);
   });
 #define TENSORKV_ADD(name, ...) AddVerb(namespaces_, &NamespaceAdmin::name);
   TENSORKV_NAMESPACE_METHODS(TENSORKV_ADD)
@@ -182,17 +208,18 @@ void Handlers::AddMembershipHandlers() {
 }
 
 void Handlers::Add(Method method, Waiting handler) {
-  handlers_[static_cast<size_t>(method)] = {kMaxBytesInline,
-                                            std::bind_front(handler, this)};
+  handlers_[static_cast<size_t>(method)] = {
+      .max_bytes_inline = kMaxBytesInline,
+      .run = std::bind_front(handler, this)};
 }
 
 template <typename Function>
 void Handlers::AddAnswer(Method method, int64_t max_bytes_inline,
                          Function answer) {
   handlers_[static_cast<size_t>(method)] = {
-      max_bytes_inline,
-      [answer](grpc::ByteBuffer* bytes, const CallContext& context,
-               Responder respond) {
+      .max_bytes_inline = max_bytes_inline,
+      .run = [answer](grpc::ByteBuffer* bytes, const CallContext& context,
+                      Responder respond) {
         std::move(respond)(answer(bytes, context));
       }};
 }

@@ -36,14 +36,29 @@ struct HandlerDependencies {
       ask_server;
 };
 
+// The threads that handle a call. Whatever may wait for long, or compute for
+// long, has some of its own, so that it holds up no more than its like.
+enum class Threads : uint8_t {
+  kGrpc,     // gRPC's own: few entries, and not too many bytes
+  kShared,   // all else that is soon done
+  kLong,     // verbs that wait for another of their kind, or read whole values
+  kDisk,     // those that wait for a disk
+  kCluster,  // those that wait for other servers
+};
+
 // What a unary call does: decode, ask the store, encode.
 struct Handler {
-  // Whether a request may be handled on gRPC's own threads: it has few entries
-  // and not too many bytes.
-  bool RunsInline(const grpc::ByteBuffer& bytes) const;
+  Threads ThreadsFor(const grpc::ByteBuffer& bytes) const;
+  // Whether a call that has come to kShared is for kLong. Not for gRPC's
+  // threads, as it looks at all fields.
+  bool TakesLong(const grpc::ByteBuffer& bytes) const;
 
-  // -1: no request runs inline.
+  // -1: no request is for gRPC's threads.
   int64_t max_bytes_inline = -1;
+  // Where those run that are not.
+  Threads threads = Threads::kShared;
+  // The field that says that a call takes long; 0: there is none.
+  int long_if_set = 0;
   // Gets the call's bytes, which it empties. Thread-safe.
   std::function<void(grpc::ByteBuffer*, CallContext, Responder)> run;
 };
@@ -71,6 +86,8 @@ class Handlers {
   void AddDataHandlers();
   void AddNamespaceHandlers();
   void AddMembershipHandlers();
+  // Says which verbs may take long.
+  void ChooseThreads();
   // For a method that may wait; it answers on the thread that ends the wait.
   void Add(Method method, Waiting handler);
   // For a method that is answered at once: by `answer(bytes, context)`, by

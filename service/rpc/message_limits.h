@@ -34,6 +34,11 @@ absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
 // message that has. So much work is known ahead of reading any of them.
 bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes);
 
+// Whether a message sets that field, which is a number or a bool, to another
+// value than 0, so that it may be known ahead of reading all of it. Of what is
+// no message, something or other.
+bool HasFieldSet(int field, const grpc::ByteBuffer& bytes);
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_

@@ -137,7 +137,7 @@ Peer PeerOf(const grpc::ServerContextBase& context) {
   peer.is_private =
       peer.uid ||
       First(*connection, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME) ==
-          GRPC_TLS_TRANSPORT_SECURITY_TYPE;
+          GRPC_SSL_TRANSPORT_SECURITY_TYPE;
   if (connection->IsPeerAuthenticated()) {
     peer.certificate = CertificateName(*connection);
   }

@@ -23,7 +23,7 @@ TensorKvService::TensorKvService(const Handlers* handlers,
       access_(streams->access),
       incarnation_(*streams->incarnation),
       observer_(*observer) {
-  streams_.pool = &pool_;
+  streams_.pool = &pools_.of(Threads::kShared);
   for (const Method method : kAllMethods) {
     if (KindOf(method) == MethodKind::kUnary) {
       AddUnary(method);
@@ -45,6 +45,18 @@ void TensorKvService::AddStream(Method method) {
           [this, method](grpc::CallbackServerContext* context) {
             return StreamCall::Start(method, &streams_, context);
           }));
+}
+
+void TensorKvService::Handle(const Handler& handler, grpc::ByteBuffer* bytes,
+                             UnaryCall* call, const std::string& peer) {
+  const Threads threads = handler.ThreadsFor(*bytes);
+  if (threads == Threads::kGrpc) return call->Handle(handler, bytes);
+  pools_.of(threads).Submit(peer, [this, &handler, bytes, call, peer] {
+    if (!handler.TakesLong(*bytes)) return call->Handle(handler, bytes);
+    pools_.of(Threads::kLong).Submit(peer, [&handler, bytes, call] {
+      call->Handle(handler, bytes);
+    });
+  });
 }
 
 // The handler empties the request, which frees the received bytes while the
@@ -74,12 +86,8 @@ void TensorKvService::AddUnary(Method method) {
         }
         if (!status.ok()) {
           call->Respond(status);
-        } else if (handler.RunsInline(*bytes)) {
-          call->Handle(handler, bytes);
         } else {
-          pool_.Submit(context->peer(), [&handler, bytes, call] {
-            call->Handle(handler, bytes);
-          });
+          Handle(handler, bytes, call, context->peer());
         }
         return call;
       }));

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
 #define TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
 
+#include <string>
+
 #include "base/task_pool.h"
 #include "contract/method.h"
 #include "grpcpp/grpcpp.h"
@@ -10,6 +12,7 @@
 #include "service/metrics/call_observer.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/stream_call.h"
+#include "service/rpc/unary_call.h"
 
 namespace tensorkv {
 
@@ -23,8 +26,11 @@ namespace tensorkv {
 // Nothing that takes long, or may block, runs on gRPC's few threads: requests
 // of more than 1 MiB (messages of 2 MiB, in streams) or 1024 entries, and verbs
 // that read or change many keys, run on a pool, where a connection never takes
-// all threads.
-// So whatever the others do, leases are renewed and small calls go on.
+// all threads. Verbs that may wait for something that does not end soon (a
+// checkpoint, another change of rules, a disk, another server), or read whole
+// values to answer with a few bytes, have pools of their own (Threads).
+// So whatever the others do, leases are renewed and small calls go on, and so
+// do large ones whatever is waited for.
 class TensorKvService final : public grpc::Service {
  public:
   // All outlive the server that this service is registered with; the pool of
@@ -34,15 +40,41 @@ class TensorKvService final : public grpc::Service {
                   CallObserver* observer);
 
  private:
+  // A few threads for each kind but gRPC's.
+  struct Pools {
+    static constexpr size_t kThreadsOfWaits = 4;
+
+    TaskPool& of(Threads threads) {
+      switch (threads) {
+        case Threads::kLong:
+          return of_long;
+        case Threads::kDisk:
+          return of_disk;
+        case Threads::kCluster:
+          return of_cluster;
+        default:
+          return shared;
+      }
+    }
+
+    TaskPool of_long{kThreadsOfWaits};
+    TaskPool of_disk{kThreadsOfWaits};
+    TaskPool of_cluster{kThreadsOfWaits};
+    TaskPool shared;  // last: what it runs may submit to the others
+  };
+
   void AddUnary(Method method);
   void AddStream(Method method);
+  // Has the call answered, on threads that fit it.
+  void Handle(const Handler& handler, grpc::ByteBuffer* bytes, UnaryCall* call,
+              const std::string& peer);
 
   const Handlers& handlers_;
   StreamCall::Environment streams_;
   const AccessControl* const access_;
   const Incarnation& incarnation_;
   CallObserver& observer_;
-  TaskPool pool_;  // last: its tasks use the rest
+  Pools pools_;  // last: their tasks use the rest
 };
 
 }  // namespace tensorkv

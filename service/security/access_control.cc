@@ -2,25 +2,32 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/shown_text.h"
 #include "base/status_macros.h"
-#include "base/text_file.h"
 #include "contract/reason.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
 
-// `parse` applied to the text of a file.
+// Returns `parse` applied to the text of a file.
 template <typename Parse>
-auto ParseFile(const char* option, const std::string& path, Parse parse)
+auto ParseFile(const FileText& file, Parse parse)
     -> decltype(parse(std::string())) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(option, path));
-  auto parsed = parse(text);
+  const auto wrong = [&file](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.option, ": ", file.path, ": ", what));
+  };
+  // Somebody is writing it, or has lost it. Who wants it to say nothing leaves
+  // a comment there.
+  if (absl::StripAsciiWhitespace(file.text).empty()) {
+    return wrong("expected some text, got none");
+  }
+  auto parsed = parse(file.text);
   if (parsed.ok()) return parsed;
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, ": ", path, ": ", parsed.status().message()));
+  return wrong(parsed.status().message());
 }
 
 // Callers choose how long what they call a namespace is. A SPIFFE ID has at
@@ -47,20 +54,27 @@ AccessControl::AccessControl(Options options)
     : options_(std::move(options)),
       rules_(std::make_shared<Rules>(Rules{.policy = Policy()})) {}
 
-absl::Status AccessControl::Reload() {
+std::vector<WatchedFile> AccessControl::files() const {
+  return {{"policy_file", options_.policy_file},
+          {"token_file", options_.token_file}};
+}
+
+absl::Status AccessControl::Take(const std::vector<FileText>& texts) {
   auto rules = std::make_shared<Rules>();
-  if (!options_.policy_file.empty()) {
-    ASSIGN_OR_RETURN(
-        rules->policy,
-        ParseFile("policy_file", options_.policy_file, Policy::Parse));
+  if (!texts[0].path.empty()) {
+    ASSIGN_OR_RETURN(rules->policy, ParseFile(texts[0], Policy::Parse));
   }
-  if (!options_.token_file.empty()) {
-    ASSIGN_OR_RETURN(rules->tokens, ParseFile("token_file", options_.token_file,
-                                              TokenFile::Parse));
+  if (!texts[1].path.empty()) {
+    ASSIGN_OR_RETURN(rules->tokens, ParseFile(texts[1], TokenFile::Parse));
   }
   MutexLock lock(&mutex_);
   rules_ = std::move(rules);
   return absl::OkStatus();
+}
+
+absl::Status AccessControl::Reload() {
+  ASSIGN_OR_RETURN(const std::vector<FileText> texts, ReadFiles(files()));
+  return Take(texts);
 }
 
 std::shared_ptr<const AccessControl::Rules> AccessControl::rules() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
+#include "base/watched_files.h"
 #include "contract/method.h"
 #include "service/security/caller_quotas.h"
 #include "service/security/identity.h"
@@ -23,9 +25,9 @@
 
 namespace tensorkv {
 
-// Knows the identities of callers and their rights, by two files that can be
-// read again while the server runs. Without a policy everybody may do
-// everything. Thread-safe.
+// Knows the identities of callers and their rights, by two files that may
+// change while the server runs. Without a policy everybody may do everything.
+// Thread-safe.
 //
 // A call passes twice: Admit when it comes, before anything of it is decoded,
 // and Check when its namespace is known. A right that goes while a call waits
@@ -43,11 +45,15 @@ class AccessControl {
         refused;
   };
 
-  // Refuses every call until the files, if there are any, are read.
+  // Refuses every call until what the files say, if there are any, is taken.
   explicit AccessControl(Options options);
 
-  // Reads both files, for the first time or again; if one of them is wrong,
+  // The policy and the tokens, in the order in which Take takes them.
+  std::vector<WatchedFile> files() const;
+  // Goes by what both files say from now on; if one of them is wrong, or empty,
   // nothing changes. Errors: InvalidArgument, naming the file.
+  absl::Status Take(const std::vector<FileText>& texts);
+  // Reads both files, and takes what they say. Errors: as of Take.
   absl::Status Reload();
 
   // Puts the caller's identity into `caller`, and tells whether there is a

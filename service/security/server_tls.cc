@@ -1,56 +1,16 @@
 #include "service/security/server_tls.h"
 
-#include <openssl/pem.h>
-#include <openssl/x509.h>
+#include <utility>
 
-#include <string>
-
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/pem.h"
 #include "base/status_macros.h"
-#include "base/text_file.h"
-#include "grpcpp/security/tls_certificate_provider.h"
-#include "grpcpp/security/tls_credentials_options.h"
+#include "grpc/grpc.h"
+#include "grpc/grpc_security.h"
+#include "grpcpp/grpcpp.h"
 
 namespace tensorkv {
 namespace {
-
-using grpc::experimental::FileWatcherCertificateProvider;
-using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
-using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
-using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
-
-// A server asks nobody for a passphrase.
-int NoPassphrase(char*, int, int, void*) { return 0; }
-
-absl::Status Wrong(absl::string_view option, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
-}
-
-absl::StatusOr<Bio> Open(absl::string_view option, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(option, path));
-  Bio bio(BIO_new(BIO_s_mem()), BIO_free);
-  BIO_write(bio.get(), text.data(), static_cast<int>(text.size()));
-  return bio;
-}
-
-absl::StatusOr<Certificate> ReadCertificate(absl::string_view option,
-                                            const std::string& path) {
-  ASSIGN_OR_RETURN(const Bio bio, Open(option, path));
-  Certificate certificate(
-      PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr), X509_free);
-  if (certificate != nullptr) return certificate;
-  return Wrong(option, absl::StrCat("expected a PEM certificate in ", path));
-}
-
-absl::StatusOr<Key> ReadKey(const std::string& path) {
-  ASSIGN_OR_RETURN(const Bio bio, Open("tls_key", path));
-  Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr),
-          EVP_PKEY_free);
-  if (key != nullptr) return key;
-  return Wrong("tls_key",
-               absl::StrCat("expected a PEM key without passphrase in ", path));
-}
 
 grpc_ssl_client_certificate_request_type RequestOf(const TlsOptions& options) {
   if (options.client_ca.empty()) {
@@ -61,39 +21,111 @@ grpc_ssl_client_certificate_request_type RequestOf(const TlsOptions& options) {
              : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
 }
 
+// gRPC's own watcher of files ends the process when one is empty, so it gets
+// texts. It asks for them at each handshake.
+class FollowingCredentials final : public grpc::ServerCredentials {
+ public:
+  FollowingCredentials(const TlsOptions& options,
+                       std::shared_ptr<const ServerCertificates> certificates)
+      : certificates_(std::move(certificates)),
+        credentials_(grpc_ssl_server_credentials_create_with_options(
+            grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                RequestOf(options), Fetch, this))) {}
+  ~FollowingCredentials() override {
+    grpc_server_credentials_release(credentials_);
+  }
+
+  // Nobody asks for one.
+  void SetAuthMetadataProcessor(
+      const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address,
+                      grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  static grpc_ssl_certificate_config_reload_status Fetch(
+      void* self, grpc_ssl_server_certificate_config** config) {
+    return static_cast<FollowingCredentials*>(self)->FetchNext(config);
+  }
+
+  grpc_ssl_certificate_config_reload_status FetchNext(
+      grpc_ssl_server_certificate_config** config) {
+    std::shared_ptr<const ServerCertificates::Texts> texts =
+        certificates_->current();
+    MutexLock lock(&mutex_);
+    if (texts == fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    fetched_ = std::move(texts);
+    const grpc_ssl_pem_key_cert_pair pair = {fetched_->key.c_str(),
+                                             fetched_->certificate.c_str()};
+    // gRPC wants some also where clients are not asked for certificates.
+    const std::string& authorities = fetched_->authorities.empty()
+                                         ? fetched_->certificate
+                                         : fetched_->authorities;
+    *config = grpc_ssl_server_certificate_config_create(authorities.c_str(),
+                                                        &pair, 1);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+  const std::shared_ptr<const ServerCertificates> certificates_;
+  Mutex mutex_;
+  // What gRPC has got last.
+  std::shared_ptr<const ServerCertificates::Texts> fetched_
+      ABSL_GUARDED_BY(mutex_);
+  grpc_server_credentials* const credentials_;
+};
+
 }  // namespace
 
 absl::Status CheckTlsFiles(const TlsOptions& options) {
   if (!options.is_on()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Certificate certificate,
-                   ReadCertificate("tls_cert", options.cert));
-  ASSIGN_OR_RETURN(const Key key, ReadKey(options.key));
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Wrong("tls_key", absl::StrCat("expected the key of ", options.cert,
-                                         ", got another in ", options.key));
-  }
-  if (options.client_ca.empty()) return absl::OkStatus();
-  return CheckAuthorities("tls_client_ca", options.client_ca);
+  ASSIGN_OR_RETURN(const std::vector<FileText> texts,
+                   ReadFiles(ServerCertificates::FilesOf(options)));
+  return ServerCertificates().Take(texts);
 }
 
-absl::Status CheckAuthorities(absl::string_view option,
-                              const std::string& path) {
-  return ReadCertificate(option, path).status();
-}
-
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
+std::vector<WatchedFile> ServerCertificates::FilesOf(
     const TlsOptions& options) {
+  return {{"tls_cert", options.cert},
+          {"tls_key", options.key},
+          {"tls_client_ca", options.client_ca}};
+}
+
+absl::Status ServerCertificates::Take(const std::vector<FileText>& texts) {
+  const FileText& certificate = texts[0];
+  RETURN_IF_ERROR(CheckCertificate(certificate, texts[1]));
+  if (!texts[2].path.empty()) RETURN_IF_ERROR(CheckAuthorities(texts[2]));
+  // At the start there is nothing better.
+  if (current() != nullptr) {
+    RETURN_IF_ERROR(CheckDates(certificate, absl::Now()));
+  }
+  ASSIGN_OR_RETURN(const absl::Time expiry, ExpiryOf(certificate));
+  auto taken = std::make_shared<const Texts>(
+      Texts{certificate.text, texts[1].text, texts[2].text});
+  MutexLock lock(&mutex_);
+  current_ = std::move(taken);
+  expiry_ = expiry;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const ServerCertificates::Texts> ServerCertificates::current()
+    const {
+  MutexLock lock(&mutex_);
+  return current_;
+}
+
+absl::Time ServerCertificates::expiry() const {
+  MutexLock lock(&mutex_);
+  return expiry_;
+}
+
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
+    const TlsOptions& options,
+    std::shared_ptr<const ServerCertificates> certificates) {
   if (!options.is_on()) return grpc::InsecureServerCredentials();
-  // Else the server would start, and every handshake fail.
-  RETURN_IF_ERROR(CheckTlsFiles(options));
-  grpc::experimental::TlsServerCredentialsOptions tls(
-      std::make_shared<FileWatcherCertificateProvider>(
-          options.key, options.cert, options.client_ca,
-          static_cast<unsigned>(absl::ToInt64Seconds(options.refresh))));
-  tls.watch_identity_key_cert_pairs();
-  if (!options.client_ca.empty()) tls.watch_root_certs();
-  tls.set_cert_request_type(RequestOf(options));
-  return grpc::experimental::TlsServerCredentials(tls);
+  return std::make_shared<FollowingCredentials>(options,
+                                                std::move(certificates));
 }
 
 }  // namespace tensorkv

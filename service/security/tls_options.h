@@ -5,12 +5,9 @@
 
 #include <string>
 
-#include "absl/time/time.h"
-
 namespace tensorkv {
 
-// Names of PEM files. Replaced files count for the connections that begin
-// `refresh` after that.
+// Names of PEM files.
 struct TlsOptions {
   bool is_on() const { return !cert.empty(); }
 
@@ -23,8 +20,6 @@ struct TlsOptions {
   std::string client_ca;
   // Whether a client without one is taken too, to prove itself by a token.
   bool client_cert_is_optional = false;
-  // At least a second.
-  absl::Duration refresh = absl::Seconds(10);
 };
 
 }  // namespace tensorkv

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "service/cluster/peer_calls.h"
-#include "service/server/peer_channel.h"
-
 namespace tensorkv {
 namespace {
 
@@ -16,12 +13,8 @@ ClusterOptions OptionsOf(const ServerOptions& options,
   return cluster;
 }
 
-CallPeer CallPeerOf(const ServerOptions& options) {
-  return MakeCallPeer(
-      [options](const std::string& address) {
-        return PeerChannel(options, address);
-      },
-      std::max(options.cluster->lease, absl::Seconds(30)));
+absl::Duration CallTimeout(const ClusterOptions& options) {
+  return std::max(options.lease, absl::Seconds(30));
 }
 
 }  // namespace
@@ -35,8 +28,10 @@ ClusterPart::ClusterPart(const ServerOptions& options,
              .known = environment.placement,
              .own_lease = [this] { return member_.lease(); }},
       receiver_(options_, moves_, environment.listener.log),
-      resizer_(options_, moves_, &receiver_, CallPeerOf(options),
-               std::move(environment.checkpoints), environment.listener.log) {}
+      resizer_(
+          options_, moves_, &receiver_,
+          MakeCallPeer(std::move(environment.connect), CallTimeout(options_)),
+          std::move(environment.checkpoints), environment.listener.log) {}
 
 void ClusterPart::Stop() {
   resizer_.Stop();

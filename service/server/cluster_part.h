@@ -15,6 +15,7 @@
 #include "service/cluster/known_placement.h"
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_restorer.h"
+#include "service/cluster/peer_calls.h"
 #include "service/metrics/readings.h"
 #include "service/server/server_options.h"
 #include "service/store/partition_moves.h"
@@ -30,6 +31,7 @@ class ClusterPart {
   struct Environment {
     KnownPlacement* placement = nullptr;
     PartitionMoves* store = nullptr;
+    ConnectPeer connect;
     TakeoverCheckpoints checkpoints;
     ClusterMember::Listener listener;
   };

@@ -89,7 +89,7 @@ bool ConnectionAcceptor::AcceptSome(int listener) {
       if (!RefuseWithoutDescriptor(listener)) return false;
       continue;
     }
-    if (!open_.HasRoom(options_.max_connections)) {
+    if (!open_.HasRoom(fd.get(), options_.max_connections)) {
       Refuse("too many connections");
       continue;
     }

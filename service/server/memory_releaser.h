@@ -24,11 +24,15 @@ class FreeMemory {
 
 // Looks at the free memory kLooksPerWindow times in each window, evenly, and at
 // its end releases what was free all through it: what a steady load uses again
-// and again stays, what a burst has left goes. Thread-safe.
+// and again stays, what a burst has left goes. That goes in slices, with pauses
+// between: whoever needs pages waits for those that are on their way.
+// Thread-safe.
 class MemoryReleaser {
  public:
   // Often enough to see what a load uses for moments only.
   static constexpr int kLooksPerWindow = 50;
+  static constexpr size_t kSliceBytes = size_t{64} << 20;
+  static constexpr absl::Duration kPause = absl::Milliseconds(20);
 
   // Starts. Both outlive this object. REQUIRES: window > 0.
   MemoryReleaser(absl::Duration window, FreeMemory* memory, Alarms* alarms);
@@ -39,6 +43,7 @@ class MemoryReleaser {
  private:
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountLook(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration period_;
   FreeMemory& memory_;
@@ -49,6 +54,8 @@ class MemoryReleaser {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_scheduled_ ABSL_GUARDED_BY(mutex_) = false;
   Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;
+  // What is yet to be released of what the last window has found.
+  size_t left_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // What has been seen in the window under way.
   int num_looks_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t least_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/cores.h"
-#include "service/server/peer_channel.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -30,14 +29,6 @@ MirrorExchange::Options ExchangeOptions(const ServerOptions& options) {
       .not_on_devices = LogNotOnGpus};
   if (options.cluster) exchange.times.patience = options.cluster->lease / 2;
   return exchange;
-}
-
-std::shared_ptr<grpc::Channel> ConnectTo(const ServerOptions& options,
-                                         const std::string& address) {
-  // One that is told its placement has no certificate for others.
-  return options.cluster
-             ? PeerChannel(options, address)
-             : grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
 }
 
 bool IsNcclNamed(const ServerOptions& options) {
@@ -78,15 +69,13 @@ absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
 
 Mirroring::Mirroring(const ServerOptions& options,
                      std::unique_ptr<DeviceLink> link,
+                     GrpcMirrorPeers::Connect connect,
                      MirrorService::Admit admit)
     : backend_(NumThreads()),
       link_(std::move(link)),
       exchange_(ExchangeOptions(options), &alarms_, &backend_, link_.get()),
-      peers_(
-          [options](const std::string& address) {
-            return ConnectTo(options, address);
-          },
-          [this](const std::string& server) { return AddressOf(server); }),
+      peers_(std::move(connect),
+             [this](const std::string& server) { return AddressOf(server); }),
       service_(std::move(admit),
                [this](const MirrorRequest& request, MirrorCallback done) {
                  exchange_.Take(request, std::move(done));

@@ -40,7 +40,7 @@ class Mirroring {
  public:
   // `admit` says whether a server may call; `link` may be null.
   Mirroring(const ServerOptions& options, std::unique_ptr<DeviceLink> link,
-            MirrorService::Admit admit);
+            GrpcMirrorPeers::Connect connect, MirrorService::Admit admit);
   // Stops.
   ~Mirroring() { Stop(); }
 

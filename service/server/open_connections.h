@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -19,24 +20,41 @@ namespace tensorkv {
 // Thread-safe.
 class OpenConnections {
  public:
-  // Remembers an open socket. Looks at all that it knows now and then, so that
-  // it forgets about as many as it learns.
+  // Remembers an open socket. Looks at a few of those that it knows, so that it
+  // forgets about as many as it learns.
   void Add(int fd);
 
   // Looks at all.
   uint64_t Count();
 
-  // Whether fewer than `limit` are open. Looks only where it is not obvious.
-  bool HasRoom(uint64_t limit);
+  // Returns whether fewer than `limit` are open besides `fd`, a socket that is
+  // new. Looks at few: so it may find out late that others have ended, but not
+  // of one whose number `fd` has got, as it mostly has.
+  bool HasRoom(int fd, uint64_t limit);
+
+  // How often it has asked the system about a socket.
+  uint64_t num_looks() const;
 
  private:
-  static constexpr size_t kMinToSweep = 64;
+  static constexpr size_t kLooksPerAdd = 2;
+  static constexpr size_t kLooksPerRefusal = 64;
 
-  void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Looks at the next of those that it knows, and forgets what has ended.
+  void LookAtSome(size_t num_looks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Mutex mutex_;
-  absl::flat_hash_map<int, ino_t> inodes_ ABSL_GUARDED_BY(mutex_);
-  size_t size_to_sweep_ ABSL_GUARDED_BY(mutex_) = kMinToSweep;
+  mutable Mutex mutex_;
+  // Those that it knows, in no order.
+  struct Socket {
+    int fd = -1;
+    ino_t inode = 0;
+  };
+  std::vector<Socket> sockets_ ABSL_GUARDED_BY(mutex_);
+  // By descriptor, the place among these.
+  absl::flat_hash_map<int, size_t> places_ ABSL_GUARDED_BY(mutex_);
+  // Which is looked at next.
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t num_looks_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tensorkv

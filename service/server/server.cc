@@ -22,10 +22,8 @@
 #include "service/checkpoint/checkpoint_directory.h"
 #include "service/metrics/server_gauges.h"
 #include "service/rpc/admit_server.h"
-#include "service/security/server_tls.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
-#include "service/server/peer_channel.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -99,20 +97,19 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     const ServerOptions& options, OpenedDevices devices) {
   RETURN_IF_ERROR(CheckServerOptions(options));
+  // Before what takes long.
+  ASSIGN_OR_RETURN(std::unique_ptr<ServerFiles> files,
+                   ServerFiles::Create(options, LogEvent));
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceLink> link,
                    OpenMirrorLink(options, devices.devices));
-  std::unique_ptr<Server> server(
-      new Server(options, std::move(devices), std::move(link)));
-  RETURN_IF_ERROR(server->access_.Reload());
-  // Before what takes long.
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
-                   MakeServerCredentials(options.tls));
-  RETURN_IF_ERROR(CheckPeerFiles(options));
+  std::unique_ptr<Server> server(new Server(
+      options, std::move(files), std::move(devices), std::move(link)));
+  RETURN_IF_ERROR(server->files_->WatchAccess(&server->access_));
   RETURN_IF_ERROR(server->OpenCheckpoints());
   // It answers while a checkpoint is restored.
   RETURN_IF_ERROR(server->StartHttp());
   RETURN_IF_ERROR(server->RestoreLastCheckpoint());
-  RETURN_IF_ERROR(server->StartGrpc(credentials));
+  RETURN_IF_ERROR(server->StartGrpc());
   server->StartWatchdog();
   server->is_ready_ = true;
   if (options.cluster) {
@@ -133,12 +130,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   return server;
 }
 
-Server::Server(const ServerOptions& options, OpenedDevices devices,
-               std::unique_ptr<DeviceLink> link)
+Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
+               OpenedDevices devices, std::unique_ptr<DeviceLink> link)
     : options_(options),
+      files_(std::move(files)),
       incarnation_(NewIdentity(), [this] { return engine_.health(); }),
       why_not_cuda_(std::move(devices.why_not_cuda)),
       mirroring_(options, std::move(link),
+                 std::bind_front(&ServerFiles::ChannelTo, files_.get()),
                  [this](const grpc::CallbackServerContext& context) {
                    return AdmitServer(access_, context);
                  }),
@@ -216,6 +215,7 @@ HandlerDependencies Server::HandlerDependenciesOf() {
 
 Server::~Server() {
   Shutdown(absl::ZeroDuration());
+  files_->Stop();
   if (checkpoints_ != nullptr) checkpoints_->Stop();
   // Calls that have ended, and their alarms, may still be in its hands, and use
   // what is destroyed before it.
@@ -256,7 +256,7 @@ absl::Status Server::RestoreLastCheckpoint() {
 
 void Server::ReloadAccess() {
   if (options_.policy_file.empty()) return;
-  const absl::Status status = access_.Reload();
+  const absl::Status status = files_->LookAtAccess();
   if (status.ok()) {
     spdlog::info("reloaded {}", access_.Summary());
   } else {
@@ -277,8 +277,7 @@ absl::Status Server::SaveLastCheckpoint() {
   return checkpoints_->Save().status();
 }
 
-absl::Status Server::StartGrpc(
-    const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+absl::Status Server::StartGrpc() {
   absl::StatusOr<ListeningSockets> sockets =
       ListeningSockets::Open(options_.listen);
   if (!sockets.ok()) return CannotListen(options_.listen, sockets.status());
@@ -288,7 +287,7 @@ absl::Status Server::StartGrpc(
   SetReflection(options_.reflection, &builder);
   grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      credentials);
+      files_->credentials());
   builder.RegisterService(&service_);
   builder.RegisterService(&health_);
   builder.RegisterService(mirroring_.service());
@@ -373,6 +372,7 @@ void Server::JoinCluster() {
       ClusterPart::Environment{
           .placement = &placement_,
           .store = &engine_.partition_moves(),
+          .connect = std::bind_front(&ServerFiles::ChannelTo, files_.get()),
           .checkpoints = TakeoverCheckpointsOf(),
           .listener = {.placed =
                            [this] {
@@ -426,10 +426,17 @@ absl::Status Server::readiness() const {
                    restoring->bytes, " of ", restoring->total_bytes, " bytes"));
 }
 
+std::string Server::Remark() const {
+  const absl::Status status = files_->status();
+  return status.ok() ? "" : absl::StrCat("files: ", status.message(), "\n");
+}
+
 std::vector<Reading> Server::ReadingsOf() {
   std::vector<Reading> readings = OtherReadings();
-  std::vector<std::vector<Reading>> others = {CheckpointReadings(
-      options_.checkpoint_interval, [this] { return checkpoint_counts(); })};
+  std::vector<std::vector<Reading>> others = {
+      CheckpointReadings(options_.checkpoint_interval,
+                         [this] { return checkpoint_counts(); }),
+      files_->FileReadings()};
   if (options_.cluster) {
     others.push_back(
         ClusterReadings(&placement_, [this] { return cluster_part(); }));
@@ -504,7 +511,8 @@ absl::Status Server::StartHttp() {
   HttpEndpointOptions endpoint = {.listen = options_.metrics_listen,
                                   .collectables = std::move(collectables),
                                   .health = [this] { return health(); },
-                                  .readiness = [this] { return readiness(); }};
+                                  .readiness = [this] { return readiness(); },
+                                  .remark = [this] { return Remark(); }};
   if (options_.status_page) endpoint.pages = StatusPages(StatusSourcesOf());
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
       HttpEndpoint::Create(std::move(endpoint));

@@ -48,6 +48,7 @@
 #include "service/server/open_device.h"
 #include "service/server/rpc_probe.h"
 #include "service/server/server_calls.h"
+#include "service/server/server_files.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
 #include "service/status/status_page.h"
@@ -86,7 +87,7 @@ class Server {
   // no device has failed. For after Shutdown. Errors: those of SaveCheckpoint.
   absl::Status SaveLastCheckpoint();
 
-  // Reads the policy and the tokens, if it has any, again, and logs what came
+  // Reads the policy and the tokens, if it has any, at once, and logs what came
   // of it: if a file is wrong, what was there before stays.
   void ReloadAccess();
 
@@ -114,8 +115,8 @@ class Server {
   ServerStatus Describe() const { return *calls_.DescribeServer({}); }
 
  private:
-  Server(const ServerOptions& options, OpenedDevices devices,
-         std::unique_ptr<DeviceLink> link);
+  Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
+         OpenedDevices devices, std::unique_ptr<DeviceLink> link);
 
   // What parts are made of that refer to others.
   AccessControl::Options AccessOptionsOf();
@@ -124,8 +125,7 @@ class Server {
 
   absl::Status OpenCheckpoints();
   absl::Status RestoreLastCheckpoint();
-  absl::Status StartGrpc(
-      const std::shared_ptr<grpc::ServerCredentials>& credentials);
+  absl::Status StartGrpc();
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
   Watchdog::Part Watch(Backend* device);
@@ -146,6 +146,8 @@ class Server {
   absl::Status health();
   // Whether it takes calls, or why not.
   absl::Status readiness() const;
+  // What is wrong although it takes calls; empty if nothing is.
+  std::string Remark() const;
   // Null before the server accepts connections.
   ConnectionAcceptor* acceptor() {
     return is_started_ ? acceptor_.get() : nullptr;
@@ -158,6 +160,8 @@ class Server {
   void StopServing();
 
   const ServerOptions options_;
+  // Its credentials outlive what gRPC has of the server.
+  const std::unique_ptr<ServerFiles> files_;
   Incarnation incarnation_;
   const std::string why_not_cuda_;
   // The acceptor and the watchdog are there, for the thread of the HTTP port.

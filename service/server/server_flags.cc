@@ -19,7 +19,7 @@
 #include "service/security/access_control.h"
 #include "service/security/server_tls.h"
 #include "service/server/device_choice.h"
-#include "service/server/peer_channel.h"
+#include "service/server/peer_channels.h"
 
 namespace tensorkv {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/listen_address.h"
@@ -66,8 +67,7 @@ absl::Status CheckTls(const ServerOptions& options) {
     return absl::InvalidArgumentError(
         "tls_client_ca: expected one, as there is a tls_client_auth");
   }
-  if (tls.refresh >= absl::Seconds(1)) return absl::OkStatus();
-  return absl::InvalidArgumentError("tls_refresh: expected at least 1s");
+  return absl::OkStatus();
 }
 
 absl::Status CheckAccess(const ServerOptions& options) {
@@ -162,7 +162,8 @@ absl::Status CheckLostAfter(const ClusterOptions& cluster) {
 
 absl::Status CheckClusterAddress(const ClusterOptions& cluster,
                                  absl::string_view listen) {
-  if (!cluster.address.empty() && !IsText(cluster.address)) {
+  if (!cluster.address.empty() &&
+      !(IsText(cluster.address) && IsListenAddress(cluster.address))) {
     return absl::InvalidArgumentError(
         "cluster_address: expected host:port in UTF-8");
   }
@@ -177,6 +178,11 @@ absl::Status CheckCluster(const ClusterOptions& cluster,
                           absl::string_view listen) {
   if (cluster.etcd.empty()) {
     return absl::InvalidArgumentError("etcd: expected at least one address");
+  }
+  for (const std::string& address : cluster.etcd) {
+    if (IsListenAddress(address)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "etcd: expected host:port, got \"", absl::CHexEscape(address), "\""));
   }
   if (!IsWholeName(cluster.cluster)) {
     return absl::InvalidArgumentError(

@@ -32,6 +32,10 @@ struct ServerOptions {
   // Encrypts connections over TCP.
   TlsOptions tls;
 
+  // From one look at files that may change to the next: those of TLS, of
+  // access, and those by which the server connects to others.
+  absl::Duration watch_period = absl::Seconds(2);
+
   // Who may do what (service/security/policy.proto); empty: everybody may do
   // everything.
   std::string policy_file;

@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -60,11 +61,11 @@ struct CallWindowOptions {
 //
 // Answers are dropped when there are too many (of a client, or bytes of all)
 // and when they are too old. Those go first that are not their client's latest,
-// then the oldest. Where the account has no room for a call, such answers go
-// too, but of the latest only its client's own: who makes a call has had the
-// answer to the one before; others may still ask. A client is dropped when it
-// has not called for max_age. Both are looked after as calls come. A call that
-// is repeated after its client was dropped, which nobody may do, counts as new.
+// which is that of the highest sequence, then the oldest. Where the account has
+// no room for a call, such answers go too, but of the latest only its client's
+// own: who makes a call has had the answer to the one before; others may still
+// ask. A client is dropped when it has not called for max_age; a call that is
+// repeated then, which nobody may do, counts as new.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
 
@@ -122,25 +123,25 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
 
-  // Every call that is remembered or being made, those of each client in the
-  // order of their sequences, and for each client of which calls were forgotten
-  // one that stands for these.
-  std::vector<CallSnapshot> Save() const;
+  // Every call that is remembered or being made throughout, by sequence, and
+  // for each client of which calls were forgotten one that stands for these.
+  // Goes through the clients in turns; `paused` hears how long each has taken.
+  std::vector<CallSnapshot> Save(
+      absl::FunctionRef<void(absl::Duration)> paused) const;
   // Remembers calls that were saved, for as long as if they had just ended;
   // fewer if there is no room for all. REQUIRES: nobody has called yet.
   void Restore(const std::vector<CallSnapshot>& calls);
 
-  // What is remembered now.
+  // What is remembered now, and the attempts that wait for their turn.
   size_t num_clients() const;
   size_t num_calls() const;
-
-  // Counts the attempts that wait for their turn.
   WaitStatus waits() const;
 
  private:
   struct Client;
   // The name of a caller, and the client id that it goes by.
   using ClientKey = std::pair<std::string, std::string>;
+  using ByEnd = std::multimap<absl::Duration, Call*>;
   // An attempt that waits for its turn.
   struct Waiter {
     Call* call = nullptr;
@@ -160,13 +161,13 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     Reservation reservation;
     // Where it is in latest_ or superseded_, and its end, if it has no turn.
     absl::Duration ended;
-    std::list<Call*>::iterator age;
+    ByEnd::iterator age;
   };
   struct Client {
     ClientKey key;
     std::map<uint64_t, Call> calls;
     uint32_t num_ended = 0;
-    // The call that ended last, while it has no turn.
+    // Of those that have ended and have no turn, that of the highest sequence.
     Call* latest = nullptr;
     // The calls up to here that are not in `calls` are forgotten.
     uint64_t forgotten = 0;
@@ -191,9 +192,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The call to drop first for want of bytes; null if there is none.
   Call* LeastUseful() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops answers, if it must, to make room for what `caller` needs; null for
-  // one that is not known yet.
-  absl::StatusOr<Reservation> Reserve(uint64_t bytes, const Client* caller,
+  // Drops answers, if it must, to make room for `bytes`: of the latest only
+  // `done_with`, which may be null.
+  absl::StatusOr<Reservation> Reserve(uint64_t bytes, Call* done_with,
                                       Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
@@ -212,14 +213,14 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   void RestoreCall(const CallSnapshot& saved);
   void RestoreForgotten(const CallSnapshot& saved);
   void EndTurn(Call& call);
-  // A call without turn: remembers its answer, or forgets it.
+  // Remembers the answer of a call without turn, or forgets the call.
   void Retire(Call& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddSuperseded(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Trim(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimClient(Client& client, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOldClients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A client of which nothing has been remembered yet.
   void ForgetIfUnused(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(Call& call, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Unlist(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -228,19 +229,18 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   Alarms& alarms_;
   const RefPtr<BudgetAccount> account_;
 
-  mutable Mutex mutex_;
-  absl::flat_hash_map<ClientKey, std::unique_ptr<Client>> clients_
+  // A fair one, so that the turns of Save let calls in between.
+  mutable FairMutex mutex_;
+  absl::btree_map<ClientKey, std::unique_ptr<Client>> clients_
       ABSL_GUARDED_BY(mutex_);
   // Clients by last use, the oldest first.
   std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);
-  // Calls without turn, the oldest first: the latest of each client, and the
-  // others.
-  std::list<Call*> latest_ ABSL_GUARDED_BY(mutex_);
-  std::list<Call*> superseded_ ABSL_GUARDED_BY(mutex_);
+  // Calls without turn: the latest of each client, and the others.
+  ByEnd latest_ ABSL_GUARDED_BY(mutex_);
+  ByEnd superseded_ ABSL_GUARDED_BY(mutex_);
   // What all these calls take, and what the superseded ones do.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};
 };

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "contract/placement.h"
 #include "contract/reason.h"
+#include "service/store/looks.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -28,6 +29,7 @@ absl::Status IsGone(absl::string_view key) {
 
 KeyGate::View::State KeyGate::View::StateOf(absl::string_view name_space,
                                             absl::string_view key) const {
+  CountLook();
   return states_[PartitionOf(name_space, key,
                              static_cast<uint32_t>(states_.size()))];
 }

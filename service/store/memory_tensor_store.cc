@@ -52,7 +52,13 @@ TENSORKV_NAMESPACE_METHODS(TENSORKV_CALL)
 template <typename Request>
 absl::Status AskOnce(Namespace& in, const Request& request,
                      const CallContext& context, ReplyTo<Request>& reply) {
-  const auto make = [&] { return Call(in, request, context); };
+  const TimeLeft time_left(in.alarms(), context.timeout);
+  // The time that it waits for another attempt is its own.
+  const auto make = [&] {
+    CallContext rest = context;
+    rest.timeout = time_left.Get();
+    return Call(in, request, rest);
+  };
   if constexpr (!requires { request.call_id; }) {
     RETURN_IF_ERROR(context.caller.unless_remembered);
     ASSIGN_OR_RETURN(reply, make());
@@ -209,9 +215,9 @@ absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
 }
 
 absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
-                                                  const CallContext&) {
+                                                  const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->Stat(request);
+  return found->Stat(request, context);
 }
 
 absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
@@ -343,12 +349,13 @@ absl::StatusOr<std::vector<OpenRound>> MemoryTensorStore::OpenRounds(
 }
 
 absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
+                                                uint64_t uid,
                                                 const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
   }
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space, uid));
   {
     MutexLock lock(&mutex_);
     const auto it = namespaces_.find(name_space);
@@ -421,6 +428,10 @@ class MemoryTensorStore::StoreRestoration final : public Restoration {
                      Namespace::Restore(name_space, store_.environment_));
     restored_[name_space.name] = last_;
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
+    return last_->AllocateToRestore(dtype, shape);
   }
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {

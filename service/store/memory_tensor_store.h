@@ -113,7 +113,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context = {}) override;
-  absl::Status DeleteNamespace(absl::string_view name_space,
+  absl::Status DeleteNamespace(absl::string_view name_space, uint64_t uid = 0,
                                const CallContext& context = {}) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
   using NamespaceAdmin::Leave;  // besides that of PartitionMoves
@@ -217,6 +217,10 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
 
+  // Begins the snapshots of all namespaces that a move is to take. Errors:
+  // those of `may_wait`.
+  absl::Status BeginSnapshots(absl::FunctionRef<absl::Status()> may_wait);
+
   // Removes the keys of all namespaces that are chosen.
   void DropKeys(
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
@@ -229,6 +233,9 @@ class MemoryTensorStore final : public TensorStore,
   const uint32_t max_namespaces_;
   // The answers to calls that are about namespaces.
   const std::shared_ptr<CallWindow> calls_;
+
+  // By their namespaces' uids; the move's own.
+  std::map<uint64_t, LongLock::Holder> begun_snapshots_;
 
   mutable Mutex mutex_;
   Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);

@@ -31,18 +31,6 @@ uint64_t BytesOfEntries(const Request& request) {
   return bytes + uncounted_bytes + uncounted_bytes / 5;
 }
 
-// The time that a call has left, of which it has waited some for its turn.
-class TimeLeft {
- public:
-  TimeLeft(const Alarms& alarms, absl::Duration timeout)
-      : alarms_(alarms), end_(alarms.Now() + timeout) {}
-  absl::Duration Get() const { return end_ - alarms_.Now(); }
-
- private:
-  const Alarms& alarms_;
-  const absl::Duration end_;
-};
-
 // A PushPull on its way, kept by whatever it waits for. It is ended once, by
 // the stage that has it then: the window that gives it no turn, the push that
 // is refused, or the pull, whose end is its own. Its answer is kept when the

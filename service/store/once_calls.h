@@ -46,6 +46,18 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done);
 
+// The time that a call has left, of which it has waited some for its turn.
+class TimeLeft {
+ public:
+  TimeLeft(const Alarms& alarms, absl::Duration timeout)
+      : alarms_(alarms), end_(alarms.Now() + timeout) {}
+  absl::Duration Get() const { return end_ - alarms_.Now(); }
+
+ private:
+  const Alarms& alarms_;
+  const absl::Duration end_;
+};
+
 // Whether the status says that nothing has happened, for now.
 inline bool MayBeMadeAgain(const absl::Status& status) {
   switch (status.code()) {
@@ -109,9 +121,10 @@ void Once(CallWindow& calls, const CallIdentity& identity,
 }
 
 // For calls that take no longer than to get the namespace's mutex and to hold
-// it, or to allocate the states of rules: `make` returns the reply, and the
-// wait for another attempt blocks the thread. `answer_bytes` is room for the
-// reply beyond what any has.
+// it, or that come on threads for what takes long: `make` returns the reply,
+// and the wait for another attempt blocks the thread until the call's time is
+// over or its caller gives up. `answer_bytes` is room for the reply beyond what
+// any has.
 template <typename Reply, typename Request, typename Make>
 absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
                                const CallContext& context, Make make,
@@ -125,7 +138,9 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
   // after this one has gone on.
   Once<Reply>(
       calls, {*request.call_id, Fingerprint(request), answer_bytes},
-      {.caller = context.caller},
+      {.caller = context.caller,
+       .timeout = context.timeout,
+       .cancellation = context.cancellation},
       [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); },
       [make](ReplyCallback<Reply> done) { std::move(done)(make()); });
   return answer.Wait();

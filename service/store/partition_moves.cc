@@ -3,6 +3,7 @@
 #include "service/store/partition_moves.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "contract/placement.h"
+#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/names.h"
 
@@ -19,6 +21,10 @@ namespace {
 
 // How often a move looks whether rounds have closed.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
+
+absl::Status NoNamespaceYet() {
+  return absl::FailedPreconditionError("expected a namespace before keys");
+}
 
 // Whether a key is in one of the partitions.
 class IsIn {
@@ -47,6 +53,7 @@ absl::Status MemoryTensorStore::Hold(
                      ": it is mirrored, and a server that gets partitions "
                      "might not have it"));
   }
+  RETURN_IF_ERROR(BeginSnapshots(may_wait));
   gate_.Begin(partitions);
   for (const NamespacePtr& each : All()) each->HoldKeys();
   gate_.HoldAll();
@@ -67,12 +74,48 @@ absl::Status MemoryTensorStore::Hold(
   return absl::OkStatus();
 }
 
+// In their order, in which a checkpoint comes to them, too.
+absl::Status MemoryTensorStore::BeginSnapshots(
+    absl::FunctionRef<absl::Status()> may_wait) {
+  begun_snapshots_.clear();
+  for (const NamespacePtr& each : All()) {
+    std::optional<LongLock::Holder> begun = each->TryBeginSnapshot();
+    for (; !begun; begun = each->TryBeginSnapshot()) {
+      const absl::Status waits = may_wait();
+      if (!waits.ok()) {
+        return absl::Status(
+            waits.code(),
+            absl::StrCat("keys that are to move: a checkpoint or a rebalance "
+                         "does not end: ",
+                         waits.message()));
+      }
+      absl::SleepFor(kLookAgain);
+    }
+    begun_snapshots_[each->uid()] = *std::move(begun);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MemoryTensorStore::TakeSnapshotOfHeld(SnapshotSink& sink) {
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     // It was deleted meanwhile.
     if (!found.ok()) continue;
-    RETURN_IF_ERROR((*found)->TakeSnapshotOfHeld(sink));
+    auto node = begun_snapshots_.extract((*found)->uid());
+    std::optional<LongLock::Holder> begun;
+    if (node.empty()) {
+      begun = (*found)->TryBeginSnapshot();
+    } else {
+      begun = std::move(node.mapped());
+    }
+    // Nobody waits while keys are shut.
+    if (!begun) {
+      return absl::UnavailableError(
+          absl::StrCat("namespace ", Quoted(name),
+                       ": it was created while others began to move, and a "
+                       "checkpoint of it is being written"));
+    }
+    RETURN_IF_ERROR((*found)->TakeSnapshotOfHeld(*std::move(begun), sink));
   }
   return absl::OkStatus();
 }
@@ -82,7 +125,10 @@ void MemoryTensorStore::Close() {
   for (const NamespacePtr& each : All()) each->WakeForGate();
 }
 
-void MemoryTensorStore::Release() { gate_.Release(); }
+void MemoryTensorStore::Release() {
+  begun_snapshots_.clear();
+  gate_.Release();
+}
 
 void MemoryTensorStore::DropKeys(
     absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen) {
@@ -96,6 +142,7 @@ void MemoryTensorStore::DropKeys(
 }
 
 void MemoryTensorStore::Leave() {
+  begun_snapshots_.clear();
   const auto held = gate_.view();
   gate_.Leave();
   if (held == nullptr) return;
@@ -118,9 +165,14 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
     return last_->Adopt(name_space);
   }
 
+  absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
+    if (last_ == nullptr) return NoNamespaceYet();
+    return last_->AllocateToRestore(dtype, shape);
+  }
+
   absl::Status Add(std::vector<KeySnapshot> keys) override {
-    if (last_ != nullptr) return last_->RestoreKeys(std::move(keys));
-    return absl::FailedPreconditionError("expected a namespace before keys");
+    if (last_ == nullptr) return NoNamespaceYet();
+    return last_->RestoreKeys(std::move(keys));
   }
 
   absl::Status Commit() override { return absl::OkStatus(); }
@@ -151,6 +203,16 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     const bool has_keys = found->HasKeys();
     begun_.push_back({std::move(found), std::move(saved), has_keys});
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
+    if (!is_passed_over_) {
+      return begun_.back().name_space->AllocateToRestore(dtype, shape);
+    }
+    ASSIGN_OR_RETURN(Tensor tensor,
+                     Tensor::WithoutData(dtype, std::move(shape)));
+    RETURN_IF_ERROR(AllocateStaged(passed_over_, {&tensor}));
+    return tensor;
   }
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {
@@ -198,6 +260,9 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
   std::vector<Begun> begun_;
   // The one that was begun last.
   bool is_passed_over_ = true;
+  // Counts what is read of those that are.
+  const RefPtr<BudgetAccount> passed_over_ =
+      MakeRefCounted<BudgetAccount>(store_.budgets().host());
 };
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr>

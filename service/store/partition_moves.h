@@ -35,9 +35,11 @@ class PartitionMoves {
   // had open in their namespace. Returns when no round of theirs is open or
   // owed, or all who took part have joined and are members no more; what was
   // admitted has an effect then, or updates ahead, or is made again by whoever
-  // joins next. Whoever is refused has changed nothing. After errors, Release.
-  // Errors: those of `may_wait`, which is asked now and then while rounds are
-  // open · Unimplemented: a namespace is mirrored.
+  // joins next. Whoever is refused has changed nothing. No key is held before
+  // what else is copied of all keys, such as a checkpoint, has ended, and none
+  // begins before the snapshot has been taken. After errors, Release.
+  // Errors: those of `may_wait`, which is asked now and then while such a copy
+  // goes on or rounds are open · Unimplemented: a namespace is mirrored.
   virtual absl::Status Hold(const PartitionSet& partitions,
                             absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are held, as of

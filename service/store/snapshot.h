@@ -92,7 +92,8 @@ class SnapshotSink {
   virtual absl::Status Add(KeySnapshot key) = 0;
   // All its keys are there.
   virtual absl::Status End() = 0;
-  // The namespace's mutex was held for so long: other calls waited.
+  // The namespace's mutex, or that of the calls that it remembers, was held for
+  // so long: other calls waited.
   virtual void Paused(absl::Duration pause) = 0;
 };
 
@@ -108,7 +109,13 @@ class Restoration {
   // Errors: InvalidArgument and ResourceExhausted as of CreateNamespace ·
   // AlreadyExists (as Commit).
   virtual absl::Status Begin(const NamespaceSnapshot& name_space) = 0;
-  // Gives keys to the one that was begun last. Their tensors are copied.
+  // Memory for a tensor of a key that the one that was begun last is to be
+  // given, counted there before it is taken. May be called on another thread
+  // beside Add.
+  // Errors: ResourceExhausted.
+  virtual absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) = 0;
+  // Gives keys to the one that was begun last. Their tensors are copied, but
+  // for those that have memory by Allocate.
   // Errors: those of Init.
   virtual absl::Status Add(std::vector<KeySnapshot> keys) = 0;
   // Has the store have them, all at once. Calls that wait in those that they

@@ -521,7 +521,14 @@ TEST_P(EncodingContractTest, BadPayloadsAreRefusedAndChangeNothing) {
       {Raw("w", blocks, {8}, scales(1, 0)), "positive number, got 0"},
       {Raw("w", blocks, {8}, scales(-1, 1)), "positive number, got -1"},
       {Raw("w", blocks, {8}, scales(INFINITY, 1)), "got inf"},
-      {Raw("w", blocks, {8}, scales(1, NAN)), "got nan"}};
+      {Raw("w", blocks, {8}, scales(1, NAN)), "got nan"},
+      {Raw("w", {.kind = PackingKind::kTopK, .count = 1}, {8},
+           BytesOfAll<uint32_t>({1, 7, 0})),
+       "byte 4, which pads the payload: expected 0, got 7"},
+      {Raw("w",
+           {.kind = PackingKind::kBlocks, .element_dtype = 7, .block_size = 8},
+           {8}, scales(1, 0x1p-149f)),
+       "byte 4, which pads the payload: expected 0, got 1"}};
   for (const Case& each : cases) {
     const absl::Status status = store_.PushMany({each.entry}).status();
     EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument,

@@ -180,6 +180,25 @@ TEST_P(RowsContractTest, PullRowsKeepsTheOrderOfTheIds) {
   EXPECT_THAT(reply.values[2].tensor, HasElements({}));
 }
 
+TEST_P(RowsContractTest, RowsOfOneKeyMayBeInManyEntries) {
+  ASSERT_OK(store_.InitMany({{"a", TensorOf({3, 1}, {1, 2, 3})},
+                             {"b", TensorOf({3, 1}, {4, 5, 6})}}));
+  ASSERT_OK(store_.PushRows(
+      {{.key = "b", .tensor = Full({1, 1}, 7), .rows = IdsOf({2})}}));
+  std::vector<PullEntry> entries;
+  for (int i = 0; i < 100; ++i) {
+    entries.push_back({i % 2 == 0 ? "a" : "b", 0, "", IdsOf({i % 3})});
+  }
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, store_.PullRows(entries));
+
+  const std::vector<double> rows = {1, 5, 3, 4, 2, 7};  // of 0 to 5
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THAT(reply.values[i], AllOf(HasVersion(1 + i % 2),
+                                       HasTensor(HasElements({rows[i % 6]}))));
+  }
+}
+
 TEST_P(RowsContractTest, PullRowsWaitsAsPullDoes) {
   Background waiting([&] {
     return store_.PullRows({{"w", 2, "", IdsOf({1})}}, /*wait_for_keys=*/true);

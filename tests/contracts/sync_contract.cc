@@ -367,5 +367,27 @@ TEST_P(SyncContractTest, DeleteEndsOpenRounds) {
   EXPECT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
 }
 
+// Also if the pull may wait for keys to appear: what its worker had contributed
+// does not come again.
+TEST_P(SyncContractTest, GoneKeyOfAnOpenRoundEndsTheWaitForKeys) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  for (const bool is_deleted : {true, false}) {
+    ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+    Background pull(
+        [&] { return sync.As(0).PullMany({{"w"}}, /*wait_for_keys=*/true); });
+    AwaitWaitingCalls(sync, 1);
+
+    if (is_deleted) {
+      ASSERT_OK(sync.Delete({"w"}));
+      EXPECT_THAT(pull.Result(), StatusIs(StatusCode::kNotFound));
+      ASSERT_OK(sync.Init("w", Full({2}, 5)));
+    } else {
+      ASSERT_OK(sync.Init("w", Full({2}, 9), OnExisting::kReplace));
+      EXPECT_THAT(pull.Result(), StatusIs(StatusCode::kAborted));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tensorkv::testing

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -243,6 +244,47 @@ TEST(ServerProcessTest, SigintExitsZeroToo) {
   server.Signal(SIGINT);
 
   EXPECT_EQ(server.Wait(), 0);
+}
+
+// As with `server 2>&1 | grep -m1 ready`, and with Ctrl-C of
+// `server 2>&1 | tee log`.
+TEST(ServerProcessTest, NeedsNobodyToReadItsLog) {
+  const std::string directory = ::testing::TempDir() + "/nobody_reads_the_log";
+  std::vector<std::string> flags = Flags();
+  flags.push_back("--checkpoint_dir=" + directory);
+  ServerProcess server(flags);
+  {
+    const Remote remote(server.AwaitAddress());
+    server.CloseLog();
+
+    EXPECT_OK(remote.store().In("group").Create({}));
+    EXPECT_OK(remote.store().Init("w", Full({2}, 1)));
+  }
+  server.Signal(SIGINT);
+
+  EXPECT_EQ(server.Wait(), 0);
+  EXPECT_TRUE(
+      std::filesystem::exists(directory + "/auto-000000001/CHECKPOINT"));
+}
+
+// Whoever starts it again would do so for ever.
+TEST(ServerProcessTest, WrongFilesAreOneLineAndExitCodeTwo) {
+  const std::string wrong = ::testing::TempDir() + "/wrong_file";
+  std::ofstream(wrong) << "nonsense";
+  for (const std::vector<std::string>& files :
+       {std::vector<std::string>{"--policy_file=" + wrong},
+        {"--policy_file=" + wrong + ".absent"},
+        {"--tls_cert=" + wrong, "--tls_key=" + wrong}}) {
+    std::vector<std::string> flags = Flags();
+    flags.insert(flags.end(), files.begin(), files.end());
+    ServerProcess server(flags);
+
+    const std::string output = server.ReadAll();
+
+    EXPECT_EQ(server.Wait(), 2);
+    EXPECT_THAT(output, HasSubstr(wrong));
+    EXPECT_EQ(output.find('\n'), output.size() - 1);
+  }
 }
 
 TEST(ServerProcessTest, WrongFlagsAreOneLineAndExitCodeTwo) {

@@ -58,7 +58,7 @@ ServerProcess::~ServerProcess() {
     Signal(SIGKILL);
     Wait();
   }
-  close(log_fd_);
+  CloseLog();
 }
 
 std::string ServerProcess::AwaitLine(const std::string& text) {
@@ -102,6 +102,11 @@ std::string ServerProcess::ReadAll() {
     all += line;
   }
   return all;
+}
+
+void ServerProcess::CloseLog() {
+  close(log_fd_);
+  log_fd_ = -1;
 }
 
 void ServerProcess::Signal(int signal) { kill(pid_, signal); }

@@ -33,6 +33,8 @@ class ServerProcess {
 
   // Reads on to the end of stderr.
   std::string ReadAll();
+  // Nobody reads stderr from now on, as if `tee` had ended.
+  void CloseLog();
 
   void Signal(int signal);
 

@@ -43,7 +43,10 @@ class CutClient:
     def init(self, keys, values, **options):
         if isinstance(keys, str):
             return self._client.init(keys, values, **options)
-        return [self._client.init(k, v, **options) for k, v in zip(keys, values)]
+        return [
+            self._client.init(key, value, **options)
+            for key, value in zip(keys, values)
+        ]
 
     def _pull_memory(self, keys, *options):
         values = []
@@ -112,7 +115,7 @@ class CutCallsTest(StoreTest):
         self.publish_next()
         version = self.reader.wait()
         with self.assertRaises(tensorkv.InvalidArgumentError):
-            self.publisher.publish({"fine": torch.ones(2), "a\nb": torch.ones(2)})
+            self.publisher.publish({**state(0), "a\nb": torch.ones(2)})
         self.assertEqual(number_of(self.reader.fetch()), self.count)
         self.assertEqual(self.reader.version, version)
         for _ in range(2):

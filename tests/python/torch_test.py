@@ -482,8 +482,8 @@ class GroupsTest(StoreTest):
 
         for module in self.together([0, 1], average):
             for tensor in module.parameters():
-                # (3 * 1 + 1 * 2) / 4
-                torch.testing.assert_close(tensor, torch.full_like(tensor, 1.25))
+                mean = torch.full_like(tensor, (3 * 1 + 1 * 2) / 4)
+                torch.testing.assert_close(tensor, mean)
 
     def test_a_mean_without_weights_is_refused(self):
         store = self.open("dist_sync", num_workers=1)

@@ -86,7 +86,7 @@ class WaitLogTest(StoreTest):
         waiting.join()
         self.assertRegex(
             self.warnings.text,
-            "^pushpull of step 1 has waited .* for rank 1, which has not joined",
+            "^pushpull of step 1 has waited .* for rank 1, which has not join",
         )
 
     def test_a_server_that_does_not_answer_is_named(self):

@@ -116,7 +116,7 @@ TEST(MainTest, SighupReadsTheLevelOfTheLogAgain) {
 
 TEST(MainTest, SighupReadsThePolicyAgain) {
   const std::string policy = absl::StrCat(::testing::TempDir(), "/policy");
-  std::ofstream(policy) << "";
+  std::ofstream(policy) << "# Nobody may do anything.\n";
   ChildProcess server(Command({"--listen=127.0.0.1:0", "--metrics_listen=",
                                "--policy_file=" + policy}));
   EXPECT_NE(server.WaitForLine("ready listen="), "");

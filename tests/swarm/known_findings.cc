@@ -29,14 +29,6 @@ constexpr KnownFinding kKnown[] = {
      "it was told a wrong step, as above"},
     {"a worker that does as it is told is refused", "to contribute to step",
      "a round that had closed without it fails, and is asked of it again"},
-    {"answered differently", "OUTCOME_UNKNOWN",
-     "a late repeat of an older call has the newest answer forgotten"},
-    {"memory is not given back", "",
-     "a snapshot keeps all keys that come and go while it is read",
-     Verb::kSnapshot},
-    {"stands still after all else has gone on: Move", "",
-     "keys that move are shut for as long as a snapshot is read",
-     Verb::kSnapshot},
     {"more rounds are open than may be", "",
      "rounds that are owed open again beyond max_open_rounds"},
     {"a worker that does as it is told is refused", "other workers have passed",
@@ -54,12 +46,10 @@ struct KnownVerb {
 bool IsFixedGroup(const SpacePlan& space) {
   return space.is_group() && space.config.max_workers == 0;
 }
-bool IsAny(const SpacePlan&) { return true; }
 
 constexpr KnownVerb kKnownVerbs[] = {
     {Verb::kLeave, IsFixedGroup,
      "rounds of a group of fixed size go on without who has left"},
-    {Verb::kRebalance, IsAny, "waits for a snapshot that is being read"},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
 #define TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -37,6 +38,11 @@ class ScriptedBackend final : public Backend {
   void FailApply(absl::Status status) {
     MutexLock lock(&mutex_);
     apply_status_ = std::move(status);
+  }
+  // How often it has been called.
+  int64_t num_applied() {
+    MutexLock lock(&mutex_);
+    return num_applied_;
   }
   // The next Allocate calls `hook` first.
   void WhenAllocating(std::function<void()> hook) {
@@ -75,6 +81,7 @@ class ScriptedBackend final : public Backend {
   absl::Status Run(Plan plan) override {
     if (!plan.updates.empty()) {
       MutexLock lock(&mutex_);
+      ++num_applied_;
       ++num_held_;
       changed_.SignalAll();
       while (is_holding_) changed_.Wait(&mutex_);
@@ -90,6 +97,7 @@ class ScriptedBackend final : public Backend {
   Mutex mutex_;
   CondVar changed_;
   bool is_holding_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t num_applied_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_held_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status apply_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status allocate_status_ ABSL_GUARDED_BY(mutex_);

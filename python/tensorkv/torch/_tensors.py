@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Tuple, Union
+from typing import Any, Dict, Iterable, Sequence, Union
 
 import torch
 
@@ -74,7 +74,7 @@ def put_back(
                 tensor.copy_(changed)
 
 
-def from_pulled(pulled: Any, shape: Tuple[int, ...]) -> torch.Tensor:
+def from_pulled(pulled: Any, shape: Sequence[int]) -> torch.Tensor:
     """A tensor over memory that the extension module has pulled."""
     dtype = dtype_of(pulled.dtype)
     if 0 in shape:

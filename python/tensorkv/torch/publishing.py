@@ -449,9 +449,7 @@ class Reader:
             )
             pulled.update(zip(names, values))
         return {
-            name: from_pulled(pulled[name], tuple(manifest.tensors[name][1])).to(
-                dtype
-            )
+            name: from_pulled(pulled[name], manifest.tensors[name][1]).to(dtype)
             for name, dtype in wanted.items()
         }
 

@@ -82,7 +82,7 @@ void Cut::BeforeChange(Transaction& transaction, StoredKey& key) {
   Cut* const cut = state.cut.get();
   if (cut == nullptr || cut->IsHandled(key)) return;
   if (state.keys.Find(key.name()) != &key) return;
-  cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
+  cut->handled_.insert(&key);
   std::vector<StateCopy> copies;
   cut->Handle(key, copies);
   for (StateCopy& copy : copies) {
@@ -101,7 +101,12 @@ void Cut::BeforeRuleChange(Transaction& transaction, StoredKey& key) {
 
 void Cut::AfterCreation(Transaction& transaction, StoredKey& key) {
   Cut* const cut = transaction.state().cut.get();
-  if (cut != nullptr) cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
+  if (cut != nullptr && !cut->IsHandled(key)) cut->handled_.insert(&key);
+}
+
+void Cut::AfterRemoval(Transaction& transaction, const StoredKey& key) {
+  Cut* const cut = transaction.state().cut.get();
+  if (cut != nullptr) cut->handled_.erase(&key);
 }
 
 void Cut::AfterUpdate(Transaction& transaction, StoredKey& key) {
@@ -158,6 +163,7 @@ void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
   copy.has_master = state != nullptr && state->master && !state->master_is_new;
   changed_.notify_all();
   if (!copy.has_states && !copy.has_master) {
+    taken.key = nullptr;
     taken_.push_back(std::move(taken));
     return;
   }
@@ -183,7 +189,9 @@ void Cut::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
       EndHold(transaction, copy.key.key, more);
       --copy.cut->num_copying_;
       copy.cut->Fail(status);
-      if (status.ok()) copy.cut->taken_.push_back(std::move(copy.key));
+      if (!status.ok()) continue;
+      copy.key.key = nullptr;
+      copy.cut->taken_.push_back(std::move(copy.key));
     }
     transaction.Unlock();
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -39,6 +40,7 @@ absl::Status CopyToHost(const NamespaceState& state, CopiesByDevice copies);
 struct CutKey {
   KeySnapshot snapshot;  // its value is on the device
   DeviceIndex device = 0;
+  // Null once it is taken: what it has by then it may give back.
   RefPtr<StoredKey> key;
   SharedRule rule;
 };
@@ -87,6 +89,9 @@ class Cut : public std::enable_shared_from_this<Cut> {
   static void BeforeRuleChange(Transaction& transaction, StoredKey& key);
   // The key has come since.
   static void AfterCreation(Transaction& transaction, StoredKey& key);
+  // The key was deleted or replaced. The cut keeps no more of it than what it
+  // has taken.
+  static void AfterRemoval(Transaction& transaction, const StoredKey& key);
   // An update of the key has ended, and is_updating is cleared. Afterwards it
   // may be set again: then whoever copies the states runs what is pending.
   static void AfterUpdate(Transaction& transaction, StoredKey& key);
@@ -144,10 +149,10 @@ class Cut : public std::enable_shared_from_this<Cut> {
 
   const absl::string_view name_space_;
   const std::shared_ptr<const KeyGate::View> gate_;
-  // Keys with names up to here are handled, and these, which stay so that their
-  // addresses are no other keys'.
+  // Keys with names up to here are handled, and these, which are all in the
+  // table: so their addresses are no other keys'.
   std::string walked_;
-  absl::flat_hash_map<const StoredKey*, RefPtr<StoredKey>> handled_;
+  absl::flat_hash_set<const StoredKey*> handled_;
   absl::flat_hash_map<StoredKey*, Waiting> waiting_;
   std::vector<CutKey> taken_;
   size_t num_copying_ = 0;

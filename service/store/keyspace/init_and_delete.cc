@@ -90,7 +90,7 @@ absl::Status WasReplaced(absl::string_view key) {
       Reason::kKeyReplaced, {{"key", key}});
 }
 
-// Whether an Init would wait for rules_mutex.
+// Whether an Init would wait for rules_lock.
 bool MustWaitForRules(const NamespaceState& state) {
   MutexLock lock(&state.mutex);
   return state.new_keys_wait;
@@ -162,12 +162,11 @@ void TellExchange(const NamespaceState& state, const GoneKeys& gone) {
   }
 }
 
-// Takes a key out of the table, with its rounds; adds them to `ended` if any is
-// open. The transaction keeps the key, and with it the name that `ended` has.
-void RemoveKey(Transaction& transaction, absl::string_view name,
-               RoundsOfKeys& ended) {
+// Takes a key out of the table, with its rounds.
+void RemoveKey(Transaction& transaction, absl::string_view name) {
   KeyPtr key = transaction.state().keys.Erase(name);
-  RemoveRounds(transaction, *key, ended);
+  Cut::AfterRemoval(transaction, *key);
+  RemoveRounds(transaction, *key);
   transaction.Drop(std::move(key));
 }
 
@@ -214,7 +213,7 @@ class KeyCreation {
 
   // REQUIRES for these: the mutex is held.
   absl::StatusOr<std::optional<InitReply>> Insert(const RuleBindings& bindings);
-  Version Replace(StoredKey* existing, size_t entry, RoundsOfKeys& ended);
+  Version Replace(StoredKey* existing, size_t entry);
   absl::StatusOr<InitReply> InsertKeys(const std::vector<bool>& wanted);
 
   Transaction transaction_;
@@ -230,11 +229,12 @@ class KeyCreation {
 
 absl::StatusOr<InitReply> KeyCreation::Run() {
   RETURN_IF_ERROR(CheckFields(state_, request_));
-  std::optional<MutexLock<>> rules_stay;
+  LongLock::Holder rules_stay;
   for (int turn = 0;; ++turn) {
     // Rules may change faster than those of all the keys can be found.
     if (turn == kMaxTurnsOfChangingRules) {
-      rules_stay.emplace(&state_.rules_mutex);
+      ASSIGN_OR_RETURN(rules_stay, state_.rules_lock.Acquire(
+                                       context_, *state_.environment.alarms));
     }
     ASSIGN_OR_RETURN(std::optional<InitReply> reply, Try());
     if (reply) return *std::move(reply);
@@ -378,17 +378,15 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
   const bool none_exists = request_.on_existing == OnExisting::kFail;
   InitReply reply;
   reply.versions.reserve(keys_.size());
-  RoundsOfKeys ended;
   absl::Status status;
   for (size_t i = 0; i < keys_.size(); ++i) {
     StoredKey* const existing =
         none_exists ? nullptr
                     : state_.keys.Find(request_.entries[i].key, hashes_[i]);
-    reply.versions.push_back(wanted[i] ? Replace(existing, i, ended)
+    reply.versions.push_back(wanted[i] ? Replace(existing, i)
                                        : existing->version);
     if (wanted[i]) status.Update(made_(i, *keys_[i]));
   }
-  EndPullsOfRounds(transaction_, ended, &WasReplaced);
   for (const InitEntry& entry : request_.entries) {
     Wake(transaction_, entry.key);
   }
@@ -396,8 +394,7 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
   return reply;
 }
 
-Version KeyCreation::Replace(StoredKey* existing, size_t entry,
-                             RoundsOfKeys& ended) {
+Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
   const KeyPtr& key = keys_[entry];
   if (existing != nullptr) {
     Cut::BeforeChange(transaction_, *existing);
@@ -406,8 +403,10 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry,
     // had which a restart has lost.
     key->version =
         std::max(state_.LastVersionOf(*existing), state_.restored_versions) + 1;
+    EndPullsOfRounds(transaction_, *existing,
+                     [&] { return WasReplaced(existing->name()); });
     state_.watches.Move(existing, key.get());
-    RemoveKey(transaction_, existing->name(), ended);
+    RemoveKey(transaction_, existing->name());
   } else {
     key->version = state_.version_floor + 1;
   }
@@ -495,7 +494,6 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     }
   }
   DeleteReply reply;
-  RoundsOfKeys ended;
   GoneKeys gone;
   for (const size_t i : found) {
     const std::string& key = request.keys[i];
@@ -505,13 +503,10 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     EndPullsOf(transaction, *existing);
     gone.emplace_back(key, state.LastVersionOf(*existing));
     state.version_floor = std::max(state.version_floor, gone.back().second);
-    RemoveKey(transaction, key, ended);
+    RemoveKey(transaction, key);
     transaction.Commit();
     ++reply.num_deleted;
   }
-  EndPullsOfRounds(transaction, ended, [&state](absl::string_view key) {
-    return state.NoSuchKey(key);
-  });
   for (const size_t i : found) Wake(transaction, request.keys[i]);
   transaction.Unlock();
   TellExchange(state, gone);

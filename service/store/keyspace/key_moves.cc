@@ -51,8 +51,8 @@ void Drop(Transaction& transaction, StoredKey& key) {
   Cut::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
   KeyPtr dropped = state.keys.Erase(key.name());
-  RoundsOfKeys ended;
-  RemoveRounds(transaction, *dropped, ended);
+  Cut::AfterRemoval(transaction, *dropped);
+  RemoveRounds(transaction, *dropped);
   transaction.Drop(std::move(dropped));
   transaction.Commit();
 }

@@ -1,10 +1,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
@@ -93,13 +95,32 @@ std::vector<KeyStatus> WithRules(
   return complete;
 }
 
+// Looks now and then whether it is still wanted, as a value may be as large as
+// the memory.
+absl::StatusOr<uint64_t> DigestOf(const Tensor& tensor,
+                                  absl::FunctionRef<absl::Status()> go_on) {
+  const auto bytes = static_cast<uint64_t>(tensor.size_bytes());
+  if (bytes <= kDigestBytes) return XXH3_64bits(tensor.data(), bytes);
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(
+      XXH3_createState(), &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  for (uint64_t begin = 0; begin < bytes; begin += kDigestBytes) {
+    RETURN_IF_ERROR(go_on());
+    XXH3_64bits_update(state.get(), tensor.data() + begin,
+                       std::min(kDigestBytes, bytes - begin));
+  }
+  return XXH3_64bits_digest(state.get());
+}
+
 // Reads the values as any reader does, and reports what it read: version and
 // digest belong together. Waits for no more than an update under way.
-absl::Status AddDigests(Namespace& from, absl::Span<KeyStatus> keys) {
+absl::Status AddDigests(Namespace& from, absl::Span<KeyStatus> keys,
+                        const CallContext& context,
+                        absl::FunctionRef<absl::Status()> go_on) {
   PullRequest pull;
   for (const KeyStatus& key : keys) pull.entries.push_back({key.key, 0});
   const Answer<absl::StatusOr<PullReply>> answer;
-  from.Pull(std::move(pull), CallContext(),
+  from.Pull(std::move(pull), context,
             [answer](absl::StatusOr<PullReply> reply) {
               answer.Set(std::move(reply));
             });
@@ -114,8 +135,7 @@ absl::Status AddDigests(Namespace& from, absl::Span<KeyStatus> keys) {
     status.version = value.version;
     const auto [digest, is_new] = digests.try_emplace(status.key);
     if (is_new) {
-      digest->second =
-          XXH3_64bits(value.tensor.data(), value.tensor.size_bytes());
+      ASSIGN_OR_RETURN(digest->second, DigestOf(value.tensor, go_on));
     }
     status.digest = digest->second;
   }
@@ -160,7 +180,9 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
   return reply;
 }
 
-absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
+absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
+                                          const CallContext& context) {
+  const absl::Duration end = state_->Now() + context.timeout;
   RETURN_IF_ERROR(state_->CheckNumEntries(request.keys.size()));
   for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
   std::vector<std::pair<KeyStatus, SharedRule>> statuses;
@@ -185,10 +207,21 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
   StatReply reply = {WithRules(std::move(statuses))};
   if (!request.with_digest) return reply;
   absl::Span<KeyStatus> rest = absl::MakeSpan(reply.keys);
+  const auto go_on = [&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckIsWanted(*state_, context));
+    if (state_->Now() < end) return absl::OkStatus();
+    return absl::DeadlineExceededError(absl::StrCat(
+        "namespace ", Quoted(state_->name), ": digests of ",
+        reply.keys.size() - rest.size(), " keys were made, and of ",
+        rest.size(), " were to follow, the next ", Quoted(rest[0].key)));
+  };
   while (!rest.empty()) {
-    RETURN_IF_ERROR(CheckIsWanted(*state_, CallContext()));
+    RETURN_IF_ERROR(go_on());
+    const CallContext read = {.caller = context.caller,
+                              .timeout = end - state_->Now(),
+                              .cancellation = context.cancellation};
     const size_t num_keys = NumReadTogether(rest);
-    RETURN_IF_ERROR(AddDigests(*this, rest.first(num_keys)));
+    RETURN_IF_ERROR(AddDigests(*this, rest.first(num_keys), read, go_on));
     rest.remove_prefix(num_keys);
   }
   return reply;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "service/store/looks.h"
 
 namespace tensorkv {
 namespace {
@@ -13,11 +14,13 @@ constexpr size_t kMinCapacity = 1024;
 }  // namespace
 
 StoredKey* KeyTable::Find(absl::string_view name) const {
+  CountLook();
   const auto it = by_name_.find(name);
   return it == by_name_.end() ? nullptr : it->key.get();
 }
 
 StoredKey* KeyTable::Find(absl::string_view name, size_t hash) const {
+  CountLook();
   const auto it = by_name_.find(name, hash);
   return it == by_name_.end() ? nullptr : it->key.get();
 }

@@ -98,6 +98,12 @@ class KeyTable {
   // stays alive until ReleaseErased finds it idle: so updates of many keys need
   // not count as many references.
   RefPtr<StoredKey> Erase(absl::string_view name);
+  // Takes over what is no longer needed of a key, perhaps the last of it, which
+  // is not for destruction under a mutex: ReleaseErased hands it out.
+  void Release(RefPtr<StoredKey> key) {
+    erased_.push_back(std::move(key));
+    may_release_ = true;
+  }
   // An update has ended: a key that was erased meanwhile may be idle.
   void NoteEndedUpdate() { may_release_ = !erased_.empty(); }
   // Hands the erased keys that are idle now to `drop`. Looks at none unless an
@@ -163,7 +169,7 @@ class KeyTable {
 
   absl::flat_hash_set<HashedKey, HashOfName, SameName> by_name_;
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
-  // Those that were erased while an update of them ran.
+  // Those that were erased while an update of them ran, or released.
   std::vector<RefPtr<StoredKey>> erased_;
   // Whether one of them may be idle.
   bool may_release_ = false;

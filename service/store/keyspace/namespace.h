@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
 #include "service/store/key_gate.h"
+#include "service/store/keyspace/long_lock.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/snapshot.h"
@@ -69,6 +71,8 @@ class Namespace {
       const NamespaceEnvironment& environment);
   // As in Snapshots.
   absl::Status RestoreKeys(std::vector<KeySnapshot> keys);
+  absl::StatusOr<Tensor> AllocateToRestore(DType dtype,
+                                           const Shape& shape) const;
   absl::Status TakeSnapshot(SnapshotSink& sink);
 
   // As in PartitionMoves.
@@ -81,7 +85,11 @@ class Namespace {
   bool HoldKeysIfIdle();
   // Looks again at all that waits: the gate has been closed.
   void WakeForGate();
-  absl::Status TakeSnapshotOfHeld(SnapshotSink& sink);
+  // The right to take a snapshot, which one has at a time; nothing if another
+  // one is taken, or keys go from device to device.
+  std::optional<LongLock::Holder> TryBeginSnapshot();
+  // Waits for that right where `begun` is not it.
+  absl::Status TakeSnapshotOfHeld(LongLock::Holder begun, SnapshotSink& sink);
   // Removes those keys, as if they had never been: nobody hears of it.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Keys of the namespace come that was saved elsewhere. Errors: as of
@@ -116,7 +124,8 @@ class Namespace {
                   ReplyCallback<PullReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
-  absl::StatusOr<StatReply> Stat(const StatRequest& request);
+  absl::StatusOr<StatReply> Stat(const StatRequest& request,
+                                 const CallContext& context);
 
   // As in NamespaceAdmin.
 #define TENSORKV_VERB(name, ...)                                  \

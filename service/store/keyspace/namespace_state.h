@@ -24,6 +24,7 @@
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/grace_times.h"
 #include "service/store/keyspace/key_table.h"
+#include "service/store/keyspace/long_lock.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/rule_bindings.h"
@@ -71,15 +72,16 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts, renews a lease or begins an update
 // of a key whose turn it is takes the mutex by itself.
 //
-// Locks are taken in this order: cut_mutex, rules_mutex, turns_mutex, mutex,
+// Locks are taken in this order: cut_lock, rules_lock, turns_mutex, mutex,
 // and those of the alarms and of a Cancellation, under which nothing of a
 // namespace is called. The mutex of the store is taken with none of these held;
 // those of the call window and of the task pool never with `mutex`, but under
-// cut_mutex and rules_mutex they may be, as nothing of a namespace is called
-// under them. No answer is sent under `mutex` or rules_mutex, and no update
+// cut_lock and rules_lock they may be, as nothing of a namespace is called
+// under them. No answer is sent under `mutex` or rules_lock, and no update
 // runs under any; memory of a device is allocated, and patterns are matched,
-// under rules_mutex alone. Who takes a snapshot holds cut_mutex throughout, and
-// copies and writes under it.
+// under rules_lock alone. Who takes a snapshot holds cut_lock throughout, and
+// copies and writes under it. These two are held for long, so that a call waits
+// for them no longer than it may.
 //
 // The mutex is fair, so that calls over many keys, which take it in turns, let
 // others in between.
@@ -161,9 +163,9 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const std::shared_ptr<CallWindow> calls;
 
   // Held by who takes a snapshot: there is one cut at a time.
-  Mutex cut_mutex ABSL_ACQUIRED_BEFORE(rules_mutex);
+  LongLock cut_lock;
   // Held by who changes rules, while memory is allocated.
-  Mutex rules_mutex ABSL_ACQUIRED_BEFORE(turns_mutex);
+  LongLock rules_lock;
   // Held in the turns of calls that read many keys: so a call for few keys
   // waits for one turn, however many such calls there are.
   FairMutex turns_mutex ABSL_ACQUIRED_BEFORE(mutex);
@@ -175,7 +177,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // While rules change: the keys that have come since that began.
   std::optional<std::vector<KeyPtr>> keys_made ABSL_GUARDED_BY(mutex);
   // Set by a change of rules that new keys would outrun: until it has ended,
-  // who makes keys waits for rules_mutex.
+  // who makes keys waits for rules_lock.
   bool new_keys_wait ABSL_GUARDED_BY(mutex) = false;
   Waits waits ABSL_GUARDED_BY(mutex);
   KeyWatches watches ABSL_GUARDED_BY(mutex);

@@ -17,6 +17,7 @@
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/looks.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -71,10 +72,18 @@ class PullCall final : public WaitingCall {
   uint64_t size_bytes() const override { return size_bytes_; }
   void Finish() override;
   void Send() override;
+  bool takes_long_to_send() const override { return is_large(); }
 
-  // The first of the call's keys among `rounds` whose round it waits for; empty
-  // if there is none.
-  absl::string_view AwaitedAmong(const RoundsOfKeys& rounds) const;
+  // Whether the call ends when that key is deleted.
+  bool EndsWith(const StoredKey& key) const {
+    return !request_.wait_for_keys || AwaitsRoundOf(key);
+  }
+  // Whether it waits for rounds of the key that are open, or not applied.
+  bool AwaitsRoundOf(const StoredKey& key) const {
+    return request_.worker && reason != WaitReason::kStaleness && key.rounds &&
+           key.rounds->num_open() > 0 &&
+           key.rounds->Awaits(request_.worker->rank, reached_);
+  }
 
  private:
   // Besides its name: the entry, a watch, a pin, a value of the reply.
@@ -87,7 +96,9 @@ class PullCall final : public WaitingCall {
 
   // Whether the caller may read, as far as the gate and the group go, and owes
   // no step of what it reads.
-  absl::Status CheckCaller() const;
+  absl::Status CheckCaller();
+  // Looks at the keys only if the gate is another than when they were seen.
+  absl::Status CheckGate();
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
            state_.mode->MustWait(key, request_.worker->rank, reached_);
@@ -112,7 +123,11 @@ class PullCall final : public WaitingCall {
   // What an entry waits for.
   WaitReason ReasonToWait(const PullEntry& entry) const;
   absl::Status Missing(const PullEntry& entry) const;
-  // Has the call end when one of its next keys goes. Errors: NotFound.
+  // Whether the call is to hear when some of its keys go: all, unless it may
+  // wait for keys to appear; then those of whose rounds it is a part, which
+  // have been there before the call.
+  bool Watches() const { return !request_.wait_for_keys || request_.worker; }
+  // Watches some of its next keys. Errors: NotFound.
   absl::Status WatchNext();
   // Ends some of these watches.
   void UnwatchNext();
@@ -151,19 +166,22 @@ class PullCall final : public WaitingCall {
   // Keys whose num_pulls_pinning counts this call: none unless it waits for
   // nothing but updates under way.
   std::vector<KeyPtr> pinned_;
-  // One for each entry, unless the call may wait for keys to appear.
+  // Of the first entries; they have been looked at whether they have one.
   std::vector<KeyWatches::Watch> watches_;
+  size_t num_watched_ = 0;
+  // That the entries have passed.
+  std::shared_ptr<const KeyGate::View> seen_gate_;
 };
 
 bool PullCall::WatchMore() {
   has_answer_ = num_looks_ == 0 && CanEnd();
-  if (has_answer_ || request_.wait_for_keys) return false;
+  if (has_answer_ || !Watches()) return false;
   if (absl::Status status = WatchNext(); !status.ok()) {
     answer_ = std::move(status);
     has_answer_ = true;
     return false;
   }
-  return watches_.size() < request_.entries.size();
+  return num_watched_ < request_.entries.size();
 }
 
 bool PullCall::CanEnd() {
@@ -185,12 +203,20 @@ bool PullCall::CanEnd() {
   return false;
 }
 
-absl::Status PullCall::CheckCaller() const {
+absl::Status PullCall::CheckGate() {
+  std::shared_ptr<const KeyGate::View> gate = state_.Gate();
+  if (gate == seen_gate_) return absl::OkStatus();
   RETURN_IF_ERROR(
-      CheckEach(state_.Gate(), request_.entries,
+      CheckEach(gate, request_.entries,
                 [this](const KeyGate::View& gate, const PullEntry& entry) {
                   return gate.CheckRead(state_.name, entry.key);
                 }));
+  seen_gate_ = std::move(gate);
+  return absl::OkStatus();
+}
+
+absl::Status PullCall::CheckCaller() {
+  RETURN_IF_ERROR(CheckGate());
   RETURN_IF_ERROR(state_.mode->CheckWorker(request_.worker, state_.Now()));
   if (!request_.worker || !state_.mode->Owes(request_.worker->rank)) {
     return absl::OkStatus();
@@ -202,18 +228,6 @@ absl::Status PullCall::CheckCaller() const {
         state_.mode->CheckOwesNothing(*key, request_.worker->rank, last_));
   }
   return absl::OkStatus();
-}
-
-absl::string_view PullCall::AwaitedAmong(const RoundsOfKeys& rounds) const {
-  if (!request_.worker) return "";
-  for (const PullEntry& entry : request_.entries) {
-    const auto found = rounds.find(entry.key);
-    if (found != rounds.end() &&
-        found->second->Awaits(request_.worker->rank, reached_)) {
-      return entry.key;
-    }
-  }
-  return "";
 }
 
 absl::StatusOr<bool> PullCall::Attempt(PullReply& reply) {
@@ -292,22 +306,25 @@ absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
 
 absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
   position_ = position;
-  if (request_.wait_for_keys) return absl::OkStatus();
-  if (key == nullptr) {
+  if (key == nullptr && !request_.wait_for_keys) {
     return state_.NoSuchKey(request_.entries[position].key);
   }
   // A wait that cannot end well does not begin.
-  return watches_.empty() ? WatchNext() : absl::OkStatus();
+  return num_watched_ == 0 && Watches() ? WatchNext() : absl::OkStatus();
 }
 
 absl::Status PullCall::WatchNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   watches_.reserve(entries.size());  // they must stay where they are
-  const size_t end = std::min(watches_.size() + kKeysPerTurn, entries.size());
-  while (watches_.size() < end) {
-    const std::string& name = entries[watches_.size()].key;
+  const size_t end = std::min(num_watched_ + kKeysPerTurn, entries.size());
+  while (num_watched_ < end) {
+    const std::string& name = entries[num_watched_++].key;
     const StoredKey* key = state_.keys.Find(name);
-    if (key == nullptr) return state_.NoSuchKey(name);
+    if (request_.wait_for_keys) {
+      if (key == nullptr || !MustWait(*key)) continue;
+    } else if (key == nullptr) {
+      return state_.NoSuchKey(name);
+    }
     watches_.push_back({.key = key, .call = this});
     state_.watches.Add(&watches_.back());
   }
@@ -333,7 +350,11 @@ void PullCall::Pin() {
 }
 
 void PullCall::Unpin() {
-  for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
+  for (KeyPtr& key : pinned_) {
+    --key->num_pulls_pinning;
+    // It was deleted, and nobody else has it.
+    if (key->IsUnique()) state_.keys.Release(std::move(key));
+  }
   pinned_.clear();
 }
 
@@ -423,6 +444,7 @@ void PullCall::Send() {
   const CallContext rest = {.cancellation = std::move(cancellation_)};
   pinned_ = {};
   watches_ = {};
+  seen_gate_ = nullptr;
   const std::vector<KeyPtr> keys_of_rows = std::move(keys_of_rows_);
   std::vector<RefPtr<const RowIds>> rows;
   if (!keys_of_rows.empty()) {
@@ -514,34 +536,47 @@ void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
   StartCall(state, call);
 }
 
-void EndPullsOf(Transaction& transaction, const StoredKey& key) {
-  NamespaceState& state = transaction.state();
-  while (KeyWatches::Watch* const watch = state.watches.Find(&key)) {
-    const WaitingCallPtr call = watch->call->shared_from_this();
-    state.watches.Remove(watch);
-    if (!call->is_finished) {
-      FailCall(transaction, call, state.NoSuchKey(key.name()));
+namespace {
+
+// The pulls that hear when the key goes, and that `ends` names, end with
+// `status`.
+void EndWatching(Transaction& transaction, const StoredKey& key,
+                 absl::FunctionRef<bool(const PullCall&)> ends,
+                 absl::FunctionRef<absl::Status()> status) {
+  std::vector<WaitingCallPtr> ending;
+  for (KeyWatches::Watch* watch = transaction.state().watches.Find(&key);
+       watch != nullptr; watch = watch->next) {
+    CountLook();
+    if (!watch->call->is_finished &&
+        ends(static_cast<const PullCall&>(*watch->call))) {
+      ending.push_back(watch->call->shared_from_this());
     }
+  }
+  for (const WaitingCallPtr& call : ending) {
+    // It may have watched the key twice.
+    if (!call->is_finished) FailCall(transaction, call, status());
   }
 }
 
-void EndPullsOfRounds(
-    Transaction& transaction, const RoundsOfKeys& ended,
-    absl::FunctionRef<absl::Status(absl::string_view)> status_of) {
-  if (ended.empty()) return;
-  std::vector<std::pair<WaitingCallPtr, absl::string_view>> ending;
-  transaction.state().waits.ForEach([&](const WaitingCallPtr& call) {
-    if (call->reason == WaitReason::kBarrier ||
-        call->reason == WaitReason::kStaleness) {
-      return;
-    }
-    const auto& pull = static_cast<const PullCall&>(*call);
-    const absl::string_view key = pull.AwaitedAmong(ended);
-    if (!key.empty()) ending.emplace_back(call, key);
-  });
-  for (const auto& [call, key] : ending) {
-    FailCall(transaction, call, status_of(key));
+}  // namespace
+
+void EndPullsOf(Transaction& transaction, const StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  EndWatching(
+      transaction, key,
+      [&key](const PullCall& call) { return call.EndsWith(key); },
+      [&] { return state.NoSuchKey(key.name()); });
+  // What is left waits for other keys, or for this one to come again.
+  while (KeyWatches::Watch* const watch = state.watches.Find(&key)) {
+    state.watches.Remove(watch);
   }
+}
+
+void EndPullsOfRounds(Transaction& transaction, const StoredKey& key,
+                      absl::FunctionRef<absl::Status()> status) {
+  EndWatching(
+      transaction, key,
+      [&key](const PullCall& call) { return call.AwaitsRoundOf(key); }, status);
 }
 
 }  // namespace tensorkv

@@ -5,8 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "service/store/keyspace/round_endings.h"
+#include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/transaction.h"
 
 namespace tensorkv {
@@ -15,14 +14,16 @@ namespace tensorkv {
 // (REPLY_TOO_LARGE).
 absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
 
-// Ends the waiting pulls that cannot be answered without that key, which goes.
+// Both look at no other pulls than those that hear when `key` goes.
+
+// Ends the waiting pulls that cannot be answered without that key, which is
+// deleted.
 void EndPullsOf(Transaction& transaction, const StoredKey& key);
 
-// Ends the waiting pulls of workers who had contributed to rounds that are
-// gone, each with the status of its key.
-void EndPullsOfRounds(
-    Transaction& transaction, const RoundsOfKeys& ended,
-    absl::FunctionRef<absl::Status(absl::string_view)> status_of);
+// Ends with `status` the waiting pulls of workers who had contributed to rounds
+// of `key` that are open, and go.
+void EndPullsOfRounds(Transaction& transaction, const StoredKey& key,
+                      absl::FunctionRef<absl::Status()> status);
 
 }  // namespace tensorkv
 

@@ -104,7 +104,7 @@ absl::StatusOr<RefPtr<Buffer>> AllocateRoom(const NamespaceState& state,
   return room;
 }
 
-// Moves some keys. Used by one thread, which holds cut_mutex and rules_mutex.
+// Moves some keys. Used by one thread, which holds cut_lock and rules_lock.
 class MovingKeys {
  public:
   MovingKeys(NamespaceState& state, absl::Span<KeyMove> moves)
@@ -228,12 +228,18 @@ class MovingKeys {
 absl::StatusOr<RebalanceNamespaceReply> Namespace::RebalanceNamespace(
     const RebalanceNamespaceRequest&, const CallContext& context) {
   NamespaceState& state = *state_;
+  RebalanceNamespaceReply reply;
+  if (state.environment.devices->size() < 2) return reply;
   // The caller's time also goes by while others hold the locks.
   const absl::Duration started = state.Now();
+  Alarms& alarms = *state.environment.alarms;
   // Neither a checkpoint nor another rule comes in between.
-  MutexLock cut_lock(&state.cut_mutex);
-  MutexLock rules_lock(&state.rules_mutex);
-  RebalanceNamespaceReply reply;
+  ASSIGN_OR_RETURN(const LongLock::Holder no_cut,
+                   state.cut_lock.Acquire(context, alarms));
+  CallContext rest = context;
+  rest.timeout -= state.Now() - started;
+  ASSIGN_OR_RETURN(const LongLock::Holder rules_stay,
+                   state.rules_lock.Acquire(rest, alarms));
   const size_t max_keys = NumKeys(state);
   ASSIGN_OR_RETURN(
       const Reservation counted,

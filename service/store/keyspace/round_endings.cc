@@ -272,12 +272,10 @@ void FailRounds(Transaction& transaction, StoredKey& key, Step step,
   NoteRounds(state, key);
 }
 
-void RemoveRounds(Transaction& transaction, StoredKey& key,
-                  RoundsOfKeys& ended) {
+void RemoveRounds(Transaction& transaction, StoredKey& key) {
   if (!key.rounds) return;
   NamespaceState& state = transaction.state();
   const size_t num_open = key.rounds->num_open();
-  if (num_open > 0) ended.emplace(key.name(), key.rounds.get());
   state.counts.rounds_open -= num_open;
   state.counts.rounds_failed += num_open;
   key.rounds->ForgiveAll();

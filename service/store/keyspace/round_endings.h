@@ -5,16 +5,11 @@
 
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/transaction.h"
 
 namespace tensorkv {
-
-// Open rounds that have gone with their keys, by the keys' names.
-using RoundsOfKeys = absl::flat_hash_map<absl::string_view, const Rounds*>;
 
 // Has the updates of closed rounds run, and the sums scaled that need it.
 void CloseRounds(Transaction& transaction, StoredKey& key,
@@ -26,10 +21,8 @@ void CloseRounds(Transaction& transaction, StoredKey& key, ClosedRounds closed);
 void FailRounds(Transaction& transaction, StoredKey& key, Step step,
                 const RoundFailurePtr& failure);
 
-// Takes the rounds of a key that goes, which nobody owes any more; adds them to
-// `ended` if any is open.
-void RemoveRounds(Transaction& transaction, StoredKey& key,
-                  RoundsOfKeys& ended);
+// Takes the rounds of a key that goes, which nobody owes any more.
+void RemoveRounds(Transaction& transaction, StoredKey& key);
 
 // Has the first contributions of a round of `key` summed, if there are enough.
 void BeginFold(Transaction& transaction, StoredKey& key);

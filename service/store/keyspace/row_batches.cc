@@ -260,30 +260,34 @@ absl::Status ApplyAll(Backend& device, RowBatches& batches) {
 }
 
 absl::Status CopyRows(Backend& device, const TensorView& stored,
-                      int64_t num_rows, const RowIds& ids,
-                      const MutableTensorView& rows) {
+                      int64_t num_rows, absl::Span<const RowsToCopy> copies) {
   static const UpdateRule* const kAssign = new UpdateRule();
-  if (rows.num_elements == 0) return absl::OkStatus();
-  const int64_t row_elements = stored.num_elements / num_rows;
   std::vector<TensorView> sources;
-  std::vector<TensorUpdate> copies;
-  sources.reserve(kMaxUpdates);  // the copies refer to its elements
-  for (int64_t i = 0; i < ids.size();) {
+  std::vector<TensorUpdate> updates;
+  sources.reserve(kMaxUpdates);  // the updates refer to its elements
+  const auto run = [&]() -> absl::Status {
+    if (!updates.empty()) RETURN_IF_ERROR(device.Apply(updates));
     sources.clear();
-    copies.clear();
-    while (i < ids.size() && copies.size() < kMaxUpdates) {
+    updates.clear();
+    return absl::OkStatus();
+  };
+  for (const auto& [row_ids, rows] : copies) {
+    if (rows.num_elements == 0) continue;
+    const RowIds& ids = *row_ids;
+    const int64_t row_elements = stored.num_elements / num_rows;
+    for (int64_t i = 0; i < ids.size();) {
       const int64_t first = i++;
       while (i < ids.size() && ids[i] == ids[first] + (i - first)) ++i;
       const int64_t num_elements = (i - first) * row_elements;
       sources.push_back(Part(stored, ids[first] * row_elements, num_elements));
-      TensorUpdate& copy = copies.emplace_back();
-      copy.rule = kAssign;
-      copy.contributions = absl::MakeConstSpan(&sources.back(), 1);
-      copy.value = Part(rows, first * row_elements, num_elements);
+      TensorUpdate& update = updates.emplace_back();
+      update.rule = kAssign;
+      update.contributions = absl::MakeConstSpan(&sources.back(), 1);
+      update.value = Part(rows, first * row_elements, num_elements);
+      if (updates.size() == kMaxUpdates) RETURN_IF_ERROR(run());
     }
-    RETURN_IF_ERROR(device.Apply(copies));
   }
-  return absl::OkStatus();
+  return run();
 }
 
 }  // namespace tensorkv

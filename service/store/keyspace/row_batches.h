@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/ref_counted.h"
+#include "contract/row_ids.h"
 #include "kernels/backend.h"
 #include "service/store/keyspace/contribution.h"
 #include "tensor/tensor.h"
@@ -134,11 +136,16 @@ class RowBatches {
 // Applies all batches, or none unless the device fails.
 absl::Status ApplyAll(Backend& device, RowBatches& batches);
 
-// Copies the rows `ids` of `stored` to `rows`, one below the other; both are
+// Some rows of a key, and where they go, one below the other.
+struct RowsToCopy {
+  RefPtr<const RowIds> ids;
+  MutableTensorView rows;
+};
+
+// Copies rows of `stored`, which has `num_rows`, to where they go; both are
 // memory of the device.
 absl::Status CopyRows(Backend& device, const TensorView& stored,
-                      int64_t num_rows, const RowIds& ids,
-                      const MutableTensorView& rows);
+                      int64_t num_rows, absl::Span<const RowsToCopy> copies);
 
 }  // namespace tensorkv
 

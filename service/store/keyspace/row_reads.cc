@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/row_turn.h"
 #include "service/store/keyspace/transaction.h"
@@ -33,6 +34,33 @@ absl::Status AllocateRows(const NamespaceState& state,
   return absl::OkStatus();
 }
 
+// A key and its turn.
+using TurnOfKey = std::pair<StoredKey*, PendingUpdate>;
+
+// One turn for each key, however many entries of the call are of it.
+std::vector<TurnOfKey> TurnsOf(absl::Span<const KeyPtr> keys,
+                               std::vector<RefPtr<const RowIds>> rows,
+                               const PullReply& reply,
+                               const RefPtr<PushCall>& call) {
+  std::vector<TurnOfKey> turns;
+  absl::flat_hash_map<const StoredKey*, size_t> turn_of;
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    const auto [found, is_new] =
+        turn_of.try_emplace(keys[i].get(), turns.size());
+    if (is_new) {
+      PendingUpdate& made =
+          turns.emplace_back(keys[i].get(), PendingUpdate()).second;
+      made.turn = MakeRefCounted<RowTurn>();
+      made.call = call;
+    }
+    PendingUpdate& update = turns[found->second].second;
+    static_cast<RowTurn&>(*update.turn)
+        .Add(std::move(rows[i]), reply.values[i].tensor);
+    update.results.push_back(i);
+  }
+  return turns;
+}
+
 }  // namespace
 
 void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
@@ -47,14 +75,10 @@ void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
     reply = {};
     return std::move(done)(std::move(status));
   }
-  std::vector<RefPtr<RowTurn>> turns;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    turns.push_back(
-        MakeRefCounted<RowTurn>(std::move(rows[i]), reply.values[i].tensor));
-  }
   const auto call = MakeRefCounted<PushCall>();
+  std::vector<TurnOfKey> turns = TurnsOf(keys, std::move(rows), reply, call);
   call->num_pending = turns.size();
-  call->reply.results.resize(turns.size());
+  call->reply.results.resize(keys.size());
   call->done =
       [&home = *state.home, reply = std::move(reply),
        devices = std::move(devices), turn_bytes = *std::move(turn_bytes),
@@ -70,12 +94,8 @@ void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
         home.Send(std::move(reply), devices, std::move(done));
       };
   Transaction transaction(state);
-  for (uint32_t i = 0; i < keys.size(); ++i) {
-    PendingUpdate update;
-    update.turn = std::move(turns[i]);
-    update.call = call;
-    update.results = {i};
-    Enqueue(transaction, *keys[i], std::move(update));
+  for (auto& [key, turn] : turns) {
+    Enqueue(transaction, *key, std::move(turn));
   }
 }
 

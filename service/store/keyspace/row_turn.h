@@ -4,12 +4,13 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROW_TURN_H_
 
 #include <cstdint>
-#include <utility>
+#include <vector>
 
 #include "base/ref_counted.h"
 #include "contract/row_ids.h"
 #include "kernels/backend.h"
 #include "service/store/keyspace/key_turn.h"
+#include "service/store/keyspace/row_batches.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
@@ -18,18 +19,18 @@ namespace tensorkv {
 // rows never holds the value, which an update would have to copy then.
 class RowTurn final : public KeyTurn {
  public:
-  // `ids` are of rows that the key has, and `rows` has memory for them.
-  RowTurn(RefPtr<const RowIds> ids, Tensor rows)
-      : ids_(std::move(ids)), rows_(std::move(rows)) {}
+  // Has it read these rows, which the key has, to memory that they have.
+  void Add(RefPtr<const RowIds> ids, Tensor rows);
 
   bool uses_states() const override { return false; }
   void Begin(const StoredKey& key) override;
   void Run(Backend& device) override;
-  uint64_t size_bytes() const override { return 2 * rows_.size_bytes(); }
+  uint64_t size_bytes() const override { return 2 * bytes_; }
 
  private:
-  const RefPtr<const RowIds> ids_;
-  Tensor rows_;
+  std::vector<RowsToCopy> copies_;
+  std::vector<Tensor> rows_;  // where they go
+  uint64_t bytes_ = 0;
   TensorView value_;
   int64_t num_rows_ = 0;
 };

@@ -105,14 +105,18 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
 // failure changes nothing. Patterns are matched, and memory is allocated,
 // without the mutex; the keys are read and changed in short turns. So an update
 // that runs meanwhile may have the old rule at some keys and the new one at
-// others. Used by one thread, which holds rules_mutex.
+// others. Used by one thread, which holds rules_lock.
 class RuleChange {
  public:
   // Binds `rule` to `pattern`, and to the keys that follow from it. Null
   // unbinds the pattern, which has a rule: its keys fall to those that govern
   // them next.
-  RuleChange(NamespaceState& state, absl::string_view pattern, SharedRule rule)
+  // `context`, of the call that wants it, outlives it: until the bindings have
+  // changed, its caller may give it up.
+  RuleChange(NamespaceState& state, const CallContext& context,
+             absl::string_view pattern, SharedRule rule)
       : state_(state),
+        context_(context),
         pattern_(pattern),
         rule_(std::move(rule)),
         glob_(pattern) {}
@@ -134,6 +138,7 @@ class RuleChange {
   void ChangeKeys();
 
   NamespaceState& state_;
+  const CallContext& context_;
   const absl::string_view pattern_;
   // Null if the pattern is unbound: its keys get those of bindings_.
   const SharedRule rule_;
@@ -184,7 +189,7 @@ absl::Status RuleChange::Bind() {
 void RuleChange::ChangeKeys() {
   auto next = states_.begin();
   while (next != states_.end()) {
-    // This holds rules_mutex, so that copies for a cut are made elsewhere.
+    // This holds rules_lock, so that copies for a cut are made elsewhere.
     Transaction transaction(state_, Transaction::Thread::kAlarms);
     for (size_t i = 0; i < kKeysPerTurn && next != states_.end(); ++i) {
       NewState& state = next->second;
@@ -205,10 +210,10 @@ absl::Status RuleChange::PrepareKeys() {
     state_.keys_made.emplace();
   }
   for (;;) {
+    RETURN_IF_ERROR(CheckIsWanted(state_, context_));
     std::vector<KeyPtr> keys;
     {
       MutexLock lock(&state_.mutex);
-      RETURN_IF_ERROR(state_.end_of_waits);
       for (StoredKey* key : state_.keys.List("", last, kKeysPerTurn)) {
         keys.emplace_back(key);
       }
@@ -253,7 +258,7 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
   }
   ASSIGN_OR_RETURN(const std::vector<const SharedRule*> found,
                    bindings_->Find(names, [this] {
-                     return CheckIsWanted(state_, CallContext());
+                     return CheckIsWanted(state_, context_);
                    }));
   for (size_t i = 0; i < governed.size(); ++i) {
     const KeyPtr& key = governed[i];
@@ -313,9 +318,12 @@ std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
 
 // New keys have the multipliers as soon as the bindings have changed; the
 // others follow in short turns, so that an update that runs meanwhile may find
-// the old ones. REQUIRES: rules_mutex is held.
-absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
+// the old ones. It goes on then though the caller may not: half of a change is
+// none. REQUIRES: rules_lock is held.
+absl::Status BindMultipliers(NamespaceState& state, const CallContext& context,
+                             absl::string_view pattern,
                              SharedMultipliers multipliers) {
+  RETURN_IF_ERROR(CheckIsWanted(state, context));
   const SharedMultipliers before = state.Bindings()->multipliers.Get(pattern);
   ASSIGN_OR_RETURN(const std::shared_ptr<const RuleBindings> changed,
                    WithMultipliers(state, pattern, std::move(multipliers)));
@@ -343,38 +351,46 @@ absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
   }
 }
 
-absl::Status Unset(NamespaceState& state, const UnsetRuleRequest& request) {
+// The right to change rules, as long as it is held.
+absl::StatusOr<LongLock::Holder> LockRules(NamespaceState& state,
+                                           const CallContext& context) {
+  return state.rules_lock.Acquire(context, *state.environment.alarms);
+}
+
+absl::Status Unset(NamespaceState& state, const UnsetRuleRequest& request,
+                   const CallContext& context) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   if (request.multipliers) {
-    MutexLock lock(&state.rules_mutex);
+    ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
     if (!state.Bindings()->multipliers.Get(request.key_pattern)) {
       return NothingBoundTo(request.key_pattern, "no multipliers are");
     }
-    return BindMultipliers(state, request.key_pattern, nullptr);
+    return BindMultipliers(state, context, request.key_pattern, nullptr);
   }
   if (request.key_pattern.empty()) {
     return absl::InvalidArgumentError(
         "key_pattern: expected one, got none: the default rule can be changed, "
         "not removed");
   }
-  MutexLock lock(&state.rules_mutex);
+  ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
   if (state.Bindings()->Get(request.key_pattern) == nullptr) {
     return NoRuleOf(request.key_pattern);
   }
-  return RuleChange(state, request.key_pattern, nullptr).Run();
+  return RuleChange(state, context, request.key_pattern, nullptr).Run();
 }
 
 // Changes the rule of a pattern, and returns it.
 absl::StatusOr<RuleSpec> Change(NamespaceState& state,
-                                const SetHyperparametersRequest& request) {
+                                const SetHyperparametersRequest& request,
+                                const CallContext& context) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  MutexLock lock(&state.rules_mutex);
+  ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
   const SharedRule present = state.Bindings()->Get(request.key_pattern);
   if (present == nullptr) return NoRuleOf(request.key_pattern);
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RETURN_IF_ERROR(
-      RuleChange(state, request.key_pattern, MakeRefCounted<BoundRule>(rule))
-          .Run());
+  RETURN_IF_ERROR(RuleChange(state, context, request.key_pattern,
+                             MakeRefCounted<BoundRule>(rule))
+                      .Run());
   return rule.spec();
 }
 
@@ -385,7 +401,8 @@ std::string TextOf(absl::string_view pattern, absl::string_view rule) {
 
 }  // namespace
 
-absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request) {
+absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request,
+                      const CallContext& context) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   if (request.rule.has_value() == request.multipliers.has_value()) {
     return absl::InvalidArgumentError(
@@ -394,21 +411,21 @@ absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request) {
   }
   if (request.multipliers) {
     RETURN_IF_ERROR(CheckMultipliers(*request.multipliers));
-    MutexLock lock(&state.rules_mutex);
+    ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
     return BindMultipliers(
-        state, request.key_pattern,
+        state, context, request.key_pattern,
         MakeRefCounted<BoundMultipliers>(*request.multipliers));
   }
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(*request.rule));
-  MutexLock lock(&state.rules_mutex);
-  return RuleChange(state, request.key_pattern,
+  ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
+  return RuleChange(state, context, request.key_pattern,
                     MakeRefCounted<BoundRule>(std::move(rule)))
       .Run();
 }
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request,
-                                const CallContext&) {
-  RETURN_IF_ERROR(BindRule(*state_, request));
+                                const CallContext& context) {
+  RETURN_IF_ERROR(BindRule(*state_, request, context));
   state_->Report(StoreEvent::kRuleChanged,
                  TextOf(request.key_pattern,
                         request.rule ? request.rule->name : "multipliers"));
@@ -416,8 +433,8 @@ absl::Status Namespace::SetRule(const SetRuleRequest& request,
 }
 
 absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request,
-                                  const CallContext&) {
-  RETURN_IF_ERROR(Unset(*state_, request));
+                                  const CallContext& context) {
+  RETURN_IF_ERROR(Unset(*state_, request, context));
   state_->Report(
       StoreEvent::kRuleChanged,
       absl::StrCat(request.multipliers ? "no multipliers for " : "no rule for ",
@@ -426,8 +443,8 @@ absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request,
 }
 
 absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
-    const SetHyperparametersRequest& request, const CallContext&) {
-  ASSIGN_OR_RETURN(RuleSpec rule, Change(*state_, request));
+    const SetHyperparametersRequest& request, const CallContext& context) {
+  ASSIGN_OR_RETURN(RuleSpec rule, Change(*state_, request, context));
   state_->Report(StoreEvent::kRuleChanged,
                  TextOf(request.key_pattern, rule.name));
   return rule;

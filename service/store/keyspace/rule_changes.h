@@ -17,7 +17,8 @@ absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule);
 
 // Binds a rule or multipliers to a pattern, as SetRule does, and tells nobody.
-absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request);
+absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request,
+                      const CallContext& context);
 
 // What the text of a rule, what it is compiled to and the steps of its schedule
 // take at most.
@@ -27,7 +28,7 @@ uint64_t TextBytes(const UpdateRule& rule);
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
 // The state of `key` under `rule`. For a key that nobody else knows, or with
-// rules_mutex: nothing else changes a key's rule or which tensors its state
+// rules_lock: nothing else changes a key's rule or which tensors its state
 // has. Not under the mutex: a device may take its time to find memory.
 absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,

@@ -99,7 +99,7 @@ class Pause {
   const absl::Duration start_ = alarms_.Now();
 };
 
-// One snapshot on its way. Used by one thread, which holds cut_mutex.
+// One snapshot on its way. Used by one thread, which holds cut_lock.
 class SnapshotRun {
  public:
   // Of all keys, or of those of a move that `gate` holds.
@@ -164,11 +164,12 @@ NamespaceSnapshot SnapshotRun::Begin() {
     snapshot.config.budget_bytes = 0;
   }
   // Answers stay with the server that has given them.
+  const auto paused = [this](absl::Duration pause) { sink_.Paused(pause); };
   std::vector<CallSnapshot> before;
-  if (!is_move_) before = state_.calls->Save();
+  if (!is_move_) before = state_.calls->Save(paused);
   {
     // No key is on the way from one rule to another.
-    MutexLock rules_lock(&state_.rules_mutex);
+    const LongLock::Holder rules_stay = state_.rules_lock.Acquire();
     const std::shared_ptr<const RuleBindings> bound = state_.Bindings();
     snapshot.rules = bound->List();
     snapshot.multipliers = bound->multipliers.List();
@@ -182,7 +183,7 @@ NamespaceSnapshot SnapshotRun::Begin() {
     snapshot.max_closed_step = state_.workers->max_closed();
   }
   if (!is_move_) {
-    snapshot.calls = CallsOfCut(std::move(before), state_.calls->Save(),
+    snapshot.calls = CallsOfCut(std::move(before), state_.calls->Save(paused),
                                 state_.config.mode == Mode::kSync);
   }
   return snapshot;
@@ -210,6 +211,7 @@ absl::Status SnapshotRun::HandOver() {
   for (CutKey& key : taken) {
     RETURN_IF_ERROR(BringToHost(key));
     RETURN_IF_ERROR(sink_.Add(std::move(key.snapshot)));
+    key = {};  // it may be deleted by now
   }
   return absl::OkStatus();
 }
@@ -237,6 +239,34 @@ bool CanGiveBuffer(const Tensor& tensor) {
   return tensor.fills_buffer() && tensor.buffer()->IsUnique() &&
          !tensor.buffer()->account() &&
          dynamic_cast<const HostBuffer*>(tensor.buffer().get()) != nullptr;
+}
+
+// Has nobody count the tensor, which `account` counts: what becomes of it is
+// counted anew, and must not be counted twice.
+void Uncount(BudgetAccount& account, Tensor& tensor) {
+  if (!IsCountedBy(account, tensor) || !tensor.fills_buffer() ||
+      !tensor.buffer()->IsUnique()) {
+    return;
+  }
+  RefPtr<Buffer> buffer = tensor.TakeBuffer();
+  (void)buffer->ExchangeAccount(nullptr);
+  account.Release(static_cast<int64_t>(buffer->size_bytes()));
+  tensor.SetBuffer(std::move(buffer), 0);
+}
+
+// Has `account` count no more of what was allocated for the keys than the
+// values that become those of keys as they are.
+void UncountOthers(const RefPtr<BudgetAccount>& account,
+                   absl::Span<KeySnapshot> keys) {
+  for (KeySnapshot& key : keys) {
+    for (StateSnapshot& state : key.states) Uncount(*account, state.tensor);
+    const Tensor& value = key.value;
+    if (!value.has_data() ||
+        CanBecomeValue(*account, value.buffer().get(), value.size_bytes())) {
+      continue;
+    }
+    Uncount(*account, key.value);
+  }
 }
 
 // Counts the values that can become those of keys, so that Init takes their
@@ -369,12 +399,18 @@ absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
 }  // namespace
 
 absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
-  MutexLock lock(&state_->cut_mutex);
+  const LongLock::Holder cut = state_->cut_lock.Acquire();
   return SnapshotRun(*state_, sink).Run();
 }
 
-absl::Status Namespace::TakeSnapshotOfHeld(SnapshotSink& sink) {
-  MutexLock lock(&state_->cut_mutex);
+std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
+  return state_->cut_lock.TryAcquire();
+}
+
+absl::Status Namespace::TakeSnapshotOfHeld(LongLock::Holder begun,
+                                           SnapshotSink& sink) {
+  const LongLock::Holder cut =
+      begun.has_lock() ? std::move(begun) : state_->cut_lock.Acquire();
   return SnapshotRun(*state_, sink, state_->environment.gate->view()).Run();
 }
 
@@ -384,14 +420,14 @@ absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {
     SetRuleRequest request;
     request.key_pattern = rule->key_pattern;
     request.rule = rule->rule;
-    RETURN_IF_ERROR(BindRule(*state_, request));
+    RETURN_IF_ERROR(BindRule(*state_, request, {}));
   }
   for (auto bound = snapshot.multipliers.rbegin();
        bound != snapshot.multipliers.rend(); ++bound) {
     SetRuleRequest request;
     request.key_pattern = bound->key_pattern;
     request.multipliers = bound->multipliers;
-    RETURN_IF_ERROR(BindRule(*state_, request));
+    RETURN_IF_ERROR(BindRule(*state_, request, {}));
   }
   return absl::OkStatus();
 }
@@ -423,10 +459,16 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   return restored;
 }
 
+absl::StatusOr<Tensor> Namespace::AllocateToRestore(DType dtype,
+                                                    const Shape& shape) const {
+  return AllocateOnHost(state_->memory.host().contributions, dtype, shape);
+}
+
 absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   NamespaceState& state = *state_;
   const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
   if (!state.home->copies()) {
+    UncountOthers(state.memory.host().contributions, all);
     RETURN_IF_ERROR(CountValues(state.memory.host().contributions, all));
   }
   StatesToRestore states(state);

@@ -44,6 +44,9 @@ Transaction::~Transaction() {
 
 // Values that are on the host are sent by reference.
 bool Transaction::TakesLong() const {
+  for (const WaitingCallPtr& call : effects_.calls) {
+    if (call->takes_long_to_send()) return true;
+  }
   if (!state_.home->copies()) return false;
   return !effects_.calls.empty() ||
          std::any_of(

@@ -13,7 +13,8 @@ namespace {
 // The call's deadline has come, or its caller has given up.
 void GiveUp(NamespaceState& state, const WaitingCallPtr& call,
             absl::StatusCode code) {
-  Transaction transaction(state);
+  // Whoever it is on, alarms' or gRPC's, the thread serves everybody.
+  Transaction transaction(state, Transaction::Thread::kAlarms);
   if (call->is_finished) return;
   const absl::Duration waited = state.Now() - call->started;
   const absl::Status missing = call->Missing();
@@ -147,6 +148,9 @@ void Namespace::InterruptWaits(const absl::Status& status) {
   Transaction transaction(*state_);
   FailCalls(
       transaction, [](const WaitingCall&) { return true; }, status);
+  transaction.Unlock();
+  state_->cut_lock.InterruptWaits(status);
+  state_->rules_lock.InterruptWaits(status);
 }
 
 void Namespace::EndWaits(const absl::Status& status) {
@@ -155,6 +159,8 @@ void Namespace::EndWaits(const absl::Status& status) {
     state_->end_of_waits = status;
   }
   InterruptWaits(status);
+  state_->cut_lock.EndWaits(status);
+  state_->rules_lock.EndWaits(status);
   state_->calls->EndWaits(status);
 }
 

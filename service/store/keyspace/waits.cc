@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "contract/reason.h"
+#include "service/store/looks.h"
 
 namespace tensorkv {
 
@@ -113,7 +114,10 @@ const Waits::Calls& Waits::At(absl::string_view topic) const {
 void Waits::ForEach(
     absl::FunctionRef<void(const WaitingCallPtr&)> visit) const {
   for (const auto& [topic, calls] : by_topic_) {
-    for (const WaitingCallPtr& call : calls) visit(call);
+    for (const WaitingCallPtr& call : calls) {
+      CountLook();
+      visit(call);
+    }
   }
 }
 

@@ -53,6 +53,8 @@ class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
   virtual void Finish() {}
   // Gives the caller the answer. Called once, without the mutex.
   virtual void Send() = 0;
+  // Whether that takes turns of the mutex, or as long.
+  virtual bool takes_long_to_send() const { return false; }
 
   // This object, its alarm, its place in the tables and what gRPC keeps of it.
   static constexpr uint64_t kOverheadBytes = 2048;

@@ -238,6 +238,29 @@ TEST(RunCliTest, OutputThatCannotBeWrittenIsAnError) {
   }
 }
 
+TEST(RunCliTest, ReaderThatHasGoneIsToldNothing) {
+  Script script;
+  for (const char* command : {"ls", "server", "--help", "--version"}) {
+    std::istringstream in;
+    std::ostream nowhere(nullptr);
+    std::ostringstream err;
+
+    const int exit_code = RunCli(
+        {command}, {.connect =
+                        [&](const std::string&, const Credentials&) {
+                          return std::make_unique<ScriptedConnection>(script);
+                        },
+                    .check_health = nullptr,
+                    .in = in,
+                    .out = nowhere,
+                    .err = err,
+                    .is_reader_gone = [] { return true; }});
+
+    EXPECT_EQ(exit_code, kExitReaderGone) << command;
+    EXPECT_EQ(err.str(), "") << command;
+  }
+}
+
 TEST(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
   Script script;
   script.reply<PullRequest>().values = {{.version = 1, .tensor = Full({1}, 1)}};

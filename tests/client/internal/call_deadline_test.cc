@@ -20,6 +20,12 @@ system_clock::time_point EndOf(const CallDeadline& deadline) {
   return context.deadline();
 }
 
+gpr_timespec RawEndOf(const CallDeadline& deadline) {
+  grpc::ClientContext context;
+  deadline.ApplyTo(context);
+  return context.raw_deadline();
+}
+
 TEST(CallDeadlineTest, EndsALittleAfterTheTimeout) {
   const system_clock::time_point start = system_clock::now();
 
@@ -32,7 +38,12 @@ TEST(CallDeadlineTest, EndsALittleAfterTheTimeout) {
 TEST(CallDeadlineTest, IsTheSameForAllRpcsOfACall) {
   const CallDeadline deadline(absl::Seconds(50));
 
-  EXPECT_EQ(EndOf(deadline), EndOf(deadline));
+  EXPECT_EQ(gpr_time_cmp(RawEndOf(deadline), RawEndOf(deadline)), 0);
+}
+
+TEST(CallDeadlineTest, IsNotOnAClockThatSomebodySets) {
+  EXPECT_EQ(RawEndOf(CallDeadline(absl::Seconds(50))).clock_type,
+            GPR_CLOCK_MONOTONIC);
 }
 
 TEST(CallDeadlineTest, InfiniteTimeoutIsNoDeadline) {

@@ -296,6 +296,22 @@ TEST(GrpcConnectionCreateTest, TargetWithoutPortOrSchemeIsInvalid) {
   }
 }
 
+// gRPC would take the rest of its division by 65536.
+TEST(GrpcConnectionCreateTest, TargetWithAPortThatThereIsNoneOfIsInvalid) {
+  for (const char* target :
+       {"localhost:65536", "127.0.0.1:72899", "[::1]:99999999999999999999",
+        "dns:///localhost:65536", "ipv4:127.0.0.1:80,127.0.0.1:65537"}) {
+    EXPECT_THAT(
+        GrpcConnection::Create({.target = target}),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("65535")));
+  }
+  for (const char* target :
+       {"localhost:65535", "unix:/tmp/socket:65536", "dns:///localhost:https",
+        "ipv4:127.0.0.1:80,127.0.0.1:65535"}) {
+    EXPECT_OK(GrpcConnection::Create({.target = target}));
+  }
+}
+
 TEST(GrpcConnectionCreateTest, LimitsThatNoMessageHasAreInvalid) {
   const size_t two_gib = size_t{1} << 31;
 

@@ -22,6 +22,7 @@
 #include "tests/contracts/backend/odd_tensors.h"
 #include "tests/contracts/backend/oracle_comparison.h"
 #include "tests/contracts/backend/packed_updates.h"
+#include "tests/contracts/backend/rule_properties.h"
 #include "tests/contracts/backend/rule_steps.h"
 #include "tests/contracts/backend/update_case.h"
 #include "tests/testing/device_tensors.h"
@@ -51,6 +52,18 @@ TYPED_TEST_P(BackendContractTest, TwentyUpdatesByEveryRuleStayNearTheOracle) {
   for (const RuleError& error : errors) {
     EXPECT_LE(error.relative_error, error.bound) << TableOf({error});
   }
+}
+
+TYPED_TEST_P(BackendContractTest, LearningRateOfZeroFreezesByEveryRule) {
+  EXPECT_OK(CheckRateOfZeroFreezes(*this->backend_));
+}
+
+TYPED_TEST_P(BackendContractTest, FiniteElementsStayFiniteByEveryRule) {
+  EXPECT_OK(CheckFiniteStaysFinite(*this->backend_));
+}
+
+TYPED_TEST_P(BackendContractTest, RowsAreKeysOfTheirOwnByEveryRule) {
+  EXPECT_OK(CheckRowsAreKeysOfTheirOwn(*this->backend_));
 }
 
 TYPED_TEST_P(BackendContractTest, BatchGivesTheBitsOfItsUpdatesAlone) {
@@ -327,6 +340,8 @@ TYPED_TEST_P(BackendContractTest, WrongStatesAndMasterAreInvalid) {
 REGISTER_TYPED_TEST_SUITE_P(
     BackendContractTest, SmallUpdatesAgreeWithTheOracle,
     LargeUpdatesAgreeWithTheOracle, TwentyUpdatesByEveryRuleStayNearTheOracle,
+    LearningRateOfZeroFreezesByEveryRule, FiniteElementsStayFiniteByEveryRule,
+    RowsAreKeysOfTheirOwnByEveryRule,
     BatchGivesTheBitsOfItsUpdatesAlone, AssignConvertsToTheDTypeOfTheValue,
     AssignOfOneInTheSameDTypeKeepsItsBits, EveryBitPatternIsKeptByAssign,
     EveryNarrowFloatIsWidenedExactly, MisalignedTensorsAndTailsAreSummedAlone,

@@ -169,7 +169,8 @@ void RmsProp(const H& h, uint64_t, OracleElement& e) {
         h.at("learning_rate") * g / (std::sqrt(e.states[0]) + h.at("epsilon"));
   } else {
     e.states[1] = Mix(h.at("rho"), e.states[1], g);
-    const Real spread = e.states[0] - e.states[1] * e.states[1];
+    const Real spread =
+        std::max(e.states[0] - e.states[1] * e.states[1], Real(0));
     e.states[2] =
         h.at("momentum") * e.states[2] -
         h.at("learning_rate") * g / std::sqrt(spread + h.at("epsilon"));
@@ -223,13 +224,12 @@ void SignSgd(const H& h, uint64_t, OracleElement& e) {
         h.at("learning_rate") * Sign(e.g);
 }
 
-void DcAsgd(const H& h, uint64_t t, OracleElement& e) {
+void DcAsgd(const H& h, uint64_t, OracleElement& e) {
   const Real g = Decayed(h, e);
-  const Real previous = t == 1 ? e.w : e.states[1];
   e.states[0] =
       h.at("momentum") * e.states[0] -
-      h.at("learning_rate") * (g + h.at("lambda") * g * g * (e.w - previous));
-  e.states[1] = e.w;
+      h.at("learning_rate") * (g + h.at("lambda") * g * g * e.states[1]);
+  e.states[1] = e.states[0];
   e.w += e.states[0];
 }
 

@@ -60,7 +60,7 @@ struct Element {
 };
 
 struct Case {
-  absl::string_view text;
+  std::string text;
   double expected;
 };
 
@@ -98,6 +98,8 @@ TEST(ExpressionTest, ComputesWhatIsWritten) {
       {"# a comment\nstored = 1 # another\n", 1},
       {"stored = stored", 5},
       {"stored = grad", 3},
+      {"stored = " + std::string(32, '(') + "grad" + std::string(32, ')'), 3},
+      {"stored = " + std::string(32, '-') + "grad", 3},
   };
   for (const auto& [text, expected] : kCases) {
     const bool reads_h =
@@ -196,7 +198,12 @@ TEST(ExpressionTest, ErrorsSayWhereAndWhat) {
        "expected hyperparameters that the expression reads, got "
        "\"lr\""},
       {kLong, "expected at most 4096 bytes, got 4097"},
-      {"stored = lr + " + std::string(33, '-') + "1", "at most 32 paren"},
+      {"stored = lr + " + std::string(33, '-') + "1",
+       "column 47: expected at most 32 paren"},
+      {"stored = lr + " + std::string(33, '(') + "1" + std::string(33, ')'),
+       "column 47: expected at most 32 paren"},
+      {"stored = lr + " + std::string(32, '-') + "abs(1)",
+       "column 47: expected at most 32 paren"},
       {many_operations, "expected at most 256 operations"},
       {many_scalars + "+lr", "expected at most 64 numbers"},
       {many_values + "+lr", "expected at most 16 values"},

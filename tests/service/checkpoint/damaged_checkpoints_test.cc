@@ -53,6 +53,40 @@ TEST_F(DamagedCheckpointsTest, DamageIsFoundAndNamed) {
   EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
 }
 
+// The server reads by the manifest, and others by the header.
+TEST_F(DamagedCheckpointsTest, DamageOfAHeaderIsFound) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  // These begin where another one does.
+  for (const char* name : {"z", "\"a:{", "b"}) {
+    ASSERT_OK(saved.Init("", name, Filled(DType::kF32, 1, {0, 2})));
+  }
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  ASSERT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
+  for (const std::string& path : FilesOf("last")) {
+    if (std::filesystem::path(path).extension() != ".safetensors") continue;
+    const auto header_bytes =
+        std::filesystem::file_size(path) - 3 * 5 * sizeof(float);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    for (size_t i = 0; i < header_bytes; ++i) {
+      file.seekg(static_cast<std::streamoff>(i));
+      const char good = static_cast<char>(file.get());
+      file.seekp(static_cast<std::streamoff>(i));
+      file.put(static_cast<char>(good ^ 1));
+      file.flush();
+
+      EXPECT_THAT(saved.checkpoints().VerifyCheckpoint({"last"}, {}),
+                  StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)))
+          << i;
+
+      file.seekp(static_cast<std::streamoff>(i));
+      file.put(good);
+      file.flush();
+    }
+    EXPECT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
+  }
+}
+
 TEST_F(DamagedCheckpointsTest, WhatCannotBeReadIsDamage) {
   ASSERT_OK(Restart().Init("", "k", Filled(DType::kF32, 1)));
   ASSERT_OK(saved_->checkpoints().Save());

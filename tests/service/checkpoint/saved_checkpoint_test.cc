@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/checkpoint/saved_store.h"
@@ -29,16 +30,30 @@ constexpr int kNumKeys = 3 * 4097;
 
 std::string NameOf(int i) { return absl::StrCat("k", i); }
 
-// Takes the keys that come, all but the batch of that place.
+// Takes the keys that come, all but the batch of that place. Has memory for so
+// many tensors that have not come yet.
 class Recorder final : public Restoration {
  public:
-  explicit Recorder(size_t refused = SIZE_MAX) : refused_(refused) {}
+  explicit Recorder(size_t refused = SIZE_MAX, size_t max_coming = SIZE_MAX)
+      : refused_(refused), max_coming_(max_coming) {}
 
   absl::Status Begin(const NamespaceSnapshot&) override {
     return absl::OkStatus();
   }
+  absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
+    MutexLock lock(&mutex_);
+    if (num_coming_ == max_coming_) {
+      return absl::ResourceExhaustedError("no room");
+    }
+    ++num_coming_;
+    return Tensor::Allocate(dtype, std::move(shape));
+  }
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     if (batches.size() == refused_) return absl::AbortedError("refused");
+    {
+      MutexLock lock(&mutex_);
+      num_coming_ -= keys.size();
+    }
     batches.push_back(std::move(keys));
     return absl::OkStatus();
   }
@@ -48,6 +63,9 @@ class Recorder final : public Restoration {
 
  private:
   const size_t refused_;
+  const size_t max_coming_;
+  Mutex mutex_;
+  size_t num_coming_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // A checkpoint of keys of which each has a value of its own.
@@ -81,6 +99,27 @@ TEST_F(ManyKeysTest, EachComesOnceWithItsValue) {
     }
   }
   EXPECT_THAT(times, Each(1));
+}
+
+TEST_F(ManyKeysTest, WaitsForMemoryOfThoseBefore) {
+  Recorder to(SIZE_MAX, /*max_coming=*/1500);
+
+  ASSERT_OK(Open().RestoreTo(to));
+
+  size_t num_keys = 0;
+  for (const std::vector<KeySnapshot>& batch : to.batches) {
+    EXPECT_LE(batch.size(), 1500u);
+    num_keys += batch.size();
+  }
+  EXPECT_EQ(num_keys, kNumKeys);
+}
+
+TEST_F(ManyKeysTest, KeyThatHasNoRoomAloneIsRefused) {
+  Recorder to(SIZE_MAX, /*max_coming=*/0);
+
+  EXPECT_THAT(Open().RestoreTo(to),
+              StatusIs(absl::StatusCode::kResourceExhausted, "no room"));
+  EXPECT_THAT(to.batches, SizeIs(0));
 }
 
 TEST_F(ManyKeysTest, NothingComesAfterABatchThatIsRefused) {

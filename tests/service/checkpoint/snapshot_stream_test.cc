@@ -50,21 +50,39 @@ absl::Status Restore(absl::string_view stream, size_t piece_bytes,
   return status.ok() ? restoration->Commit() : status;
 }
 
+// Has no memory for anything.
+class FullRestoration final : public Restoration {
+ public:
+  absl::Status Begin(const NamespaceSnapshot&) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Tensor> Allocate(DType, Shape) override {
+    return absl::ResourceExhaustedError("no room");
+  }
+  absl::Status Add(std::vector<KeySnapshot>) override {
+    return absl::InternalError("a key has come");
+  }
+  absl::Status Commit() override { return absl::OkStatus(); }
+};
+
 std::string LittleEndian(uint64_t size) {
   return {reinterpret_cast<const char*>(&size), sizeof(size)};
 }
 
+// How many bytes come before each record's tensors: two sizes and a manifest.
+constexpr size_t kSizes = 2 * sizeof(uint64_t);
+
+uint64_t SizeAt(const std::string& stream, size_t place) {
+  uint64_t size = 0;
+  std::memcpy(&size, stream.data() + place, sizeof(size));
+  return size;
+}
+
 // A stream of one key whose record names its value twice.
 std::string WithTwoValues(const std::string& stream) {
-  constexpr size_t kSizes = 2 * sizeof(uint64_t);
-  const auto size_at = [&](size_t place) {
-    uint64_t size = 0;
-    std::memcpy(&size, stream.data() + place, sizeof(size));
-    return size;
-  };
-  const size_t record = kSizes + size_at(0);
-  const size_t manifest_bytes = size_at(record);
-  const size_t value_bytes = size_at(record + sizeof(uint64_t));
+  const size_t record = kSizes + SizeAt(stream, 0);
+  const size_t manifest_bytes = SizeAt(stream, record);
+  const size_t value_bytes = SizeAt(stream, record + sizeof(uint64_t));
   const std::string value = stream.substr(record + kSizes + manifest_bytes);
   v1::NamespaceManifest manifest;
   EXPECT_TRUE(
@@ -144,6 +162,21 @@ TEST_F(SnapshotStreamTest, ManifestTakesMemoryAsItComes) {
       absl::StrCat(LittleEndian(kPromisedBytes), LittleEndian(0), "x")));
 
   EXPECT_LT(ResidentPages(), pages_before + kPromisedBytes / 2 / 4096);
+}
+
+TEST_F(SnapshotStreamTest, KeyThatHasNoRoomIsRefusedBeforeItsTensorsCome) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1, {1000})));
+  const std::string stream = StreamOf(saved);
+  const size_t record = kSizes + SizeAt(stream, 0);
+  const size_t tensors = record + kSizes + SizeAt(stream, record);
+  ASSERT_EQ(stream.size() - tensors, 4000u);
+  FullRestoration full;
+  SnapshotStreamReader reader(&full);
+
+  EXPECT_OK(reader.Read(stream.substr(0, tensors - 1)));
+  EXPECT_THAT(reader.Read(stream.substr(tensors - 1, 1)),
+              StatusIs(absl::StatusCode::kResourceExhausted, "no room"));
 }
 
 }  // namespace snapshot_stream_test

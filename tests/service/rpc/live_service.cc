@@ -73,7 +73,14 @@ LiveService::LiveService(Interceptors interceptors)
                  .namespaces = &namespaces,
                  .staging = &staging,
                  .incarnation = &incarnation_,
-                 .ask_server = AskServer},
+                 .ask_server =
+                     [this](const AnyCall& call, const CallContext& context) {
+                       if (when_server_is_asked &&
+                           call.method() != Method::kDescribeServer) {
+                         when_server_is_asked();
+                       }
+                       return AskServer(call, context);
+                     }},
                 kTestLimits),
       service_(&handlers_, &streams_, &observer) {
   grpc::ServerBuilder builder;

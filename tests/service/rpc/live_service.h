@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TESTS_SERVICE_RPC_LIVE_SERVICE_H_
 #define TENSORKV_TESTS_SERVICE_RPC_LIVE_SERVICE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,6 +72,9 @@ class LiveService {
   ::testing::NiceMock<MockNamespaceAdmin> namespaces;
   FakeStaging staging;
   RecordingObserver observer;
+  // Called before a call about the server is answered, but for what it is; may
+  // be null.
+  std::function<void()> when_server_is_asked;
   // Of streams' progress.
   FakeAlarms alarms;
 

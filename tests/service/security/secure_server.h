@@ -179,9 +179,8 @@ class SecureServerTest : public ::testing::Test {
 
   ServerOptions Options() const {
     return {.listen = "127.0.0.1:0",
-            .tls = {.cert = Path("server.crt"),
-                    .key = Path("server.key"),
-                    .refresh = absl::Seconds(1)},
+            .tls = {.cert = Path("server.crt"), .key = Path("server.key")},
+            .watch_period = absl::Milliseconds(20),
             .policy_file = Path("policy"),
             .token_file = Path("tokens"),
             .budget_bytes = 1 << 20,

@@ -46,6 +46,23 @@ TEST_F(MemoryReleaserTest, ReleasesWhatWasFreeThroughAWindow) {
   EXPECT_THAT(memory_.released, ElementsAre(100));
 }
 
+// Others need pages meanwhile.
+TEST_F(MemoryReleaserTest, ReleasesALotInSlices) {
+  constexpr size_t kSlice = MemoryReleaser::kSliceBytes;
+  MemoryReleaser releaser(kWindow * kPeriod, &memory_, &alarms_);
+  memory_.free = 2 * kSlice + 7;
+
+  PassPeriods(kWindow);
+  EXPECT_THAT(memory_.released, ElementsAre(kSlice));
+  alarms_.Advance(MemoryReleaser::kPause);
+  EXPECT_THAT(memory_.released, ElementsAre(kSlice, kSlice));
+  alarms_.Advance(MemoryReleaser::kPause);
+
+  EXPECT_THAT(memory_.released, ElementsAre(kSlice, kSlice, 7));
+  PassPeriods(kWindow);
+  EXPECT_EQ(memory_.released.size(), 3u);
+}
+
 TEST_F(MemoryReleaserTest, KeepsWhatWasUsedMeanwhile) {
   MemoryReleaser releaser(kWindow * kPeriod, &memory_, &alarms_);
   memory_.free = 100;

@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -457,7 +459,7 @@ TEST_F(CallWindowTest, WhatWasForgottenStaysSoWhenItIsRestored) {
   Open({.max_bytes = 1});
   Make(5, "c");
   Make(1, "d");  // takes the place of it
-  const std::vector<CallSnapshot> saved = window_->Save();
+  const std::vector<CallSnapshot> saved = window_->Save([](absl::Duration) {});
 
   Open({});
   window_->Restore(saved);
@@ -474,7 +476,7 @@ TEST_F(CallWindowTest, WhatIsRememberedFromBeforeWhatWasForgottenIsRestored) {
   for (const uint64_t sequence : {3u, 4u, 5u}) Make(sequence);
   first->Keep(1);
   second->Keep(2);
-  const std::vector<CallSnapshot> saved = window_->Save();
+  const std::vector<CallSnapshot> saved = window_->Save([](absl::Duration) {});
 
   Open({});
   window_->Restore(saved);
@@ -482,6 +484,71 @@ TEST_F(CallWindowTest, WhatIsRememberedFromBeforeWhatWasForgottenIsRestored) {
   EXPECT_EQ(Enter(1)->found(), 1u);
   EXPECT_EQ(Enter(2)->found(), 2u);
   EXPECT_TRUE(Enter(3)->error);
+}
+
+// A stray second attempt says nothing of the answer that its caller waits for.
+TEST_F(CallWindowTest, LateRepeatOfAnOlderCallLeavesTheNewestItsPlace) {
+  Make(5, "c");
+  Make(6, "c");
+  Enter(5, "c")->turn->End();
+  answer_bytes_ = account_->available_bytes() - 700;
+
+  const auto other = Enter(1, "d");
+
+  ASSERT_TRUE(other->has_turn()) << *other->error;
+  EXPECT_TRUE(Enter(5, "c")->error) << "it was to go first";
+  EXPECT_EQ(Enter(6, "c")->found(), 6u);
+}
+
+TEST_F(CallWindowTest, OlderCallThatEndsLateLeavesTheNewestItsPlace) {
+  const auto older = Enter(5, "c");
+  Make(6, "c");
+  older->Keep(5);
+  older->turn->End();
+  answer_bytes_ = account_->available_bytes() - 700;
+
+  const auto other = Enter(1, "d");
+
+  ASSERT_TRUE(other->has_turn()) << *other->error;
+  EXPECT_EQ(Enter(6, "c")->found(), 6u);
+}
+
+// Whichever was superseded first.
+TEST_F(CallWindowTest, AnswersThatAreTooOldGoInTheOrderOfTheirEnds) {
+  Open({.max_age = absl::Minutes(15)});
+  Make(1, "old");
+  alarms_.Advance(absl::Minutes(10));
+  Make(1, "new");
+  Make(2, "new");
+  Make(2, "old");  // its first call ended before those of the other
+
+  alarms_.Advance(absl::Minutes(6));
+
+  EXPECT_TRUE(Enter(1, "old")->error);
+  EXPECT_EQ(Enter(1, "new")->found(), 1u);
+}
+
+TEST_F(CallWindowTest, SaveLetsCallsInAfterSomeClients) {
+  constexpr int kClients = 2000;
+  budget_ = MakeRefCounted<ByteBudget>("test", 100 * kBudgetBytes);
+  account_ = MakeRefCounted<BudgetAccount>(budget_);
+  Open({});
+  for (int i = 0; i < kClients; ++i) Make(1, absl::StrCat("c", i));
+  int num_turns = 0;
+
+  const std::vector<CallSnapshot> saved = window_->Save([&](absl::Duration) {
+    ++num_turns;
+    // It is not held.
+    Make(1, absl::StrCat("late", num_turns));
+  });
+
+  EXPECT_GE(num_turns, 4);
+  std::set<std::string> clients;
+  for (const CallSnapshot& call : saved) clients.insert(call.id.client_id);
+  for (int i = 0; i < kClients; ++i) {
+    EXPECT_TRUE(clients.contains(absl::StrCat("c", i))) << i;
+  }
+  EXPECT_EQ(clients.size(), saved.size());
 }
 
 }  // namespace

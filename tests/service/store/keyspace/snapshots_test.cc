@@ -1,5 +1,6 @@
 // What a snapshot has, whatever happens while it is taken.
 
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +39,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 // Keeps the snapshot. When a namespace begins, its cut has been made.
 class KeptSnapshot final : public SnapshotSink {
@@ -52,6 +54,7 @@ class KeptSnapshot final : public SnapshotSink {
   }
   absl::Status Add(KeySnapshot key) override {
     keys.push_back(std::move(key));
+    if (on_add) on_add();
     return absl::OkStatus();
   }
   absl::Status End() override { return absl::OkStatus(); }
@@ -59,6 +62,7 @@ class KeptSnapshot final : public SnapshotSink {
 
   std::vector<NamespaceSnapshot> namespaces;
   std::vector<KeySnapshot> keys;
+  std::function<void()> on_add;
 
  private:
   const OnBegin on_begin_;
@@ -364,6 +368,145 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItsTurnIsNotInIt) {
       uids,
       ElementsAre(Pair("a", _), Pair("default", _),
                   Pair("replaced", store_.DescribeNamespace("replaced")->uid)));
+}
+
+// Of keys that are not in it, or not any more, it keeps nothing.
+TEST_F(SnapshotsTest, KeysThatGoWhileItIsTakenGiveTheirMemoryBack) {
+  CreateNamespace("n");
+  Init("n", "a");
+  Init("n", "replaced", kMany);
+  std::vector<uint64_t> used;
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    for (int i = 0; i < 20; ++i) {
+      Init("n", "short-lived", kMany);
+      InitRequest again = {.name_space = "n"};
+      again.on_existing = OnExisting::kReplace;
+      again.entries.push_back({"replaced", OnesOf(kMany)});
+      EXPECT_OK(InitNow(store_, std::move(again)));
+      EXPECT_OK(store_.Delete({.name_space = "n", .keys = {"short-lived"}}));
+      used.push_back(store_.used_bytes());
+    }
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  EXPECT_THAT(used, Each(used.front()));
+  std::vector<std::string> keys;
+  for (const KeySnapshot& key : snapshot.keys) keys.push_back(key.key);
+  EXPECT_THAT(keys, UnorderedElementsAre("a", "replaced"));
+}
+
+// Names before and behind those that the walk has come to.
+TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
+  CreateNamespace("n");
+  InitRequest many = {.name_space = "n"};
+  for (int i = 0; i < 1000; ++i) {
+    many.entries.push_back({absl::StrCat("k", 1000 + i), OnesOf(1)});
+  }
+  ASSERT_OK(InitNow(store_, std::move(many)));
+  const uint64_t before = store_.used_bytes();
+  int num_added = 0;
+  KeptSnapshot snapshot;
+  snapshot.on_add = [&] {
+    if (++num_added % 100 != 0) return;
+    Init("n", "a", kMany);
+    Init("n", "z", kMany);
+    EXPECT_OK(store_.Delete({.name_space = "n", .keys = {"a", "z"}}));
+  };
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  EXPECT_EQ(snapshot.keys.size(), 1000u);
+  snapshot.keys.clear();
+  EXPECT_EQ(store_.used_bytes(), before);
+}
+
+// What is restored or moved has its memory from the budget.
+class AllocateToRestoreTest : public SnapshotsTest {
+ protected:
+  static constexpr uint64_t kBudget = 8 << 20;
+
+  AllocateToRestoreTest() {
+    CreateNamespace("n");
+    SetRule("n", "adam");
+    Init("n", "k", kMany);
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_.Push(PushOf("n", "k", kMany), {},
+                [answer](absl::StatusOr<PushReply> reply) {
+                  answer.Set(std::move(reply));
+                });
+    EXPECT_OK(answer.Wait());
+    EXPECT_OK(store_.TakeSnapshot({"n"}, snapshot_));
+  }
+  // The key, in memory of the restoration.
+  static absl::StatusOr<std::vector<KeySnapshot>> CopyOf(
+      const KeySnapshot& key, Restoration& restoration) {
+    KeySnapshot copy = key;
+    const auto copy_of = [&](Tensor& tensor) -> absl::Status {
+      absl::StatusOr<Tensor> made =
+          restoration.Allocate(tensor.dtype(), tensor.shape());
+      if (!made.ok()) return made.status();
+      std::memcpy(made->mutable_data(), tensor.data(), tensor.size_bytes());
+      tensor = *std::move(made);
+      return absl::OkStatus();
+    };
+    absl::Status status = copy_of(copy.value);
+    for (StateSnapshot& state : copy.states) {
+      if (status.ok()) status = copy_of(state.tensor);
+    }
+    if (!status.ok()) return status;
+    std::vector<KeySnapshot> keys;
+    keys.push_back(std::move(copy));
+    return keys;
+  }
+
+  KeptSnapshot snapshot_;
+  ScriptedBackend restored_backend_;
+  MemoryTensorStore restored_{
+      {.budget_bytes = kBudget}, &restored_backend_, &alarms_};
+};
+
+TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
+  const auto restoration = restored_.StartRestoration(OnExisting::kFail);
+  ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
+  const uint64_t before = restored_.used_bytes();
+  const uint64_t bytes = snapshot_.keys[0].size_bytes();
+  EXPECT_EQ(bytes, 3 * kMany * sizeof(float));
+
+  ASSERT_OK_AND_ASSIGN(std::vector<KeySnapshot> keys,
+                       CopyOf(snapshot_.keys[0], *restoration));
+
+  EXPECT_EQ(restored_.used_bytes(), before + bytes);
+  ASSERT_OK(restoration->Add(std::move(keys)));
+  EXPECT_GE(restored_.used_bytes(), before + bytes);
+  EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
+  ASSERT_OK(restoration->Commit());
+  ASSERT_OK(restored_.DeleteNamespace("n"));
+}
+
+TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {
+  const uint64_t before = restored_.used_bytes();
+  {
+    const auto restoration = restored_.StartRestoration(OnExisting::kFail);
+    ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
+    ASSERT_OK(CopyOf(snapshot_.keys[0], *restoration));
+  }
+
+  EXPECT_EQ(restored_.used_bytes(), before);
+}
+
+TEST_F(AllocateToRestoreTest, IsRefusedWhereThereIsNoRoom) {
+  const auto restoration = restored_.StartRestoration(OnExisting::kFail);
+  ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
+
+  EXPECT_THAT(restoration->Allocate(DType::kF32, {kBudget / 2}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+
+  const auto adoption = restored_.StartAdoption({});
+  ASSERT_OK(adoption->Begin(snapshot_.namespaces[0]));
+  EXPECT_THAT(adoption->Allocate(DType::kF32, {kBudget / 2}),
+              HasReason(Reason::kOverBudget));
 }
 
 }  // namespace

@@ -1,0 +1,513 @@
+"""The verbs of a Client that are about values."""
+
+from __future__ import annotations
+
+from typing import (
+    Any,
+    Callable,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    cast,
+    overload,
+)
+
+from tensorkv import _core
+from tensorkv._arrays import all_to_core, name_of
+from tensorkv._client_arguments import (
+    CoreCall,
+    Keys,
+    as_list,
+    core_outs,
+    step_of,
+    weights_of,
+    within,
+)
+from tensorkv._types import KeyStatus, NDArray, OnExisting, Out
+from tensorkv.errors import FailedPreconditionError
+
+Array = Any
+KeyList = Union[List[str], Tuple[str, ...]]
+
+
+class ValueVerbs:
+    """What tensorkv.Client adds a connection to."""
+
+    _store: _core.Store
+    # What reads where the server was restarted.
+    _reading: Optional[_core.Store]
+    _open: Callable[[], _core.Store]
+    _follows_restarts: bool
+    _compression: Optional[Tuple[str, int]]
+
+    @overload
+    def init(
+        self,
+        key: str,
+        value: Array,
+        on_existing: OnExisting = "fail",
+        state: str = "",
+        timeout: Optional[float] = None,
+    ) -> int: ...
+    @overload
+    def init(
+        self,
+        key: KeyList,
+        value: Sequence[Array],
+        on_existing: OnExisting = "fail",
+        state: str = "",
+        timeout: Optional[float] = None,
+    ) -> List[int]: ...
+    def init(
+        self,
+        key: Keys,
+        value: Any,
+        on_existing: OnExisting = "fail",
+        state: str = "",
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Creates keys with values.
+
+        Args:
+          on_existing: "fail" raises AlreadyExistsError; "keep" keeps what is
+            stored if dtype and shape are the same, else raises
+            FailedPreconditionError; "replace" takes the new value.
+          state: sets that state of keys that exist instead, as `pull` names it.
+          timeout: seconds, in place of the client's; so for all verbs.
+
+        Returns:
+          The version of the key, or a list of them. A key of a name that was
+          deleted before begins above the versions that it had then, not at 1.
+        """
+        keys, values = as_list(key, value, "value")
+        arrays = all_to_core(values)
+        with within(timeout):
+            versions = self._store.init(keys, arrays, on_existing, state)
+        return self._answer(key, versions)
+
+    @overload
+    def push(
+        self,
+        key: str,
+        value: Array,
+        step: int = 0,
+        weight: Optional[float] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Optional[int]: ...
+    @overload
+    def push(
+        self,
+        key: KeyList,
+        value: Sequence[Array],
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[Optional[int]]: ...
+    def push(
+        self,
+        key: Keys,
+        value: Any,
+        step: int = 0,
+        weight: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Contributes arrays of the stored shape.
+
+        The dtype is the stored one; keys of a float dtype take any float dtype.
+        Arrays of the same key in one call are summed first.
+
+        Args:
+          step: of a worker, counted from 1; required in namespaces of the mode
+            sync or bounded.
+          weight: for keys of the rule `average`, how much the arrays count in
+            the mean, such as the number of samples: a number, or a list with
+            one for each key.
+          priority: of calls through `aio` that wait for their turn, those with
+            a higher one go first. A call that is waited for has no queue.
+
+        Returns:
+          The version that the push made, or a list of them; 0 for a push that
+          waits for its round. None for a worker that has joined, which pushes
+          again by itself what is lost; it keeps a copy until the round is
+          known to have closed.
+        """
+        call = self._push_call(key, value, step, weight)
+        with within(timeout):
+            return call.make(self._store)
+
+    @overload
+    def pull(
+        self,
+        key: str,
+        out: None = None,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def pull(
+        self,
+        key: KeyList,
+        out: None = None,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    @overload
+    def pull(
+        self,
+        key: Keys,
+        out: Out,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
+    def pull(
+        self,
+        key: Keys,
+        out: Any = None,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Reads values, all of one moment.
+
+        Args:
+          out: arrays of the stored shape, and dtype unless `dtype` is given, to
+            be filled, one per key or a list of several. Values are received
+            in the first of a key, and copied to its others. What a call that
+            fails leaves in them is unspecified, unless they did not fit.
+          wait: for keys that do not exist yet.
+          min_version: waits until each key has that version: one that `push`,
+            `init` or `stat` told, and not a count of pushes.
+          state: reads that state of each key's rule instead of the value, one
+            of those that `stat` lists under "states", or "update_count".
+          dtype: a float dtype, such as "float16" or "bf16", no wider than
+            the stored one, that the server converts values of floats to before
+            it sends them, rounded to nearest even. Not for states.
+          priority: as in `push`.
+
+        Returns:
+          `out` or, without it, an array per key, which is the caller's.
+        """
+        call = self._pull_call(key, out, wait, min_version, state, dtype)
+        with within(timeout):
+            return self._read(call.make)
+
+    @overload
+    def push_pull(
+        self,
+        key: str,
+        value: Array,
+        out: None = None,
+        step: int = 0,
+        weight: Optional[float] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def push_pull(
+        self,
+        key: KeyList,
+        value: Sequence[Array],
+        out: None = None,
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    @overload
+    def push_pull(
+        self,
+        key: Keys,
+        value: Any,
+        out: Out,
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
+    def push_pull(
+        self,
+        key: Keys,
+        value: Any,
+        out: Any = None,
+        step: int = 0,
+        weight: Any = None,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Push, then pull of the same keys, in one round trip.
+
+        In a namespace of the mode sync it returns when the rounds have closed:
+        with the rule assign the sum over the workers. Arguments and result as
+        those of `push` and `pull`.
+        """
+        call = self._push_pull_call(key, value, out, step, weight)
+        with within(timeout):
+            return call.make(self._store)
+
+    @overload
+    def push_rows(
+        self,
+        key: str,
+        row_ids: Array,
+        value: Array,
+        step: int = 0,
+        update_all_rows: bool = False,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Optional[int]: ...
+    @overload
+    def push_rows(
+        self,
+        key: KeyList,
+        row_ids: Sequence[Array],
+        value: Sequence[Array],
+        step: int = 0,
+        update_all_rows: bool = False,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[Optional[int]]: ...
+    def push_rows(
+        self,
+        key: Keys,
+        row_ids: Any,
+        value: Any,
+        step: int = 0,
+        update_all_rows: bool = False,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Contributes rows of keys of rank 1 or more, by their first index.
+
+        Only the rows named are updated. A row that is named twice gets the sum.
+        The cost does not grow with the number of rows that a key has. Of the
+        compressions only casts and blocks are for rows, without what they have
+        left out before; with others rows go as they are.
+
+        Args:
+          row_ids: int32 or int64 of shape [n], in any order.
+          value: of shape [n, ...], a row for each id.
+          step, priority: as in `push`.
+          update_all_rows: gives those that are not named zeros, so that the
+            rule's decays reach them too.
+
+        Returns:
+          As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
+        """
+        keys, values = as_list(key, value, "value")
+        ids = all_to_core(as_list(key, row_ids, "row_ids")[1])
+        arrays = all_to_core(values)
+        with within(timeout):
+            versions = self._store.push_rows(
+                keys, ids, arrays, step_of(step), update_all_rows
+            )
+        return self._answer(key, versions or [None] * len(keys))
+
+    @overload
+    def pull_rows(
+        self,
+        key: str,
+        row_ids: Array,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def pull_rows(
+        self,
+        key: KeyList,
+        row_ids: Sequence[Array],
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    def pull_rows(
+        self,
+        key: Keys,
+        row_ids: Any,
+        priority: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Reads rows: arrays of shape [n, ...], in the order of the ids.
+
+        Row ids and priority are as in `push_rows`, and so are errors. The rows
+        of one key are of one moment, those of different keys perhaps of
+        different ones.
+        """
+        keys, row_ids = as_list(key, row_ids, "row_ids")
+        ids = all_to_core(row_ids)
+        with within(timeout):
+            pulled = self._read(lambda store: store.pull_rows(keys, ids))
+        return self._answer(key, pulled)
+
+    def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
+        """Says how pushes of floats are encoded on their way to the server.
+
+        What an encoded push leaves out is added to the next push of its key,
+        but for f16 and bf16, where ",feedback" asks for it.
+
+        Args:
+          compression: one of these, or "none":
+
+            "2bit:T", "1bit:T": two or one bit per element: those of at least
+              T, such as 0.5, become T, and those of at most -T become -T.
+            "sign": one bit, times the mean magnitude.
+            "topk:F", "randomk:F": a fraction F of the elements, such as 0.01:
+              the largest, or random ones.
+            "dithering:B": B bits per element, such as 8, rounded at random.
+            "i8:N", "f8e4m3fn:N", "f8e5m2:N": 8 bits per element, and a scale
+              for every N of them, such as 128.
+            "f16", "bf16", "f8e4m3fn", "f8e5m2": a cast.
+
+            Each perhaps with ",feedback", ",no-feedback", ",momentum=0.9" and,
+            for dithering, ",natural" and ",l2".
+          min_bytes: smaller arrays are pushed as they are.
+
+        What earlier pushes have left out is forgotten.
+        """
+        self._store.set_compression(compression, min_bytes)
+        self._compression = compression, min_bytes
+
+    def broadcast(self, key: Keys, value: Any, out: Any = None) -> Any:
+        """Creates keys unless they exist, then pulls: the first writer wins."""
+        self.init(cast(Any, key), value, on_existing="keep")
+        return self.pull(key, out)
+
+    def delete(
+        self,
+        key: Keys,
+        allow_missing: bool = False,
+        timeout: Optional[float] = None,
+    ) -> int:
+        """Removes keys; returns how many."""
+        keys = as_list(key, None, "")[0]
+        with within(timeout):
+            return self._store.delete(keys, allow_missing)
+
+    def keys(
+        self, prefix: str = "", timeout: Optional[float] = None
+    ) -> List[str]:
+        """The keys that begin with `prefix`, in byte order."""
+        with within(timeout):
+            statuses = self._read(lambda store: store.list(prefix))
+        return [status["key"] for status in statuses]
+
+    @overload
+    def stat(
+        self,
+        key: str,
+        with_digest: bool = False,
+        timeout: Optional[float] = None,
+    ) -> KeyStatus: ...
+    @overload
+    def stat(
+        self,
+        key: KeyList,
+        with_digest: bool = False,
+        timeout: Optional[float] = None,
+    ) -> List[KeyStatus]: ...
+    def stat(
+        self,
+        key: Keys,
+        with_digest: bool = False,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Of each key a dict, a tensorkv.KeyStatus.
+
+        The "digest" is XXH3-64 of the value's bytes, as an int, which the
+        command prints in hexadecimal.
+        """
+        keys = as_list(key, None, "")[0]
+        with within(timeout):
+            statuses = self._read(lambda store: store.stat(keys, with_digest))
+        return self._answer(key, statuses)
+
+    def _read(self, read: Any) -> Any:
+        """What `read(store)` returns, which only reads."""
+        store = self._reading or self._store
+        try:
+            return read(store)
+        except FailedPreconditionError as error:
+            if error.reason != "SERVER_RESTARTED" or store.is_worker:
+                raise
+            if not self._follows_restarts:
+                raise
+        self._reading = self._open()
+        return read(self._reading)
+
+    def _pull_memory(
+        self,
+        keys: List[str],
+        wait: bool,
+        min_version: int,
+        dtype: str,
+        timeout: Optional[float],
+    ) -> List[Any]:
+        """Values as objects with the buffer protocol, a version and a dtype."""
+        with within(timeout):
+            return self._store.pull_memory(keys, wait, min_version, dtype)
+
+    # What the verbs of these names are for the extension. ClientCoroutines has
+    # them too, without the priority, which its queue takes.
+
+    def _push_call(
+        self, key: Keys, value: Any, step: int, weight: Any
+    ) -> CoreCall:
+        keys, values = as_list(key, value, "value")
+        weights = weights_of(weight, len(keys))
+        return CoreCall(
+            "push",
+            (keys, all_to_core(values), step_of(step), weights),
+            lambda versions: self._answer(key, versions or [None] * len(keys)),
+        )
+
+    def _pull_call(
+        self,
+        key: Keys,
+        out: Any,
+        wait: bool,
+        min_version: int,
+        state: str,
+        dtype: Any,
+    ) -> CoreCall:
+        keys = as_list(key, None, "")[0]
+        outs = core_outs(key, out)
+        as_dtype = "" if dtype is None else name_of(dtype)
+        return CoreCall(
+            "pull",
+            (keys, outs, wait, min_version, state, as_dtype),
+            lambda pulled: self._answer(key, pulled) if out is None else out,
+        )
+
+    def _push_pull_call(
+        self, key: Keys, value: Any, out: Any, step: int, weight: Any
+    ) -> CoreCall:
+        keys, values = as_list(key, value, "value")
+        values, outs = all_to_core(values), core_outs(key, out)
+        weights = weights_of(weight, len(keys))
+        return CoreCall(
+            "push_pull",
+            (keys, values, outs, step_of(step), weights),
+            lambda pulled: self._answer(key, pulled) if out is None else out,
+        )
+
+    @staticmethod
+    def _answer(key: Keys, answers: List[Any]) -> Any:
+        return answers[0] if isinstance(key, str) else answers

@@ -1,0 +1,122 @@
+#include "service/server/server_files.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+// The options of files that are there: "tls_cert, tls_key".
+std::string NamesOf(const std::vector<WatchedFile>& files) {
+  std::vector<std::string> names;
+  for (const WatchedFile& file : files) {
+    if (!file.path.empty()) names.push_back(file.option);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerFiles>> ServerFiles::Create(
+    const ServerOptions& options, Log log) {
+  RETURN_IF_ERROR(CheckPeerFiles(options));
+  std::unique_ptr<ServerFiles> files(new ServerFiles(options, std::move(log)));
+  if (options.tls.is_on()) {
+    ASSIGN_OR_RETURN(files->tls_,
+                     files->Watch(ServerCertificates::FilesOf(options.tls),
+                                  std::bind_front(&ServerCertificates::Take,
+                                                  files->certificates_.get())));
+  }
+  ASSIGN_OR_RETURN(
+      files->peer_,
+      files->Watch(files->peers_.files(),
+                   std::bind_front(&PeerChannels::Take, &files->peers_)));
+  files->credentials_ =
+      MakeServerCredentials(options.tls, files->certificates_);
+  return files;
+}
+
+ServerFiles::ServerFiles(const ServerOptions& options, Log log)
+    : options_(options),
+      log_(std::move(log)),
+      certificates_(std::make_shared<ServerCertificates>()),
+      peers_(options) {}
+
+absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
+    std::vector<WatchedFile> files, WatchedFiles::Take take) {
+  const std::string names = NamesOf(files);
+  if (names.empty()) return nullptr;
+  return WatchedFiles::Create(
+      {.files = std::move(files),
+       .take = std::move(take),
+       .period = options_.watch_period,
+       .changed =
+           [this, names](const absl::Status& status) {
+             log_(status.ok()
+                      ? absl::StrCat("files: ", names, " count as they are now")
+                      : absl::StrCat("files: ", status.message(),
+                                     "; what was there before stays"));
+           }},
+      &alarms_);
+}
+
+absl::Status ServerFiles::WatchAccess(AccessControl* access) {
+  const std::vector<WatchedFile> files = access->files();
+  // Without them everybody may do everything.
+  if (NamesOf(files).empty()) return access->Reload();
+  ASSIGN_OR_RETURN(access_,
+                   Watch(files, std::bind_front(&AccessControl::Take, access)));
+  return absl::OkStatus();
+}
+
+void ServerFiles::Stop() {
+  for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
+    if (each != nullptr) each->Stop();
+  }
+}
+
+absl::Status ServerFiles::status() const {
+  absl::Status status;
+  for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
+    if (each != nullptr) status.Update(each->status());
+  }
+  return status;
+}
+
+WatchedFiles::Counts ServerFiles::counts() const {
+  WatchedFiles::Counts counts;
+  for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
+    if (each == nullptr) continue;
+    const WatchedFiles::Counts more = each->counts();
+    counts.taken += more.taken;
+    counts.refused += more.refused;
+  }
+  return counts;
+}
+
+std::vector<Reading> ServerFiles::FileReadings() const {
+  using prometheus::MetricType;
+  return {
+      {"tensorkv_files_wrong",
+       "1 while files of TLS, of access or of the cluster are wrong, and what "
+       "was there before counts.",
+       MetricType::Gauge, [this] { return status().ok() ? 0 : 1; }},
+      {"tensorkv_file_changes_total",
+       "Changes of such files that were taken over.", MetricType::Counter,
+       [this] { return counts().taken; }},
+      {"tensorkv_file_changes_refused_total",
+       "Changes of such files that were wrong.", MetricType::Counter,
+       [this] { return counts().refused; }},
+      {"tensorkv_certificate_expiry_timestamp_seconds",
+       "When the server's certificate counts no more; 0 without TLS.",
+       MetricType::Gauge,
+       [this] { return absl::ToUnixSeconds(certificates_->expiry()); }},
+  };
+}
+
+}  // namespace tensorkv

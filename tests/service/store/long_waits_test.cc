@@ -1,0 +1,336 @@
+// Calls that wait for what may take long: a checkpoint, a change of rules,
+// another attempt, an update. None outlives its time or its caller.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "base/mutex.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "service/store/snapshot.h"
+#include "tests/service/store/init_now.h"
+#include "tests/service/store/several_gpus.h"
+#include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Background;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::InitNow;
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Waits at its begin until it may go on.
+class HeldSink final : public SnapshotSink {
+ public:
+  absl::Status Begin(NamespaceSnapshot) override {
+    has_begun.Notify();
+    may_go_on.WaitForNotification();
+    return absl::OkStatus();
+  }
+  absl::Status Add(KeySnapshot) override { return absl::OkStatus(); }
+  absl::Status End() override { return absl::OkStatus(); }
+  void Paused(absl::Duration) override {}
+
+  Notification has_begun;
+  Notification may_go_on;
+};
+
+CallContext Until(absl::Duration timeout,
+                  std::shared_ptr<Cancellation> cancellation = nullptr) {
+  return {.timeout = timeout, .cancellation = std::move(cancellation)};
+}
+
+// Calls that change rules, all of namespace "default".
+struct RuleCall {
+  std::string name;
+  std::function<absl::Status(MemoryTensorStore&, const CallContext&)> make;
+};
+
+SetRuleRequest SetRuleOf(const std::string& rule) {
+  return {.key_pattern = "*", .rule = *ParseRuleSpec(rule)};
+}
+
+std::vector<RuleCall> RuleCalls() {
+  return {{"SetRule",
+           [](MemoryTensorStore& store, const CallContext& context) {
+             return store.SetRule(SetRuleOf("sgd"), context);
+           }},
+          {"SetMultipliers",
+           [](MemoryTensorStore& store, const CallContext& context) {
+             return store.SetRule(
+                 {.key_pattern = "*",
+                  .multipliers = Multipliers{.learning_rate = 2}},
+                 context);
+           }},
+          {"UnsetRule",
+           [](MemoryTensorStore& store, const CallContext& context) {
+             return store.UnsetRule({.key_pattern = "*"}, context);
+           }},
+          {"SetHyperparameters",
+           [](MemoryTensorStore& store, const CallContext& context) {
+             SetHyperparametersRequest request = {.key_pattern = "*"};
+             request.hyperparameters["learning_rate"] = 2;
+             return store.SetHyperparameters(request, context).status();
+           }},
+          {"RepeatOfTheFirst",
+           [](MemoryTensorStore& store, const CallContext& context) {
+             SetRuleRequest request = SetRuleOf("adam");
+             request.call_id = CallId{"c", 1};
+             return store.SetRule(request, context);
+           }}};
+}
+
+// While a rule is being changed: it allocates the state of a key.
+class RuleWaitTest : public ::testing::TestWithParam<RuleCall> {
+ protected:
+  RuleWaitTest() {
+    InitRequest init;
+    init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {4}, 1)});
+    EXPECT_OK(InitNow(store_, std::move(init)));
+    EXPECT_OK(store_.SetRule(SetRuleOf("sgd")));
+    backend_.WhenAllocating([this] {
+      is_changing_.Notify();
+      may_change_.WaitForNotification();
+    });
+  }
+
+  // Makes the call while another one changes rules, until `end` ends it.
+  absl::Status MakeBesideAnother(const CallContext& context,
+                                 std::function<void()> end) {
+    Background other([this] {
+      SetRuleRequest request = SetRuleOf("adam");
+      request.call_id = CallId{"c", 1};
+      return store_.SetRule(request);
+    });
+    is_changing_.WaitForNotification();
+    Background call([&] { return GetParam().make(store_, context); });
+    while (alarms_.num_pending() == 0) std::this_thread::yield();
+    end();
+    absl::Status status = call.Result();
+    may_change_.Notify();
+    EXPECT_OK(other.Result());
+    return status;
+  }
+
+  Notification is_changing_;
+  Notification may_change_;
+  ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{{}, &backend_, &alarms_};
+};
+
+INSTANTIATE_TEST_SUITE_P(, RuleWaitTest, ::testing::ValuesIn(RuleCalls()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(RuleWaitTest, EndsWithTheTimeOfTheCall) {
+  EXPECT_THAT(
+      MakeBesideAnother(Until(absl::Seconds(2)),
+                        [this] { alarms_.Advance(absl::Seconds(2)); }),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("waited 2s")));
+}
+
+TEST_P(RuleWaitTest, EndsWithItsCaller) {
+  const auto cancellation = std::make_shared<Cancellation>();
+
+  EXPECT_THAT(MakeBesideAnother(Until(absl::Seconds(9), cancellation),
+                                [&] { cancellation->Cancel(); }),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("waited")));
+}
+
+class LongWaitsTest : public ::testing::Test {
+ protected:
+  LongWaitsTest() {
+    InitRequest init;
+    init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {kMany}, 1)});
+    EXPECT_OK(InitNow(store_, std::move(init)));
+    EXPECT_OK(store_.SetRule(SetRuleOf("accumulate")));
+  }
+  ~LongWaitsTest() override { backend_.Release(); }
+
+  // More elements than an update computes on the caller's thread.
+  static constexpr int64_t kMany = 1 << 19;
+
+  // A digest of a key whose update is under way.
+  absl::Status StatOfChanging(const CallContext& context,
+                              std::function<void()> end) {
+    backend_.Hold();
+    PushRequest push;
+    push.entries.push_back(
+        {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
+    store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
+    backend_.WaitUntilHeld();
+    Background call([&] {
+      return store_.Stat({.keys = {"k"}, .with_digest = true}, context)
+          .status();
+    });
+    while (alarms_.num_pending() == 0) std::this_thread::yield();
+    end();
+    absl::Status status = call.Result();
+    backend_.Release();
+    return status;
+  }
+
+  ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{{.budget_bytes = 1 << 30}, &backend_, &alarms_};
+};
+
+TEST_F(LongWaitsTest, OneDeviceIsRebalancedWithoutAWait) {
+  HeldSink sink;
+  Background taken([&] { return store_.TakeSnapshot({}, sink); });
+  sink.has_begun.WaitForNotification();
+
+  EXPECT_OK(store_.RebalanceNamespace({}));
+
+  sink.may_go_on.Notify();
+  EXPECT_OK(taken.Result());
+}
+
+TEST_F(LongWaitsTest, StatOfCallerWhoHasGoneReadsNoValue) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+
+  EXPECT_THAT(store_.Stat({.keys = {"k"}, .with_digest = true},
+                          Until(absl::Seconds(9), cancellation)),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(LongWaitsTest, StatWithoutTimeReadsNoValue) {
+  EXPECT_THAT(store_.Stat({.keys = {"k"}, .with_digest = true},
+                          Until(absl::ZeroDuration())),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("digests of 0 keys were made, and of 1 were "
+                                 "to follow, the next \"k\"")));
+}
+
+TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItsCallerDoes) {
+  const auto cancellation = std::make_shared<Cancellation>();
+
+  EXPECT_THAT(StatOfChanging(Until(absl::Seconds(9), cancellation),
+                             [&] { cancellation->Cancel(); }),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItMay) {
+  EXPECT_THAT(StatOfChanging(Until(absl::Seconds(2)),
+                             [this] { alarms_.Advance(absl::Seconds(2)); }),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("key \"k\": its update is under way")));
+}
+
+// The end of a pull of many keys takes turns of the mutex, for which the thread
+// of all leases and deadlines, or gRPC's, does not wait.
+TEST_F(LongWaitsTest, LargePullIsEndedOnAnotherThreadThanTheAlarms) {
+  InitRequest init;
+  PullRequest pull;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string key = absl::StrCat("many", i);
+    init.entries.push_back({key, *Tensor::Filled(DType::kF32, {1}, 1)});
+    pull.entries.push_back({key, /*min_version=*/2});
+  }
+  ASSERT_OK(InitNow(store_, std::move(init)));
+  const auto cancellation = std::make_shared<Cancellation>();
+  using Ended = std::pair<absl::StatusCode, std::thread::id>;
+  const auto begin = [&](const CallContext& context) {
+    const Answer<Ended> ended;
+    store_.Pull(pull, context, [ended](absl::StatusOr<PullReply> reply) {
+      ended.Set({reply.status().code(), std::this_thread::get_id()});
+    });
+    return ended;
+  };
+  const Answer<Ended> cancelled = begin(Until(absl::Seconds(9), cancellation));
+  const Answer<Ended> late = begin(Until(absl::Seconds(2)));
+
+  cancellation->Cancel();
+  alarms_.Advance(absl::Seconds(2));
+
+  const Ended first = cancelled.Wait();
+  EXPECT_EQ(first.first, absl::StatusCode::kCancelled);
+  EXPECT_NE(first.second, std::this_thread::get_id());
+  const Ended second = late.Wait();
+  EXPECT_EQ(second.first, absl::StatusCode::kDeadlineExceeded);
+  EXPECT_NE(second.second, std::this_thread::get_id());
+}
+
+// Nothing of keys that are to move is closed while a checkpoint is written.
+TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
+  HeldSink sink;
+  Background taken([&] { return store_.TakeSnapshot({}, sink); });
+  sink.has_begun.WaitForNotification();
+  absl::Status pushed = absl::UnknownError("nobody asked");
+  const auto may_wait = [&]() -> absl::Status {
+    PushRequest push;
+    push.entries.push_back(
+        {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_.Push(std::move(push), {}, [answer](absl::StatusOr<PushReply> reply) {
+      answer.Set(std::move(reply));
+    });
+    pushed = answer.Wait().status();
+    return absl::DeadlineExceededError("it is tried again");
+  };
+
+  EXPECT_THAT(store_.Hold({.num_partitions = 1, .partitions = {0}}, may_wait),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("a checkpoint or a rebalance does not end")));
+
+  EXPECT_OK(pushed);
+  store_.Release();
+  sink.may_go_on.Notify();
+  EXPECT_OK(taken.Result());
+}
+
+TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
+  HeldSink moved;
+  HeldSink saved;
+  saved.may_go_on.Notify();
+  ASSERT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}},
+                        [] { return absl::OkStatus(); }));
+  Background checkpoint([&] { return store_.TakeSnapshot({}, saved); });
+  moved.may_go_on.Notify();
+
+  EXPECT_FALSE(saved.has_begun.HasBeenNotified());
+  EXPECT_OK(store_.TakeSnapshotOfHeld(moved));
+
+  EXPECT_OK(checkpoint.Result());
+  store_.Release();
+}
+
+using RebalanceWaitTest = testing::SeveralGpusTest;
+
+TEST_F(RebalanceWaitTest, EndsWithItsCallerAndItsTime) {
+  HeldSink sink;
+  Background taken([&] { return store_->TakeSnapshot({}, sink); });
+  sink.has_begun.WaitForNotification();
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+
+  EXPECT_THAT(
+      store_->RebalanceNamespace({}, Until(absl::Seconds(9), cancellation)),
+      StatusIs(absl::StatusCode::kCancelled,
+               HasSubstr("for the end of a checkpoint")));
+  EXPECT_THAT(store_->RebalanceNamespace({}, Until(absl::ZeroDuration())),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("for the end of a checkpoint")));
+
+  sink.may_go_on.Notify();
+  EXPECT_OK(taken.Result());
+}
+
+}  // namespace
+}  // namespace tensorkv
