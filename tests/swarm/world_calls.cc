@@ -227,22 +227,26 @@ void World::ObserveAll(const Attempt& attempt,
 
 void World::Ask(const CallPtr& call, std::function<absl::Status()> ask,
                 std::function<void(const absl::Status&)> end) {
-  call->make = [this, ask = std::move(ask),
-                end = std::move(end)](const CallPtr& made) {
-    AttemptPtr attempt;
-    {
-      MutexLock lock(&mutex_);
-      attempt = Begin(made, /*blocks=*/true);
-    }
-    const absl::Status status = ask();
+  // Others may repeat the call already.
+  {
     MutexLock lock(&mutex_);
-    const bool is_first = made->answer.empty();
-    EndAttempt(attempt, status, status.ToString());
-    if (end && is_first &&
-        made->generation == spaces_[made->space].generation) {
-      end(status);
-    }
-  };
+    call->make = [this, ask = std::move(ask),
+                  end = std::move(end)](const CallPtr& made) {
+      AttemptPtr attempt;
+      {
+        MutexLock lock(&mutex_);
+        attempt = Begin(made, /*blocks=*/true);
+      }
+      const absl::Status status = ask();
+      MutexLock lock(&mutex_);
+      const bool is_first = made->answer.empty();
+      EndAttempt(attempt, status, status.ToString());
+      if (end && is_first &&
+          made->generation == spaces_[made->space].generation) {
+        end(status);
+      }
+    };
+  }
   Run([call] { call->make(call); });
 }
 
