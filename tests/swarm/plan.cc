@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tests/swarm/random.h"
-#include "tests/swarm/swarm.h"
 
 namespace tensorkv::swarm {
 namespace {
@@ -133,7 +132,6 @@ Plan MakePlan(uint64_t seed) {
     action.number = static_cast<uint32_t>(random.Next());
     plan.actions.push_back(action);
   }
-  LeaveOutKnown(plan);
   return plan;
 }
 

@@ -44,8 +44,6 @@ Plan Keep(const Plan& plan, const std::vector<size_t>& places);
 std::string Describe(const Plan& plan, const std::vector<size_t>& places,
                      absl::string_view finding);
 
-// Takes out of a plan what is known to be wrong and not mended yet.
-void LeaveOutKnown(Plan& plan);
 // Why a finding is known and not mended yet; empty if it is not known.
 absl::string_view KnownReason(const Plan& plan, absl::string_view finding);
 
