@@ -216,7 +216,8 @@ std::optional<UpdateNorm> UpdateNorms::Compute(const std::string& name_space,
     MutexLock lock(&mutex_);
     const Place* const place = FindUnderWay(name_space, key);
     if (place == nullptr || !place->before || !place->after) return {};
-    const auto& [version, after] = *place->after;
+    const Version version = place->after->version;
+    const Tensor& after = place->after->tensor;
     if (version != place->before->version + 1) return {};
     const std::optional<double> part =
         SquaresOfChange(place->before->tensor, after, first, kElementsPerTurn);
