@@ -39,8 +39,10 @@ absl::StatusOr<std::vector<NamespaceStatus>> ServerVerbs::ListNamespaces() {
   return namespaces;
 }
 
-absl::Status ServerVerbs::DeleteNamespace(absl::string_view name) {
-  DeleteNamespaceRequest request = {.name_space = std::string(name)};
+absl::Status ServerVerbs::DeleteNamespace(absl::string_view name,
+                                          uint64_t uid) {
+  DeleteNamespaceRequest request = {.name_space = std::string(name),
+                                    .namespace_uid = uid};
   return calls_->Call(request, call_options_).status();
 }
 

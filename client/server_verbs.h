@@ -31,7 +31,9 @@ class ServerVerbs {
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
   // All pages, within one timeout.
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
-  absl::Status DeleteNamespace(absl::string_view name);
+  // The one of that uid; 0 takes whichever has the name. Who repeats a call
+  // that may have been made names it, so that none that came since is removed.
+  absl::Status DeleteNamespace(absl::string_view name, uint64_t uid = 0);
   // Moves keys between the GPUs of each server.
   absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
       absl::string_view name) {

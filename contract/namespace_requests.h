@@ -173,6 +173,7 @@ struct ListNamespacesReply {
 
 struct DeleteNamespaceRequest {
   std::string name_space;
+  uint64_t namespace_uid = 0;
 };
 
 struct DeleteNamespaceReply {};

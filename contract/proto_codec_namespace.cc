@@ -444,12 +444,14 @@ void ToProto(const NamespaceStatus& status,
 
 absl::StatusOr<DeleteNamespaceRequest> FromProto(
     const v1::DeleteNamespaceRequest& proto) {
-  return DeleteNamespaceRequest{.name_space = proto.namespace_()};
+  return DeleteNamespaceRequest{.name_space = proto.namespace_(),
+                                .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const DeleteNamespaceRequest& request,
              v1::DeleteNamespaceRequest* proto) {
   proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
 }
 
 absl::StatusOr<RebalanceNamespaceRequest> FromProto(

@@ -17,6 +17,9 @@ constexpr size_t kLengthBytes = 8;
 // Elements begin where disks can read them past the system's cache.
 constexpr size_t kHeaderAlignment = 4096;
 constexpr absl::string_view kMetadata = "__metadata__";
+// In the file, where a tensor has that name: no tensor has a control character
+// in its own.
+constexpr absl::string_view kEscapedMetadata = "__metadata__\x01";
 
 struct DTypeName {
   DType dtype;
@@ -78,7 +81,7 @@ absl::StatusOr<SafetensorsEntry> EntryOf(const std::string& name,
                                          uint64_t data_begin) {
   if (!tensor.is_object()) return Malformed(name, "an object");
   SafetensorsEntry entry;
-  entry.name = name;
+  entry.name = name == kEscapedMetadata ? std::string(kMetadata) : name;
   ASSIGN_OR_RETURN(entry.dtype, DTypeOf(name, tensor));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> shape,
                    NumbersOf(name, tensor, "shape"));
@@ -123,8 +126,10 @@ std::string SafetensorsHeader(absl::Span<SafetensorsEntry> entries) {
   for (SafetensorsEntry& entry : entries) {
     entry.offset = begin;
     const uint64_t end = begin + entry.size_bytes();
+    const absl::string_view name =
+        entry.name == kMetadata ? kEscapedMetadata : entry.name;
     absl::StrAppend(&header, header.back() == '{' ? "" : ",",
-                    Json(entry.name).dump(), ":{\"dtype\":\"",
+                    Json(std::string(name)).dump(), ":{\"dtype\":\"",
                     NameInFile(entry.dtype), "\",\"shape\":[");
     for (int i = 0; i < entry.shape.rank(); ++i) {
       absl::StrAppend(&header, i == 0 ? "" : ",", entry.shape.dimensions()[i]);

@@ -94,14 +94,38 @@ std::string WithUnderscores(std::string argument) {
   return argument;
 }
 
+// CLI11 takes what is in brackets for a list of values, which the name of a key
+// is not. Arguments that begin so get this before them, which none can have.
+constexpr char kBracketMark = '\0';
+
+std::string WithMark(std::string argument) {
+  if (absl::StartsWith(argument, "[")) argument.insert(0, 1, kBracketMark);
+  return argument;
+}
+
+std::string WithoutMark(std::string argument) {
+  if (!argument.empty() && argument[0] == kBracketMark) argument.erase(0, 1);
+  return argument;
+}
+
+// Has all options take the mark away.
+void TakeMarksAway(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) option->transform(WithoutMark);
+  for (CLI::App* command :
+       app.get_subcommands([](CLI::App*) { return true; })) {
+    TakeMarksAway(*command);
+  }
+}
+
 // What was wrong. Of an unknown command CLI11 says only that one is missing.
 std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
   const bool misses_command =
       dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
       !unknown.empty() && !absl::StartsWith(unknown.front(), "-");
-  return misses_command ? absl::StrCat("no such command: ", unknown.front())
-                        : PlainText(error.what());
+  return misses_command
+             ? absl::StrCat("no such command: ", WithoutMark(unknown.front()))
+             : PlainText(error.what());
 }
 
 // The command as far as it was understood, as "tensorkv ns create".
@@ -119,6 +143,8 @@ std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
   std::transform(arguments.begin(),
                  std::find(arguments.begin(), arguments.end(), "--"),
                  arguments.begin(), WithUnderscores);
+  std::transform(arguments.begin(), arguments.end(), arguments.begin(),
+                 WithMark);
   std::reverse(arguments.begin(), arguments.end());
   try {
     app.parse(std::move(arguments));
@@ -209,6 +235,7 @@ int RunCommand(const std::vector<std::string>& arguments,
   AddGlobalFlags(app, flags);
   AddCommands(app, action);
   LetFlagsFallThrough(app);
+  TakeMarksAway(app);
   if (const auto exit_code = Parse(app, arguments, environment)) {
     return *exit_code;
   }

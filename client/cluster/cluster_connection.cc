@@ -169,10 +169,11 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
     const uint64_t told = VersionToldBy(progress.refusals);
     // By the same placement servers refuse workers only, which those of
     // mirrored namespaces do.
-    if (told <= placement->version && !progress.refused_by.empty() &&
-        HasChanged(progress.refused_by, call.name_space(),
-                   /*was_mirrored=*/false, limit)) {
-      return IsOfAnotherKind(call.name_space());
+    if (told <= placement->version && !progress.refused_by.empty()) {
+      ASSIGN_OR_RETURN(const bool has_changed,
+                       HasChanged(progress.refused_by, call.name_space(),
+                                  /*was_mirrored=*/false, limit));
+      if (has_changed) return IsOfAnotherKind(call.name_space());
     }
     ASSIGN_OR_RETURN(PlacementPtr newest,
                      servers_.NewerThan(placement, told, limit));
@@ -256,12 +257,16 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
       const std::string& server = MirrorFor(*placement, request, reader_);
       auto reply = at(server, request);
       const bool is_last = attempt + 1 == kMostAttempts;
-      if (!IsAtWrongServer(reply.status()) || is_last) return reply;
+      if (!IsAtWrongServer(reply.status()) || is_last) {
+        if (reply.ok()) return reply;
+        return ErrorOf(request, {reply.status()});
+      }
       const uint64_t told = VersionToldBy({reply.status()});
-      if (told <= placement->version &&
-          HasChanged(server, request.name_space, /*was_mirrored=*/true,
-                     limit)) {
-        return IsOfAnotherKind(request.name_space);
+      if (told <= placement->version) {
+        ASSIGN_OR_RETURN(const bool has_changed,
+                         HasChanged(server, request.name_space,
+                                    /*was_mirrored=*/true, limit));
+        if (has_changed) return IsOfAnotherKind(request.name_space);
       }
       ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, told, limit));
     }
@@ -413,19 +418,22 @@ absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
     auto page = servers_.At(first, request, limit);
     // Only what is not mirrored is listed by a placement.
     const bool is_mirrored = page.ok() && page->placement_version == 0;
-    if (is_mirrored || placement->version == 0 ||
-        !HasChanged(first, request.name_space, /*was_mirrored=*/true, limit)) {
-      return page;
-    }
+    if (is_mirrored || placement->version == 0) return page;
+    ASSIGN_OR_RETURN(const bool has_changed,
+                     HasChanged(first, request.name_space,
+                                /*was_mirrored=*/true, limit));
+    if (!has_changed) return page;
   }
   for (int fruitless = 0;;) {
     ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                      AskEach(NamesIn(*placement), request, limit));
     const auto [oldest, newest] = std::ranges::minmax(
         pages | std::views::transform(&ListReply::placement_version));
-    if (oldest == 0 && placement->version > 0 &&
-        HasChanged(first, request.name_space, /*was_mirrored=*/false, limit)) {
-      return servers_.At(first, request, limit);
+    if (oldest == 0 && placement->version > 0) {
+      ASSIGN_OR_RETURN(const bool has_changed,
+                       HasChanged(first, request.name_space,
+                                  /*was_mirrored=*/false, limit));
+      if (has_changed) return servers_.At(first, request, limit);
     }
     // Where servers go by several placements, each may leave a key to another.
     if (oldest == placement->version && newest == placement->version) {
@@ -483,14 +491,23 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves<Request> && absl::IsNotFound(status);
   };
+  std::vector<Request> requests(servers.size(), request);
   if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
+    // Once it is gone at the home, nobody tells what the others call it.
+    for (size_t i = 0; i < servers.size(); ++i) {
+      ASSIGN_OR_RETURN(
+          requests[i].namespace_uid,
+          UidAt(servers[i], request.name_space, request.namespace_uid, limit));
+    }
     namespaces_.ForgetKind(request.name_space);
   }
   absl::StatusOr<ReplyTo<Request>> reply =
-      servers_.At(servers.front(), request, limit);
+      servers_.At(servers.front(), requests.front(), limit);
   if (!reply.ok() && !is_missing(reply.status())) return reply;
-  auto others = servers_.AtEach(
-      AfterFirst(servers), [&](const std::string&) { return request; }, limit);
+  Replies<ReplyTo<Request>> others(servers.size() - 1);
+  servers_.AtOnce(others.size(), [&](size_t i) {
+    others[i] = servers_.At(servers[i + 1], requests[i + 1], limit);
+  });
   std::vector<absl::Status> errors;
   for (auto& other : others) {
     if (!is_missing(other.status())) errors.push_back(other.status());

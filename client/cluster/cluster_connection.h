@@ -104,9 +104,10 @@ class ClusterConnection final : public Connection {
   bool IsMirrored(const std::string& name_space, const std::string& server,
                   const CallLimit& limit);
   // Asks a server anew, and returns whether the namespace is of another kind by
-  // now.
-  bool HasChanged(const std::string& server, const std::string& name_space,
-                  bool was_mirrored, const CallLimit& limit);
+  // now; false where the server does not tell. Errors: NotFound.
+  absl::StatusOr<bool> HasChanged(const std::string& server,
+                                  const std::string& name_space,
+                                  bool was_mirrored, const CallLimit& limit);
   // Makes a call, or a part of one, of a namespace that is taken for one of
   // that kind. What changes keys has no effect, and ends with
   // FailedPrecondition (NAMESPACE_REPLACED), where it is of the other kind: it

@@ -138,11 +138,12 @@ bool ClusterConnection::IsMirrored(const std::string& name_space,
   return kind.ok() && kind->is_mirrored;
 }
 
-bool ClusterConnection::HasChanged(const std::string& server,
-                                   const std::string& name_space,
-                                   bool was_mirrored, const CallLimit& limit) {
+absl::StatusOr<bool> ClusterConnection::HasChanged(
+    const std::string& server, const std::string& name_space, bool was_mirrored,
+    const CallLimit& limit) {
   namespaces_.ForgetKindAt(name_space, server);
   const auto kind = KindAt(server, name_space, limit);
+  if (absl::IsNotFound(kind.status())) return kind.status();
   return kind.ok() && kind->is_mirrored != was_mirrored;
 }
 

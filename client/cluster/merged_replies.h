@@ -18,13 +18,14 @@ namespace tensorkv {
 //
 //  1. The state is gone (SERVER_RESTARTED).
 //  2. The worker has to join again (NOT_MEMBER, LEASE_LOST).
-//  3. The step has to be pushed again (ROUND_FAILED, STEP_CLOSED,
-//     STRIPE_FAILED).
+//  3. The step has to be pushed again (ROUND_FAILED, STRIPE_FAILED).
 //  4. The call waits for a worker that has left (WORKER_LEFT), for which its
 //     other parts were given up.
 //  5. Everything else, which is final, above all requests that are wrong.
 //  6. The call may have been made (OUTCOME_UNKNOWN), or is to be made again
 //     (WORKER_LOST, Unavailable, DeadlineExceeded).
+//  7. The step has closed without the caller (STEP_CLOSED): other slices of the
+//     key may be open.
 //
 // So a worker mends first what would make its next attempt fail anyway, an
 // error that is final shows as soon as no mending precedes it, and nobody waits

@@ -75,10 +75,10 @@ bool Differ(const SplitLayouts& a, const SplitLayouts& b,
 // A server may have had an earlier attempt under the call's name, with other
 // entries.
 template <typename Request>
-void NameAnew(const Request& request, int attempt, Request& made) {
-  if constexpr (requires { made.call_id; }) {
-    if (!request.call_id || attempt == 0) return;
-    made.call_id = NamedAnew(*request.call_id, absl::StrCat("~", attempt));
+void NameAnew(int attempt, Request& request) {
+  if constexpr (requires { request.call_id; }) {
+    if (!request.call_id) return;
+    request.call_id = NamedAnew(*request.call_id, absl::StrCat("~", attempt));
   }
 }
 
@@ -250,15 +250,20 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
     const Limit& limit) {
   ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
                    LayoutsFor(request, placement, limit));
-  Request made = request;
-  if constexpr (requires { made.wait_for_keys; }) made.wait_for_keys = false;
+  // Once it is another call than the one that was asked for.
+  std::optional<Request> anew;
   for (int attempt = 0;; ++attempt) {
-    if constexpr (requires { made.wait_for_keys; }) {
+    if constexpr (requires { request.wait_for_keys; }) {
       if (request.wait_for_keys) {
         ASSIGN_OR_RETURN(layouts, AwaitKeys(request, layouts, limit));
+        anew = request;
+        anew->wait_for_keys = false;
       }
+    } else if (attempt > 0) {
+      anew = request;
+      NameAnew(attempt, *anew);
     }
-    NameAnew(request, attempt, made);
+    const Request& made = anew ? *anew : request;
     CallOptions options = limit.OfPart();
     options.destinations = limit.destinations();
     auto reply = MakeBy(*layouts, made, options);

@@ -26,7 +26,7 @@ StripeStream::~StripeStream() {
 }
 
 void StripeStream::Cancel() {
-  is_cancelled_ = true;
+  // It counts for the RPC, too, if that has not begun.
   context_.TryCancel();
 }
 
@@ -37,7 +37,6 @@ void StripeStream::Begin() {
   using Factory = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer,
                                                             grpc::ByteBuffer>;
   stream_.reset(Factory::Create(channel_.get(), method, &context_));
-  if (is_cancelled_) context_.TryCancel();
 }
 
 bool StripeStream::Write(const grpc::ByteBuffer& message, bool is_last) {

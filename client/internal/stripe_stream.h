@@ -3,7 +3,6 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_STRIPE_STREAM_H_
 #define TENSORKV_CLIENT_INTERNAL_STRIPE_STREAM_H_
 
-#include <atomic>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -56,8 +55,6 @@ class StripeStream {
   const char* const method_;
   const CallDeadline deadline_;
   grpc::ClientContext context_;
-  // gRPC forgets a cancellation that comes before the RPC begins.
-  std::atomic<bool> is_cancelled_ = false;
   std::unique_ptr<Stream> stream_;  // from Begin to Finish
   bool has_failed_write_ = false;
   bool has_read_all_ = false;

@@ -191,7 +191,8 @@ void Handlers::AddNamespaceHandlers() {
             std::bind_front(&Handlers::ListNamespaces, this));
   AddAsk<DeleteNamespaceRequest>([this](const DeleteNamespaceRequest& request,
                                         const CallContext& context) {
-    return namespaces_.DeleteNamespace(request.name_space, context);
+    return namespaces_.DeleteNamespace(request.name_space,
+                                       request.namespace_uid, context);
   });
 #define TENSORKV_ADD(name, ...) AddVerb(namespaces_, &NamespaceAdmin::name);
   TENSORKV_NAMESPACE_METHODS(TENSORKV_ADD)

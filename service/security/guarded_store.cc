@@ -168,9 +168,10 @@ GuardedNamespaceAdmin::ListNamespaces(absl::string_view after,
 }
 
 absl::Status GuardedNamespaceAdmin::DeleteNamespace(
-    absl::string_view name_space, const CallContext& context) {
-  return Guarded(access_, Method::kDeleteNamespace, name_space, context,
-                 [&] { return inner_.DeleteNamespace(name_space, context); });
+    absl::string_view name_space, uint64_t uid, const CallContext& context) {
+  return Guarded(access_, Method::kDeleteNamespace, name_space, context, [&] {
+    return inner_.DeleteNamespace(name_space, uid, context);
+  });
 }
 
 absl::Status GuardedNamespaceAdmin::Ask(const AnyCall& call,

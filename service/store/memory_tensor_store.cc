@@ -349,12 +349,13 @@ absl::StatusOr<std::vector<OpenRound>> MemoryTensorStore::OpenRounds(
 }
 
 absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
+                                                uint64_t uid,
                                                 const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
   }
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space, uid));
   {
     MutexLock lock(&mutex_);
     const auto it = namespaces_.find(name_space);

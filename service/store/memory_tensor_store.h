@@ -113,7 +113,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context = {}) override;
-  absl::Status DeleteNamespace(absl::string_view name_space,
+  absl::Status DeleteNamespace(absl::string_view name_space, uint64_t uid = 0,
                                const CallContext& context = {}) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
   using NamespaceAdmin::Leave;  // besides that of PartitionMoves

@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "gtest/gtest.h"
+#include "tests/testing/odd_names.h"
 
 namespace tensorkv {
 namespace {
@@ -19,6 +21,17 @@ TEST(Utf8PrefixTest, EndsBetweenCharacters) {
 
 TEST(Utf8PrefixTest, CutsWhatIsNoUtf8AtAByte) {
   EXPECT_EQ(Utf8Prefix(std::string(9, '\x80'), 6), std::string(6, '\x80'));
+}
+
+TEST(QuotedTextTest, EveryNameIsOnOneLineAndComesBack) {
+  for (const std::string& name : testing::OddNames(1024)) {
+    const std::string quoted = Quoted(name, 1024);
+    EXPECT_EQ(quoted.find('\n'), std::string::npos);
+    std::string back;
+    ASSERT_TRUE(
+        absl::CUnescape(quoted.substr(1, quoted.size() - 2), &back));
+    EXPECT_EQ(back, name);
+  }
 }
 
 TEST(QuotedTextTest, ShowsCharactersAndEscapesTheRest) {

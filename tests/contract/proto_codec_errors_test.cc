@@ -6,6 +6,7 @@
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "google/protobuf/text_format.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -201,11 +202,12 @@ INSTANTIATE_TEST_SUITE_P(
     NameOfTest);
 
 TEST(ProtoCodecErrorsTest, EncodingsHaveReasons) {
-  EXPECT_EQ(ReasonOf(DecodeEncoded("|AB")), Reason::kEncodingUnknown);
-  EXPECT_EQ(ReasonOf(DecodeEncoded("two_bit { threshold: 1 }|A")),
-            Reason::kEncodingMalformed);
-  EXPECT_EQ(ReasonOf(DecodeEncoded("two_bit {}|AB")),
-            Reason::kEncodingMalformed);
+  EXPECT_THAT(DecodeEncoded("|AB"),
+              testing::HasListedReason(Reason::kEncodingUnknown));
+  EXPECT_THAT(DecodeEncoded("two_bit { threshold: 1 }|A"),
+              testing::HasListedReason(Reason::kEncodingMalformed));
+  EXPECT_THAT(DecodeEncoded("two_bit {}|AB"),
+              testing::HasListedReason(Reason::kEncodingMalformed));
 }
 
 constexpr auto kCreate = Decode<v1::CreateNamespaceRequest>;

@@ -232,6 +232,28 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
             Reason::kNamespaceReplaced);
 }
 
+// Who repeats a Delete does not remove what has come since.
+TEST_P(NamespaceContractTest, DeleteOfAFormerLifeIsRefused) {
+  const Caller n = NewNamespace("n", {});
+  const auto remove = [&](uint64_t uid) {
+    return connection()
+        .Call(DeleteNamespaceRequest{.name_space = "n", .namespace_uid = uid},
+              {})
+        .status();
+  };
+  const uint64_t former = n.Describe()->uid;
+  EXPECT_OK(remove(former));
+  EXPECT_THAT(n.Describe(), StatusIs(StatusCode::kNotFound));
+  ASSERT_OK(n.Create({}));
+  ASSERT_OK(n.Init("w", Full({1}, 1)));
+
+  EXPECT_EQ(ReasonOf(remove(former)), Reason::kNamespaceReplaced);
+
+  EXPECT_OK(n.Pull("w"));
+  EXPECT_OK(remove(n.Describe()->uid));
+  EXPECT_THAT(n.Pull("w"), StatusIs(StatusCode::kNotFound));
+}
+
 TEST_P(NamespaceContractTest, SettingsThatTheModeDoesNotUseAreRefused) {
   const Caller n = store_.In("n");
   const auto is_refused = [](const std::string& field) {

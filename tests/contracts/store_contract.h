@@ -87,6 +87,7 @@ class ConcurrencyContractTest : public StoreContractTest {};
 class OnceContractTest : public StoreContractTest {};
 class BudgetContractTest : public StoreContractTest {};
 class BadInputContractTest : public StoreContractTest {};
+class ReasonContractTest : public StoreContractTest {};
 class EncodingContractTest : public StoreContractTest {};
 class RowsContractTest : public StoreContractTest {};
 class TutorialContractTest : public StoreContractTest {};
@@ -124,6 +125,8 @@ class TutorialContractTest : public StoreContractTest {};
   INSTANTIATE_TEST_SUITE_P(prefix, BudgetContractTest,      \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, BadInputContractTest,    \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, ReasonContractTest,      \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, EncodingContractTest,    \
                            ::testing::Values(factory));     \

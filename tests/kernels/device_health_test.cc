@@ -6,6 +6,7 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -27,7 +28,7 @@ TEST(DeviceHealthTest, FirstCauseStaysAndIsUnavailable) {
 
   EXPECT_THAT(health.status(), StatusIs(absl::StatusCode::kUnavailable,
                                         "cuda:1 has failed: lost"));
-  EXPECT_EQ(ReasonOf(health.status()), Reason::kDeviceFailed);
+  EXPECT_THAT(health.status(), testing::HasListedReason(Reason::kDeviceFailed));
 }
 
 class DeviceHealthListenerTest : public ::testing::Test {

@@ -1,12 +1,14 @@
 #include "tensor/safetensors.h"
 
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/odd_names.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -45,6 +47,39 @@ TEST(SafetensorsTest, ParsingAHeaderGivesItsEntries) {
   }
   EXPECT_EQ(header.size() % 4096, 0u);
   EXPECT_EQ(entries.front().offset, header.size());
+}
+
+// Shapes of every rank, with and without elements.
+Shape ShapeOf(size_t i) {
+  std::vector<int64_t> dimensions;
+  for (size_t rank = i % (Shape::kMaxRank + 1); rank > 0; --rank) {
+    dimensions.push_back(static_cast<int64_t>((i + rank) % 3));
+  }
+  return *Shape::Create(dimensions);
+}
+
+TEST(SafetensorsTest, EveryNameDTypeAndShapeComesBack) {
+  std::vector<SafetensorsEntry> entries;
+  for (const std::string& name : testing::OddNames(1024)) {
+    entries.push_back({name, kAllDTypes[entries.size() % std::size(kAllDTypes)],
+                       ShapeOf(entries.size())});
+  }
+  const std::string header = SafetensorsHeader(absl::MakeSpan(entries));
+  uint64_t size = header.size();
+  for (const SafetensorsEntry& entry : entries) size += entry.size_bytes();
+
+  ASSERT_OK_AND_ASSIGN(const std::vector<SafetensorsEntry> parsed,
+                       ParseSafetensorsHeader(header, size));
+
+  const auto by_name = [](const std::vector<SafetensorsEntry>& all) {
+    std::map<std::string, std::string> texts;
+    for (const SafetensorsEntry& each : all) {
+      texts[each.name] = absl::StrCat(Description(each.dtype, each.shape),
+                                      " at ", each.offset);
+    }
+    return texts;
+  };
+  EXPECT_EQ(by_name(parsed), by_name(entries));
 }
 
 struct Malformed {

@@ -34,8 +34,8 @@ std::string RoundName(Step step, absl::string_view key);
 // after the grace time, a quorum; then its update is applied. A round that
 // fails on the way is open again and empty, and those who had contributed owe
 // it: they push its step again before they go on with the key. The rounds of
-// later steps fail with it. What may happen in which order is explored
-// completely by a test of the namespace.
+// later steps fail with it. A test of the namespace tries what may happen in
+// many random orders.
 //
 // Contributions are idempotent: who pushes again what is there already is told
 // so. The key remembers the contributors of its last max_open + 1 closed

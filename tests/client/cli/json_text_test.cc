@@ -1,9 +1,11 @@
 #include "client/cli/json_text.h"
 
 #include <limits>
+#include <string>
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/testing/odd_names.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
@@ -50,6 +52,17 @@ TEST(ValueJsonTest, EmptyTensorHasNoValues) {
 TEST(ValueJsonTest, KeysAreEscapedWhateverTheirBytes) {
   EXPECT_EQ(Json::parse(ValueJson("a\"b\n", {1, Tensor()}))["key"], "a\"b\n");
   EXPECT_TRUE(Json::accept(ValueJson("\xff\xfe", {1, Tensor()})));
+}
+
+TEST(ValueJsonTest, EveryNameComesBack) {
+  for (const std::string& name : testing::OddNames(1024)) {
+    for (const std::string& text :
+         {ValueJson(name, {1, Tensor()}), PushResultJson(name, {.version = 2}),
+          KeyStatusJson({.key = name})}) {
+      EXPECT_EQ(text.find('\n'), std::string::npos) << name;
+      EXPECT_EQ(Json::parse(text)["key"], name);
+    }
+  }
 }
 
 TEST(PushResultJsonTest, HasTheVersionOrTheRound) {

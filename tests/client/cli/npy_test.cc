@@ -2,8 +2,10 @@
 
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/elements.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -80,6 +82,28 @@ TEST(NpyTest, ScalarsAndEmptyTensorsAreKept) {
     ASSERT_OK_AND_ASSIGN(const Tensor read, ParseNpy(file));
     EXPECT_EQ(read.shape(), shape);
     EXPECT_EQ(BytesOf(read), BytesOf(tensor));
+  }
+}
+
+// With the bytes of what NumPy has, and the numbers of what it has not.
+TEST(NpyTest, EveryDTypeAndShapeComesBack) {
+  for (const DType dtype : kAllDTypes) {
+    std::vector<int64_t> dimensions;
+    for (int rank = 0; rank <= Shape::kMaxRank; ++rank) {
+      const Shape shape = *Shape::Create(dimensions);
+      ASSERT_OK_AND_ASSIGN(const Tensor tensor,
+                           Tensor::Filled(dtype, shape, 1));
+      ASSERT_OK_AND_ASSIGN(const std::string file, FormatNpy(tensor));
+      ASSERT_OK_AND_ASSIGN(const Tensor read, ParseNpy(file));
+      EXPECT_EQ(read.shape(), shape);
+      if (read.dtype() == dtype) {
+        EXPECT_EQ(BytesOf(read), BytesOf(tensor)) << read.Description();
+      } else {
+        ASSERT_OK_AND_ASSIGN(const Tensor back, ConvertedTo(dtype, read));
+        EXPECT_EQ(BytesOf(back), BytesOf(tensor)) << back.Description();
+      }
+      dimensions.push_back(rank == 6 ? 0 : 1 + rank % 2);
+    }
   }
 }
 

@@ -310,6 +310,14 @@ TEST_F(StoreCliTest, CommandsTakeTheNamesOfOthersAsKeys) {
   EXPECT_EQ(Print("pull ls rule"), "ls:\n2.0\nrule:\n2.0\n");
 }
 
+TEST_F(StoreCliTest, BracketsBelongToNames) {
+  Print("init [a,b] [c] c --shape=2 --fill=1");
+
+  EXPECT_EQ(Print("pull [a,b]"), "1.0 1.0\n");
+  EXPECT_EQ(Print("rm [c]"), "deleted 1\n");
+  EXPECT_EQ(Print("pull c"), "1.0 1.0\n");
+}
+
 TEST_F(StoreCliTest, PrefixStandsForAllKeysThatBeginLikeIt) {
   Print("init a1 a2 b --shape=1 --fill=2");
 

@@ -21,6 +21,7 @@
 #include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/odd_names.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -113,6 +114,45 @@ TEST_F(CheckpointsTest, RestoredKeysGoOnWithTheSameBits) {
     restored.ExpectSameAs(never_saved);
     restored.Push();
     never_saved.Push();
+  }
+}
+
+// As keys, in a namespace of each name that one may have.
+TEST_F(CheckpointsTest, EveryNameDTypeAndShapeComesBack) {
+  const std::vector<std::string> keys = testing::OddNames(1024);
+  const std::vector<std::string> namespaces = testing::OddNames(256, 20);
+  SavedStore& before = Restart();
+  for (const std::string& name : namespaces) {
+    CreateNamespace(before, name,
+                    {.rule = *ParseRuleSpec("sgd(momentum=0.9)")});
+    ASSERT_OK(before.Init(name, name, Filled(DType::kF32, 1)));
+  }
+  InitRequest request;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    std::vector<int64_t> dimensions;
+    for (size_t rank = i % 9; rank > 0; --rank) {
+      dimensions.push_back((i + rank) % 3);
+    }
+    request.entries.push_back(
+        {keys[i], Filled(kAllDTypes[i % std::size(kAllDTypes)], 1,
+                         *Shape::Create(dimensions))});
+  }
+  const std::vector<InitEntry> entries = request.entries;
+  ASSERT_OK(before.Init(std::move(request)));
+  ASSERT_OK_AND_ASSIGN(const CheckpointStatus saved,
+                       before.checkpoints().Save());
+  EXPECT_OK(before.checkpoints().VerifyCheckpoint({saved.name}, {}));
+
+  SavedStore& after = Restart();
+  ASSERT_OK(after.checkpoints().RestoreLast());
+
+  for (const InitEntry& entry : entries) {
+    const Value value = after.Pull("", entry.key);
+    EXPECT_EQ(value.tensor.Description(), entry.tensor.Description());
+    EXPECT_EQ(BytesOf(value), BytesOf(Value{1, entry.tensor})) << entry.key;
+  }
+  for (const std::string& name : namespaces) {
+    EXPECT_EQ(after.Pull(name, name).tensor.dtype(), DType::kF32);
   }
 }
 

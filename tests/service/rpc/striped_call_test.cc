@@ -6,6 +6,7 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -141,7 +142,7 @@ TEST_F(StripedCallTest, StripeThatIsThereIsRefused) {
   const absl::Status refused = Join(*call, {0, 2}, &second);
 
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_EQ(ReasonOf(refused), Reason::kStripeExists);
+  EXPECT_THAT(refused, testing::HasListedReason(Reason::kStripeExists));
   EXPECT_FALSE(first.has_value());
 }
 
@@ -158,7 +159,7 @@ TEST_F(StripedCallTest, StripeThatFailsEndsTheOthersWithItsReason) {
   EXPECT_FALSE(done_);
   EXPECT_THAT(*first, StatusIs(absl::StatusCode::kAborted,
                                HasSubstr("stripe 1 of 2 failed: part: too")));
-  EXPECT_EQ(ReasonOf(first->status()), Reason::kStripeFailed);
+  EXPECT_THAT(first->status(), testing::HasListedReason(Reason::kStripeFailed));
   EXPECT_THAT(*second, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
@@ -225,7 +226,8 @@ TEST_F(StripedCallTest, StripesThatNeverComeAreNamed) {
   EXPECT_THAT(*outcome,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("stripes 0, 2 of 3 did not come within 30s")));
-  EXPECT_EQ(ReasonOf(outcome->status()), Reason::kPeerTooSlow);
+  EXPECT_THAT(outcome->status(),
+              testing::HasListedReason(Reason::kPeerTooSlow));
   Outcome late;
   EXPECT_THAT(Join(*call, {0, 3}, &late),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -296,7 +298,8 @@ TEST_F(StripedCallTest, PeerThatDoesNotPayForItsRoomHasItForSeconds) {
                                  HasSubstr("expected 4294967296 bytes at "
                                            "1193046 a second or more, got 40 "
                                            "in")));
-  EXPECT_EQ(ReasonOf(outcome->status()), Reason::kPeerTooSlow);
+  EXPECT_THAT(outcome->status(),
+              testing::HasListedReason(Reason::kPeerTooSlow));
 }
 
 TEST_F(StripedCallTest, PeerThatSlowsDownIsCutOffWithinAnHour) {

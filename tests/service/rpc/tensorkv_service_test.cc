@@ -306,11 +306,13 @@ TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
   EXPECT_EQ(page.next_page_token(), page.keys(page.keys_size() - 1).key());
 }
 
-TEST_F(TensorKvServiceTest, DeleteNamespacePassesTheName) {
-  EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n"), _))
+TEST_F(TensorKvServiceTest, DeleteNamespacePassesNameAndUid) {
+  EXPECT_CALL(service_.namespaces,
+              DeleteNamespace(absl::string_view("n"), 7, _))
       .WillOnce(Return(absl::OkStatus()));
   v1::DeleteNamespaceRequest request;
   request.set_namespace_("n");
+  request.set_namespace_uid(7);
   v1::DeleteNamespaceResponse reply;
   grpc::ClientContext context;
 

@@ -12,6 +12,7 @@
 #include "service/store/keyspace/rounds.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -19,6 +20,7 @@ namespace {
 
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::First;
+using ::tensorkv::testing::HasListedReason;
 using ::tensorkv::testing::Inbox;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::StatusIs;
@@ -148,7 +150,7 @@ TEST_F(CountedMemoryTest, PushPullOfTooMuchHasNoEffect) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
-  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kReplyTooLarge);
+  EXPECT_THAT(inbox.answer->status(), HasListedReason(Reason::kReplyTooLarge));
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
@@ -168,7 +170,7 @@ TEST_F(CountedMemoryTest, NamesOfAWaitingPullAreCounted) {
 
   ASSERT_FALSE(second.is_empty());
   EXPECT_THAT(*second.answer, StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_EQ(ReasonOf(second.answer->status()), Reason::kOverBudget);
+  EXPECT_THAT(second.answer->status(), HasListedReason(Reason::kOverBudget));
   alarms_.Advance(absl::Seconds(1));
   ASSERT_FALSE(first.is_empty());
   EXPECT_EQ(store_.used_bytes(), before);

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/thread_cpu_time.h"
 
@@ -342,8 +343,11 @@ TEST_F(EndedWaitsTest, CancelWaitsEndsWaitsAndRefusesNewOnes) {
 
   store_.CancelWaits();
 
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Pull(PullOf("w", 2)), StatusIs(absl::StatusCode::kUnavailable));
+  for (const absl::Status& status :
+       {inbox.answer->status(), Pull(PullOf("w", 2)).status()}) {
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable));
+    EXPECT_THAT(status, testing::HasListedReason(Reason::kServerStopping));
+  }
   EXPECT_OK(Pull(PullOf("w")));
 }
 
