@@ -536,8 +536,9 @@ void WorkerGroup::GoBack(const std::vector<WorkerSnapshot>& workers,
     }
   }
   for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
-    steps_[rank] =
-        std::min(steps_[rank], std::max(saved[rank], first_step_of(rank)));
+    const Step last = std::max(saved[rank], first_step_of(rank));
+    if (last < steps_[rank]) AwaitAgain(rank);
+    steps_[rank] = std::min(steps_[rank], last);
   }
   for (Member& member : members_) {
     if (member.state != State::kLive && member.state != State::kLost) continue;
@@ -550,8 +551,15 @@ void WorkerGroup::GoBack(const std::vector<WorkerSnapshot>& workers,
 
 void WorkerGroup::RepeatFrom(Step step) {
   for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
+    if (step <= steps_[rank]) AwaitAgain(rank);
     steps_[rank] = std::min(steps_[rank], std::max(step, first_step_of(rank)));
   }
+}
+
+void WorkerGroup::AwaitAgain(uint32_t rank) {
+  if (!is_whole() || !HasLeft(rank)) return;
+  members_[rank].state = State::kRestored;
+  --num_left_;
 }
 
 std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {

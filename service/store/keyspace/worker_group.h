@@ -221,6 +221,9 @@ class WorkerGroup {
   bool IsAtWork(uint32_t rank) const;
   // Whether steps wait for that rank although no live worker has it.
   bool IsAwaited(uint32_t rank) const;
+  // Contributions of that rank are lost: if its worker has left a group that is
+  // whole or does not go on, it is not done after all.
+  void AwaitAgain(uint32_t rank);
   // Makes place for the rank.
   Member& At(uint32_t rank);
   Step& StepAt(uint32_t rank);

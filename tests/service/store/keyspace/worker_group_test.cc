@@ -457,5 +457,21 @@ TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
   EXPECT_EQ(group.MustJoin("second").rank, 1u);
 }
 
+TEST(WorkerGroupTest, WhoHasLeftIsNotDoneOnceItsContributionsAreLost) {
+  Group group(Fixed(3));
+  const std::vector<Worker> workers = {group.MustJoin("a"), group.MustJoin("b"),
+                                       group.MustJoin("c")};
+  group.Reach(workers[0], 1);
+  group.Reach(workers[1], 2);
+  for (const Worker& worker : workers) group.Leave(worker);
+
+  group.RepeatFrom(2);
+
+  EXPECT_TRUE(group.HasLeft(0));
+  EXPECT_FALSE(group.HasLeft(1));
+  EXPECT_EQ(group.step_of(1), 2u);
+  EXPECT_TRUE(group.HasLeft(2));
+}
+
 }  // namespace
 }  // namespace tensorkv
