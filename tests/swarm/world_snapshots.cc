@@ -160,6 +160,7 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
           place = space.PlaceOf(space.last_actor[rank], rank);
         }
         space.most_reached[place] = worker.step;
+        space.has_left[rank] = worker.has_left;
       }
       BeginAgain(space, each);
     }
