@@ -45,11 +45,12 @@ Caller GroupWithKey(const Caller& store, const std::string& name,
   return NamespaceWithKey(store, name, config);
 }
 
+// Its two elements take one byte.
 PushEntry EncodedEntry() {
   const Packing two_bit = {.kind = PackingKind::kTwoBit, .scale = 1};
-  PushEntry entry = {.key = "w", .tensor = Full({1}, 0, DType::kU8)};
+  PushEntry entry = {.key = "w", .tensor = Full({3}, 0, DType::kU8)};
   entry.encoding =
-      Encoding::Create(two_bit, DType::kF32, *Shape::Create({9})).value();
+      Encoding::Create(two_bit, DType::kF32, *Shape::Create({2})).value();
   return entry;
 }
 

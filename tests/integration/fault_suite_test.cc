@@ -169,14 +169,17 @@ class FaultReport {
     return false;
   }
 
-  // By death, or because they were too slow.
+  // By death, because they said that they fail, or because they were too slow.
   std::set<uint32_t> RanksLostBefore(absl::Duration when) const {
     std::set<uint32_t> ranks;
     for (const FaultDeath& death : deaths_) {
       if (death.when < when) ranks.merge(RanksOf(death.slot));
     }
     for (const FaultCall& call : calls_) {
-      if (call.reason == "LEASE_LOST") ranks.merge(RanksOf(call.slot));
+      if (call.reason == "LEASE_LOST" ||
+          (call.verb == "fails" && call.begin < when)) {
+        ranks.merge(RanksOf(call.slot));
+      }
     }
     return ranks;
   }

@@ -12,7 +12,7 @@
 // so is joining, which comes first.
 //
 // Each call that goes to the server is a line of stdout, written at once, and
-// so is each value that the loop gets, as "read":
+// so are each value that the loop gets, as "read", and that the worker fails:
 //
 //   VERB STEP BEGIN_US END_US CODE REASON KEY VALUE VERSION MESSAGE
 //
@@ -139,6 +139,7 @@ class FaultWorker {
       ++steps_lived_;
       DieAt("before_push");
       if (IsTimeToDie("failing")) {
+        Log({.verb = "fails", .begin = SteadyNow()});
         worker_->Leave(LeaveCause::kLost).IgnoreError();
         kill(getpid(), SIGKILL);
       }
