@@ -45,12 +45,12 @@ Caller GroupWithKey(const Caller& store, const std::string& name,
   return NamespaceWithKey(store, name, config);
 }
 
-// Its two elements take one byte.
+// The index of its one element is above all that there are.
 PushEntry EncodedEntry() {
-  const Packing two_bit = {.kind = PackingKind::kTwoBit, .scale = 1};
-  PushEntry entry = {.key = "w", .tensor = Full({3}, 0, DType::kU8)};
+  const Packing top_k = {.kind = PackingKind::kTopK, .count = 1};
+  PushEntry entry = {.key = "w", .tensor = Full({12}, 255, DType::kU8)};
   entry.encoding =
-      Encoding::Create(two_bit, DType::kF32, *Shape::Create({2})).value();
+      Encoding::Create(top_k, DType::kF32, *Shape::Create({2})).value();
   return entry;
 }
 
@@ -210,8 +210,9 @@ std::vector<Scenario> Rounds() {
              return;
            }
            EXPECT_TRUE(Eventually([&] {
+             const absl::StatusOr<NamespaceStatus> status = group.Describe();
              uint64_t waiting = 0;
-             for (const WaitStatus& wait : group.Describe()->waits) {
+             for (const WaitStatus& wait : status->waits) {
                waiting += wait.calls_waiting;
              }
              return waiting > 0;
