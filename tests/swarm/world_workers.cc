@@ -143,15 +143,13 @@ void World::Leave(const Action& action) {
     request.name_space = spaces_[action.space].plan.name;
     request.worker = member.worker;
     request.call_id = call->id;
+    // Another may have the rank before the answer is there.
+    spaces_[action.space].has_left[member.worker.rank] = true;
   }
   Ask(
       call,
-      [this, at = action.space, request] {
-        const absl::Status status =
-            static_cast<NamespaceAdmin&>(*store_).Leave(request);
-        MutexLock lock(&mutex_);
-        if (status.ok()) spaces_[at].has_left[request.worker.rank] = true;
-        return status;
+      [this, request] {
+        return static_cast<NamespaceAdmin&>(*store_).Leave(request);
       },
       nullptr);
 }

@@ -32,6 +32,8 @@ struct GatheringRound {
   uint32_t fold_end = 0;
   // How many contributions need a sum of their own first.
   size_t num_to_sum = 0;
+  // The contributions suffice once they are a quorum: its grace is over, or
+  // those who are missing have left.
   bool is_grace_over = false;
   // It had closed before, and whoever was not in it may pass over it.
   bool had_closed = false;

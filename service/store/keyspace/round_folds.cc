@@ -49,7 +49,7 @@ std::optional<Fold> Rounds::BeginFold() {
   if (policy_.exchanges) return std::nullopt;
   if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
   for (auto& [step, round] : open_) {
-    if (round.fold_end > 0 || IsComplete(step, round) ||
+    if (round.fold_end > 0 || IsComplete(round) ||
         round.num_leading_slots < kMinFold) {
       continue;
     }
@@ -60,8 +60,7 @@ std::optional<Fold> Rounds::BeginFold() {
 
 std::optional<Fold> Rounds::BeginScaling() {
   for (auto& [step, round] : open_) {
-    if (round.fold_end > 0 || round.num_to_sum > 0 ||
-        !IsComplete(step, round)) {
+    if (round.fold_end > 0 || round.num_to_sum > 0 || !IsComplete(round)) {
       continue;
     }
     const double scale = ScaleOf(step, round);
@@ -84,7 +83,7 @@ std::optional<Fold> Rounds::BeginExchange() {
   if (!is_applied) return std::nullopt;
   auto& [step, round] = *open_.begin();
   if (round.fold_end > 0 || round.num_to_sum > 0 || round.is_exchanged ||
-      !IsComplete(step, round)) {
+      !IsComplete(round)) {
     return std::nullopt;
   }
   Fold fold = StartFold(step, round, UINT32_MAX);

@@ -48,7 +48,7 @@ std::vector<uint32_t> Rounds::LeftOf(uint32_t rank, Step step,
   const WorkerGroup& workers = *policy_.workers;
   if (!workers.LacksThoseWhoLeft()) return {};
   std::vector<uint32_t> missing;
-  if (!IsComplete(step, round)) missing = Missing(step, round);
+  if (!IsComplete(round)) missing = Missing(step, round);
   std::vector<uint32_t> left = workers.LeftSince(missing, rank);
   const size_t num_possible =
       round.contributors.size() + missing.size() - left.size();

@@ -50,7 +50,7 @@ bool Rounds::IsClosed(Step step) const {
   if (step <= last_closed_) return true;
   const auto round = open_.find(step);
   // It only waits for its sum.
-  return round != open_.end() && IsComplete(step, round->second);
+  return round != open_.end() && IsComplete(round->second);
 }
 
 const Rounds::Closed* Rounds::FindClosed(Step step) const {
@@ -148,7 +148,7 @@ bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
                           (owed != owed_.end() && owed->second.had_closed);
   if (had_closed && !Owes(rank, step)) return false;
   return round == open_.end() || (!round->second.contributors.contains(rank) &&
-                                  !IsComplete(step, round->second));
+                                  !IsComplete(round->second));
 }
 
 Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
@@ -229,6 +229,9 @@ ClosedRounds Rounds::TakeComplete() {
 void Rounds::Advance(Step step, Round& round) const {
   const WorkerGroup& workers = *policy_.workers;
   const uint32_t end = workers.end_rank();
+  if (HasQuorum(round) && LacksOnlyThoseWhoLeft(step, round)) {
+    round.is_grace_over = true;
+  }
   for (; round.first_missing < end; ++round.first_missing) {
     const auto contribution = round.by_rank.find(round.first_missing);
     if (contribution != round.by_rank.end()) {
@@ -240,10 +243,13 @@ void Rounds::Advance(Step step, Round& round) const {
   }
 }
 
-bool Rounds::IsComplete(Step step, const Round& round) const {
+bool Rounds::IsComplete(const Round& round) const {
   if (round.first_missing >= policy_.workers->end_rank()) return true;
-  return policy_.quorum > 0 && round.contributors.size() >= policy_.quorum &&
-         (round.is_grace_over || LacksOnlyThoseWhoLeft(step, round));
+  return HasQuorum(round) && round.is_grace_over;
+}
+
+bool Rounds::HasQuorum(const Round& round) const {
+  return policy_.quorum > 0 && round.contributors.size() >= policy_.quorum;
 }
 
 bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
@@ -256,15 +262,15 @@ bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
 }
 
 bool Rounds::MayClose(Step step, const Round& round) const {
-  return IsComplete(step, round) && round.fold_end == 0 &&
-         round.num_to_sum == 0 && ScaleOf(step, round) == 1 &&
+  return IsComplete(round) && round.fold_end == 0 && round.num_to_sum == 0 &&
+         ScaleOf(step, round) == 1 &&
          (round.is_exchanged || !policy_.exchanges);
 }
 
 std::optional<Step> Rounds::FirstWithout(
     absl::Span<const uint32_t> ranks) const {
   for (const auto& [step, round] : open_) {
-    if (IsComplete(step, round)) continue;
+    if (IsComplete(round)) continue;
     // Ranks below the first that is missing are there, or not needed.
     for (auto rank =
              std::lower_bound(ranks.begin(), ranks.end(), round.first_missing);
@@ -283,7 +289,7 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
   for (auto it = open_.lower_bound(step); it != open_.end();) {
     const auto& [open_step, round] = *it;
     // Whoever came while it waited for its sum was told that it is closed.
-    const bool had_closed = round.had_closed || IsComplete(open_step, round);
+    const bool had_closed = round.had_closed || IsComplete(round);
     ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
     for (const auto& [rank, identity] : round.contributors) {
       Owe(rank, open_step, failure);

@@ -206,9 +206,11 @@ class Rounds {
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
-  // Goes over the ranks that the round need not wait for any longer.
+  // Goes over the ranks that the round need not wait for any longer. What is
+  // complete stays so, whoever comes: its sum may be under way.
   void Advance(Step step, Round& round) const;
-  bool IsComplete(Step step, const Round& round) const;
+  bool IsComplete(const Round& round) const;
+  bool HasQuorum(const Round& round) const;
   // Whether a quorum need wait no longer: those who are missing have left.
   bool LacksOnlyThoseWhoLeft(Step step, const Round& round) const;
   // Those who have left since the worker of `rank` joined, and whom a round of
