@@ -526,6 +526,11 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
       return cause;
     }
     RETURN_IF_ERROR(joined);
+    // Another thread has left meanwhile, and makes no more steps.
+    if (has_left_) {
+      Leave(leave_cause_).IgnoreError();  // then its lease ends
+      return cause;
+    }
   }
   is_member = true;
   if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();

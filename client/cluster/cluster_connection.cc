@@ -289,7 +289,11 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
   if (may_wait_in_vain) of_parts.canceller = others;
   servers_.AtOnce(parts.size(), [&](size_t i) {
     answers[i] = MakePart(call, parts[i], attempt, of_parts);
-    if (EndsTheCall(answers[i].status())) others->Cancel();
+    const absl::Status status = answers[i].status();
+    // What is pushed elsewhere is to be held there, for whoever takes the rank.
+    const bool must_arrive = std::is_base_of_v<PushRequest, Request> &&
+                             ReasonOf(status) == Reason::kWorkerLeft;
+    if (EndsTheCall(status) && !must_arrive) others->Cancel();
   });
   progress.open.clear();
   progress.refusals.clear();

@@ -290,6 +290,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
   for (const auto& entry : request.entries) stat.keys.push_back(entry.key);
   for (;;) {
     const absl::Status status = MakeBy(*layouts, stat, limit.OfPart()).status();
+    if (absl::IsDeadlineExceeded(status)) return status;
     // What else is wrong, the call will tell.
     if (!IsOfMissingKey(status)) return layouts;
     const absl::Status waited =

@@ -43,11 +43,11 @@ RenewedConnection::RenewedConnection(
       credentials_(std::move(credentials)) {}
 
 std::shared_ptr<GrpcConnection> RenewedConnection::Current() {
-  std::shared_ptr<grpc::ChannelCredentials> credentials =
-      credentials_->current();
   // What calls have used until now is let go of without the lock.
   std::shared_ptr<GrpcConnection> former;
   MutexLock lock(&mutex_);
+  std::shared_ptr<grpc::ChannelCredentials> credentials =
+      credentials_->current();
   if (credentials != used_) {
     former = std::exchange(
         connection_,
