@@ -45,7 +45,7 @@ TEST(WorkerTableTest, IsWideWhereThatIsWanted) {
       {{"w0", {0, 5}, true, 9}, {"w1", {1, 6}, true, 4}}, Columns::kWide);
 
   EXPECT_THAT(table, HasSubstr("lease  behind\n"));
-  EXPECT_THAT(table, HasSubstr("1     w1      6      yes   4     0      5\n"));
+  EXPECT_THAT(table, HasSubstr("1     w1      6      live   4     0      5\n"));
 }
 
 TEST(KeyTextTest, HasAllFields) {
