@@ -12,7 +12,8 @@
 namespace tensorkv {
 
 struct GroupMember {
-  // kRestored: live, or lost, when the group was saved.
+  // kRestored: live, or lost, when the group was saved; or it had left, and a
+  // restore has lost what it had contributed, so that it is awaited again.
   enum class State : uint8_t { kVacant, kLive, kLeft, kLost, kRestored };
 
   State state = State::kVacant;

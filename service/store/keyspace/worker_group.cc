@@ -478,6 +478,7 @@ std::vector<WorkerSnapshot> WorkerGroup::Save() const {
       worker.has_left = member.state == State::kLeft;
       worker.first_step = member.first_step;
       worker.order = member.order;
+      worker.has_told_step = member.has_told_step;
     }
     if (worker.worker.epoch > 0 || worker.step > 0) {
       workers.push_back(std::move(worker));
@@ -503,6 +504,7 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     member.lease_end = now;
     member.first_step = worker.first_step;
     member.order = worker.order;
+    member.has_told_step = worker.has_told_step;
     last_order_ = std::max(last_order_, worker.order);
     if (worker.has_left) ++num_left_;
   }

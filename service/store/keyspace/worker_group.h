@@ -49,9 +49,10 @@ class WorkerGroup {
   uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
   void MakePlace(uint32_t rank) { At(rank); }
 
-  // Whether the worker of that name had the rank and was lost, and whether the
-  // rank's worker has left.
+  // Returns whether the worker of that name had the rank and was lost, or is
+  // awaited after a restore.
   bool WasLost(uint32_t rank, absl::string_view name) const;
+  // Returns whether the rank's worker has left and is not awaited again.
   bool HasLeft(uint32_t rank) const { return StateOf(rank) == State::kLeft; }
 
   // Makes `name` a worker: on its former rank if that is free, else on the
