@@ -16,6 +16,9 @@ namespace {
 // Room for a reply that is a rule; others have none beyond what any has.
 constexpr uint64_t kRuleBytes = 1024;
 
+// How many deletes of namespaces are remembered.
+constexpr size_t kMaxDeleted = 256;
+
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
                     Reason::kServerStopping);
@@ -354,6 +357,11 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
+  }
+  {
+    MutexLock lock(&mutex_);
+    deleted_.emplace_back(name_space, environment_.alarms->Now());
+    if (deleted_.size() > kMaxDeleted) deleted_.pop_front();
   }
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space, uid));
   {

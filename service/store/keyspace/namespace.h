@@ -88,7 +88,7 @@ class Namespace {
   // The right to take a snapshot, which one has at a time; nothing if another
   // one is taken, or keys go from device to device.
   std::optional<LongLock::Holder> TryBeginSnapshot();
-  // Waits for that right where `begun` is not it.
+  // As in PartitionMoves, with that right.
   absl::Status TakeSnapshotOfHeld(LongLock::Holder begun, SnapshotSink& sink);
   // Removes those keys, as if they had never been: nobody hears of it.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);

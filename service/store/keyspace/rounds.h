@@ -141,6 +141,9 @@ class Rounds {
   // joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
   absl::Status CheckNobodyLeft(absl::string_view key, uint32_t rank,
                                Step last) const;
+  // Returns whether an open round may lack a worker of `ranks`, which rise and
+  // have left.
+  bool MayLack(absl::Span<const uint32_t> ranks) const;
   // How many contributions the last round up to `last` had that the worker of
   // `rank` has contributed to, and that is remembered; 0 if there is none.
   uint32_t NumContributions(uint32_t rank, Step last) const;
