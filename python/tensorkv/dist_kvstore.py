@@ -39,6 +39,9 @@ from tensorkv.kvstore import KVStore
 # Between attempts at joining a group that is full.
 _PAUSE = 0.2
 
+# The namespace is not there any more, though its name may be.
+_IS_GONE = ("NAMESPACE_NOT_FOUND", "NAMESPACE_REPLACED")
+
 
 class DistKVStore(KVStore):
     """A worker's view of a namespace that it shares with others.
@@ -57,9 +60,11 @@ class DistKVStore(KVStore):
 
     A worker is done when it says so: by `leave`, by `close` outside of an
     exception, or by a `with` block or an interpreter that ends without one.
-    However else it ends, and where its store is dropped, it is lost, and its
-    group waits for it to come back. What needs a worker that has left ends with
-    WorkerLeftError.
+    However else it ends, it is lost, and its group waits for it to come back.
+    What needs a worker that has left ends with WorkerLeftError. A store that is
+    dropped, as a local of a function is, stays a worker until the interpreter,
+    or a child of multiprocessing, ends: how that ends counts for it, too. If
+    the process makes another store of the namespace before, it is lost.
 
     A worker that was lost comes back by `create` with the same `worker_name`,
     or with `resume=True`, and goes on with the step that `resume` tells: the
@@ -67,9 +72,10 @@ class DistKVStore(KVStore):
     with that step, so a worker that may come back pushes every key equally
     often.
 
-    A server that is restarted from a checkpoint has an earlier state. The first
-    push of a step that is new raises an error whose `reason` is
-    "SERVER_RESTARTED"; until then pushes are dropped. Workers go back with it:
+    A server that is restarted from a checkpoint has an earlier state. Whatever
+    call finds that, in the last step too, raises an error whose `reason` is
+    "SERVER_RESTARTED", and so do all after it, until `resume` is asked. Workers
+    go back with the server:
 
         step = kv.resume()
         while step <= num_steps:
@@ -124,9 +130,6 @@ class DistKVStore(KVStore):
         super().__init__(kind, client)
         self._mode = mode
         self._step_timeout = step_timeout
-        self._finalizer = weakref.finalize(self, client._end, is_lost=True)
-        # The client itself ends with the interpreter.
-        self._finalizer.atexit = False
         self._config = self._enter_namespace(namespace, num_workers)
         self._num_workers = self._config["num_workers"]
         self._join(
@@ -155,7 +158,17 @@ class DistKVStore(KVStore):
         return super().is_capable(capability) and self.type != "byteps"
 
     def resume(self) -> int:
-        first = self._client.next_step
+        try:
+            first = self._client._store.resume()
+        except (NotFoundError, FailedPreconditionError) as error:
+            if error.reason not in _IS_GONE:
+                raise
+            raise type(error)(
+                f"{error}: the server has lost what this store had, or it was "
+                "deleted; begin anew by tensorkv.create",
+                error.reason,
+                error.metadata,
+            ) from None
         self._steps.go_back_to(first)
         return first
 
@@ -168,7 +181,7 @@ class DistKVStore(KVStore):
         AlreadyExistsError where the keys are those of an earlier run.
         """
         keys, values = self._keys(key), first_values(key, value)
-        with within(timeout), self._waits.watch(f"init of {keys[0]!r}"):
+        with within(timeout), self._watch(f"init of {keys[0]!r}"):
             if self.rank == 0:
                 self._create(keys, values)
             else:
@@ -186,7 +199,7 @@ class DistKVStore(KVStore):
         with self._turn(keys, timeout) as turn:
             for step, at in turn.parts(kinds):
                 now = [keys[i] for i in at]
-                with self._waits.watch(f"push of step {step}", step):
+                with self._watch(f"push of step {step}", step):
                     self._send(now, [values[i] for i in at], kinds[at[0]], step)
 
     def pull(
@@ -198,8 +211,20 @@ class DistKVStore(KVStore):
         timeout: Optional[float] = None,
     ) -> Any:
         last = self._steps.last()
-        with self._waits.watch(f"pull after step {last}", last):
+        with self._watch(f"pull after step {last}", last):
             return super().pull(key, out, priority, ignore_sparse, timeout)
+
+    def row_sparse_pull(
+        self,
+        key: Keys,
+        out: Any,
+        priority: int = 0,
+        row_ids: Any = None,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        last = self._steps.last()
+        with self._watch(f"pull of rows after step {last}", last):
+            return super().row_sparse_pull(key, out, priority, row_ids, timeout)
 
     def pushpull(
         self,
@@ -218,7 +243,7 @@ class DistKVStore(KVStore):
             for step, at in turn.parts(kinds):
                 now = [keys[i] for i in at]
                 sent, parts = flat(now, [values[i] for i in at])
-                with self._waits.watch(f"pushpull of step {step}", step):
+                with self._watch(f"pushpull of step {step}", step):
                     if turn.is_shared:
                         self._client.push(sent, parts, step=step)
                         continue
@@ -231,7 +256,7 @@ class DistKVStore(KVStore):
                     self._client.push_pull(sent, parts, out=targets, step=step)
         if turn.is_shared:
             step = max(turn.steps.values())
-            with self._waits.watch(f"pull of step {step}", step):
+            with self._watch(f"pull of step {step}", step):
                 self._client.pull(keys, out=outs, timeout=timeout)
         return out
 
@@ -243,18 +268,29 @@ class DistKVStore(KVStore):
         super().set_optimizer(optimizer, **hyperparameters)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
-        with self._waits.watch("barrier"):
+        with self._watch("barrier"):
             self._client.barrier("kvstore", timeout)
 
     def close(self) -> None:
         self._end(is_lost=ends_by_exception())
 
     def _end(self, is_lost: bool) -> None:
-        self._finalizer.detach()
         waits = getattr(self, "_waits", None)
         if waits is not None:
             waits.close()
         self._client._end(is_lost)
+
+    @contextlib.contextmanager
+    def _watch(self, what: str, step: int = 0) -> Iterator[None]:
+        """Logs whom the call waits for, and tells a restart that it found."""
+        with self._waits.watch(what, step):
+            yield
+        if self._client._store.has_gone_back:
+            raise FailedPreconditionError(
+                f"{what}: the server was restarted, and may have gone back to "
+                "an earlier step: go on from the one that resume() tells",
+                "SERVER_RESTARTED",
+            )
 
     @contextlib.contextmanager
     def _turn(self, keys: List[str], timeout: Optional[float]) -> Iterator[Any]:
