@@ -223,25 +223,27 @@ std::vector<Scenario> Rounds() {
        }},
       {Reason::kWaitEnded,
        [](auto& store, auto&) {
-         return store.Within(kShortTimeout).Await("none").status();
+         return EndOfWait(
+             store, [](auto& store) { return store.Await("none").status(); });
        }},
       {Reason::kWaitEnded,
        [](auto& store, auto&) {
-         return NamespaceWithKey(store, "r7")
-             .Within(kShortTimeout)
-             .Pull("w", 9)
-             .status();
+         return EndOfWait(NamespaceWithKey(store, "r7"), [](auto& caller) {
+           return caller.Pull("w", 9).status();
+         });
        }},
       {Reason::kWaitEnded,
        [](auto& store, auto&) {
          const Caller worker = GroupWithKey(store, "r8", 2).As(0);
          EXPECT_OK(worker.Push("w", Full({2}, 1), 1));
-         return worker.Within(kShortTimeout).Pull("w").status();
+         return EndOfWait(
+             worker, [](auto& worker) { return worker.Pull("w").status(); });
        }},
       {Reason::kWaitEnded,
        [](auto& store, auto&) {
          const Caller worker = GroupWithKey(store, "r9", 2).Join("a").value();
-         return worker.Within(kShortTimeout).Barrier("all");
+         return EndOfWait(worker,
+                          [](auto& worker) { return worker.Barrier("all"); });
        }},
   };
 }

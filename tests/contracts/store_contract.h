@@ -59,9 +59,13 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
 // For waits that may end in vain.
 inline constexpr absl::Duration kShortTimeout = absl::Seconds(2);
 
-// Expects that `wait`, which waits in vain and changes nothing, ends with a
-// status which names what was missing. A caller may give up before that status
-// comes to it, on a busy machine: then it waits again, for longer.
+// Returns how `wait` ends, which waits in vain and changes nothing. A caller
+// may give up before the store's status comes to it, on a busy machine: then it
+// waits again, for longer.
+absl::Status EndOfWait(const Caller& caller,
+                       absl::FunctionRef<absl::Status(const Caller&)> wait);
+
+// Expects that it ends with a status which names what was missing.
 void ExpectWaitNames(absl::string_view missing, const Caller& caller,
                      absl::FunctionRef<absl::Status(const Caller&)> wait);
 

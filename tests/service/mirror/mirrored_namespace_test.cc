@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -331,15 +332,16 @@ TEST_F(MirroredNamespaceTest, WorkerThatMovesWithinARoundCountsOnce) {
   network_->Connect(kServers - 1);
   Choose(kServers - 1);
 
+  std::vector<std::thread> workers;
   for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
+    workers.emplace_back([&, rank] {
+      do {
+        ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
+      } while (ReasonOf(Worker(rank).Pull("small").status()) ==
+               Reason::kRoundFailed);
+    });
   }
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    while (ReasonOf(Worker(rank).Pull("small").status()) ==
-           Reason::kRoundFailed) {
-      ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
-    }
-  }
+  for (std::thread& worker : workers) worker.join();
 
   for (uint32_t server = 0; server < kServers - 1; ++server) {
     EXPECT_THAT(
