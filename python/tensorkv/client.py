@@ -290,9 +290,9 @@ class Client(ValueVerbs):
             and step closes when all workers have contributed; "bounded" applies
             at once, but a worker waits that is more than `staleness` steps
             ahead of the slowest.
-          num_workers: the size of a group that is whole or does not go on; 0
-            for those who have joined at the time, of whom there may be
-            `max_workers`, if that is not 0.
+          num_workers: the size of a group that is whole or does not go on. With
+            `max_workers` above it the size with which the group begins; from
+            then on a round needs those who are there. 0 in "async".
           on_worker_loss: "fail" drops a round that a lost worker lacks in, to
             be repeated when it has come back; "continue" closes it without.
           rescale_partial_rounds: multiplies a sum of fewer than all, so that it

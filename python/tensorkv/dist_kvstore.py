@@ -8,7 +8,7 @@ import socket
 import time
 import uuid
 import weakref
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
@@ -65,6 +65,10 @@ class DistKVStore(KVStore):
     dropped, as a local of a function is, stays a worker until the interpreter,
     or a child of multiprocessing, ends: how that ends counts for it, too. If
     the process makes another store of the namespace before, it is lost.
+
+    Workers make their pushpulls in the same order, as each waits for all; and
+    so do the threads of workers where pushpulls have some keys in common, but
+    not all. Or they push, and then pull.
 
     A worker that was lost comes back by `create` with the same `worker_name`,
     or with `resume=True`, and goes on with the step that `resume` tells: the
@@ -137,6 +141,8 @@ class DistKVStore(KVStore):
         )
         self._comes_back = resume or bool(worker_name and client._was_lost)
         first = client.next_step
+        # Keys with which this store has begun.
+        self._begun: Set[str] = set()
         # Whether the rank has made steps before, in this run or another.
         self._has_steps = first > 1
         self._steps = (
@@ -177,8 +183,10 @@ class DistKVStore(KVStore):
     ) -> None:
         """Creates keys with the values of rank 0; the others wait for them.
 
-        A worker that has come back takes what is stored. Any other finds
-        AlreadyExistsError where the keys are those of an earlier run.
+        A worker that has come back takes what is stored, and so does one that
+        comes to a run under way, unless its group is whole or does not go on.
+        Any other finds AlreadyExistsError where the keys are those of an
+        earlier run, whatever its rank.
         """
         keys, values = self._keys(key), first_values(key, value)
         with within(timeout), self._watch(f"init of {keys[0]!r}"):
@@ -186,6 +194,7 @@ class DistKVStore(KVStore):
                 self._create(keys, values)
             else:
                 self._await(keys, values)
+        self._begun.update(keys)
 
     def push(
         self,
@@ -308,7 +317,8 @@ class DistKVStore(KVStore):
             self._client.stat(keys)
         except NotFoundError:
             return
-        raise self._of_another_run(keys[0])
+        if self._is_whole() or not self._joins_a_run():
+            raise self._of_another_run(keys[0])
 
     def _create(self, keys: List[str], values: List[Any]) -> None:
         if self._comes_back:
@@ -317,7 +327,10 @@ class DistKVStore(KVStore):
         try:
             self._client.init(keys, values)
         except AlreadyExistsError as error:
-            raise self._of_another_run(error.key or keys[0]) from error
+            again = not self._begun.isdisjoint(keys)
+            if again or self._is_whole() or not self._joins_a_run():
+                raise self._of_another_run(error.key or keys[0]) from error
+            self._client.init(keys, values, on_existing="keep")
 
     def _await(self, keys: List[str], values: List[Any]) -> None:
         """Returns when rank 0 has created keys that are like the values."""
@@ -328,22 +341,33 @@ class DistKVStore(KVStore):
             stored = self._client.stat(keys)
         for status, each in zip(stored, values):
             check_like(status, each)
-            # No round of a run that begins now has closed without this worker.
             if (
                 status["update_count"]
-                and self._is_whole()
-                and self._has_steps
                 and not self._comes_back
-                and not self._steps.has_pushed(status["key"])
+                and status["key"] not in self._begun
+                # No round closes without a worker of a whole group.
+                and (
+                    self._has_steps
+                    if self._is_whole()
+                    else not self._joins_a_run()
+                )
             ):
                 raise self._of_another_run(status["key"])
 
+    def _joins_a_run(self) -> bool:
+        """Whether there are others who have made steps since they joined."""
+        return any(
+            each["is_live"] and each["step"] and each["rank"] != self._rank
+            for each in self._client.describe_namespace()["workers"]
+        )
+
     def _is_whole(self) -> bool:
-        """Whether no round closes without this worker."""
+        config = self._config
         return (
             self._mode == "sync"
-            and self._config["on_worker_loss"] == "fail"
-            and not self._config["quorum"]
+            and config["on_worker_loss"] == "fail"
+            and not config["quorum"]
+            and config["max_workers"] in (0, config["num_workers"])
         )
 
     def _of_another_run(self, key: str) -> AlreadyExistsError:
@@ -360,7 +384,9 @@ class DistKVStore(KVStore):
         self, name: str, lease: float, takeover: float, step_timeout: float
     ) -> None:
         """Joins, and waits meanwhile for the lease of who may be lost."""
-        end = time.monotonic() + takeover
+        begin = time.monotonic()
+        # By then a worker that is lost shows by its lease.
+        shows = begin + min(lease / 2 + _PAUSE, takeover)
         while True:
             try:
                 self._rank = self._client.join(
@@ -375,7 +401,7 @@ class DistKVStore(KVStore):
                 if error.reason != "GROUP_FULL":
                     raise
                 silent = _silent(self._client.describe_namespace(), lease)
-                if not silent or time.monotonic() >= end:
+                if time.monotonic() >= (begin + takeover if silent else shows):
                     raise _group_full(error, self._client, silent) from None
             time.sleep(_PAUSE)
 
