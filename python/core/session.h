@@ -38,8 +38,8 @@ class Session {
   Client Bounded(const CallBounds& bounds);
   // Null before Join.
   WorkerClient* worker() { return worker_.get(); }
-  // Whether the server of a worker has gone back to an earlier state, and nobody
-  // has asked for the next step since.
+  // Whether the server of a worker has gone back to an earlier state, and
+  // nobody has asked for the next step since.
   bool has_gone_back() const {
     return worker_ != nullptr && worker_->has_gone_back();
   }

@@ -113,10 +113,9 @@ void Store::RegisterState(py::class_<Store>& store) {
                              [](const Store& store) {
                                return store.session()->worker() != nullptr;
                              })
-      .def_property_readonly("has_gone_back",
-                             [](const Store& store) {
-                               return store.session()->has_gone_back();
-                             })
+      .def_property_readonly(
+          "has_gone_back",
+          [](const Store& store) { return store.session()->has_gone_back(); })
       .def_property_readonly("rank",
                              [](const Store& store) {
                                WorkerClient* worker = store.session()->worker();
