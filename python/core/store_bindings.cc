@@ -45,8 +45,7 @@ void Store::RegisterOpening(py::class_<Store>& store) {
       .def("close", &Store::Close, "is_lost"_a)
       .def("close_at_exit", &Store::CloseAtExit)
       .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,
-           "step_timeout"_a, "rank"_a)
-      .def("resume", &Store::Resume);
+           "step_timeout"_a, "rank"_a);
 }
 
 void Store::RegisterValues(py::class_<Store>& store) {
@@ -113,9 +112,6 @@ void Store::RegisterState(py::class_<Store>& store) {
                              [](const Store& store) {
                                return store.session()->worker() != nullptr;
                              })
-      .def_property_readonly(
-          "has_gone_back",
-          [](const Store& store) { return store.session()->has_gone_back(); })
       .def_property_readonly("rank",
                              [](const Store& store) {
                                WorkerClient* worker = store.session()->worker();

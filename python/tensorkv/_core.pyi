@@ -111,9 +111,6 @@ class Store:
     ) -> bool:
         """Whether a worker of that name had been lost."""
 
-    def resume(self) -> int:
-        """The step to make next of the server as it is, for a worker."""
-
     def init(
         self, keys: List[str], arrays: List[Any], on_existing: str, state: str
     ) -> List[int]: ...
@@ -215,8 +212,6 @@ class Store:
     def is_closed(self) -> bool: ...
     @property
     def is_worker(self) -> bool: ...
-    @property
-    def has_gone_back(self) -> bool: ...
     @property
     def rank(self) -> int: ...
     @property
