@@ -488,6 +488,10 @@ absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
     size += namespaces_.count(name) == 0 ? 1 : 0;
   }
   RETURN_IF_ERROR(CheckNumNamespaces(size));
+  // Those that they replace may have been restored since these began.
+  for (const auto& [name, name_space] : restored) {
+    name_space->PassOverVersions();
+  }
   for (auto it = restored.begin(); it != restored.end();) {
     NamespacePtr& present = namespaces_[it->first];
     std::swap(present, it->second);

@@ -100,8 +100,9 @@ class Namespace {
   // `has_come`: whether there are any.
   void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
                 bool has_come);
-  // Versions go on above all that another server may have given, also to keys
-  // that no checkpoint has.
+  // Versions and revisions go on above all that another server, or another
+  // namespace of this name, may have given until now, also to keys that no
+  // checkpoint has.
   void PassOverVersions();
   bool HasKeys() const;
   // Whether it is the namespace that was saved. Errors: FailedPrecondition

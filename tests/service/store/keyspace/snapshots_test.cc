@@ -325,6 +325,35 @@ TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
   EXPECT_GT(second, first);
 }
 
+TEST_F(SnapshotsTest, RestoreThatBeganFirstAndEndsLastMakesTheHigherVersions) {
+  CreateNamespace("n");
+  Init("n", "k");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const auto push = [this] {
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_.Push(PushOf("n", "k"), {},
+                [answer](absl::StatusOr<PushReply> reply) {
+                  answer.Set(std::move(reply));
+                });
+    return answer.Wait().value().results[0].version;
+  };
+  const auto first = store_.StartRestoration(OnExisting::kReplace);
+  ASSERT_OK(first->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(first->Add(snapshot.keys));
+  const auto second = store_.StartRestoration(OnExisting::kReplace);
+  ASSERT_OK(second->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(second->Add(snapshot.keys));
+  ASSERT_OK(second->Commit());
+  const Version before = push();
+  const uint64_t revision = store_.DescribeNamespace("n")->revision;
+
+  ASSERT_OK(first->Commit());
+
+  EXPECT_GT(push(), before);
+  EXPECT_GT(store_.DescribeNamespace("n")->revision, revision);
+}
+
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
   for (MemoryTensorStore* const store : {&store_, &adopting_}) {
     ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
