@@ -168,6 +168,7 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
   proto->set_uid(snapshot.uid);
   proto->set_revision(snapshot.revision);
   proto->set_max_version(snapshot.max_version);
+  proto->set_restored_versions(snapshot.restored_versions);
   v1::CreateNamespaceRequest config;
   ToProto(CreateNamespaceRequest{.config = snapshot.config}, &config);
   proto->mutable_config()->Swap(config.mutable_config());
@@ -197,6 +198,7 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
   snapshot.uid = proto.uid();
   snapshot.revision = proto.revision();
   snapshot.max_version = proto.max_version();
+  snapshot.restored_versions = proto.restored_versions();
   v1::CreateNamespaceRequest config;
   *config.mutable_config() = proto.config();
   ASSIGN_OR_RETURN(CreateNamespaceRequest request, FromProto(config));

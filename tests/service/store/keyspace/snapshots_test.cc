@@ -325,6 +325,29 @@ TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
   EXPECT_GT(second, first);
 }
 
+TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
+  for (MemoryTensorStore* const store : {&store_, &adopting_}) {
+    ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
+  }
+  Init("n", "k");
+  KeptSnapshot saved;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, saved));
+  const auto takeover =
+      store_.StartTakeover({.num_partitions = 1, .partitions = {0}});
+  ASSERT_OK(takeover->Begin(saved.namespaces[0]));
+  ASSERT_OK(takeover->Add(saved.keys));
+  ASSERT_OK(takeover->Commit());
+  KeptSnapshot moved;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, moved));
+
+  const auto adoption = adopting_.StartAdoption({});
+  ASSERT_OK(adoption->Begin(moved.namespaces[0]));
+  ASSERT_OK(adoption->Add(moved.keys));
+
+  ASSERT_OK_AND_ASSIGN(const PushReply reply, PushTo(adopting_, "k").Wait());
+  EXPECT_GT(reply.results[0].version, moved.namespaces[0].max_version);
+}
+
 TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
   SetRule("s", "adam");
