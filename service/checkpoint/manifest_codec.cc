@@ -139,6 +139,7 @@ void WorkerToProto(const WorkerSnapshot& worker, v1::SavedWorker* proto) {
   proto->set_step(worker.step);
   proto->set_first_step(worker.first_step);
   proto->set_order(worker.order);
+  proto->set_has_told_step(worker.has_told_step);
 }
 
 WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
@@ -147,7 +148,8 @@ WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
           .has_left = proto.has_left(),
           .step = proto.step(),
           .first_step = proto.first_step(),
-          .order = proto.order()};
+          .order = proto.order(),
+          .has_told_step = proto.has_told_step()};
 }
 
 void ContributionToProto(const Contributor& by, Step step,

@@ -120,8 +120,10 @@ KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
         next.value[i] -= sum[i];
         break;
       case Rule::kMomentum:
-        next.momentum[i] -= sum[i];
-        next.value[i] += next.momentum[i];
+        // Each is rounded once, as the store's are.
+        next.momentum[i] =
+            static_cast<float>(kMomentum * next.momentum[i] - sum[i]);
+        next.value[i] = static_cast<float>(next.value[i] + next.momentum[i]);
         break;
     }
   }

@@ -21,17 +21,6 @@ struct KnownFinding {
 };
 
 constexpr KnownFinding kKnown[] = {
-    {"a push makes a version that was there", "",
-     "of two restores at once, the one that has begun first may end last",
-     Verb::kRestore},
-    {"a new value has a version that was there", "",
-     "of two restores at once, the one that has begun first may end last",
-     Verb::kRestore},
-    {"more rounds are open", "",
-     "steps that are owed open rounds, however many are open"},
-    {"a worker that does as it is told is refused", "other workers have passed",
-     "a worker is told a step after a restore that others have passed",
-     Verb::kRestore},
     {"a worker that does as it is told is refused", "to contribute to step",
      "a round that had closed without it fails, and is asked of it again"},
 };

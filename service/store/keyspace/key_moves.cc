@@ -153,6 +153,7 @@ void Namespace::PassOverVersions() {
       state.restored_versions,
       RestoredFloor(std::max(state.version_floor, state.restored_versions)));
   state.version_floor = std::max(state.version_floor, state.restored_versions);
+  state.revision = std::max(state.revision, RestoredFloor(state.revision));
 }
 
 void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,

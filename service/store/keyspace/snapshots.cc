@@ -410,8 +410,7 @@ std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
 
 absl::Status Namespace::TakeSnapshotOfHeld(LongLock::Holder begun,
                                            SnapshotSink& sink) {
-  const LongLock::Holder cut =
-      begun.has_lock() ? std::move(begun) : state_->cut_lock.Acquire();
+  const LongLock::Holder cut = std::move(begun);
   return SnapshotRun(*state_, sink, state_->environment.gate->view()).Run();
 }
 
