@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "client/worker_options.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
