@@ -99,6 +99,14 @@ bool IsMendedByPushing(const OpenContributions& open,
          IsNoMember(status);
 }
 
+template <typename Entry>
+std::vector<std::string> KeysOf(const std::vector<Entry>& entries) {
+  std::vector<std::string> keys;
+  keys.reserve(entries.size());
+  for (const Entry& entry : entries) keys.push_back(entry.key);
+  return keys;
+}
+
 // The entries of each key, which count as one contribution when they are pushed
 // together.
 std::vector<std::vector<PushEntry>> ByKey(
@@ -177,7 +185,7 @@ Worker WorkerClient::self() const {
   return client_->worker().value_or(Worker());
 }
 
-JoinedWorker WorkerClient::joined() const {
+WorkerClient::Joined WorkerClient::joined() const {
   MutexLock lock(&joined_mutex_);
   return joined_;
 }
@@ -305,6 +313,18 @@ absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries,
   return Push(step, std::move(entries), std::move(canceller), timeout);
 }
 
+absl::StatusOr<PushReply> WorkerClient::PushOnce(
+    Client& client, const Worker& worker, Step step,
+    std::vector<PushEntry> entries) {
+  const bool has_rows =
+      std::any_of(entries.begin(), entries.end(),
+                  [](const PushEntry& entry) { return bool{entry.rows}; });
+  const PushOptions options = {
+      .step = step, .is_encoded = true, .worker = worker};
+  return has_rows ? client.PushRows(std::move(entries), options)
+                  : client.Push(std::move(entries), options);
+}
+
 absl::StatusOr<PullReply> WorkerClient::Pull(
     const std::vector<std::string>& keys, const ReadOptions& options) {
   return PullWithin(keys, options.dtype,
@@ -370,6 +390,19 @@ absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
   return absl::OkStatus();
 }
 
+absl::Status WorkerClient::AwaitRound(const Worker& worker, Step step,
+                                      const std::vector<PushEntry>& entries,
+                                      Client waiter) {
+  const bool has_rows =
+      std::any_of(entries.begin(), entries.end(),
+                  [](const PushEntry& entry) { return bool{entry.rows}; });
+  // There is no such call for rows; this one waits for later steps, too.
+  if (has_rows) return waiter.Pull(KeysOf(entries)).status();
+  return waiter
+      .PushPull(entries, {.step = step, .is_encoded = true, .worker = worker})
+      .status();
+}
+
 Client WorkerClient::ReadingClient(const ReadOptions& options) const {
   return client_->Into(options.into).WithCanceller(options.canceller);
 }
@@ -403,14 +436,14 @@ absl::Status WorkerClient::Barrier(absl::string_view barrier,
   }
 }
 
-WorkerAttempt WorkerClient::Begin(SharedCanceller canceller,
-                                  std::optional<absl::Duration> timeout) const {
+WorkerClient::Attempt WorkerClient::Begin(
+    SharedCanceller canceller, std::optional<absl::Duration> timeout) const {
   return Anew(
       {.end = environment_.now() + timeout.value_or(options_.step_timeout),
        .canceller = std::move(canceller)});
 }
 
-WorkerAttempt WorkerClient::Anew(const Attempt& attempt) const {
+WorkerClient::Attempt WorkerClient::Anew(const Attempt& attempt) const {
   return {.end = attempt.end,
           .recoveries = recoveries_begun_,
           .as = joined(),

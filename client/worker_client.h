@@ -1,4 +1,13 @@
-// A client that is a member of its namespace; README.md has an example.
+// A client that is a member of its namespace.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<WorkerClient> worker,
+//                    WorkerClient::Join({.name_space = "train"},
+//                                       {.name = "worker-3"}));
+//   for (Step step = worker->step(); step <= last; step = worker->step()) {
+//     ASSIGN_OR_RETURN(PullReply weights,
+//                      worker->PushPull(step, Gradients(step)));
+//   }
+//   RETURN_IF_ERROR(worker->Leave());
 
 #ifndef TENSORKV_CLIENT_WORKER_CLIENT_H_
 #define TENSORKV_CLIENT_WORKER_CLIENT_H_
@@ -22,7 +31,6 @@
 #include "client/internal/retry_loop.h"
 #include "client/internal/trimmed_pool.h"
 #include "client/leave_cause.h"
-#include "client/worker_attempt.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {
@@ -84,9 +92,8 @@ class WorkerClient {
   // not needed again, but does no harm. Until it is asked, pulls fail where the
   // worker owes that step: read first weights with a Client before it joins.
   Step step();
-  // Returns whether the server has gone back to an earlier state since step()
-  // was asked last: until it is, pushes are dropped, and reads bring that
-  // state.
+  // Whether the server has gone back to an earlier state since step() was asked
+  // last: until it is, pushes are dropped, and reads bring that state.
   bool has_gone_back() const { return open_.IsForgetting(); }
 
   // Contributes to a step, and returns the values of these keys when the step
@@ -150,8 +157,19 @@ class WorkerClient {
 
  private:
   using Contribution = OpenContributions::Contribution;
-  using Joined = JoinedWorker;
-  using Attempt = WorkerAttempt;
+
+  // What the worker has become.
+  struct Joined {
+    Worker worker;
+    uint64_t incarnation = 0;  // of the server that has accepted it
+  };
+  // An attempt at a verb.
+  struct Attempt {
+    absl::Duration end;       // of the verb
+    uint64_t recoveries = 0;  // that had begun before the attempt
+    Joined as;
+    SharedCanceller canceller;
+  };
 
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
                RetryEnvironment environment, const NamespaceStatus& name_space,
@@ -187,9 +205,15 @@ class WorkerClient {
   // back have of this worker, and which the group comes to only after these.
   absl::Status AwaitRepeated(const std::vector<std::string>& keys,
                              const Attempt& attempt, const Client& waiter);
+  // One attempt for the rounds of one contribution.
+  absl::Status AwaitRound(const Worker& worker, Step step,
+                          const std::vector<PushEntry>& entries, Client waiter);
   // Whether the worker makes steps again of which servers may have later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   Client ReadingClient(const ReadOptions& options) const;
+  // One attempt as `worker`, as tensors or rows, whichever they are.
+  absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
+                                     Step step, std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
   absl::Status Mend(const absl::Status& cause, const Attempt& attempt);
   // OK when the server holds the contribution although its push has failed with
