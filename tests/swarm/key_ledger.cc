@@ -11,6 +11,8 @@ namespace {
 
 // So many are looked at before an observation is taken for possible.
 constexpr size_t kMostStates = 4000;
+// So many are kept as possible.
+constexpr size_t kMostReached = 500;
 
 bool HasRow(uint8_t rows, int element) {
   return rows >> (element / kRowSize) & 1;
@@ -234,10 +236,14 @@ std::optional<std::string> KeyLedger::Observe(Version version,
     open.pop_back();
     if (state.version > version) return std::nullopt;  // of an earlier moment
     if (state.version == version) {
-      const bool is_new =
-          std::find(reached.begin(), reached.end(), state) == reached.end();
-      if (state.value == value && is_new) reached.push_back(state);
-      continue;
+      if (state.value != value ||
+          std::find(reached.begin(), reached.end(), state) != reached.end()) {
+        continue;
+      }
+      reached.push_back(state);
+      if (reached.size() <= kMostReached) continue;
+      states_.clear();
+      return std::nullopt;
     }
     if (++num_looked_at > kMostStates || open.size() > 4 * kMostStates) {
       states_.clear();
