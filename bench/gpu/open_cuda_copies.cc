@@ -5,14 +5,13 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/harness/clocks.h"
 #include "kernels/cuda/cuda_status.h"
 
 #define RETURN_IF_CUDA_ERROR(expr) RETURN_IF_ERROR(StatusOfCuda(expr, #expr))
@@ -58,85 +57,62 @@ cudaMemcpyKind KindOf(CopyDirection direction) {
   return cudaMemcpyDefault;
 }
 
-class CudaCopyLoad final : public Load {
- public:
-  static absl::StatusOr<std::unique_ptr<Load>> Create(int ordinal,
-                                                      CopyDirection direction,
-                                                      int64_t size_bytes) {
-    RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
-    ASSIGN_OR_RETURN(Memory from, direction == CopyDirection::kToDevice
-                                      ? AllocatePinned(size_bytes)
-                                      : AllocateOnDevice(size_bytes));
-    ASSIGN_OR_RETURN(Memory to, direction == CopyDirection::kToHost
-                                    ? AllocatePinned(size_bytes)
-                                    : AllocateOnDevice(size_bytes));
-    // The stream below does not wait for what filled the memory.
-    RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
-    cudaStream_t stream;
-    RETURN_IF_CUDA_ERROR(
-        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    return std::unique_ptr<Load>(new CudaCopyLoad(ordinal, direction,
-                                                  size_bytes, std::move(from),
-                                                  std::move(to), stream));
-  }
+// Both ends of a copy, and the stream that it is queued on.
+struct Copies {
   // Nobody is left who could be told of an error.
-  ~CudaCopyLoad() override { cudaStreamDestroy(stream_); }
+  ~Copies() { cudaStreamDestroy(stream); }
 
-  absl::Status Run(int64_t num_calls,
-                   std::vector<absl::Duration>* latencies) override {
-    RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
-    const absl::Duration start = SteadyTime();
-    for (int64_t i = 0; i < num_calls; ++i) {
-      RETURN_IF_CUDA_ERROR(
-          cudaMemcpyAsync(to_.get(), from_.get(), size_bytes_, kind_, stream_));
-    }
-    RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_));
-    const absl::Duration took = SteadyTime() - start;
-    latencies->insert(latencies->end(), num_calls, took / num_calls);
+  absl::Status Queue() {
+    RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+    RETURN_IF_CUDA_ERROR(
+        cudaMemcpyAsync(to.get(), from.get(), size_bytes, kind, stream));
+    return absl::OkStatus();
+  }
+  absl::Status Wait() {
+    RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
     return absl::OkStatus();
   }
 
- private:
-  CudaCopyLoad(int ordinal, CopyDirection direction, int64_t size_bytes,
-               Memory from, Memory to, cudaStream_t stream)
-      : Load({.bytes_per_call = BytesMovedBy(direction, size_bytes)}),
-        ordinal_(ordinal),
-        kind_(KindOf(direction)),
-        size_bytes_(size_bytes),
-        from_(std::move(from)),
-        to_(std::move(to)),
-        stream_(stream) {}
-
-  const int ordinal_;
-  const cudaMemcpyKind kind_;
-  const size_t size_bytes_;
-  const Memory from_;
-  const Memory to_;
-  const cudaStream_t stream_;
+  int ordinal;
+  cudaMemcpyKind kind;
+  size_t size_bytes;
+  Memory from;
+  Memory to;
+  cudaStream_t stream;
 };
 
-class CudaCopies final : public PlainCopies {
- public:
-  CudaCopies(int ordinal, std::string device_name)
-      : ordinal_(ordinal), device_name_(std::move(device_name)) {}
-
-  std::string device_name() const override { return device_name_; }
-  absl::StatusOr<std::unique_ptr<Load>> MakeLoad(CopyDirection direction,
-                                                 int64_t size_bytes) override {
-    return CudaCopyLoad::Create(ordinal_, direction, size_bytes);
-  }
-
- private:
-  const int ordinal_;
-  const std::string device_name_;
-};
+absl::StatusOr<Load> MakeCopies(int ordinal, CopyDirection direction,
+                                int64_t size_bytes) {
+  RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+  ASSIGN_OR_RETURN(Memory from, direction == CopyDirection::kToDevice
+                                    ? AllocatePinned(size_bytes)
+                                    : AllocateOnDevice(size_bytes));
+  ASSIGN_OR_RETURN(Memory to, direction == CopyDirection::kToHost
+                                  ? AllocatePinned(size_bytes)
+                                  : AllocateOnDevice(size_bytes));
+  // The stream below does not wait for what filled the memory.
+  RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
+  cudaStream_t stream;
+  RETURN_IF_CUDA_ERROR(
+      cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const std::shared_ptr<Copies> copies(
+      new Copies{ordinal, KindOf(direction), static_cast<size_t>(size_bytes),
+                 std::move(from), std::move(to), stream});
+  const int directions = direction == CopyDirection::kWithinDevice ? 2 : 1;
+  return Load{.call = [=] { return copies->Queue(); },
+              .bytes = directions * size_bytes,
+              .wait = [=] { return copies->Wait(); }};
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PlainCopies>> OpenCudaCopies(int ordinal) {
+absl::StatusOr<CudaCopies> OpenCudaCopies(int ordinal) {
   cudaDeviceProp properties;
   RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, ordinal));
-  return std::make_unique<CudaCopies>(ordinal, properties.name);
+  return CudaCopies{properties.name,
+                    [=](CopyDirection direction, int64_t size_bytes) {
+                      return MakeCopies(ordinal, direction, size_bytes);
+                    }};
 }
 
 }  // namespace tensorkv::bench::gpu

@@ -3,7 +3,7 @@
 
 namespace tensorkv::bench::gpu {
 
-absl::StatusOr<std::unique_ptr<PlainCopies>> OpenCudaCopies(int /*ordinal*/) {
+absl::StatusOr<CudaCopies> OpenCudaCopies(int /*ordinal*/) {
   return absl::FailedPreconditionError("this build has no CUDA");
 }
 
