@@ -31,8 +31,8 @@ Reference Other(Servers* servers, const char* store, const Workload& workload,
 Row TensorRow(Servers* servers, Verb verb, int64_t bytes) {
   const Workload workload = {.verb = verb, .bytes_per_key = bytes};
   const bool is_large = bytes >= kMiB;
-  // A call of 4 KiB is bound by gRPC, one of 1 MiB still nearly so. Values of
-  // 1 GiB are beyond Redis and memcached.
+  // A call of 4 KiB is bound by gRPC. Values of 1 GiB are beyond Redis and
+  // memcached.
   const double floor_goal = is_large && verb != Verb::kPushPull ? 0.65 : 0;
   const double store_goal =
       bytes == 64 * kMiB && verb != Verb::kPushPull ? 1 : 0;
@@ -40,9 +40,7 @@ Row TensorRow(Servers* servers, Verb verb, int64_t bytes) {
           .make_load = Ours(servers, workload),
           .references = {Other(servers, "raw", workload, floor_goal),
                          {"naive", [=] { return NaiveLoad(servers, workload); },
-                          bytes > kMiB    ? 3
-                          : bytes == kMiB ? 1
-                                          : 0.75},
+                          is_large ? 3 : 0.77},
                          Other(servers, "redis", workload, store_goal),
                          Other(servers, "memcached", workload, store_goal)},
           .is_quick = bytes < kGiB && (verb != Verb::kPushPull || !is_large)};
@@ -66,11 +64,11 @@ Row OursRow(Servers* servers, const char* family, const Workload& ours,
 }
 
 absl::StatusOr<Load> TlsLoad(Servers* servers, const Workload& workload) {
-  constexpr char kServer[] = "tensorkv, tls";
-  ASSIGN_OR_RETURN(const ServerProcess server, servers->Get(kServer));
-  ASSIGN_OR_RETURN(std::shared_ptr<Client> client,
-                   Connect(servers, kServer,
-                           {.credentials = {.tls_ca = servers->tls_ca()}}));
+  ASSIGN_OR_RETURN(const std::string name, servers->WithTls());
+  ASSIGN_OR_RETURN(const ServerProcess server, servers->Get(name));
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<Client> client,
+      Connect(servers, name, {.credentials = {.tls_ca = servers->tls_ca()}}));
   return TensorkvLoad(std::move(client), server.pid, workload);
 }
 

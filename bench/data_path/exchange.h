@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,18 @@ class Exchange {
   Message reply_;
   std::string received_;
 };
+
+// What the store "raw" does, the floor of what one costs: a header goes before
+// each request and each reply, in the byte order of the machine. A reply begins
+// with the request's header; a get's has the size of the value that follows. A
+// connection has one value.
+enum class RawOperation : uint64_t { kPut = 1, kGet = 2, kDelete = 3 };
+
+struct RawHeader {
+  RawOperation operation = RawOperation::kPut;
+  uint64_t size_bytes = 0;  // of the value that follows
+};
+static_assert(sizeof(RawHeader) == 16);
 
 }  // namespace tensorkv::bench
 

@@ -20,7 +20,7 @@
 namespace tensorkv::bench {
 namespace {
 
-constexpr char kServer[] = "tensorkv, keys";
+constexpr char kKeyServer[] = "tensorkv #keys";
 constexpr int64_t kMostKeys = 1'000'000;
 constexpr int64_t kFewestKeys = 100;
 constexpr int64_t kValueBytes = 1024;
@@ -49,10 +49,10 @@ class Population {
                                                             int64_t num_keys) {
     auto population = std::make_shared<Population>();
     population->num_keys_ = num_keys;
-    ASSIGN_OR_RETURN(population->server_, servers->Get(kServer));
+    ASSIGN_OR_RETURN(population->server_, servers->Get(kKeyServer));
     ASSIGN_OR_RETURN(population->value_, MakeValues(kValueBytes));
     ASSIGN_OR_RETURN(population->client_,
-                     Connect(servers, kServer,
+                     Connect(servers, kKeyServer,
                              {.name_space = absl::StrCat("keys-", num_keys)}));
     RETURN_IF_ERROR(population->Fill());
     return population;
@@ -179,6 +179,58 @@ class Populations {
   std::map<int64_t, std::shared_ptr<Population>> made_;
 };
 
+// --- Rows of a table --------------------------------------------------------
+
+constexpr int64_t kRowElements = 64;
+constexpr int64_t kRowsPerCall = 1000;
+constexpr int64_t kRowBytes = kRowElements * sizeof(float);
+
+// Pushes of random rows to a table of that many.
+absl::StatusOr<Load> TableLoad(Servers* servers, const std::string& rule,
+                               int64_t num_rows) {
+  constexpr char kName[] = "tensorkv #table";
+  ASSIGN_OR_RETURN(const ServerProcess server, servers->Get(kName));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Client> client,
+                   Connect(servers, kName, {.name_space = "table-" + rule},
+                           {.rule = {.name = rule}}));
+  const std::string key = absl::StrCat("table.", num_rows);
+  ASSIGN_OR_RETURN(Tensor table,
+                   Tensor::Filled(DType::kF32, {num_rows, kRowElements}, 1));
+  RETURN_IF_ERROR(client->Init(key, std::move(table), OnExisting::kReplace));
+  ASSIGN_OR_RETURN(
+      Tensor rows,
+      Tensor::Filled(DType::kF32, {kRowsPerCall, kRowElements}, 1));
+  std::minstd_rand random;
+  std::uniform_int_distribution<int64_t> indexes(0, num_rows - 1);
+  std::vector<RefPtr<const RowIds>> batches;
+  for (int i = 0; i < kNumBatches; ++i) {
+    ASSIGN_OR_RETURN(Tensor ids, Tensor::Allocate(DType::kI64, {kRowsPerCall}));
+    for (int64_t& id : ids.mutable_elements<int64_t>()) id = indexes(random);
+    batches.emplace_back();
+    ASSIGN_OR_RETURN(batches.back(), RowIds::Create(std::move(ids)));
+  }
+  return Load{.call =
+                  [=, next = size_t{0}]() mutable {
+                    return client
+                        ->PushRows(key, batches[next++ % kNumBatches], rows)
+                        .status();
+                  },
+              .bytes = kRowsPerCall * kRowBytes,
+              .keys = kRowsPerCall,
+              .server = server.pid};
+}
+
+Row TableRow(Servers* servers, const std::string& rule) {
+  constexpr int64_t kMostRows = 10'000'000;
+  constexpr int64_t kFewestRows = 100'000;
+  return {.name = absl::StrCat("rows/", rule, "/", kMostRows),
+          .make_load = [=] { return TableLoad(servers, rule, kMostRows); },
+          .references = {{absl::StrCat(kFewestRows, " rows"),
+                          [=] { return TableLoad(servers, rule, kFewestRows); },
+                          0.5}},
+          .is_quick = false};
+}
+
 }  // namespace
 
 std::vector<Row> KeyRows(Servers* servers) {
@@ -211,6 +263,8 @@ std::vector<Row> KeyRows(Servers* servers) {
   add_calls("list", &Population::ListLoad);
   add_calls("stat", &Population::StatLoad);
   add_calls("push", &Population::PushLoad);
+  rows.push_back(TableRow(servers, "assign"));
+  rows.push_back(TableRow(servers, "adagrad"));
   return rows;
 }
 

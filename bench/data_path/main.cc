@@ -59,7 +59,7 @@ int Main(int argc, char** argv) {
   }
   benchmark::AddCustomContext("gRPC", grpc::Version());
   std::vector<Row> rows = CallRows(&servers);
-  for (const auto& more : {TrainingRows, KeyRows}) {
+  for (const auto& more : {TrainingRows, CheckpointRows, KeyRows}) {
     std::ranges::move(more(&servers), std::back_inserter(rows));
   }
   RunRows(rows, flags.run);

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -24,7 +25,6 @@
 #include "base/status_macros.h"
 #include "bench/data_path/exchange.h"
 #include "bench/data_path/naive_store.grpc.pb.h"
-#include "bench/data_path/raw_protocol.h"
 #include "bench/data_path/workload.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"

@@ -25,8 +25,16 @@ std::vector<Row> TrainingRows(Servers* servers);
 
 // Calls of 100 keys in a namespace of 1,000,000 beside one of 100
 // ("keys/stat/1000000"), and the memory that each of the million has beyond its
-// value ("memory/key/init").
+// value ("memory/key/init"). Pushes of 1,000 rows to a table of 10,000,000
+// beside one of 100,000 ("rows/assign/10000000").
 std::vector<Row> KeyRows(Servers* servers);
+
+// Checkpoints that are written ("checkpoint/save/adam/8MiB") beside a plain
+// file of as many bytes that is written and synced, and servers that start from
+// them
+// ("checkpoint/restore/adam/8MiB") beside a plain file that is read. About all
+// bytes of a checkpoint, those that it shares too.
+std::vector<Row> CheckpointRows(Servers* servers);
 
 }  // namespace tensorkv::bench
 

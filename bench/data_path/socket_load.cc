@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "bench/data_path/exchange.h"
 #include "bench/data_path/loads.h"
-#include "bench/data_path/raw_protocol.h"
 
 namespace tensorkv::bench {
 namespace socket_load {

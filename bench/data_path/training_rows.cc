@@ -136,7 +136,6 @@ absl::StatusOr<Load> GroupLoad(Servers* servers, const std::string& rule,
   // trial would say little.
   return Load{.call = [group] { return group->Push(); },
               .bytes = kNumWorkers * bytes,
-              .keys = kNumWorkers,
               .server = server.pid,
               .least_calls = 3};
 }
@@ -174,7 +173,7 @@ absl::Status PushAsOneOfTwo(Client* client, int64_t num_keys, int64_t bytes) {
 absl::StatusOr<double> ResidentByCounted(Servers* servers, int64_t num_keys,
                                          int64_t bytes) {
   const std::string name = absl::StrCat("waiting-", num_keys);
-  const std::string server_name = "tensorkv, " + name;
+  const std::string server_name = "tensorkv #" + name;
   ASSIGN_OR_RETURN(const ServerProcess server, servers->Get(server_name));
   const int64_t bytes_before = ResidentBytesOf(server.pid);
   ASSIGN_OR_RETURN(

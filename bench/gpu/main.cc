@@ -19,8 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "bench/data_path/loads.h"
-#include "bench/gpu/open_cuda_copies.h"
 #include "bench/gpu/rows.h"
+#include "bench/gpu/runtime.h"
 #include "bench/gpu/variants.h"
 #include "bench/harness/run.h"
 #include "bench/harness/servers.h"
@@ -59,7 +59,7 @@ std::vector<Row> ServerRows(Servers* servers, int gpu,
                absl::StrCat("server/", NameOf(verb), "/", SizeText(workload)),
            .make_load =
                [=] {
-                 return load(absl::StrCat("tensorkv, device=cuda:", gpu));
+                 return load(absl::StrCat("tensorkv --device=cuda:", gpu));
                },
            .references = {{"cpu", [=] { return load("tensorkv"); }, 1}}});
     }
@@ -71,14 +71,15 @@ absl::Status MeasureAll(const Flags& flags) {
   ASSIGN_OR_RETURN(
       OpenedCudaBackend opened,
       OpenCudaBackend(flags.gpu, {.max_pinned_bytes = uint64_t{4} << 30}));
-  ASSIGN_OR_RETURN(const CudaCopies copies, OpenCudaCopies(flags.gpu));
-  benchmark::AddCustomContext("GPU", copies.device_name);
+  ASSIGN_OR_RETURN(const CudaRuntime runtime, OpenCudaRuntime(flags.gpu));
+  benchmark::AddCustomContext("GPU", runtime.device_name);
   const Sizes sizes = SizesFor(opened.memory_bytes, flags.run.is_quick);
   Backend* const backend = opened.backend.get();
-  std::vector<Row> rows = UpdateRows(backend, copies.make, sizes);
+  std::vector<Row> rows = runtime.rows;
+  Append(UpdateRows(backend, runtime.copy, sizes), &rows);
   Append(PushRows(backend, sizes), &rows);
   Append(ContributionRows(backend, sizes), &rows);
-  Append(StagingRows(backend, copies.make, sizes), &rows);
+  Append(StagingRows(backend, runtime.copy, sizes), &rows);
   Servers servers({.tensorkv_server = flags.run.tensorkv_server});
   Append(ServerRows(&servers, flags.gpu, [&] { opened = OpenedCudaBackend(); }),
          &rows);

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "bench/data_path/workload.h"
 #include "bench/gpu/rows.h"
-#include "bench/key_update.h"
+#include "bench/updates.h"
 #include "tensor/buffer.h"
 
 namespace tensorkv::bench::gpu {
@@ -40,54 +40,6 @@ std::vector<LargeUpdate> LargeUpdates() {
       {"sgd_momentum/f32", {"sgd", {{"momentum", 0.9}}}, DType::kF32, 1, 0.97},
       {"sum_of_8_sgd/f32", {"sgd", {}}, DType::kF32, 8, 0.97},
       {"adam/bf16_master", kAdam, DType::kBF16, 1, 0.93}};
-}
-
-// Some keys' updates, all of one shape.
-struct Updates {
-  static absl::StatusOr<std::shared_ptr<Updates>> Create(
-      Backend* backend, const RuleSpec& rule, const KeyUpdateShape& shape,
-      int64_t num_updates) {
-    ASSIGN_OR_RETURN(UpdateRule checked, UpdateRule::Create(rule));
-    auto updates = std::make_shared<Updates>(
-        Updates{.backend = backend, .rule = std::move(checked)});
-    for (int64_t i = 0; i < num_updates; ++i) {
-      ASSIGN_OR_RETURN(KeyUpdate key,
-                       KeyUpdate::Create(*backend, &updates->rule, shape));
-      updates->keys.push_back(std::move(key));
-    }
-    for (const KeyUpdate& key : updates->keys) {
-      updates->batch.push_back(key.view());
-      updates->bytes_moved += BytesMoved(updates->batch.back());
-    }
-    return updates;
-  }
-
-  absl::Status ApplyOneByOne() const {
-    for (const TensorUpdate& update : batch) {
-      RETURN_IF_ERROR(backend->Apply(absl::MakeConstSpan(&update, 1)));
-    }
-    return absl::OkStatus();
-  }
-
-  Backend* backend;
-  UpdateRule rule;
-  std::vector<KeyUpdate> keys = {};
-  std::vector<TensorUpdate> batch = {};
-  int64_t bytes_moved = 0;
-};
-
-absl::StatusOr<Load> UpdateLoad(Backend* backend, const RuleSpec& rule,
-                                const KeyUpdateShape& shape,
-                                int64_t num_updates, bool in_one_batch = true) {
-  ASSIGN_OR_RETURN(const auto updates,
-                   Updates::Create(backend, rule, shape, num_updates));
-  return Load{.call =
-                  [=] {
-                    return in_one_batch ? backend->Apply(updates->batch)
-                                        : updates->ApplyOneByOne();
-                  },
-              .bytes = updates->bytes_moved,
-              .keys = num_updates};
 }
 
 // What is measured of any backend.
@@ -219,9 +171,9 @@ std::vector<Row> UpdateRows(Backend* backend, const MakeCopy& copy,
   }
   const auto measured = update_rows::Small(sizes.num_small, sizes);
   const auto load = [=](bool in_one_batch) {
-    return update_rows::UpdateLoad(backend, update_rows::kAdam,
-                                   update_rows::SmallShape(sizes),
-                                   sizes.num_small, in_one_batch);
+    return UpdateLoad(backend, update_rows::kAdam,
+                      update_rows::SmallShape(sizes), sizes.num_small,
+                      in_one_batch);
   };
   rows.push_back(
       {.name = measured.name,

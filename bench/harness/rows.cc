@@ -167,7 +167,7 @@ RowResult MeasureRow(const Row& row, const MeasureOptions& options) {
       continue;
     }
     const double ratio = Ratio(ours, *other);
-    result.columns[reference.name] = ratio;
+    result.ratios[reference.name] = ratio;
     if (reference.goal == 0) continue;
     CheckGoal(ratio >= reference.goal,
               absl::StrFormat("%s < %g", reference.name, reference.goal),

@@ -62,9 +62,11 @@ struct MeasureOptions {
 struct RowResult {
   absl::Status status;  // why the row was not measured
   // "GB/s" (10^9 bytes) and "Mkeys/s", medians over the trials; "cpu_s/GB" of
-  // client and server; "p50_us" and "p99_us" over all calls; and by the name of
-  // each reference how many times as fast ours is. "figure" of a figure.
+  // client and server; "p50_us" and "p99_us" over all calls. "figure" of a
+  // figure.
   std::map<std::string, double> columns;
+  // By the name of each reference how many times as fast ours is.
+  std::map<std::string, double> ratios;
   std::vector<std::string> missed;    // goals
   std::vector<std::string> left_out;  // references, with the reason
   int num_goals = 0;

@@ -3,58 +3,105 @@
 #include <benchmark/benchmark.h>
 
 #include <iostream>
+#include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 namespace tensorkv::bench {
 namespace {
 
-struct Summary {
-  int num_goals = 0;
-  std::vector<std::string> missed;
-};
+// How the names of ratios begin.
+constexpr char kRatio[] = "of_";
 
-// Fills in the columns. Of Google Benchmark's own times the row has one call of
-// measuring in turns, references included: they say nothing.
-void Measure(const Row& row, const RunFlags& flags, Summary* summary,
-             benchmark::State& state) {
-  RowResult result;
-  for (auto _ : state) result = MeasureRow(row, flags.measure);
-  if (!result.status.ok()) {
-    state.SkipWithError(std::string(result.status.message()).c_str());
-    return;
-  }
-  for (const auto& [name, value] : result.columns) state.counters[name] = value;
-  std::vector<std::string> label;
-  summary->num_goals += result.num_goals;
+using Results = std::map<std::string, RowResult>;  // by the name of the row
+
+// What there is to say of a row beside its figures.
+std::string Label(const RowResult& result) {
+  std::vector<std::string> parts;
   for (const std::string& missed : result.missed) {
-    label.push_back(absl::StrCat("missed: ", missed));
-    summary->missed.push_back(absl::StrCat(row.name, ": ", missed));
+    parts.push_back(absl::StrCat("missed: ", missed));
   }
   for (const std::string& reason : result.left_out) {
-    label.push_back(absl::StrCat("without ", reason));
+    parts.push_back(absl::StrCat("without ", reason));
   }
-  state.SetLabel(absl::StrJoin(label, "; "));
+  return absl::StrJoin(parts, "; ");
 }
 
-// Prints the columns of a row, and not Google Benchmark's own times.
+// Measures the row in one iteration. What Google Benchmark says of the time of
+// that, references included, is no figure: RowReporter leaves it out.
+void Measure(const Row& row, const RunFlags& flags, RowResult* result,
+             benchmark::State& state) {
+  for (auto _ : state) *result = MeasureRow(row, flags.measure);
+  if (!result->status.ok()) {
+    state.SkipWithError(std::string(result->status.message()).c_str());
+    return;
+  }
+  for (const auto& [name, value] : result->columns) {
+    state.counters[name] = value;
+  }
+  for (const auto& [name, value] : result->ratios) {
+    state.counters[absl::StrCat(kRatio, name)] = value;
+  }
+  state.SetLabel(Label(*result));
+}
+
+std::string Number(double value) {
+  return value < 1000 ? absl::StrFormat("%.3g", value)
+                      : absl::StrFormat("%.0f", value);
+}
+
+std::string LineOf(const RowResult& result) {
+  if (!result.status.ok()) {
+    return absl::StrCat("not measured: ", result.status.message());
+  }
+  std::string line;
+  for (const char* const column :
+       {"GB/s", "Mkeys/s", "p50_us", "p99_us", "cpu_s/GB", "figure"}) {
+    const auto found = result.columns.find(column);
+    if (found == result.columns.end()) continue;
+    absl::StrAppendFormat(&line, "%7s %s ", Number(found->second), column);
+  }
+  for (const auto& [name, value] : result.ratios) {
+    absl::StrAppendFormat(&line, " %.2f %s%s ", value, kRatio, name);
+  }
+  return absl::StrCat(line, " ", Label(result));
+}
+
+// Prints a line for each row.
 class RowReporter final : public benchmark::BenchmarkReporter {
  public:
+  explicit RowReporter(const Results* results) : results_(*results) {}
+
   bool ReportContext(const Context&) override { return true; }
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
-      std::cout << absl::StrFormat("%-32s", run.run_name.function_name);
-      if (run.error_occurred)
-        std::cout << "  not measured: " << run.error_message;
-      for (const auto& [name, counter] : run.counters) {
-        std::cout << absl::StrFormat("  %s=%.4g", name, counter.value);
-      }
-      if (!run.report_label.empty()) std::cout << "  " << run.report_label;
-      std::cout << std::endl;
+      const std::string& name = run.run_name.function_name;
+      std::cout << absl::StrFormat("%-34s", name) << LineOf(results_.at(name))
+                << std::endl;
     }
   }
+
+ private:
+  const Results& results_;
 };
+
+void PrintGoals(const Results& results) {
+  int num_goals = 0;
+  std::string missed;
+  int num_missed = 0;
+  for (const auto& [name, result] : results) {
+    num_goals += result.num_goals;
+    num_missed += static_cast<int>(result.missed.size());
+    for (const std::string& each : result.missed) {
+      absl::StrAppend(&missed, "  missed: ", name, ": ", each, "\n");
+    }
+  }
+  std::cout << "\nGoals met: " << num_goals - num_missed << " of " << num_goals
+            << "\n"
+            << missed;
+}
 
 }  // namespace
 
@@ -79,6 +126,8 @@ void AddRunFlags(CLI::App* app, RunFlags* flags) {
          },
          "Least milliseconds of a trial (default: 100; quick: 30)")
       ->check(CLI::Range(1, 60'000));
+  app->add_option("--revision", flags->revision,
+                  "What the records say about the sources");
   app->add_option("--json", flags->json_file, "Write a record for each row");
   app->add_option("--server", flags->tensorkv_server, "Path of tensorkv-server")
       ->capture_default_str();
@@ -106,22 +155,19 @@ void RunRows(const std::vector<Row>& rows, const RunFlags& flags) {
   for (std::string& argument : arguments) argv.push_back(argument.data());
   int argc = static_cast<int>(argv.size());
   benchmark::Initialize(&argc, argv.data());
-  Summary summary;
+  benchmark::AddCustomContext("revision", flags.revision);
+  Results results;
   for (const Row& row : rows) {
     if (flags.is_quick && !row.is_quick) continue;
     benchmark::RegisterBenchmark(
-        row.name.c_str(),
-        [&](benchmark::State& state) { Measure(row, flags, &summary, state); });
+        row.name.c_str(), [&](benchmark::State& state) {
+          Measure(row, flags, &results[row.name], state);
+        });
   }
-  RowReporter reporter;
+  RowReporter reporter(&results);
   benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::ClearRegisteredBenchmarks();
-  std::cout << "\nGoals met: "
-            << summary.num_goals - static_cast<int>(summary.missed.size())
-            << " of " << summary.num_goals << "\n";
-  for (const std::string& missed : summary.missed) {
-    std::cout << "  missed: " << missed << "\n";
-  }
+  PrintGoals(results);
 }
 
 }  // namespace tensorkv::bench

@@ -15,8 +15,9 @@ namespace tensorkv::bench {
 struct RunFlags {
   bool is_quick = false;
   MeasureOptions measure;
-  std::string only;       // a regular expression
-  std::string json_file;  // empty: none
+  std::string only;                  // a regular expression
+  std::string json_file;             // empty: none
+  std::string revision = "unknown";  // of the sources, for the records
   std::string tensorkv_server = "service/tensorkv-server";
 };
 

@@ -24,7 +24,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "base/status_macros.h"
 #include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
@@ -138,11 +137,7 @@ Servers::Servers(Options options) : options_(std::move(options)) {
 }
 
 Servers::~Servers() {
-  for (const auto& [name, server] : started_) {
-    if (!server.ok()) continue;
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, nullptr, 0);
-  }
+  while (!started_.empty()) Stop(started_.begin()->first);
   std::error_code ignored;  // What is left are logs.
   std::filesystem::remove_all(directory_, ignored);
 }
@@ -153,48 +148,55 @@ absl::StatusOr<ServerProcess> Servers::Get(const std::string& name) {
   return started_.emplace(name, Start(name)).first->second;
 }
 
-absl::StatusOr<Servers::Arguments> Servers::ArgumentsOf(
-    const std::string& name, const std::string& port) const {
+void Servers::Stop(const std::string& name) {
+  const auto found = started_.find(name);
+  if (found == started_.end()) return;
+  if (found->second.ok()) {
+    kill(found->second->pid, SIGKILL);
+    waitpid(found->second->pid, nullptr, 0);
+  }
+  started_.erase(found);
+}
+
+Servers::Arguments Servers::ArgumentsOf(const std::string& name,
+                                        const std::string& port) const {
   if (name == "redis") {
-    return Arguments{"redis-server", "--save", "",          "--appendonly",
-                     "no",           "--bind", "127.0.0.1", "--dir",
-                     directory_,     "--port", port};
+    return {"redis-server", "--save", "",          "--appendonly",
+            "no",           "--bind", "127.0.0.1", "--dir",
+            directory_,     "--port", port};
   }
   if (name == "memcached") {
     // More megabytes than the values of any row take.
-    return Arguments{"memcached", "-u",    UserName(),  "-m", "6144",
-                     "-I",        "1024m", "-t",        "1",  "-U",
-                     "0",         "-l",    "127.0.0.1", "-p", port};
+    return {"memcached", "-u",    UserName(),  "-m", "6144",
+            "-I",        "1024m", "-t",        "1",  "-U",
+            "0",         "-l",    "127.0.0.1", "-p", port};
   }
   if (!absl::StartsWith(name, "tensorkv")) {
-    return Arguments{options_.reference_server, name, "127.0.0.1:0"};
+    return {options_.reference_server, name, "127.0.0.1:0"};
   }
   Arguments arguments = {options_.tensorkv_server, "--listen=127.0.0.1:0",
                          "--metrics_listen=127.0.0.1:0"};
-  const size_t device = name.find("device=");
-  arguments.push_back(absl::StrCat(
-      "--", device == std::string::npos ? "device=cpu" : name.substr(device)));
-  if (absl::EndsWith(name, "tls")) {
-    RETURN_IF_ERROR(MakeCertificate());
-    arguments.push_back(absl::StrCat("--tls_cert=", tls_ca()));
-    arguments.push_back(absl::StrCat("--tls_key=", directory_, "/server.key"));
+  for (const absl::string_view word : absl::StrSplit(name, ' ')) {
+    if (absl::StartsWith(word, "--")) arguments.emplace_back(word);
   }
   return arguments;
 }
 
 // It signs itself.
-absl::Status Servers::MakeCertificate() const {
+absl::StatusOr<std::string> Servers::WithTls() {
+  const std::string key = directory_ + "/server.key";
+  const std::string name =
+      absl::StrCat("tensorkv --tls_cert=", tls_ca(), " --tls_key=", key);
+  if (started_.count(name) > 0) return name;
   const std::string output = directory_ + "/openssl.log";
   const pid_t openssl =
       Spawn({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
              "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
              "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
-             directory_ + "/server.key", "-out", tls_ca()},
+             key, "-out", tls_ca()},
             /*cpus=*/{}, output);
   int status = 0;
-  if (waitpid(openssl, &status, 0) == openssl && status == 0) {
-    return absl::OkStatus();
-  }
+  if (waitpid(openssl, &status, 0) == openssl && status == 0) return name;
   return absl::UnavailableError(
       absl::StrCat("no certificate; openssl says: ", ContentOf(output)));
 }
@@ -202,8 +204,9 @@ absl::Status Servers::MakeCertificate() const {
 absl::StatusOr<ServerProcess> Servers::Start(const std::string& name) {
   const std::string port = FreePort();
   const bool is_ours = name != "redis" && name != "memcached";
-  ASSIGN_OR_RETURN(const Arguments arguments, ArgumentsOf(name, port));
-  const std::string output = absl::StrCat(directory_, "/", name, ".log");
+  const Arguments arguments = ArgumentsOf(name, port);
+  const std::string output =
+      absl::StrCat(directory_, "/", started_.size(), ".log");
   const pid_t pid = Spawn(arguments, options_.cpus, output);
   const absl::Duration deadline = SteadyTime() + kStartTimeout;
   int status = 0;

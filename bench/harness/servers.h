@@ -48,22 +48,27 @@ class Servers {
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
-  // The server of that name, which begins with its kind: "tensorkv", or
-  // "tensorkv, device=cuda:0", "tensorkv, tls" and so on; "raw", "naive",
-  // "redis", "memcached".
-  // Errors: NotFound if the program is not installed; Unavailable, with its
-  // output, if it does not start.
+  // The server of that name: "raw", "naive", "redis", "memcached", or
+  // "tensorkv" with flags that others lack, such as "tensorkv --device=cuda:0";
+  // where there are several with the same, "tensorkv #2". Errors: NotFound if
+  // the program is not installed; Unavailable, with its output, if it does not
+  // start.
   absl::StatusOr<ServerProcess> Get(const std::string& name);
 
-  // Who has signed the certificate of a server with TLS, as a file.
+  // Ends a server, which the next Get starts anew.
+  void Stop(const std::string& name);
+
+  // A server with TLS, and the file of who has signed its certificate.
+  // Errors: Unavailable if there is no openssl to make one.
+  absl::StatusOr<std::string> WithTls();
+  // A folder that goes with this object; on the disk of TMPDIR.
+  const std::string& directory() const { return directory_; }
   std::string tls_ca() const { return directory_ + "/server.crt"; }
 
  private:
   using Arguments = std::vector<std::string>;
 
-  absl::StatusOr<Arguments> ArgumentsOf(const std::string& name,
-                                        const std::string& port) const;
-  absl::Status MakeCertificate() const;
+  Arguments ArgumentsOf(const std::string& name, const std::string& port) const;
   absl::StatusOr<ServerProcess> Start(const std::string& name);
 
   const Options options_;

@@ -1,4 +1,4 @@
-#include "bench/key_update.h"
+#include "bench/updates.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -117,6 +117,40 @@ int64_t BytesMoved(const TensorUpdate& update) {
     bytes += 2 * state.size_bytes();
   }
   return static_cast<int64_t>(bytes);
+}
+
+absl::StatusOr<std::shared_ptr<Updates>> Updates::Create(
+    Backend* backend, const RuleSpec& rule, const KeyUpdateShape& shape,
+    int64_t num_updates) {
+  ASSIGN_OR_RETURN(UpdateRule checked, UpdateRule::Create(rule));
+  auto updates = std::make_shared<Updates>(
+      Updates{.backend = backend, .rule = std::move(checked)});
+  for (int64_t i = 0; i < num_updates; ++i) {
+    ASSIGN_OR_RETURN(KeyUpdate key,
+                     KeyUpdate::Create(*backend, &updates->rule, shape));
+    updates->keys.push_back(std::move(key));
+  }
+  for (const KeyUpdate& key : updates->keys) {
+    updates->batch.push_back(key.view());
+    updates->bytes_moved += BytesMoved(updates->batch.back());
+  }
+  return updates;
+}
+
+absl::StatusOr<Load> UpdateLoad(Backend* backend, const RuleSpec& rule,
+                                const KeyUpdateShape& shape,
+                                int64_t num_updates, bool in_one_batch) {
+  ASSIGN_OR_RETURN(const auto updates,
+                   Updates::Create(backend, rule, shape, num_updates));
+  const auto apply = [=]() -> absl::Status {
+    if (in_one_batch) return backend->Apply(updates->batch);
+    for (const TensorUpdate& update : updates->batch) {
+      RETURN_IF_ERROR(backend->Apply(absl::MakeConstSpan(&update, 1)));
+    }
+    return absl::OkStatus();
+  };
+  return Load{
+      .call = apply, .bytes = updates->bytes_moved, .keys = num_updates};
 }
 
 }  // namespace tensorkv::bench

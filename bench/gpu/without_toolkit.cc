@@ -1,7 +1,14 @@
+// What a build without the CUDA toolkit has.
+
 #include "absl/status/status.h"
+#include "bench/gpu/runtime.h"
 #include "bench/gpu/variants.h"
 
 namespace tensorkv::bench::gpu {
+
+absl::StatusOr<CudaRuntime> OpenCudaRuntime(int /*ordinal*/) {
+  return absl::FailedPreconditionError("this build has no CUDA");
+}
 
 std::vector<std::string> VariantNames() { return {}; }
 

@@ -1,13 +1,15 @@
-// An update to measure: a key's tensors in the memory of a backend.
+// Updates to measure: keys' tensors in the memory of a backend.
 
-#ifndef TENSORKV_BENCH_KEY_UPDATE_H_
-#define TENSORKV_BENCH_KEY_UPDATE_H_
+#ifndef TENSORKV_BENCH_UPDATES_H_
+#define TENSORKV_BENCH_UPDATES_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/ref_counted.h"
+#include "bench/harness/rows.h"
 #include "kernels/backend.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype.h"
@@ -59,6 +61,27 @@ class KeyUpdate {
 // its place.
 int64_t BytesMoved(const TensorUpdate& update);
 
+// Some keys' updates, all of one shape.
+struct Updates {
+  // `backend` outlives them.
+  // Errors: those of UpdateRule::Create and the backend.
+  static absl::StatusOr<std::shared_ptr<Updates>> Create(
+      Backend* backend, const RuleSpec& rule, const KeyUpdateShape& shape,
+      int64_t num_updates);
+
+  Backend* backend = nullptr;
+  UpdateRule rule;
+  std::vector<KeyUpdate> keys = {};
+  std::vector<TensorUpdate> batch = {};
+  int64_t bytes_moved = 0;  // by all of them
+};
+
+// A call applies all of them: in one batch, or each by itself, one after the
+// other.
+absl::StatusOr<Load> UpdateLoad(Backend* backend, const RuleSpec& rule,
+                                const KeyUpdateShape& shape,
+                                int64_t num_updates, bool in_one_batch = true);
+
 }  // namespace tensorkv::bench
 
-#endif  // TENSORKV_BENCH_KEY_UPDATE_H_
+#endif  // TENSORKV_BENCH_UPDATES_H_
