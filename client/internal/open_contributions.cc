@@ -68,6 +68,11 @@ bool OpenContributions::IsRepeating() const {
   return highest_known_ > 0 && highest_known_ <= last_repeated_;
 }
 
+bool OpenContributions::IsForgetting() const {
+  MutexLock lock(&mutex_);
+  return is_forgetting_;
+}
+
 bool OpenContributions::IsForgotten(const Contribution& contribution) const {
   MutexLock lock(&mutex_);
   return Forgets(contribution);

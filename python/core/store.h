@@ -84,6 +84,9 @@ class Store {
   // Whether a worker of that name had been lost.
   bool Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout, std::optional<uint32_t> rank);
+  // The step that the worker makes next; joins a server again that has been
+  // restarted.
+  Step Resume();
   pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
                       const std::string& on_existing, const std::string& state);
   // `weights` has one for each key, or none.

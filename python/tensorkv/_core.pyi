@@ -111,6 +111,9 @@ class Store:
     ) -> bool:
         """Whether a worker of that name had been lost."""
 
+    def resume(self) -> int:
+        """The step to make next of the server as it is, for a worker."""
+
     def init(
         self, keys: List[str], arrays: List[Any], on_existing: str, state: str
     ) -> List[int]: ...
@@ -212,6 +215,8 @@ class Store:
     def is_closed(self) -> bool: ...
     @property
     def is_worker(self) -> bool: ...
+    @property
+    def has_gone_back(self) -> bool: ...
     @property
     def rank(self) -> int: ...
     @property

@@ -7,7 +7,12 @@ import os
 from typing import Any, List, Optional, Union, cast
 
 from tensorkv import _core
-from tensorkv._at_exit import ends_by_exception, watch_worker
+from tensorkv._at_exit import (
+    ends_by_exception,
+    forget_worker,
+    lose_dropped,
+    watch_worker,
+)
 from tensorkv._client_aio import ClientCoroutines
 from tensorkv._client_arguments import within
 from tensorkv._client_values import ValueVerbs
@@ -143,6 +148,7 @@ class Client(ValueVerbs):
         self._end(is_lost=False)
 
     def _end(self, is_lost: bool) -> None:
+        forget_worker(self._store)
         try:
             self._store.close(is_lost)
         finally:
@@ -284,9 +290,9 @@ class Client(ValueVerbs):
             and step closes when all workers have contributed; "bounded" applies
             at once, but a worker waits that is more than `staleness` steps
             ahead of the slowest.
-          num_workers: the size of a group that is whole or does not go on; 0
-            for those who have joined at the time, of whom there may be
-            `max_workers`, if that is not 0.
+          num_workers: the size of a group that is whole or does not go on. With
+            `max_workers` above it the size with which the group begins; from
+            then on a round needs those who are there. 0 in "async".
           on_worker_loss: "fail" drops a round that a lost worker lacks in, to
             be repeated when it has come back; "continue" closes it without.
           rescale_partial_rounds: multiplies a sum of fewer than all, so that it
@@ -364,7 +370,9 @@ class Client(ValueVerbs):
 
         The worker is done with its steps when it says so, by `leave`, by a
         `with` block or an interpreter that ends without an exception, or by
-        `close` outside of one. However else it ends, it is lost.
+        `close` outside of one. However else it ends, it is lost. One that is
+        dropped stays a member, and ends with the interpreter; where another
+        client of the process joins the namespace before, it is lost.
 
         Args:
           name: unique among the workers, and the same for a worker that comes
@@ -374,10 +382,12 @@ class Client(ValueVerbs):
             of that name to end.
           rank: the one to have; by default the server chooses.
         """
+        place = (self.address, self.namespace)
+        lose_dropped(place)
         self._was_lost = self._store.join(
             name, lease, takeover_timeout, step_timeout, rank
         )
-        watch_worker(self)
+        watch_worker(self, self._store, place)
         return self._store.rank
 
     @property

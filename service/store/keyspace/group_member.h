@@ -22,6 +22,8 @@ struct GroupMember {
   absl::Duration lease_end;
   // The worker has said itself that it is lost.
   bool says_it_is_lost = false;
+  // The worker of this name has contributed since it joined, or came back.
+  bool has_contributed = false;
   // The worker has said what it has contributed to at another server.
   bool has_told_step = false;
   // When it joined, or has left, in the order of all that do. Who was lost

@@ -82,7 +82,10 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
     step = keeps_step ? std::max(step, reached) : reached;
     if (!options_.counts_alone) member.first_step = After(max_step_);
   }
-  if (!was_live && !was_lost) member.order = ++last_order_;
+  if (!was_live && !was_lost) {
+    member.order = ++last_order_;
+    member.has_contributed = false;
+  }
   if (member.state == State::kLeft) --num_left_;
   member.says_it_is_lost = false;
   // Its own server has its steps from now on.
@@ -371,6 +374,9 @@ void WorkerGroup::Reach(const Worker& worker, Step step) {
   if (worker.epoch == 0) is_static_ = true;
   Step& reached = StepAt(worker.rank);
   reached = std::max(reached, step);
+  if (step > 0 && worker.rank < members_.size()) {
+    members_[worker.rank].has_contributed = true;
+  }
   max_step_ = std::max(max_step_, step);
 }
 
@@ -502,6 +508,7 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     member.epoch = worker.worker.epoch;
     member.lease_end = now;
     member.first_step = worker.first_step;
+    member.has_contributed = worker.step > 0;
     member.order = worker.order;
     last_order_ = std::max(last_order_, worker.order);
     if (worker.has_left) ++num_left_;
@@ -568,11 +575,13 @@ std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
     const Member& member = members_[rank];
     if (member.epoch == 0) continue;
     const bool is_live = member.state == State::kLive;
+    // Clients of mirrored groups ask what the rank has contributed to.
+    const bool has_step = member.has_contributed || options_.is_near;
     statuses.push_back(
         {.name = member.name,
          .worker = {.rank = rank, .epoch = member.epoch},
          .is_live = is_live,
-         .step = step_of(rank),
+         .step = has_step ? step_of(rank) : 0,
          .lease_remaining =
              is_live ? std::max(member.lease_end - now, absl::ZeroDuration())
                      : absl::ZeroDuration(),

@@ -437,6 +437,27 @@ TEST(WorkerGroupTest, ListShowsWhoJoined) {
   EXPECT_EQ(statuses[1].lease_remaining, absl::Seconds(6));
 }
 
+TEST(WorkerGroupTest, ListTellsStepsOfThoseWhoHaveContributed) {
+  for (const OnWorkerLoss on_loss :
+       {OnWorkerLoss::kFail, OnWorkerLoss::kContinue}) {
+    Group group(Fixed(2, on_loss));
+    const auto step = [&group] { return group.List(group.now)[0].step; };
+    group.Reach(group.MustJoin("a"), 5);
+    group.Lose(0);
+    EXPECT_EQ(step(), 5u);
+    // It comes back.
+    const Worker worker = group.MustJoin("a", group.max_step());
+    EXPECT_EQ(step(), 5u);
+    group.Leave(worker);
+    EXPECT_EQ(step(), 5u);
+    // Another one, be it of that name.
+    const Worker other = group.MustJoin("a", group.max_step());
+    EXPECT_EQ(step(), 0u);
+    group.Reach(other, 6);
+    EXPECT_EQ(step(), 6u);
+  }
+}
+
 TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
   Group group(Fixed(2));
   const Worker first = group.MustJoin("first");
