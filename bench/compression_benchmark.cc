@@ -47,7 +47,7 @@ int Main(int argc, char** argv) {
   AddRunFlags(&app, &flags);
   if (const auto exit_status = Parse(argc, argv, &app)) return *exit_status;
   std::vector<Row> rows;
-  for (const std::string compression :
+  for (const char* const compression :
        {"2bit:0.5", "1bit:0", "sign", "f16", "f16,feedback", "bf16",
         "bf16,feedback", "f8e4m3fn", "f8e5m2", "i8:64", "topk:0.01",
         "randomk:0.01", "dithering:4", "dithering:8,natural"}) {

@@ -33,6 +33,13 @@ struct CheckpointShape {
   int changes = 100;
 };
 
+constexpr CheckpointShape kShapes[] = {
+    {"assign/8MiB", "assign", 8 * kMiB},
+    {"assign/4KiB", "assign", 4 * kKiB},
+    {"adam/8MiB", "adam", 8 * kMiB},
+    {"changed-1%/assign/512KiB", "assign", kMiB / 2, 1},
+    {"changed-1%/adam/512KiB", "adam", kMiB / 2, 1}};
+
 absl::Status FileError(const std::string& path) {
   return absl::UnavailableError("cannot write or read " + path);
 }
@@ -183,12 +190,7 @@ class Checkpointed {
 std::vector<Row> CheckpointRows(Servers* servers) {
   const auto last = std::make_shared<std::weak_ptr<Checkpointed>>();
   std::vector<Row> rows;
-  for (const CheckpointShape& shape :
-       {CheckpointShape{"assign/8MiB", "assign", 8 * kMiB},
-        {"assign/4KiB", "assign", 4 * kKiB},
-        {"adam/8MiB", "adam", 8 * kMiB},
-        {"changed-1%/assign/512KiB", "assign", kMiB / 2, 1},
-        {"changed-1%/adam/512KiB", "adam", kMiB / 2, 1}}) {
+  for (const CheckpointShape& shape : kShapes) {
     const auto add = [&](const char* verb, Checkpointed::Call ours,
                          Checkpointed::Call plain) {
       const auto make = [=]() -> absl::StatusOr<Load> {

@@ -110,7 +110,8 @@ struct Pool {
     const auto made = std::make_shared<Pool>();
     cudaMemPoolProps properties = {};
     properties.allocType = cudaMemAllocationTypePinned;
-    properties.location = {cudaMemLocationTypeDevice, ordinal};
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = ordinal;
     RETURN_IF_CUDA_ERROR(cudaMemPoolCreate(&made->pool, &properties));
     RETURN_IF_CUDA_ERROR(
         cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking));

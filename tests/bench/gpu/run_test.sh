@@ -2,7 +2,7 @@
 # Runs the benchmark where there may be no GPU: it says so, or finds nothing to
 # measure.
 #
-#   gpu_test.sh BENCHMARK
+#   run_test.sh BENCHMARK
 set -uo pipefail
 
 fail() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs rows of every kind once, and looks at the records.
 #
-#   data_path_test.sh BENCHMARK REFERENCE_SERVER TENSORKV_SERVER
+#   run_test.sh BENCHMARK REFERENCE_SERVER TENSORKV_SERVER
 set -euo pipefail
 
 fail() {
