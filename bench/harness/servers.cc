@@ -205,8 +205,9 @@ absl::StatusOr<ServerProcess> Servers::Start(const std::string& name) {
   const std::string port = FreePort();
   const bool is_ours = name != "redis" && name != "memcached";
   const Arguments arguments = ArgumentsOf(name, port);
-  const std::string output =
-      absl::StrCat(directory_, "/", started_.size(), ".log");
+  // A log of its own: what another server had written would tell its address.
+  static int num_logs = 0;
+  const std::string output = absl::StrCat(directory_, "/", ++num_logs, ".log");
   const pid_t pid = Spawn(arguments, options_.cpus, output);
   const absl::Duration deadline = SteadyTime() + kStartTimeout;
   int status = 0;
