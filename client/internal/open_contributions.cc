@@ -17,8 +17,8 @@ absl::Status WentBack(Step step, Step next) {
           ": the server was restarted from a checkpoint, of "
           "which step ",
           next,
-          " is the next: expected the step that step() "
-          "tells")),
+          " is the next: expected that one, once the worker has asked for it "
+          "by step(), in Python by resume() or next_step")),
       Reason::kServerRestarted);
 }
 

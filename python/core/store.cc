@@ -538,6 +538,38 @@ void Store::DeleteNamespace(const std::string& name) {
   Call([=](Client client) { return client.DeleteNamespace(name); });
 }
 
+py::dict Store::SaveCheckpoint(const std::string& name,
+                               const std::vector<std::string>& namespaces) {
+  return Describe(Call(
+      [=](Client client) { return client.SaveCheckpoint(name, namespaces); }));
+}
+
+py::dict Store::RestoreCheckpoint(const std::string& name,
+                                  const std::vector<std::string>& namespaces,
+                                  const std::string& as_namespace,
+                                  const std::string& on_existing) {
+  const RestoreCheckpointRequest request = {
+      .name = name,
+      .namespaces = namespaces,
+      .as_namespace = as_namespace,
+      .on_existing = ByName<OnExisting>("on_existing", on_existing)};
+  return Describe(
+      Call([=](Client client) { return client.RestoreCheckpoint(request); }));
+}
+
+py::list Store::ListCheckpoints() {
+  py::list list;
+  for (const CheckpointStatus& status :
+       Call([](Client client) { return client.ListCheckpoints(); })) {
+    list.append(Describe(status));
+  }
+  return list;
+}
+
+py::dict Store::DescribeServer() {
+  return Describe(Call([](Client client) { return client.DescribeServer(); }));
+}
+
 void Store::Barrier(const std::string& name) {
   Call([=](Session& session,
            const CallBounds& bounds) { return session.Barrier(name, bounds); },

@@ -144,6 +144,14 @@ class Store {
   pybind11::list ListNamespaces();
   void DeleteNamespace(const std::string& name);
   void Barrier(const std::string& name);
+  pybind11::dict SaveCheckpoint(const std::string& name,
+                                const std::vector<std::string>& namespaces);
+  pybind11::dict RestoreCheckpoint(const std::string& name,
+                                   const std::vector<std::string>& namespaces,
+                                   const std::string& as_namespace,
+                                   const std::string& on_existing);
+  pybind11::list ListCheckpoints();
+  pybind11::dict DescribeServer();
 
   std::shared_ptr<Session> session_;
   const std::shared_ptr<OpenCalls> calls_ = std::make_shared<OpenCalls>();

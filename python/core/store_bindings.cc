@@ -97,7 +97,12 @@ void Store::RegisterNamespaces(py::class_<Store>& store) {
       .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
       .def("list_namespaces", &Store::ListNamespaces)
       .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
-      .def("barrier", &Store::Barrier, "name"_a);
+      .def("barrier", &Store::Barrier, "name"_a)
+      .def("save_checkpoint", &Store::SaveCheckpoint, "name"_a, "namespaces"_a)
+      .def("restore_checkpoint", &Store::RestoreCheckpoint, "name"_a,
+           "namespaces"_a, "as_namespace"_a, "on_existing"_a)
+      .def("list_checkpoints", &Store::ListCheckpoints)
+      .def("describe_server", &Store::DescribeServer);
 }
 
 void Store::RegisterState(py::class_<Store>& store) {

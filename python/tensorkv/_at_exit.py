@@ -13,6 +13,7 @@ class _Worker(NamedTuple):
     client: "weakref.ref[Any]"
     # The namespace, with its address.
     place: Any
+    name: str
 
 
 # The stores of workers that have not ended, also of clients that were dropped:
@@ -35,13 +36,13 @@ def ends_by_exception(error: Optional[BaseException] = None) -> bool:
     return is_failure(error if error is not None else sys.exc_info()[1])
 
 
-def watch_worker(client: Any, store: Any, place: Any) -> None:
+def watch_worker(client: Any, store: Any, place: Any, name: str) -> None:
     """Has the store of a worker end when the interpreter does.
 
     Also where its client is dropped before, unless another worker of the same
     place comes then.
     """
-    _workers[store] = _Worker(weakref.ref(client), place)
+    _workers[store] = _Worker(weakref.ref(client), place, name)
     _watch_child()
 
 
@@ -50,13 +51,16 @@ def forget_worker(store: Any) -> None:
     _workers.pop(store, None)
 
 
-def lose_dropped(place: Any) -> None:
+def lose_former(place: Any, name: str) -> None:
     """Has workers of the place be lost whose clients were dropped.
 
-    Whoever makes another one has not been done with them.
+    Whoever makes another one has not been done with them; nor with one of that
+    name, whether it was dropped or not: an exception that is handled may hold
+    it.
     """
     for store, worker in list(_workers.items()):
-        if worker.place == place and worker.client() is None:
+        is_former = worker.client() is None or worker.name == name
+        if worker.place == place and is_former:
             _end(store, is_lost=True)
 
 

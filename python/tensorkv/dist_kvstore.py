@@ -64,7 +64,8 @@ class DistKVStore(KVStore):
     What needs a worker that has left ends with WorkerLeftError. A store that is
     dropped, as a local of a function is, stays a worker until the interpreter,
     or a child of multiprocessing, ends: how that ends counts for it, too. If
-    the process makes another store of the namespace before, it is lost.
+    the process makes another store of the namespace before, it is lost; so is
+    one that was not dropped, where the other has its `worker_name`.
 
     Workers make their pushpulls in the same order, as each waits for all; and
     so do the threads of workers where pushpulls have some keys in common, but

@@ -156,6 +156,25 @@ class ExitTest(StoreTest):
         for name in ("w0", "w0", None):
             self.assert_array(train(name), full(1))
 
+    def test_another_store_of_the_name_takes_the_place_of_one(self):
+        namespace = new_namespace()
+
+        def open_store():
+            return self.open(
+                "dist_sync",
+                namespace=namespace,
+                worker_name="w0",
+                takeover_timeout=5,
+            )
+
+        kv = open_store()
+        kv.init("w", full(1))
+        again = open_store()
+        again.init("w", full(1))
+        self.assert_array(again.pushpull("w", full(2)), full(2))
+        with self.assertRaises(tensorkv.ClosedError):
+            kv.pull("w")
+
     def test_who_waits_for_a_worker_that_is_done_hears_of_it(self):
         kv, other = self.open_group("dist_sync", 2)
         kv.init("w", full(0))

@@ -150,6 +150,26 @@ class RestartedServerTest(StoreTest):
         self.assertEqual(raised.exception.reason, "NAMESPACE_REPLACED")
         self.assert_array(again.pull("w"), full(2))
 
+    def test_checkpoints_are_saved_listed_and_restored(self):
+        client = self.connect()
+        self.assertEqual(client.list_checkpoints(), [])
+        client.init("w", full(1))
+        saved = client.save_checkpoint("first")
+        self.assertEqual(saved["num_keys"], 1)
+        self.assertEqual(client.list_checkpoints(), [saved])
+        client.push("w", full(2))
+        with self.assertRaises(tensorkv.AlreadyExistsError):
+            client.restore_checkpoint("first")
+        client.restore_checkpoint("first", ["default"], "copy")
+        with self.open_client(self.server.address, namespace="copy") as copy:
+            self.assert_array(copy.pull("w"), full(1))
+        client.restore_checkpoint("first", on_existing="replace")
+        client.reconnect()
+        self.assert_array(client.pull("w"), full(1))
+        names = [each["name"] for each in client.list_namespaces()]
+        self.assertEqual(names, ["copy", "default"])
+        self.assertEqual(client.describe_server()["devices"], ["cpu"])
+
     def kill_and_start(self):
         self.server.kill()
         self.server.start()

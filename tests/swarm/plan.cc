@@ -11,6 +11,7 @@ namespace tensorkv::swarm {
 namespace {
 
 constexpr size_t kNumVerbs = static_cast<size_t>(Verb::kCount);
+constexpr size_t kFirstOfClusters = static_cast<size_t>(Verb::kLearn);
 using Weights = std::array<uint32_t, kNumVerbs>;
 
 uint32_t& Of(Weights& weights, Verb verb) {
@@ -65,8 +66,8 @@ SpacePlan ChooseSpace(Random& random, uint32_t index) {
 // Those that every seed has, and others that few have.
 Weights ChooseWeights(Random& random, const Plan& plan) {
   Weights weights = {};
-  for (uint32_t& weight : weights) {
-    if (random.OneIn(3)) weight = random.Between(1, 4);
+  for (size_t i = 0; i < kFirstOfClusters; ++i) {
+    if (random.OneIn(3)) weights[i] = random.Between(1, 4);
   }
   bool has_group = false;
   for (const SpacePlan& space : plan.spaces) has_group |= space.joins;
@@ -89,6 +90,65 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
   return weights;
 }
 
+// Several servers, of which each has some of the keys. Moves do not take
+// bounded namespaces.
+void ChooseCluster(Random& random, Plan& plan) {
+  plan.num_servers = random.Between(2, 3);
+  plan.num_partitions = 1 << random.Below(4);
+  plan.is_mirrored = random.OneIn(3);
+  for (SpacePlan& space : plan.spaces) {
+    NamespaceConfig& config = space.config;
+    if (config.mode == Mode::kBounded) config.mode = Mode::kSync;
+    config.staleness = 0;
+    config.max_workers = 0;
+    space.joins = false;
+    if (!plan.is_mirrored) continue;
+    space.config = {.mode = Mode::kSync,
+                    .num_workers = static_cast<uint32_t>(
+                        random.Between(static_cast<int>(plan.num_servers), 4))};
+    space.config.rule = SpecOf(space.rule);
+    space.config.mirrored = true;
+    space.is_orderly = true;
+    space.is_exact = true;
+  }
+  // A sum is of whole tensors.
+  if (plan.is_mirrored) plan.has_rows = false;
+}
+
+void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
+  for (size_t i = kFirstOfClusters; i < kNumVerbs; ++i) {
+    if (random.OneIn(2)) weights[i] = random.Between(1, 4);
+  }
+  Of(weights, Verb::kRestore) = 0;
+  if (plan.is_mirrored) {
+    // Nothing moves, and keys stay as long as all servers do.
+    for (const Verb each :
+         {Verb::kMove, Verb::kLateMessage, Verb::kLose, Verb::kDelete,
+          Verb::kDeleteNamespace, Verb::kPushRows}) {
+      Of(weights, each) = 0;
+    }
+    Of(weights, Verb::kWork) += 12;
+    Of(weights, Verb::kResume) += 12;
+    return;
+  }
+  Of(weights, Verb::kMove) += 4;
+  Of(weights, Verb::kLearn) += 2;
+  Of(weights, Verb::kResume) += 6;
+  if (Of(weights, Verb::kLose) > 0) {
+    Of(weights, Verb::kLose) = 1;
+    Of(weights, Verb::kSnapshot) += 3;
+    Of(weights, Verb::kResumeReader) += 4;
+    // Workers that do not join hear from nobody that they are to go back.
+    for (SpacePlan& space : plan.spaces) space.is_orderly = false;
+  }
+  // Static workers do what they can only with groups.
+  bool has_group = false;
+  for (const SpacePlan& space : plan.spaces) has_group |= space.is_group();
+  if (has_group) return;
+  Of(weights, Verb::kWork) = 0;
+  Of(weights, Verb::kPush) += 8;
+}
+
 Verb Choose(Random& random, const Weights& weights) {
   uint32_t sum = 0;
   for (const uint32_t weight : weights) sum += weight;
@@ -100,7 +160,7 @@ Verb Choose(Random& random, const Weights& weights) {
 
 }  // namespace
 
-Plan MakePlan(uint64_t seed) {
+Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   Random random(seed);
   Plan plan;
   plan.seed = seed;
@@ -115,7 +175,12 @@ Plan MakePlan(uint64_t seed) {
   plan.has_skips = random.OneIn(3);
   plan.has_cancelling_entries = random.OneIn(3);
   plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;
-  const Weights weights = ChooseWeights(random, plan);
+  // Its own choices, so that seeds of one server stay what they are.
+  Random of_cluster(~seed);
+  const bool is_cluster = may_be_cluster && of_cluster.Below(5) < 2;
+  if (is_cluster) ChooseCluster(of_cluster, plan);
+  Weights weights = ChooseWeights(random, plan);
+  if (is_cluster) ChooseClusterWeights(of_cluster, plan, weights);
   for (uint32_t i = 0; i < num_spaces; ++i) {
     plan.actions.push_back({.verb = Verb::kInit,
                             .space = static_cast<uint8_t>(i),
@@ -133,6 +198,13 @@ Plan MakePlan(uint64_t seed) {
     plan.actions.push_back(action);
   }
   return plan;
+}
+
+bool HasRoom(const Plan& plan) {
+  const bool has_budget = std::any_of(
+      plan.spaces.begin(), plan.spaces.end(),
+      [](const SpacePlan& space) { return space.config.budget_bytes > 0; });
+  return plan.budget_bytes > 1 << 20 && !has_budget;
 }
 
 std::string KeyName(uint32_t key) { return absl::StrCat("k", key); }
@@ -153,8 +225,9 @@ RuleSpec SpecOf(Rule rule) {
     case Rule::kSgd:
       return {.name = "sgd", .hyperparameters = {{"learning_rate", 1}}};
     case Rule::kMomentum:
-      return {.name = "sgd",
-              .hyperparameters = {{"learning_rate", 1}, {"momentum", 1}}};
+      return {
+          .name = "sgd",
+          .hyperparameters = {{"learning_rate", 1}, {"momentum", kMomentum}}};
   }
   return {};
 }
@@ -195,6 +268,7 @@ std::string ToString(const SpacePlan& space) {
   add(config.gradient_guard.is_on(), "norms up to ",
       config.gradient_guard.max_norm);
   add(config.budget_bytes > 0, config.budget_bytes, " bytes");
+  add(config.mirrored, "mirrored");
   add(space.is_orderly, "all keys in every step");
   return text;
 }
@@ -208,7 +282,9 @@ std::string ToString(const Action& action) {
   }
   return absl::StrCat(NameOf(action.verb), " actor=", action.actor,
                       " space=", action.space, " keys=", keys,
-                      " how=", action.how, " number=", action.number);
+                      " how=", action.how, " number=", action.number,
+                      action.server > 0 ? " server=" : "",
+                      action.server > 0 ? absl::StrCat(action.server) : "");
 }
 
 }  // namespace tensorkv::swarm

@@ -81,6 +81,7 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
     Step& step = StepAt(rank);
     step = keeps_step ? std::max(step, reached) : reached;
     if (!options_.counts_alone) member.first_step = After(max_step_);
+    member.repeats_step = false;
   }
   if (!was_live && !was_lost) {
     member.order = ++last_order_;
@@ -250,7 +251,6 @@ void WorkerGroup::Leave(const Worker& worker, std::optional<Step> step) {
   if (!IsNear(worker.rank) && step) StepAt(worker.rank) = *step;
   --num_live_;
   ++num_left_;
-  ++num_leaves_;
 }
 
 void WorkerGroup::EndLease(const Worker& worker, absl::Duration now) {
@@ -378,6 +378,9 @@ void WorkerGroup::Reach(const Worker& worker, Step step) {
     members_[worker.rank].has_contributed = true;
   }
   max_step_ = std::max(max_step_, step);
+  if (step > 0 && worker.rank < members_.size()) {
+    members_[worker.rank].repeats_step = false;
+  }
 }
 
 void WorkerGroup::Close(Step step) {
@@ -484,6 +487,7 @@ std::vector<WorkerSnapshot> WorkerGroup::Save() const {
       worker.has_left = member.state == State::kLeft;
       worker.first_step = member.first_step;
       worker.order = member.order;
+      worker.has_told_step = member.has_told_step;
     }
     if (worker.worker.epoch > 0 || worker.step > 0) {
       workers.push_back(std::move(worker));
@@ -510,6 +514,7 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     member.first_step = worker.first_step;
     member.has_contributed = worker.step > 0;
     member.order = worker.order;
+    member.has_told_step = worker.has_told_step;
     last_order_ = std::max(last_order_, worker.order);
     if (worker.has_left) ++num_left_;
   }
@@ -558,9 +563,15 @@ void WorkerGroup::GoBack(const std::vector<WorkerSnapshot>& workers,
 
 void WorkerGroup::RepeatFrom(Step step) {
   for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
-    if (step <= steps_[rank]) AwaitAgain(rank);
+    if (step > steps_[rank]) continue;
+    AwaitAgain(rank);
     steps_[rank] = std::min(steps_[rank], std::max(step, first_step_of(rank)));
+    if (rank < members_.size()) members_[rank].repeats_step = true;
   }
+}
+
+bool WorkerGroup::RepeatsStep(uint32_t rank) const {
+  return rank < members_.size() && members_[rank].repeats_step;
 }
 
 void WorkerGroup::AwaitAgain(uint32_t rank) {

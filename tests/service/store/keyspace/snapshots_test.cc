@@ -105,13 +105,24 @@ class SnapshotsTest : public ::testing::Test {
     EXPECT_OK(restoration->Begin(snapshot.namespaces[0]));
     EXPECT_OK(restoration->Add(snapshot.keys));
     EXPECT_OK(restoration->Commit());
+    return NextVersion(store);
+  }
+  static Version NextVersion(MemoryTensorStore& store) {
+    return PushTo(store, "k").Wait().value().results[0].version;
+  }
+  static Answer<absl::StatusOr<PushReply>> PushTo(MemoryTensorStore& store,
+                                                  const std::string& key,
+                                                  Step step = 0,
+                                                  const Worker* by = nullptr) {
+    PushRequest request = PushOf("n", key);
+    request.step = step;
+    if (by != nullptr) request.worker = *by;
     const Answer<absl::StatusOr<PushReply>> answer;
-    store.Push(PushOf("n", "k"), {}, [answer](absl::StatusOr<PushReply> reply) {
-      answer.Set(std::move(reply));
-    });
-    const absl::StatusOr<PushReply> reply = answer.Wait();
-    EXPECT_OK(reply);
-    return reply.ok() ? reply->results[0].version : 0;
+    store.Push(std::move(request), {},
+               [answer](absl::StatusOr<PushReply> reply) {
+                 answer.Set(std::move(reply));
+               });
+    return answer;
   }
   void AwaitVersion(const std::string& name_space, const std::string& key,
                     Version version) {
@@ -207,14 +218,6 @@ class RestoredStatesTest : public SnapshotsTest {
     AwaitFirst();
     // The snapshot keeps the states, so that they are copied.
     return adoption->Add(snapshot.keys);
-  }
-  static Answer<absl::StatusOr<PushReply>> PushTo(MemoryTensorStore& store,
-                                                  const std::string& key) {
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store.Push(PushOf("n", key), {}, [answer](absl::StatusOr<PushReply> reply) {
-      answer.Set(reply);
-    });
-    return answer;
   }
 
   ScriptedBackend adopting_backend_;
@@ -325,6 +328,50 @@ TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
   EXPECT_GT(second, first);
 }
 
+TEST_F(SnapshotsTest, RestoreThatBeganFirstAndEndsLastMakesTheHigherVersions) {
+  CreateNamespace("n");
+  Init("n", "k");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const auto first = store_.StartRestoration(OnExisting::kReplace);
+  ASSERT_OK(first->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(first->Add(snapshot.keys));
+  const auto second = store_.StartRestoration(OnExisting::kReplace);
+  ASSERT_OK(second->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(second->Add(snapshot.keys));
+  ASSERT_OK(second->Commit());
+  const Version before = NextVersion(store_);
+  const uint64_t revision = store_.DescribeNamespace("n")->revision;
+
+  ASSERT_OK(first->Commit());
+
+  EXPECT_GT(NextVersion(store_), before);
+  EXPECT_GT(store_.DescribeNamespace("n")->revision, revision);
+}
+
+TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
+  for (MemoryTensorStore* const store : {&store_, &adopting_}) {
+    ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
+  }
+  Init("n", "k");
+  KeptSnapshot saved;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, saved));
+  const auto takeover =
+      store_.StartTakeover({.num_partitions = 1, .partitions = {0}});
+  ASSERT_OK(takeover->Begin(saved.namespaces[0]));
+  ASSERT_OK(takeover->Add(saved.keys));
+  ASSERT_OK(takeover->Commit());
+  KeptSnapshot moved;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, moved));
+
+  const auto adoption = adopting_.StartAdoption({});
+  ASSERT_OK(adoption->Begin(moved.namespaces[0]));
+  ASSERT_OK(adoption->Add(moved.keys));
+
+  ASSERT_OK_AND_ASSIGN(const PushReply reply, PushTo(adopting_, "k").Wait());
+  EXPECT_GT(reply.results[0].version, moved.namespaces[0].max_version);
+}
+
 TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
   SetRule("s", "adam");
@@ -423,6 +470,27 @@ TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
 }
 
 // What is restored or moved has its memory from the budget.
+TEST_F(SnapshotsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
+  CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
+  Init("n", "k");
+  const JoinRequest join = {
+      .name_space = "n", .worker_name = "a", .lease = absl::Seconds(10)};
+  const Worker worker = store_.Join(join)->worker;
+  ASSERT_OK(PushTo(store_, "k", /*step=*/1, &worker).Wait());
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  MemoryTensorStore restored({}, &backend_, &alarms_);
+  const auto restoration = restored.StartRestoration(OnExisting::kFail);
+  ASSERT_OK(restoration->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(restoration->Add(snapshot.keys));
+  ASSERT_OK(restoration->Commit());
+  const JoinReply first = restored.Join(join).value();
+
+  ASSERT_OK(restored.Leave({.name_space = "n", .worker = first.worker}));
+
+  EXPECT_EQ(restored.Join(join)->next_step, 1u);
+}
+
 class AllocateToRestoreTest : public SnapshotsTest {
  protected:
   static constexpr uint64_t kBudget = 8 << 20;
@@ -483,6 +551,25 @@ TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
   EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
   ASSERT_OK(restoration->Commit());
   ASSERT_OK(restored_.DeleteNamespace("n"));
+}
+
+TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
+  CreateNamespace("n");
+  Init("n", "k");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const auto adoption = store_.StartAdoption({.num_partitions = 1});
+
+  ASSERT_OK(store_.DeleteNamespace("n"));
+
+  EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("deleted here")));
+  EXPECT_THAT(store_.StartAdoption({.num_partitions = 1})
+                  ->Begin(snapshot.namespaces[0]),
+              StatusIs(absl::StatusCode::kAborted))
+      << "other servers may have it still";
+  CreateNamespace("n");
+  EXPECT_OK(adoption->Begin(snapshot.namespaces[0])) << "another is there";
 }
 
 TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {

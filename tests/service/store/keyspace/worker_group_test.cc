@@ -478,6 +478,21 @@ TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
   EXPECT_EQ(group.MustJoin("second").rank, 1u);
 }
 
+TEST(WorkerGroupTest, RestoredGroupKnowsWhatWorkersOfOtherServersLack) {
+  WorkerGroupOptions options = Fixed(2);
+  options.is_near = [](uint32_t rank) { return rank == 0; };
+  Group saved(options);
+  saved.MustJoin("here");
+  saved.Leave(saved.MustJoin("elsewhere"), /*step=*/5);
+
+  Group group(options);
+  group.Restore(saved.Save(), saved.max_closed(), group.now);
+
+  EXPECT_FALSE(group.IsLackingElsewhere(1, 5));
+  EXPECT_TRUE(group.IsLackingElsewhere(1, 6));
+  EXPECT_TRUE(group.HasLeftSince(1, 0));
+}
+
 TEST(WorkerGroupTest, WhoHasLeftIsNotDoneOnceItsContributionsAreLost) {
   Group group(Fixed(3));
   const std::vector<Worker> workers = {group.MustJoin("a"), group.MustJoin("b"),
