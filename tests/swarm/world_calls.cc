@@ -488,6 +488,12 @@ void World::Repeat(const Action& action) {
     const size_t back =
         action.verb == Verb::kLateRepeat ? action.how % made.size() : 0;
     call = made[made.size() - 1 - back];
+    // A worker that asks what is next has given up what it had pushed.
+    const SpacePlan& plan = spaces_[call->space].plan;
+    if (plan.config.mode == Mode::kBounded && plan.is_orderly &&
+        call->has_ended_work && !call->work.ok()) {
+      return;
+    }
     if (!call->make || call->last_made + kRemembered < alarms_.Now() ||
         call->generation != spaces_[call->space].generation || !Route(*call)) {
       return;

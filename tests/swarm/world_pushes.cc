@@ -192,10 +192,8 @@ namespace {
 // is under way.
 Contribution::Fate FateOfFailed(const Call& call, bool is_mirrored,
                                 const absl::Status& status) {
-  // A round that has failed here may count at other servers.
-  if (is_mirrored && ReasonOf(status) == Reason::kRoundFailed) {
-    return Contribution::Fate::kMaybe;
-  }
+  // What has failed or ended here may count at other servers.
+  if (is_mirrored) return Contribution::Fate::kMaybe;
   const bool was_refused = ReasonOf(status) != Reason::kUnspecified ||
                            absl::IsInvalidArgument(status);
   if (call.num_under_way > 0) return Contribution::Fate::kPending;
