@@ -5,7 +5,10 @@
 // are met or not; 1 if nothing can be; 2 for wrong flags; 77, which means
 // skipped, where there is no GPU that this build can use.
 
+#include <benchmark/benchmark.h>
+
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,19 +18,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/peers/servers.h"
-#include "bench/data_path/peers/tensorkv_peer.h"
-#include "bench/gpu/contribution_suite.h"
-#include "bench/gpu/open_cuda_copies.h"
-#include "bench/gpu/push_suite.h"
-#include "bench/gpu/server_suite.h"
-#include "bench/gpu/sizes.h"
-#include "bench/gpu/staging_suite.h"
-#include "bench/gpu/updates_suite.h"
+#include "bench/data_path/loads.h"
+#include "bench/gpu/rows.h"
+#include "bench/gpu/runtime.h"
 #include "bench/gpu/variants.h"
-#include "bench/gpu/variants_suite.h"
-#include "bench/harness/flags.h"
-#include "bench/harness/report.h"
+#include "bench/harness/run.h"
+#include "bench/harness/servers.h"
 #include "kernels/cuda/open_cuda_backend.h"
 
 namespace tensorkv::bench::gpu {
@@ -42,34 +38,57 @@ struct Flags {
   std::vector<std::string> variants;
 };
 
-Sizes SizesOf(const Flags& flags, const OpenedCudaBackend& opened) {
-  return FitTo(opened.memory_bytes,
-               flags.run.plan.is_quick ? QuickSizes() : Sizes());
+void Append(std::vector<Row> more, std::vector<Row>* rows) {
+  std::ranges::move(more, std::back_inserter(*rows));
 }
 
-// Gives the GPU's memory back: the server takes what is free.
-absl::Status MeasureInProcess(const Flags& flags, RowRunner* runner,
-                              Report* report) {
+// A server on the GPU beside one on the CPU. `free_gpu` gives the memory of
+// this process back, since the server takes what is free.
+std::vector<Row> ServerRows(Servers* servers, int gpu,
+                            const std::function<void()>& free_gpu) {
+  std::vector<Row> rows;
+  for (const int64_t bytes : {kMiB, 16 * kMiB, 64 * kMiB}) {
+    for (const Verb verb : {Verb::kPush, Verb::kPull}) {
+      const Workload workload = {.verb = verb, .bytes_per_key = bytes};
+      const auto load = [=](const std::string& server) {
+        free_gpu();
+        return TensorkvLoad(servers, server, workload);
+      };
+      rows.push_back(
+          {.name =
+               absl::StrCat("server/", NameOf(verb), "/", SizeText(workload)),
+           .make_load =
+               [=] {
+                 return load(absl::StrCat("tensorkv --device=cuda:", gpu));
+               },
+           .references = {{"cpu", [=] { return load("tensorkv"); }, 1}}});
+    }
+  }
+  return rows;
+}
+
+absl::Status MeasureAll(const Flags& flags) {
   ASSIGN_OR_RETURN(
-      const OpenedCudaBackend opened,
+      OpenedCudaBackend opened,
       OpenCudaBackend(flags.gpu, {.max_pinned_bytes = uint64_t{4} << 30}));
-  ASSIGN_OR_RETURN(const std::unique_ptr<PlainCopies> copies,
-                   OpenCudaCopies(flags.gpu));
+  ASSIGN_OR_RETURN(const CudaRuntime runtime, OpenCudaRuntime(flags.gpu));
+  benchmark::AddCustomContext("GPU", runtime.device_name);
+  const Sizes sizes = SizesFor(opened.memory_bytes, flags.run.is_quick);
   Backend* const backend = opened.backend.get();
-  const Sizes sizes = SizesOf(flags, opened);
-  report->Print(absl::StrCat("- GPU: ", copies->device_name()));
-  report->PrintMachine();
-  report->Add(MeasureLargeUpdates(backend, copies.get(), sizes, runner));
-  report->Add(MeasureSmallUpdates(backend, copies.get(), sizes, runner));
-  report->Add(MeasurePush(backend, sizes, runner));
-  report->Add(MeasureContributions(backend, sizes, runner));
-  report->Add(MeasureStaging(backend, copies.get(), sizes, runner));
+  std::vector<Row> rows = runtime.rows;
+  Append(UpdateRows(backend, runtime.copy, sizes), &rows);
+  Append(PushRows(backend, sizes), &rows);
+  Append(ContributionRows(backend, sizes), &rows);
+  Append(StagingRows(backend, runtime.copy, sizes), &rows);
+  Servers servers({.tensorkv_server = flags.run.tensorkv_server});
+  Append(ServerRows(&servers, flags.gpu, [&] { opened = OpenedCudaBackend(); }),
+         &rows);
+  RunRows(rows, flags.run);
   return absl::OkStatus();
 }
 
-// Each beside what servers have, with half of the memory.
-absl::Status MeasureVariants(const Flags& flags, RowRunner* runner,
-                             Report* report) {
+// Each beside what servers have, with half of the memory, one after the other.
+absl::Status MeasureVariants(const Flags& flags) {
   uint64_t quota_bytes = 0;
   {
     ASSIGN_OR_RETURN(const OpenedCudaBackend opened,
@@ -78,63 +97,25 @@ absl::Status MeasureVariants(const Flags& flags, RowRunner* runner,
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> usual,
                    OpenVariant(flags.gpu, "", quota_bytes));
-  const Sizes sizes =
-      FitTo(quota_bytes, flags.run.plan.is_quick ? QuickSizes() : Sizes());
-  report->PrintMachine();
+  const Sizes sizes = SizesFor(quota_bytes, flags.run.is_quick);
   const bool has_all = flags.variants == std::vector<std::string>{"all"};
+  std::string open_name;
+  std::unique_ptr<Backend> open_variant;
+  std::vector<Row> rows;
   for (const std::string& name : has_all ? VariantNames() : flags.variants) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<Backend> variant,
-                     OpenVariant(flags.gpu, name, quota_bytes));
-    report->Add(
-        MeasureVariant(name, variant.get(), usual.get(), sizes, runner));
+    const auto get = [&, name]() -> absl::StatusOr<Backend*> {
+      if (open_name != name) {
+        open_variant.reset();
+        ASSIGN_OR_RETURN(open_variant,
+                         OpenVariant(flags.gpu, name, quota_bytes));
+        open_name = name;
+      }
+      return open_variant.get();
+    };
+    Append(VariantRows(name, get, usual.get(), sizes), &rows);
   }
-  return report->WriteRecords(flags.run.json_file);
-}
-
-// A server, and a client of it.
-struct Served {
-  ServerProcess server;
-  Peer peer;
-};
-
-absl::StatusOr<Served> Serve(ServerLauncher* launcher,
-                             const std::string& device) {
-  Served served;
-  ASSIGN_OR_RETURN(served.server,
-                   launcher->StartTensorkv(Transport::kTcp, device));
-  ASSIGN_OR_RETURN(std::shared_ptr<Client> client,
-                   Client::Connect({.target = served.server.address,
-                                    .timeout = kCallTimeout}));
-  served.peer = TensorkvPeer(std::move(client), served.server.pid());
-  return served;
-}
-
-absl::StatusOr<Section> MeasureProcesses(const Flags& flags,
-                                         RowRunner* runner) {
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<ServerLauncher> launcher,
-      ServerLauncher::Create({.tensorkv_server = flags.run.tensorkv_server}));
-  ASSIGN_OR_RETURN(const Served on_gpu,
-                   Serve(launcher.get(), absl::StrCat("cuda:", flags.gpu)));
-  ASSIGN_OR_RETURN(const Served on_cpu, Serve(launcher.get(), "cpu"));
-  return MeasureServers(on_gpu.peer, on_cpu.peer,
-                        flags.run.plan.is_quick ? QuickSizes() : Sizes(),
-                        runner);
-}
-
-absl::Status MeasureAll(const Flags& flags, Report* report) {
-  RowRunner runner(flags.run.plan, &std::cerr);
-  if (!flags.variants.empty()) return MeasureVariants(flags, &runner, report);
-  RETURN_IF_ERROR(MeasureInProcess(flags, &runner, report));
-  absl::StatusOr<Section> servers = MeasureProcesses(flags, &runner);
-  if (servers.ok()) {
-    report->Add(*std::move(servers));
-  } else {
-    report->Add({.title = "A server, through gRPC",
-                 .left_out = {std::string(servers.status().message())}});
-  }
-  report->PrintGoals(/*measured_only=*/true);
-  return report->WriteRecords(flags.run.json_file);
+  RunRows(rows, flags.run);
+  return absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
@@ -149,8 +130,8 @@ int Main(int argc, char** argv) {
                  "Measures these choices beside those of servers, and nothing "
                  "else; all: every one (docs/gpu.md)");
   if (const auto exit_status = Parse(argc, argv, &app)) return *exit_status;
-  Report report;
-  const absl::Status status = MeasureAll(flags, &report);
+  const absl::Status status =
+      flags.variants.empty() ? MeasureAll(flags) : MeasureVariants(flags);
   if (status.ok()) return 0;
   const bool is_skipped = absl::IsFailedPrecondition(status);
   std::cerr << "gpu_benchmark: " << (is_skipped ? "skipped: " : "")

@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 
 #include "absl/time/time.h"
 
@@ -21,12 +20,6 @@ absl::Duration CpuTimeOf(pid_t process);
 
 // Physical memory that a process has; 0 if there is no such process.
 int64_t ResidentBytesOf(pid_t process);
-
-// What a measurement reads.
-struct Clocks {
-  std::function<absl::Duration()> steady_time = SteadyTime;
-  std::function<absl::Duration(pid_t)> cpu_time = CpuTimeOf;
-};
 
 }  // namespace tensorkv::bench
 

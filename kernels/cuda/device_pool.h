@@ -48,7 +48,7 @@ class DeviceMemory {
 // What a device takes for an allocation is a multiple of this. The runtime
 // promises an alignment of 256 bytes and does not say how it rounds; twice that
 // errs to the side on which the quota refuses what the device would give.
-// cuda_runtime_benchmark prints what a pool says that it has used.
+// gpu_benchmark prints what a pool says that it has used.
 inline constexpr size_t kAllocationGranularity = 512;
 
 // The memory of one device, up to a quota, which counts what allocations take:
