@@ -30,12 +30,14 @@ void KeyLedger::Begin(Version version, const Elements& value) {
 }
 
 void KeyLedger::BeginAgain(Version version, const Elements& value,
-                           const Elements& momentum, Step step) {
+                           const Elements& momentum, Step step,
+                           uint64_t num_updates) {
   DropHeld();
   states_ = {{.step = step,
               .version = version,
               .value = value,
               .momentum = momentum,
+              .num_updates = num_updates,
               .may_jump = true}};
 }
 
@@ -108,6 +110,7 @@ KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
                                  uint8_t rows) const {
   State next = state;
   ++next.version;
+  ++next.num_updates;
   next.may_jump = false;
   for (int i = 0; i < kNumElements; ++i) {
     if (!HasRow(rows, i)) continue;
@@ -161,10 +164,11 @@ void KeyLedger::AddNextOfPushes(const State& state, Version observed,
 // the last versions, or the next one.
 void KeyLedger::AddJumps(const State& before, State state, Version observed,
                          States& next) const {
-  constexpr Version kMostUpdates = 4;
+  const Version most_updates =
+      std::max<Version>(4, pushes_.size() + rounds_.size());
   if (!MayJump(before)) return next.push_back(std::move(state));
-  if (observed - before.version > kMostUpdates) next.push_back(state);
-  for (Version back = 0; back < kMostUpdates; ++back) {
+  if (observed - before.version > most_updates) next.push_back(state);
+  for (Version back = 0; back < most_updates; ++back) {
     if (observed - back <= before.version) return;
     next.push_back(state);
     next.back().version = observed - back;
@@ -222,6 +226,20 @@ bool KeyLedger::AddNextOfRounds(const State& state, Version observed,
     }
   }
   return true;
+}
+
+std::optional<std::string> KeyLedger::CheckCount(Version version,
+                                                 uint64_t num_updates) const {
+  std::string expected;
+  for (const State& state : states_) {
+    if (state.version != version || !IsPossible(state)) continue;
+    // One that is being made is counted already.
+    if (state.num_updates <= num_updates) return std::nullopt;
+    absl::StrAppend(&expected, " ", state.num_updates);
+  }
+  if (expected.empty()) return std::nullopt;
+  return absl::StrCat("version ", version, " is told to be of ", num_updates,
+                      " updates, expected", expected);
 }
 
 std::optional<std::string> KeyLedger::Observe(Version version,

@@ -55,7 +55,7 @@ class KeyLedger {
   // closed after `step`, none is open, and its next version is above all that
   // it has had.
   void BeginAgain(Version version, const Elements& value,
-                  const Elements& momentum, Step step);
+                  const Elements& momentum, Step step, uint64_t num_updates);
   // The key goes on at another server, as it was: from now on versions may
   // jump.
   void Move() { has_moved_ = true; }
@@ -70,6 +70,10 @@ class KeyLedger {
 
   // Why the key cannot have had that value as that version; nothing if it can.
   std::optional<std::string> Observe(Version version, const Elements& value);
+
+  // Why that version cannot be the result of at most so many updates.
+  std::optional<std::string> CheckCount(Version version,
+                                        uint64_t num_updates) const;
 
   bool is_known() const { return !states_.empty(); }
 
@@ -88,6 +92,7 @@ class KeyLedger {
     Version version = 0;
     Elements value = {};
     Elements momentum = {};
+    uint64_t num_updates = 0;
     std::vector<Guess> guesses;
     // The next version may be any.
     bool may_jump = false;

@@ -23,6 +23,9 @@ struct KnownFinding {
 constexpr KnownFinding kKnown[] = {
     {"a worker that does as it is told is refused", "to contribute to step",
      "a round that had closed without it fails, and is asked of it again"},
+    {"waits for what is there: WorkerPull", "",
+     "a pull of a round that a lost server had is not looked at again",
+     Verb::kLose},
 };
 
 }  // namespace

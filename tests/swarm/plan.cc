@@ -3,7 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "tests/swarm/random.h"
 
@@ -87,6 +89,15 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
     Of(weights, Verb::kResumeReader) += 4;
   }
   if (Of(weights, Verb::kSlowDevice) > 0) Of(weights, Verb::kResume) += 8;
+  if (Of(weights, Verb::kBarrier) > 0) {
+    Of(weights, Verb::kBarrier) *= 3;
+    Of(weights, Verb::kLeave) += random.Below(2);
+  }
+  if (Of(weights, Verb::kSetRule) > 0) {
+    Of(weights, Verb::kStat) += 2;
+    Of(weights, Verb::kUnsetRule) += random.Below(2);
+  }
+  if (plan.has_skips) Of(weights, Verb::kWorkerPull) += 3;
   return weights;
 }
 
@@ -175,6 +186,12 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   plan.has_skips = random.OneIn(3);
   plan.has_cancelling_entries = random.OneIn(3);
   plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;
+  if (num_spaces == 2 && random.OneIn(3)) {
+    // Together they may have more than there is.
+    for (SpacePlan& space : plan.spaces) space.config.budget_bytes = 32 << 10;
+    plan.budget_bytes = 40 << 10;
+    plan.has_long_calls = true;
+  }
   // Its own choices, so that seeds of one server stay what they are.
   Random of_cluster(~seed);
   const bool is_cluster = may_be_cluster && of_cluster.Below(5) < 2;
@@ -230,6 +247,20 @@ RuleSpec SpecOf(Rule rule) {
           .hyperparameters = {{"learning_rate", 1}, {"momentum", kMomentum}}};
   }
   return {};
+}
+
+RuleSpec VariantOf(Rule rule, uint32_t variant) {
+  RuleSpec spec = SpecOf(rule);
+  if (variant > 0 && spec.name == "sgd") {
+    // More than any sum.
+    spec.hyperparameters["clip_gradient"] = (1 << 20) + variant;
+  }
+  return spec;
+}
+
+bool Matches(absl::string_view pattern, absl::string_view key) {
+  if (!absl::ConsumeSuffix(&pattern, "*")) return key == pattern;
+  return absl::StartsWith(key, pattern);
 }
 
 absl::string_view NameOf(Verb verb) {

@@ -151,6 +151,11 @@ bool HasRoom(const Plan& plan);
 std::string KeyName(uint32_t key);
 DType KeyDType(const SpacePlan& space, uint32_t key);
 RuleSpec SpecOf(Rule rule);
+// A rule that makes the same values, and can be told apart where it has
+// hyperparameters; 0 is SpecOf itself.
+RuleSpec VariantOf(Rule rule, uint32_t variant);
+// Whether the pattern, of those that steps set, governs the key.
+bool Matches(absl::string_view pattern, absl::string_view key);
 
 absl::string_view NameOf(Verb verb);
 // One line each.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -43,6 +44,10 @@ struct Call {
   std::optional<CallId> id;
   // Makes it once more.
   std::function<void(const std::shared_ptr<Call>&)> make;
+  // A read or a barrier: makes another call that waits for the same.
+  std::function<void(const Call&, const CallContext&,
+                     std::function<void(const absl::Status&)>)>
+      ask_again;
   // What says everything of the first answer that is kept; empty before.
   std::string answer;
   bool is_compared = true;
@@ -108,6 +113,13 @@ struct Member {
   }
 };
 
+// The ranks whose contributions to one round were answered, and when the last
+// was.
+struct Arrivals {
+  uint64_t ranks = 0;
+  absl::Duration last;
+};
+
 // One namespace as its callers know it.
 struct Space {
   explicit Space(const SpacePlan& plan) : plan(plan) {
@@ -140,6 +152,15 @@ struct Space {
   std::array<Step, kNumActors> most_reached = {};
   // By rank: its worker has left, and nobody has taken it since.
   std::array<bool, kNumActors> has_left = {};
+
+  // By key and step: what has been pushed.
+  std::map<std::pair<uint32_t, Step>, Arrivals> arrivals;
+  // Patterns as they were added, each with the variant of the plan's rule that
+  // is bound to it; nothing if nobody knows.
+  std::optional<std::vector<std::pair<std::string, uint32_t>>> rules;
+  // Calls under way that change rules, and how many have begun or ended.
+  int num_ruling = 0;
+  uint64_t num_rulings = 0;
 
   // By rank: who had it last; kNumActors: nobody.
   std::array<uint32_t, kNumActors> last_actor = {};

@@ -37,6 +37,9 @@ World::World(const Plan& plan, Scheduler* scheduler)
     MutexLock lock(&mutex_);
     if (!spaces_.back().exists) Find("a namespace cannot be created");
   }
+  if (!is_stepped() || is_cluster()) return;
+  Run([this] { CheckRoom(servers_[0]->store(), rooms_); });
+  scheduler_->Settle();
 }
 
 // What the servers wait for at their end runs on threads of the scheduler.
@@ -196,6 +199,8 @@ void World::StartAnew(Space& space) {
   space.reached = {};
   space.most_reached = {};
   space.has_left = {};
+  space.arrivals = {};
+  space.rules.emplace();
   space.last_actor.fill(kNumActors);
   for (uint32_t actor = 0; actor < kNumActors; ++actor) {
     space.members[actor] = {.worker = {.rank = actor}};
@@ -308,6 +313,7 @@ void World::Settle() {
     MutexLock lock(&mutex_);
     CheckWaits("after all else has gone on");
   }
+  CheckAgain();
   CheckBudgets(/*is_empty=*/false);
   if (is_cluster() && !plan_.is_mirrored) CheckServing();
 }
@@ -343,6 +349,12 @@ void World::CheckBudgets(Server& server, bool is_empty) {
     const uint64_t most =
         is_empty ? 0 : kValueBytes * (2 * kNumKeys + status->rounds_open);
     MutexLock lock(&mutex_);
+    const std::optional<uint64_t> open =
+        MostOpenRounds(spaces_[&each - plan_.spaces.data()]);
+    if (open && status->rounds_open > *open) {
+      Find(absl::StrCat("rounds stay open that have all they wait for: ",
+                        status->rounds_open, ", expected at most ", *open));
+    }
     if (status->rounds_open > most_rounds) {
       Find(absl::StrCat(
           "more rounds are open than may be: ", status->rounds_open, " of ",
@@ -383,7 +395,9 @@ void World::RemoveKeys(Server& server) {
 void World::EndWaits() {
   for (const absl::Duration wait : {kLongestLease, kMostWait, kMostWait}) {
     Advance(wait);
-    if (is_stepped()) scheduler_->Settle();
+    if (!is_stepped()) continue;
+    scheduler_->Settle();
+    CheckAgain();
   }
   while (!is_stepped()) {
     {
@@ -431,6 +445,10 @@ void World::Finish() {
   if (is_stepped()) {
     scheduler_->Settle();
     CheckBudgets(/*is_empty=*/true);
+    if (!is_cluster()) {
+      Run([this] { CheckRoom(servers_[0]->store(), rooms_); });
+      scheduler_->Settle();
+    }
   }
   for (const auto& server : servers_) {
     Run([this, &server] {

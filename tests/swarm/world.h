@@ -88,7 +88,8 @@ class World {
                  const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckListed(const Call& call, const std::array<Known, kNumKeys>& was,
                    const Versions& floors, const std::vector<KeyStatus>& listed,
-                   bool is_whole) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                   bool is_whole, uint64_t num_rulings)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveAll(const Attempt& attempt, const Keys& keys,
                   const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Delete(const Action& action);
@@ -204,6 +205,9 @@ class World {
   // Returns whether nobody else has changed it meanwhile.
   bool EndChange(Space& space, uint32_t key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same of its rules.
+  void BeginRuling(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool EndRuling(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartAnew(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeEvent(const Action& action);
   void Resume(const Action& action);
@@ -215,6 +219,17 @@ class World {
   void CheckBudgets(Server& server, bool is_empty);
   void RemoveKeys(Server& server);
 
+  // --- What holds when nothing can go on (world_quiet.cc) --------------------
+  void CheckAgain();
+  // The call has brought its contributions of that step.
+  void NoteArrival(const Call& call, Step step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<uint64_t> MostOpenRounds(const Space& space) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckRoom(MemoryTensorStore& store, std::vector<uint64_t>& rooms);
+  void CheckRule(const Call& call, const Space& space, const KeyStatus& listed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Plan& plan_;
   Scheduler* const scheduler_;
   FakeAlarms alarms_;
@@ -223,6 +238,8 @@ class World {
   // None ever goes; those that others look at are not moved.
   Servers servers_;
   std::atomic<uint64_t> num_calls_ = 0;
+  // Of each namespace that has a budget, as it was made.
+  std::vector<uint64_t> rooms_;
 
   mutable Mutex mutex_;
   std::vector<Space> spaces_ ABSL_GUARDED_BY(mutex_);

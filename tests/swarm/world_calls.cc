@@ -145,6 +145,13 @@ void World::Pull(const Action& action) {
       request.entries.push_back(std::move(entry));
     }
     call = NewCall(action, /*changes=*/false);
+    call->ask_again = [this, request](const Call& made, const CallContext& in,
+                                      auto done) {
+      At(made).front().Pull(request, in,
+                            [done](const absl::StatusOr<PullReply>& reply) {
+                              done(reply.status());
+                            });
+    };
     call->make = [this, request](const CallPtr& made) {
       CallContext context;
       ReplyCallback<PullReply> done;
@@ -313,7 +320,8 @@ void World::Delete(const Action& action) {
 void World::CheckListed(const Call& call,
                         const std::array<Known, kNumKeys>& was,
                         const Versions& floors,
-                        const std::vector<KeyStatus>& listed, bool is_whole) {
+                        const std::vector<KeyStatus>& listed, bool is_whole,
+                        uint64_t num_rulings) {
   Space& space = spaces_[call.space];
   if (call.generation != space.generation || num_moving_ > 0) return;
   if (is_cluster() && !plan_.is_mirrored && !OwnsForSure(call)) return;
@@ -324,6 +332,16 @@ void World::CheckListed(const Call& call,
     if (each.version < floors[key]) {
       Find(absl::StrCat("a version goes back: ", call.what, ": ", each.key, " ",
                         each.version, " after ", floors[key]));
+    }
+    if (num_rulings == space.num_rulings) CheckRule(call, space, each);
+    if (!is_stepped() || !space.plan.is_exact || space.num_changing[key] > 0) {
+      continue;
+    }
+    const auto wrong =
+        space.ledgers[key].CheckCount(each.version, each.update_count);
+    if (wrong) {
+      Find(absl::StrCat("updates are counted wrongly: ", call.what, ": ",
+                        each.key, " ", *wrong));
     }
   }
   for (uint32_t key = 0; is_stepped() && key < kNumKeys; ++key) {
@@ -341,6 +359,7 @@ void World::Look(const Action& action) {
   std::array<Known, kNumKeys> was;
   Versions floors;
   uint64_t num_changes = 0;
+  uint64_t num_rulings = 0;
   TensorStore* const front = &servers_[action.server]->front();
   {
     MutexLock lock(&mutex_);
@@ -350,13 +369,13 @@ void World::Look(const Action& action) {
     was = space.keys;
     floors = space.FloorsOf(action.server);
     num_changes = num_changes_;
+    num_rulings = space.num_ruling > 0 ? UINT64_MAX : space.num_rulings;
   }
-  const auto check = [this, call, was, floors, num_changes](const auto& reply,
-                                                            bool is_whole) {
+  const auto check = [=, this](const auto& reply, bool is_whole) {
     if (!reply.ok()) return reply.status();
     MutexLock lock(&mutex_);
     if (num_changes != num_changes_) return reply.status();
-    CheckListed(*call, was, floors, reply->keys, is_whole);
+    CheckListed(*call, was, floors, reply->keys, is_whole, num_rulings);
     return reply.status();
   };
   if (action.verb == Verb::kList) {
@@ -379,42 +398,77 @@ void World::Look(const Action& action) {
       nullptr);
 }
 
-// Sets what is set already, so that values follow from the plan's rule.
+// Sets a variant of the plan's rule, from which the same values follow.
 void World::ChangeRules(const Action& action) {
   CallPtr call;
   std::string name;
   RuleSpec rule;
+  constexpr absl::string_view kPatterns[] = {"k*", "k1", "k1*", "*"};
+  const std::string pattern(kPatterns[action.how % 4]);
+  const uint32_t variant = is_cluster() ? 0 : action.how / 4 % 4;
   {
     MutexLock lock(&mutex_);
     call = NewCall(action, /*changes=*/true);
     const SpacePlan& plan = spaces_[action.space].plan;
     name = plan.name;
-    rule = SpecOf(plan.rule);
+    rule = VariantOf(plan.rule, action.verb == Verb::kSetRule ? variant : 0);
   }
-  const std::string pattern = action.how % 2 ? "k1" : "k*";
   const auto id = call->id;
   MemoryTensorStore* const store = &servers_[action.server]->store();
+  const auto change = [=, verb = action.verb]() -> absl::Status {
+    switch (verb) {
+      case Verb::kSetRule:
+        return store->SetRule({.name_space = name,
+                               .key_pattern = pattern,
+                               .rule = rule,
+                               .call_id = id});
+      case Verb::kUnsetRule:
+        return store->UnsetRule(
+            {.name_space = name, .key_pattern = pattern, .call_id = id});
+      case Verb::kRebalance:
+        return store->RebalanceNamespace({.name_space = name}).status();
+      default:
+        return store
+            ->SetHyperparameters({.name_space = name,
+                                  .hyperparameters = rule.hyperparameters,
+                                  .call_id = id})
+            .status();
+    }
+  };
   Ask(
       call,
-      [=, verb = action.verb]() -> absl::Status {
-        switch (verb) {
-          case Verb::kSetRule:
-            return store->SetRule({.name_space = name,
-                                   .key_pattern = pattern,
-                                   .rule = rule,
-                                   .call_id = id});
-          case Verb::kUnsetRule:
-            return store->UnsetRule(
-                {.name_space = name, .key_pattern = pattern, .call_id = id});
-          case Verb::kRebalance:
-            return store->RebalanceNamespace({.name_space = name}).status();
-          default:
-            return store
-                ->SetHyperparameters({.name_space = name,
-                                      .hyperparameters = rule.hyperparameters,
-                                      .call_id = id})
-                .status();
+      [=, this] {
+        bool is_first = false;
+        {
+          MutexLock lock(&mutex_);
+          is_first = call->answer.empty();
+          BeginRuling(spaces_[call->space]);
         }
+        const absl::Status status = change();
+        MutexLock lock(&mutex_);
+        Space& space = spaces_[call->space];
+        const bool is_alone = EndRuling(space);
+        if (call->generation != space.generation || !space.rules ||
+            action.verb == Verb::kRebalance ||
+            action.verb == Verb::kSetHyperparameters) {
+          return status;
+        }
+        if (!is_first || !is_alone || num_moving_ > 0 || num_restoring_ > 0) {
+          space.rules.reset();
+        } else if (status.ok()) {
+          const auto at =
+              std::ranges::find(*space.rules, pattern,
+                                [](const auto& each) { return each.first; });
+          const bool is_bound = at != space.rules->end();
+          if (action.verb == Verb::kUnsetRule) {
+            if (is_bound) space.rules->erase(at);
+          } else if (is_bound) {
+            at->second = variant;
+          } else {
+            space.rules->emplace_back(pattern, variant);
+          }
+        }
+        return status;
       },
       nullptr);
 }

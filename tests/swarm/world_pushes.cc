@@ -136,6 +136,7 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
     for (const auto& [key, contribution] : call->contributions) {
       contribution->step = request.step;
       contribution->rank = rank;
+      space.arrivals.try_emplace({key, request.step});
     }
   }
   call->is_compared = !pulls;
@@ -264,6 +265,7 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
 // A worker goes on once no attempt of its push is under way.
 void World::EndAttemptOfWork(Call& call, Step step,
                              const absl::Status& status) {
+  if (status.ok()) NoteArrival(call, step);
   if (call.has_ended_work) return;
   if (call.num_ended++ == 0 || !call.work.ok()) call.work = status;
   if (call.num_under_way > 0) return;

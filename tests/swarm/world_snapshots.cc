@@ -164,6 +164,7 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
       const auto ceilings = space.ceilings;
       const bool is_same = space.uid == each.name_space.uid;
       StartAnew(space);
+      space.rules.reset();
       if (is_same) space.ceilings = ceilings;
       space.uid = each.name_space.uid;
       servers_[0]->uids[static_cast<uint32_t>(&space - spaces_.data())] =
@@ -196,7 +197,7 @@ void World::BeginAgain(Space& space, const SavedSpace& saved) {
     RaiseFloor(space, /*server=*/0, key, each.version);
     if (!is_stepped()) continue;
     space.ledgers[key].BeginAgain(each.version, ElementsOf(each.value),
-                                  momentum, step);
+                                  momentum, step, each.update_count);
   }
 }
 
@@ -263,6 +264,7 @@ absl::Status World::MovePartitions(const Action& action,
       BeginAgain(space, each);
       if (!status.ok()) {
         for (KeyLedger& ledger : space.ledgers) ledger.Forget();
+        space.keys.fill(Known::kUnknown);
       }
     }
   }

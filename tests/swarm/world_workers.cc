@@ -178,6 +178,17 @@ void World::Barrier(const Action& action) {
                               .worker = member.worker,
                               .barrier = "barrier",
                               .call_id = call->id};
+    // It is its namespace's home that it goes to.
+    call->keys = 0;
+    call->ask_again = [this, request](const Call& made, const CallContext& in,
+                                      auto done) {
+      BarrierRequest again = request;
+      again.call_id.reset();
+      At(made).store().Barrier(
+          again, in, [done](const absl::StatusOr<BarrierReply>& reply) {
+            done(reply.status());
+          });
+    };
     call->make = [this, request](const CallPtr& made) {
       CallContext context;
       ReplyCallback<BarrierReply> done;
