@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "base/text_file.h"
 
 namespace tensorkv {
 namespace {
@@ -19,24 +18,14 @@ bool SayTheSame(const std::vector<FileText>& a,
 
 }  // namespace
 
-absl::StatusOr<std::vector<FileText>> ReadFiles(
-    const std::vector<WatchedFile>& files) {
-  std::vector<FileText> texts;
-  for (const WatchedFile& file : files) {
-    FileText& read = texts.emplace_back(FileText{file.option, file.path, ""});
-    if (file.path.empty()) continue;
-    ASSIGN_OR_RETURN(read.text, ReadTextFile(file.option, file.path));
-  }
-  return texts;
-}
-
 absl::StatusOr<std::unique_ptr<WatchedFiles>> WatchedFiles::Create(
     Options options, Alarms* alarms) {
   std::unique_ptr<WatchedFiles> files(
       new WatchedFiles(std::move(options), alarms));
   {
     MutexLock looking(&files->looking_);
-    ASSIGN_OR_RETURN(Texts texts, ReadFiles(files->options_.files));
+    ASSIGN_OR_RETURN(Texts texts,
+                     files->reader_.Read(files->options_.patience));
     RETURN_IF_ERROR(files->options_.take(texts));
     files->taken_ = std::move(texts);
   }
@@ -46,6 +35,7 @@ absl::StatusOr<std::unique_ptr<WatchedFiles>> WatchedFiles::Create(
 }
 
 void WatchedFiles::Stop() {
+  reader_.Stop();
   MutexLock lock(&mutex_);
   is_stopping_ = true;
   if (is_scheduled_ && alarms_.Cancel(alarm_)) is_scheduled_ = false;
@@ -79,7 +69,8 @@ absl::Status WatchedFiles::Look() {
 }
 
 absl::Status WatchedFiles::LookOnce(bool at_once) {
-  absl::StatusOr<Texts> texts = ReadFiles(options_.files);
+  absl::StatusOr<Texts> texts = reader_.Read(options_.patience);
+  if (absl::IsCancelled(texts.status())) return texts.status();
   const bool failed_before = std::exchange(has_failed_, !texts.ok());
   if (!texts.ok()) {
     found_.clear();

@@ -15,26 +15,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
+#include "base/file_reader.h"
 #include "base/mutex.h"
 
 namespace tensorkv {
-
-// A file, and the option that names it; an empty path is no file.
-struct WatchedFile {
-  std::string option;
-  std::string path;
-};
-
-// A file and what it says; of no file an empty text.
-struct FileText {
-  std::string option;
-  std::string path;
-  std::string text;
-};
-
-// Reads the files. Errors: InvalidArgument, naming the option.
-absl::StatusOr<std::vector<FileText>> ReadFiles(
-    const std::vector<WatchedFile>& files);
 
 // Reads some small files again and again, and has what they say taken when it
 // has changed. What is wrong is never taken: then what was taken last stays,
@@ -42,7 +26,8 @@ absl::StatusOr<std::vector<FileText>> ReadFiles(
 //
 // What has changed is taken, and what cannot be read is wrong, once two looks,
 // one after the other, have found the same: what somebody is writing is not
-// taken in parts.
+// taken in parts. What cannot be read in time, because a file system stands
+// still, counts as wrong.
 class WatchedFiles {
  public:
   // Takes what the files say, one text for each, in their order, or says what
@@ -54,23 +39,24 @@ class WatchedFiles {
     Take take;
     // From one look to the next.
     absl::Duration period = absl::Seconds(2);
+    // For how long a look waits for the file system.
+    absl::Duration patience = absl::Seconds(5);
     // Hears once what is wrong with files that have changed, and OK when what
     // they say has been taken. Must not block. Null: nobody does.
     std::function<void(const absl::Status& status)> changed;
   };
 
   // Reads the files, and has what they say taken. Both outlive the result.
-  // Errors: InvalidArgument, naming the option: a file cannot be read; those of
-  // Take.
+  // Errors: InvalidArgument, naming the option: a file cannot be read ·
+  // DeadlineExceeded: not in time · those of Take.
   static absl::StatusOr<std::unique_ptr<WatchedFiles>> Create(Options options,
                                                               Alarms* alarms);
-  // Waits for a look under way.
   ~WatchedFiles() { Stop(); }
-  // Looks no more by itself.
+  // Looks no more. Waits for what Take does, but for no file.
   void Stop();
 
   // Looks now, and has what is there taken even if it is there only since then.
-  // Errors: as of Create.
+  // Errors: as of Create · Cancelled after Stop.
   absl::Status Look();
 
   // Returns OK if the last look has found what is in use, or what is about to
@@ -88,7 +74,9 @@ class WatchedFiles {
   using Texts = std::vector<FileText>;
 
   WatchedFiles(Options options, Alarms* alarms)
-      : options_(std::move(options)), alarms_(*alarms) {}
+      : options_(std::move(options)),
+        alarms_(*alarms),
+        reader_(options_.files) {}
 
   absl::Status LookOnce(bool at_once) ABSL_EXCLUSIVE_LOCKS_REQUIRED(looking_);
   // Remembers what a look has come to, and reports it if it is news.
@@ -99,6 +87,7 @@ class WatchedFiles {
 
   const Options options_;
   Alarms& alarms_;
+  FileReader reader_;
 
   // Held while the files are looked at; locked before mutex_.
   Mutex looking_;

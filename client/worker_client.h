@@ -92,6 +92,9 @@ class WorkerClient {
   // not needed again, but does no harm. Until it is asked, pulls fail where the
   // worker owes that step: read first weights with a Client before it joins.
   Step step();
+  // Whether the server has gone back to an earlier state since step() was asked
+  // last: until it is, pushes are dropped, and reads bring that state.
+  bool has_gone_back() const { return open_.IsForgetting(); }
 
   // Contributes to a step, and returns the values of these keys when the step
   // has become part of them. Steps count from 1. Errors, of all that push:

@@ -77,6 +77,8 @@ def main():
         try:
             optimizer.step()
             step += 1
+            if step > options.steps:
+                kv.barrier()
         except tensorkv.FailedPreconditionError as error:  # and this
             if error.reason != "SERVER_RESTARTED":
                 raise
@@ -88,7 +90,6 @@ def main():
     accuracy = (predicted == labels("t10k")).float().mean()
     print(f"rank {kv.rank}: accuracy {accuracy:.4f}, training {seconds:.1f} s")
 
-    kv.barrier()
     if kv.rank == 0:  # Another training may have another number of workers.
         kv.client.delete_namespace(options.namespace)
     kv.leave()

@@ -168,22 +168,34 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(
                                   " bytes, got ", header.size()));
   }
   header.remove_prefix(kLengthBytes);
-  const Json json = Json::parse(header.begin(), header.end(), nullptr,
-                                /*allow_exceptions=*/false);
+  // The parsed object does not keep their order.
+  std::vector<std::string> names;
+  const Json json = Json::parse(
+      header.begin(), header.end(),
+      [&names](int depth, Json::parse_event_t event, const Json& parsed) {
+        if (depth == 1 && event == Json::parse_event_t::key) {
+          names.push_back(parsed.get<std::string>());
+        }
+        return true;
+      },
+      /*allow_exceptions=*/false);
   if (!json.is_object()) return Malformed("the header is no JSON object");
+  if (names.size() != json.size()) {
+    return Malformed("the header names a tensor twice");
+  }
   std::vector<SafetensorsEntry> entries;
-  for (const auto& [name, tensor] : json.items()) {
+  for (const std::string& name : names) {
     if (name == kMetadata) continue;
     ASSIGN_OR_RETURN(SafetensorsEntry entry,
-                     EntryOf(name, tensor, header_bytes));
+                     EntryOf(name, json[name], header_bytes));
     entries.push_back(std::move(entry));
   }
   // Tensors without elements come before the one that begins where they do.
-  std::sort(entries.begin(), entries.end(),
-            [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-              return std::pair(a.offset, a.size_bytes()) <
-                     std::pair(b.offset, b.size_bytes());
-            });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+                     return std::pair(a.offset, a.size_bytes() > 0) <
+                            std::pair(b.offset, b.size_bytes() > 0);
+                   });
   RETURN_IF_ERROR(CheckContiguous(entries, header_bytes, file_bytes));
   return entries;
 }

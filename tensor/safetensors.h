@@ -39,10 +39,12 @@ std::string SafetensorsHeader(absl::Span<SafetensorsEntry> entries);
 // than readers take.
 absl::StatusOr<uint64_t> SafetensorsHeaderBytes(absl::string_view start);
 
-// The tensors of a file of `file_bytes` that begins with `header`, in the order
-// of their offsets.
-// Errors: InvalidArgument if it is malformed: tensors that overlap, leave a
-// gap, or do not end with the file; a dtype or shape that no tensor here has.
+// Returns the tensors of a file of `file_bytes` that begins with `header`, in
+// the order of their offsets; those without elements that begin at one place in
+// the order in which the header names them.
+// Errors: InvalidArgument if it is malformed: a tensor that is named twice;
+// tensors that overlap, leave a gap, or do not end with the file; a dtype or
+// shape that no tensor here has.
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(
     absl::string_view header, uint64_t file_bytes);
 

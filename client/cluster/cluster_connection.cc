@@ -38,9 +38,8 @@ template <typename Request>
 void NameAttempt(int attempt, Request& request) {
   if constexpr (requires { request.call_id; }) {
     if (!request.call_id || attempt == 0) return;
-    std::string& client_id = request.call_id->client_id;
-    const std::string suffix = absl::StrCat("#", attempt);
-    client_id = client_id.substr(0, kMaxClientIdBytes - suffix.size()) + suffix;
+    request.call_id =
+        DerivedCallId(*request.call_id, absl::StrCat("#", attempt));
   }
 }
 
@@ -148,7 +147,8 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
     anew = request;
     if constexpr (requires { anew->call_id; }) {
       if (!anew->call_id) continue;
-      anew->call_id = NamedAnew(*anew->call_id, absl::StrCat("=", attempt + 1));
+      anew->call_id =
+          DerivedCallId(*anew->call_id, absl::StrCat("=", attempt + 1));
     }
   }
 }

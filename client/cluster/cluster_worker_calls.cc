@@ -98,7 +98,9 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   std::optional<Step> step;
-  if (IsMirrored(request.name_space, servers.front(), limit)) {
+  // A worker that is lost tells no step.
+  if (!request.is_lost &&
+      IsMirrored(request.name_space, servers.front(), limit)) {
     ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
     step = StepAtItsMirror(*placement, request,
                            [&](const std::string& server, const auto& ask) {

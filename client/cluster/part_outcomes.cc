@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
+#include "xxhash.h"
 
 namespace tensorkv {
 namespace {
@@ -28,11 +29,16 @@ bool HadNoEffect(const absl::Status& status) {
 
 void ForgetEffect(absl::Status& status) { status.ErasePayload(kWithoutEffect); }
 
-CallId NamedAnew(const CallId& id, absl::string_view marker) {
-  CallId anew = id;
-  anew.client_id =
-      absl::StrCat(marker, id.client_id).substr(0, kMaxClientIdBytes);
-  return anew;
+CallId DerivedCallId(const CallId& id, absl::string_view marker) {
+  CallId derived = id;
+  derived.client_id = absl::StrCat(marker, id.client_id);
+  if (derived.client_id.size() <= kMaxClientIdBytes) return derived;
+  const XXH128_hash_t digest =
+      XXH3_128bits(id.client_id.data(), id.client_id.size());
+  derived.client_id =
+      absl::StrCat(marker, absl::Hex(digest.high64, absl::kZeroPad16),
+                   absl::Hex(digest.low64, absl::kZeroPad16));
+  return derived;
 }
 
 bool IsAtWrongServer(const absl::Status& status) {

@@ -46,9 +46,11 @@ void ForgetEffect(absl::Status& status);
 // What servers take.
 inline constexpr size_t kMaxClientIdBytes = 64;
 
-// The name of a call that is made again in another form: a server may have had
-// the call under its own name. Calls of other markers have other names.
-CallId NamedAnew(const CallId& id, absl::string_view marker);
+// Returns an id for a call that is made again in another form: a server may
+// have had the call under its own id. Calls of other ids, and of other markers,
+// have other ids. A client id too long for the marker is replaced by its
+// digest.
+CallId DerivedCallId(const CallId& id, absl::string_view marker);
 
 // Whether workers push again what has failed so.
 bool IsPushedAgain(const absl::Status& status);

@@ -78,7 +78,8 @@ template <typename Request>
 void NameAnew(int attempt, Request& request) {
   if constexpr (requires { request.call_id; }) {
     if (!request.call_id) return;
-    request.call_id = NamedAnew(*request.call_id, absl::StrCat("~", attempt));
+    request.call_id =
+        DerivedCallId(*request.call_id, absl::StrCat("~", attempt));
   }
 }
 

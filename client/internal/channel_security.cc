@@ -140,20 +140,31 @@ WatchedCredentials::Of(const Credentials& credentials,
   RETURN_IF_ERROR(CheckOptions(credentials, target));
   if (!HasFiles(credentials)) return nullptr;
   const bool is_unix = IsUnixSocket(target);
+  const FilesOfProcess files = {getpid(),
+                                is_unix,
+                                credentials.tls_ca,
+                                credentials.tls_cert,
+                                credentials.tls_key,
+                                credentials.token_file};
   Watched& watched = AllWatched();
-  MutexLock lock(&watched.mutex);
-  std::weak_ptr<const WatchedCredentials>& known = watched.by_files[{
-      getpid(), is_unix, credentials.tls_ca, credentials.tls_cert,
-      credentials.tls_key, credentials.token_file}];
-  std::shared_ptr<const WatchedCredentials> shared = known.lock();
+  std::shared_ptr<const WatchedCredentials> shared;
+  {
+    MutexLock lock(&watched.mutex);
+    shared = watched.by_files[files].lock();
+  }
   if (shared != nullptr) {
-    // Whoever begins has the files as they are now, or is told what is wrong.
-    RETURN_IF_ERROR(shared->files_->Look());
+    // Whoever begins has the files as they are now, or is told what is wrong;
+    // while the file system stands still, what was right last.
+    const absl::Status status = shared->files_->Look();
+    if (!status.ok() && !absl::IsDeadlineExceeded(status)) return status;
     return shared;
   }
+  // Without the lock, as files may be read for long. Of two that are made at
+  // the same time, both are used.
   std::shared_ptr<WatchedCredentials> made(new WatchedCredentials(is_unix));
   RETURN_IF_ERROR(made->Watch(credentials, period));
-  known = made;
+  MutexLock lock(&watched.mutex);
+  watched.by_files[files] = made;
   return made;
 }
 

@@ -35,7 +35,8 @@ class WatchedCredentials {
   // Errors: InvalidArgument, naming the option: a file that cannot be read or
   // is none of its kind, a certificate without its key, TLS options without
   // tls_ca or for a Unix socket, a token for a target that would get it in
-  // plain text.
+  // plain text · DeadlineExceeded: the first of them cannot read the files in
+  // time. Others then get what was right last.
   static absl::StatusOr<std::shared_ptr<const WatchedCredentials>> Of(
       const Credentials& credentials, const std::string& target,
       absl::Duration period = absl::Seconds(2));

@@ -114,10 +114,6 @@ bool RefusesStreams(const absl::Status& status) {
           ReasonOf(status) == Reason::kLimitReached);
 }
 
-}  // namespace
-
-namespace {
-
 // A server that stops cancels the calls that wait: to their caller it is one
 // that does not answer any more.
 absl::Status EndOf(absl::Status status, const CallOptions& options) {

@@ -17,8 +17,8 @@ absl::Status WentBack(Step step, Step next) {
           ": the server was restarted from a checkpoint, of "
           "which step ",
           next,
-          " is the next: expected the step that step() "
-          "tells")),
+          " is the next: expected that one, once the worker has asked for it "
+          "by step(), in Python by resume() or next_step")),
       Reason::kServerRestarted);
 }
 
@@ -66,6 +66,11 @@ bool OpenContributions::IsRepeating() const {
   MutexLock lock(&mutex_);
   if (is_forgetting_) return true;
   return highest_known_ > 0 && highest_known_ <= last_repeated_;
+}
+
+bool OpenContributions::IsForgetting() const {
+  MutexLock lock(&mutex_);
+  return is_forgetting_;
 }
 
 bool OpenContributions::IsForgotten(const Contribution& contribution) const {

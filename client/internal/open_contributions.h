@@ -64,6 +64,8 @@ class OpenContributions {
   // Whether servers may have contributions to later steps than any that was
   // added, from before one of them went back, or the worker came back.
   bool IsRepeating() const;
+  // Whether the server has gone back, and nobody has asked NextStep since.
+  bool IsForgetting() const;
   // Whether the contribution is of no use any more, nor what became of it.
   bool IsForgotten(const Contribution& contribution) const;
 

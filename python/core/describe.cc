@@ -93,4 +93,24 @@ py::dict Describe(const NamespaceStatus& status) {
       "calls_waiting"_a = status.calls_waiting);
 }
 
+py::dict Describe(const CheckpointStatus& status) {
+  return py::dict(
+      "name"_a = status.name,
+      "created"_a =
+          absl::ToDoubleSeconds(status.create_time - absl::UnixEpoch()),
+      "bytes"_a = status.bytes, "written_bytes"_a = status.written_bytes,
+      "num_keys"_a = status.num_keys, "namespaces"_a = status.namespaces,
+      "sequence"_a = status.sequence, "automatic"_a = status.automatic);
+}
+
+py::dict Describe(const ServerStatus& status) {
+  return py::dict(
+      "version"_a = status.version, "incarnation"_a = status.incarnation,
+      "started"_a = status.start_unix_seconds, "devices"_a = status.devices,
+      "budget_bytes"_a = status.budget_bytes,
+      "used_bytes"_a = status.used_bytes,
+      "max_message_bytes"_a = status.max_message_bytes,
+      "max_entries"_a = status.max_entries);
+}
+
 }  // namespace tensorkv::python

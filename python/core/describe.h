@@ -1,4 +1,4 @@
-// What a server says of its keys and namespaces, as dicts.
+// What a server says of itself and of what it has, as dicts.
 
 #ifndef TENSORKV_PYTHON_CORE_DESCRIBE_H_
 #define TENSORKV_PYTHON_CORE_DESCRIBE_H_
@@ -7,13 +7,17 @@
 
 #include <vector>
 
+#include "contract/checkpoint_requests.h"
 #include "contract/requests.h"
+#include "contract/server_requests.h"
 
 namespace tensorkv::python {
 
 // REQUIRES: the GIL.
 pybind11::list Describe(const std::vector<KeyStatus>& keys);
 pybind11::dict Describe(const NamespaceStatus& status);
+pybind11::dict Describe(const CheckpointStatus& status);
+pybind11::dict Describe(const ServerStatus& status);
 
 }  // namespace tensorkv::python
 

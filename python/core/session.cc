@@ -13,6 +13,9 @@ absl::StatusOr<Tensor> CopyOf(const Tensor& tensor) {
   return Tensor::CopyOf(tensor.dtype(), tensor.shape(), tensor.data());
 }
 
+// Nobody waits longer to hear whether the server was restarted.
+constexpr absl::Duration kLongestLook = absl::Seconds(5);
+
 // Nothing reads the tensors any more once somebody has cancelled and waited.
 template <typename Entry>
 absl::Status CopyTensors(const SharedCanceller& canceller,
@@ -66,6 +69,15 @@ void Session::Leave(bool is_lost) {
   if (worker_ == nullptr) return;
   // Whoever cannot say so is noticed to be gone.
   worker_->Leave(is_lost ? LeaveCause::kLost : LeaveCause::kDone).IgnoreError();
+}
+
+absl::StatusOr<Step> Session::Resume() {
+  // A server that does not answer is left to the calls that follow.
+  const absl::Status status =
+      worker_->client().KeepAlive(kLongestLook).status();
+  if (absl::IsNotFound(status)) return status;
+  if (absl::IsFailedPrecondition(status)) RETURN_IF_ERROR(worker_->Rejoin());
+  return worker_->step();
 }
 
 Client Session::Bounded(const CallBounds& bounds) {

@@ -38,6 +38,11 @@ class Session {
   Client Bounded(const CallBounds& bounds);
   // Null before Join.
   WorkerClient* worker() { return worker_.get(); }
+  // Whether the server of a worker has gone back to an earlier state, and
+  // nobody has asked for the next step since.
+  bool has_gone_back() const {
+    return worker_ != nullptr && worker_->has_gone_back();
+  }
   // What its calls to a server carry.
   const ByteCounter& traffic() const { return *traffic_; }
 
@@ -48,6 +53,11 @@ class Session {
   // Ends the membership: it is done with its steps, or lost. Does nothing for
   // who is no worker.
   void Leave(bool is_lost);
+
+  // The step that the worker makes next. It joins its server again first where
+  // that was restarted. Errors: those of WorkerClient::Rejoin.
+  // REQUIRES: it is a worker.
+  absl::StatusOr<Step> Resume();
 
   // Creates keys, and returns their versions.
   absl::StatusOr<InitReply> Init(std::vector<InitEntry> entries,

@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "python/core/describe.h"
 #include "python/core/exit_leaves.h"
 #include "python/core/gil_release.h"
 #include "python/core/namespace_config.h"
+#include "python/core/outs.h"
 #include "python/core/pulled_arrays.h"
 #include "python/core/python_memory.h"
 #include "python/core/seconds_of.h"
@@ -51,70 +50,6 @@ std::vector<PushEntry> PushEntriesOf(const std::vector<std::string>& keys,
     entries[i].weight = weights[i];
   }
   return entries;
-}
-
-// Where values go: to the first array of each key, which may be none, and from
-// there to its others.
-struct Outs {
-  std::vector<Destination> first;
-  std::vector<std::pair<size_t, Destination>> others;
-};
-
-void Add(const Destination& out, size_t index, absl::string_view key,
-         Outs& outs) {
-  Destination& first = outs.first[index];
-  if (first.memory.data() == nullptr) {
-    first = out;
-    return;
-  }
-  if (first.dtype != out.dtype || first.shape != out.shape) {
-    throw StatusError(absl::InvalidArgumentError(absl::StrCat(
-        "out of key \"", key, "\": expected ",
-        Description(first.dtype, first.shape), " as its first, got ",
-        Description(out.dtype, out.shape))));
-  }
-  outs.others.emplace_back(index, out);
-}
-
-// An element of `arrays` is an array or a list of arrays.
-Outs OutsOf(const std::vector<std::string>& keys, const py::list& arrays,
-            Exports& exports) {
-  Outs outs = {.first = std::vector<Destination>(keys.size())};
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const py::object out = arrays[i];
-    if (!PyList_CheckExact(out.ptr())) {
-      Add(DestinationOf(out, keys[i], exports), i, keys[i], outs);
-      continue;
-    }
-    for (const py::handle each : out) {
-      Add(DestinationOf(each, keys[i], exports), i, keys[i], outs);
-    }
-  }
-  return outs;
-}
-
-void CopyToOthers(const Outs& outs) {
-  const GilRelease release;
-  for (const auto& [index, other] : outs.others) {
-    const absl::Span<const char> first = outs.first[index].memory;
-    std::memcpy(other.memory.data(), first.data(), first.size());
-  }
-}
-
-void CheckLengths(const std::vector<std::string>& keys,
-                  const py::list& arrays) {
-  if (keys.size() == arrays.size()) return;
-  throw StatusError(absl::InvalidArgumentError(absl::StrCat(
-      "expected ", keys.size(), " arrays, one per key, got ", arrays.size())));
-}
-
-using SharedOuts = std::shared_ptr<const Outs>;
-
-SharedOuts GivenOuts(const std::vector<std::string>& keys,
-                     const std::optional<py::list>& outs, Exports& exports) {
-  if (!outs) return std::make_shared<const Outs>();
-  CheckLengths(keys, *outs);
-  return std::make_shared<const Outs>(OutsOf(keys, *outs, exports));
 }
 
 PullRequest RequestOf(const std::vector<std::string>& keys, bool wait,
@@ -346,6 +281,11 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
     throw;
   }
   return session()->worker()->was_lost();
+}
+
+Step Store::Resume() {
+  return Call(
+      [](Session& session, const CallBounds&) { return session.Resume(); });
 }
 
 py::list Store::Init(const Keys& keys, const py::list& arrays,
@@ -596,6 +536,38 @@ py::list Store::ListNamespaces() {
 
 void Store::DeleteNamespace(const std::string& name) {
   Call([=](Client client) { return client.DeleteNamespace(name); });
+}
+
+py::dict Store::SaveCheckpoint(const std::string& name,
+                               const std::vector<std::string>& namespaces) {
+  return Describe(Call(
+      [=](Client client) { return client.SaveCheckpoint(name, namespaces); }));
+}
+
+py::dict Store::RestoreCheckpoint(const std::string& name,
+                                  const std::vector<std::string>& namespaces,
+                                  const std::string& as_namespace,
+                                  const std::string& on_existing) {
+  const RestoreCheckpointRequest request = {
+      .name = name,
+      .namespaces = namespaces,
+      .as_namespace = as_namespace,
+      .on_existing = ByName<OnExisting>("on_existing", on_existing)};
+  return Describe(
+      Call([=](Client client) { return client.RestoreCheckpoint(request); }));
+}
+
+py::list Store::ListCheckpoints() {
+  py::list list;
+  for (const CheckpointStatus& status :
+       Call([](Client client) { return client.ListCheckpoints(); })) {
+    list.append(Describe(status));
+  }
+  return list;
+}
+
+py::dict Store::DescribeServer() {
+  return Describe(Call([](Client client) { return client.DescribeServer(); }));
 }
 
 void Store::Barrier(const std::string& name) {

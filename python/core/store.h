@@ -84,6 +84,9 @@ class Store {
   // Whether a worker of that name had been lost.
   bool Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout, std::optional<uint32_t> rank);
+  // The step that the worker makes next; joins a server again that has been
+  // restarted.
+  Step Resume();
   pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
                       const std::string& on_existing, const std::string& state);
   // `weights` has one for each key, or none.
@@ -141,6 +144,14 @@ class Store {
   pybind11::list ListNamespaces();
   void DeleteNamespace(const std::string& name);
   void Barrier(const std::string& name);
+  pybind11::dict SaveCheckpoint(const std::string& name,
+                                const std::vector<std::string>& namespaces);
+  pybind11::dict RestoreCheckpoint(const std::string& name,
+                                   const std::vector<std::string>& namespaces,
+                                   const std::string& as_namespace,
+                                   const std::string& on_existing);
+  pybind11::list ListCheckpoints();
+  pybind11::dict DescribeServer();
 
   std::shared_ptr<Session> session_;
   const std::shared_ptr<OpenCalls> calls_ = std::make_shared<OpenCalls>();

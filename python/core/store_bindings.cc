@@ -45,7 +45,8 @@ void Store::RegisterOpening(py::class_<Store>& store) {
       .def("close", &Store::Close, "is_lost"_a)
       .def("close_at_exit", &Store::CloseAtExit)
       .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,
-           "step_timeout"_a, "rank"_a);
+           "step_timeout"_a, "rank"_a)
+      .def("resume", &Store::Resume);
 }
 
 void Store::RegisterValues(py::class_<Store>& store) {
@@ -96,7 +97,12 @@ void Store::RegisterNamespaces(py::class_<Store>& store) {
       .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
       .def("list_namespaces", &Store::ListNamespaces)
       .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
-      .def("barrier", &Store::Barrier, "name"_a);
+      .def("barrier", &Store::Barrier, "name"_a)
+      .def("save_checkpoint", &Store::SaveCheckpoint, "name"_a, "namespaces"_a)
+      .def("restore_checkpoint", &Store::RestoreCheckpoint, "name"_a,
+           "namespaces"_a, "as_namespace"_a, "on_existing"_a)
+      .def("list_checkpoints", &Store::ListCheckpoints)
+      .def("describe_server", &Store::DescribeServer);
 }
 
 void Store::RegisterState(py::class_<Store>& store) {
@@ -112,6 +118,9 @@ void Store::RegisterState(py::class_<Store>& store) {
                              [](const Store& store) {
                                return store.session()->worker() != nullptr;
                              })
+      .def_property_readonly(
+          "has_gone_back",
+          [](const Store& store) { return store.session()->has_gone_back(); })
       .def_property_readonly("rank",
                              [](const Store& store) {
                                WorkerClient* worker = store.session()->worker();

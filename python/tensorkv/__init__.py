@@ -11,7 +11,13 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 
 from tensorkv._core import version as __version__
 from tensorkv._pictures import plot_store, print_summary
-from tensorkv._types import KeyStatus, NamespaceStatus, WorkerStatus
+from tensorkv._types import (
+    CheckpointStatus,
+    KeyStatus,
+    NamespaceStatus,
+    ServerStatus,
+    WorkerStatus,
+)
 from tensorkv.client import Client
 from tensorkv.dist_kvstore import DistKVStore
 from tensorkv.errors import (
@@ -39,6 +45,7 @@ from tensorkv.row_sparse import RowSparseArray
 __all__ = [
     "AbortedError",
     "AlreadyExistsError",
+    "CheckpointStatus",
     "Client",
     "ClosedError",
     "DeadlineExceededError",
@@ -56,6 +63,7 @@ __all__ = [
     "PermissionDeniedError",
     "ResourceExhaustedError",
     "RowSparseArray",
+    "ServerStatus",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

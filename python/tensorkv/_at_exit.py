@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import weakref
-from typing import Any, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
-_workers: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+class _Worker(NamedTuple):
+    client: "weakref.ref[Any]"
+    # The namespace, with its address.
+    place: Any
+    name: str
+
+
+# The stores of workers that have not ended, also of clients that were dropped:
+# how the interpreter ends says what these are.
+_workers: Dict[Any, _Worker] = {}
+
+# The process in which multiprocessing ends the workers.
+_child = 0
 
 
 def is_failure(error: Optional[BaseException]) -> bool:
@@ -22,9 +36,37 @@ def ends_by_exception(error: Optional[BaseException] = None) -> bool:
     return is_failure(error if error is not None else sys.exc_info()[1])
 
 
-def watch_worker(client: Any) -> None:
-    """Has the client of a worker end when the interpreter does."""
-    _workers.add(client)
+def watch_worker(client: Any, store: Any, place: Any, name: str) -> None:
+    """Has the store of a worker end when the interpreter does.
+
+    Also where its client is dropped before, unless another worker of the same
+    place comes then.
+    """
+    _workers[store] = _Worker(weakref.ref(client), place, name)
+    _watch_child()
+
+
+def forget_worker(store: Any) -> None:
+    """It has ended."""
+    _workers.pop(store, None)
+
+
+def lose_former(place: Any, name: str) -> None:
+    """Has workers of the place be lost whose clients were dropped.
+
+    Whoever makes another one has not been done with them; nor with one of that
+    name, whether it was dropped or not: an exception that is handled may hold
+    it.
+    """
+    for store, worker in list(_workers.items()):
+        is_former = worker.client() is None or worker.name == name
+        if worker.place == place and is_former:
+            _end(store, is_lost=True)
+
+
+def _end(store: Any, is_lost: bool) -> None:
+    forget_worker(store)
+    store.close(is_lost)
 
 
 def _end_workers() -> None:
@@ -34,11 +76,35 @@ def _end_workers() -> None:
     is_lost = not hasattr(sys, "ps1") and is_failure(
         getattr(sys, "last_value", None)
     )
-    for client in list(_workers):
+    for store in list(_workers):
         if is_lost:
-            client._end(is_lost=True)
+            _end(store, is_lost=True)
         else:
-            client._store.close_at_exit()
+            store.close_at_exit()
+
+
+def _watch_child() -> None:
+    """Has workers of a child of multiprocessing end with what it runs.
+
+    Such a child ends without the interpreter's own handlers.
+    """
+    global _child
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is None or processes.parent_process() is None:
+        return
+    if _child == os.getpid():
+        return
+    _child = os.getpid()
+    from multiprocessing.util import Finalize
+
+    Finalize(None, _end_child, exitpriority=0)
+
+
+def _end_child() -> None:
+    # What has ended it is still on its way.
+    is_lost = ends_by_exception()
+    for store in list(_workers):
+        _end(store, is_lost)
 
 
 atexit.register(_end_workers)

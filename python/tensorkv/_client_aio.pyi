@@ -3,6 +3,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union, overload
 from tensorkv._client_arguments import Keys
 from tensorkv._types import (
     Aggregation,
+    CheckpointStatus,
     KeyStatus,
     Mode,
     NamespaceStatus,
@@ -12,6 +13,7 @@ from tensorkv._types import (
     OnNonFinite,
     OnWorkerLoss,
     Out,
+    ServerStatus,
 )
 from tensorkv.aio import Coroutines
 from tensorkv._client_values import Array, KeyList
@@ -245,6 +247,26 @@ class ClientCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> NamespaceStatus: ...
     async def delete_namespace(self, name: str) -> None: ...
+    async def describe_server(
+        self, timeout: Optional[float] = None
+    ) -> ServerStatus: ...
+    async def save_checkpoint(
+        self,
+        name: str = "",
+        namespaces: Sequence[str] = (),
+        timeout: Optional[float] = None,
+    ) -> CheckpointStatus: ...
+    async def restore_checkpoint(
+        self,
+        name: str,
+        namespaces: Sequence[str] = (),
+        as_namespace: str = "",
+        on_existing: OnExisting = "fail",
+        timeout: Optional[float] = None,
+    ) -> CheckpointStatus: ...
+    async def list_checkpoints(
+        self, timeout: Optional[float] = None
+    ) -> List[CheckpointStatus]: ...
     async def list_namespaces(self) -> List[NamespaceStatus]: ...
     async def join(
         self,

@@ -104,9 +104,6 @@ class _Steps:
         """The highest step that was pushed, of any key."""
         return self._highest
 
-    def has_pushed(self, key: str) -> bool:
-        return key in self._last
-
     def go_back_to(self, first: int) -> None:
         """Has all keys begin with that step, unless it is the next one.
 

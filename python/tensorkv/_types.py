@@ -79,6 +79,38 @@ class WorkerStatus(TypedDict):
     step: int
 
 
+class CheckpointStatus(TypedDict):
+    """A checkpoint of a server."""
+
+    name: str
+    # Seconds since 1970.
+    created: float
+    # With what it shares with earlier ones, and without.
+    bytes: int
+    written_bytes: int
+    num_keys: int
+    namespaces: List[str]
+    # The newest has the highest.
+    sequence: int
+    # Whether the server has made it by itself.
+    automatic: bool
+
+
+class ServerStatus(TypedDict):
+    """What `Client.describe_server` says."""
+
+    version: str
+    # Another one each time that the server starts.
+    incarnation: int
+    # Seconds since 1970.
+    started: int
+    devices: List[str]
+    budget_bytes: int
+    used_bytes: int
+    max_message_bytes: int
+    max_entries: int
+
+
 class GuardCounts(TypedDict):
     """What the gradient guard has found in a rank's pushes."""
 

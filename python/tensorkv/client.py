@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any, List, Optional, Union, cast
+from typing import Any, List, Optional, Sequence, Union, cast
 
 from tensorkv import _core
-from tensorkv._at_exit import ends_by_exception, watch_worker
+from tensorkv._at_exit import (
+    ends_by_exception,
+    forget_worker,
+    lose_former,
+    watch_worker,
+)
 from tensorkv._client_aio import ClientCoroutines
 from tensorkv._client_arguments import within
 from tensorkv._client_values import ValueVerbs
 from tensorkv._types import (
     Aggregation,
+    CheckpointStatus,
     Mode,
     NamespaceStatus,
+    OnExisting,
     OnLargeNorm,
     OnNonFinite,
     OnWorkerLoss,
+    ServerStatus,
 )
 from tensorkv.aio import StartedCalls, Threads
 from tensorkv.errors import FailedPreconditionError
@@ -143,6 +151,7 @@ class Client(ValueVerbs):
         self._end(is_lost=False)
 
     def _end(self, is_lost: bool) -> None:
+        forget_worker(self._store)
         try:
             self._store.close(is_lost)
         finally:
@@ -251,7 +260,7 @@ class Client(ValueVerbs):
         """Changes some hyperparameters of a rule, and keeps its state."""
         self._store.set_hyperparameters(hyperparameters, key_pattern)
 
-    # --- Namespaces and workers ---------------------------------------------
+    # --- Namespaces ---------------------------------------------------------
 
     def create_namespace(
         self,
@@ -284,9 +293,9 @@ class Client(ValueVerbs):
             and step closes when all workers have contributed; "bounded" applies
             at once, but a worker waits that is more than `staleness` steps
             ahead of the slowest.
-          num_workers: the size of a group that is whole or does not go on; 0
-            for those who have joined at the time, of whom there may be
-            `max_workers`, if that is not 0.
+          num_workers: the size of a group that is whole or does not go on. With
+            `max_workers` above it the size with which the group begins; from
+            then on a round needs those who are there. 0 in "async".
           on_worker_loss: "fail" drops a round that a lost worker lacks in, to
             be repeated when it has come back; "continue" closes it without.
           rescale_partial_rounds: multiplies a sum of fewer than all, so that it
@@ -340,6 +349,62 @@ class Client(ValueVerbs):
         """The namespaces of the server, each without its workers."""
         return cast(List[NamespaceStatus], self._store.list_namespaces())
 
+    # --- The server ---------------------------------------------------------
+
+    def describe_server(self, timeout: Optional[float] = None) -> ServerStatus:
+        """What the server is."""
+        with within(timeout):
+            return cast(ServerStatus, self._store.describe_server())
+
+    def save_checkpoint(
+        self,
+        name: str = "",
+        namespaces: Sequence[str] = (),
+        timeout: Optional[float] = None,
+    ) -> CheckpointStatus:
+        """Has the server write its namespaces, or these, to its folder.
+
+        A server that starts takes the newest checkpoint. Without a name it gets
+        one of the time. Errors: FailedPreconditionError for a server without a
+        folder; AlreadyExistsError.
+        """
+        with within(timeout):
+            status = self._store.save_checkpoint(name, list(namespaces))
+        return cast(CheckpointStatus, status)
+
+    def restore_checkpoint(
+        self,
+        name: str,
+        namespaces: Sequence[str] = (),
+        as_namespace: str = "",
+        on_existing: OnExisting = "fail",
+        timeout: Optional[float] = None,
+    ) -> CheckpointStatus:
+        """Has the server read namespaces of a checkpoint: all, or these.
+
+        Args:
+          as_namespace: what a single one is to be called here.
+          on_existing: what becomes of a namespace that is there: "fail", or
+            "replace".
+
+        Errors: NotFoundError; AlreadyExistsError for a namespace that is there;
+        FailedPreconditionError for a server without a folder.
+        """
+        with within(timeout):
+            status = self._store.restore_checkpoint(
+                name, list(namespaces), as_namespace, on_existing
+            )
+        return cast(CheckpointStatus, status)
+
+    def list_checkpoints(
+        self, timeout: Optional[float] = None
+    ) -> List[CheckpointStatus]:
+        """The checkpoints in the server's folder."""
+        with within(timeout):
+            return cast(List[CheckpointStatus], self._store.list_checkpoints())
+
+    # --- Workers ------------------------------------------------------------
+
     def join(
         self,
         name: str,
@@ -364,7 +429,10 @@ class Client(ValueVerbs):
 
         The worker is done with its steps when it says so, by `leave`, by a
         `with` block or an interpreter that ends without an exception, or by
-        `close` outside of one. However else it ends, it is lost.
+        `close` outside of one. However else it ends, it is lost. One that is
+        dropped stays a member, and ends with the interpreter. Where another
+        client of the process joins the namespace before, it is lost, as is one
+        that has not been dropped, where the other has its name.
 
         Args:
           name: unique among the workers, and the same for a worker that comes
@@ -374,10 +442,12 @@ class Client(ValueVerbs):
             of that name to end.
           rank: the one to have; by default the server chooses.
         """
+        place = (self.address, self.namespace)
+        lose_former(place, name)
         self._was_lost = self._store.join(
             name, lease, takeover_timeout, step_timeout, rank
         )
-        watch_worker(self)
+        watch_worker(self, self._store, place, name)
         return self._store.rank
 
     @property

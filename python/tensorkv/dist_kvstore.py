@@ -8,7 +8,7 @@ import socket
 import time
 import uuid
 import weakref
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
@@ -39,6 +39,9 @@ from tensorkv.kvstore import KVStore
 # Between attempts at joining a group that is full.
 _PAUSE = 0.2
 
+# The namespace is not there any more, though its name may be.
+_IS_GONE = ("NAMESPACE_NOT_FOUND", "NAMESPACE_REPLACED")
+
 
 class DistKVStore(KVStore):
     """A worker's view of a namespace that it shares with others.
@@ -57,9 +60,16 @@ class DistKVStore(KVStore):
 
     A worker is done when it says so: by `leave`, by `close` outside of an
     exception, or by a `with` block or an interpreter that ends without one.
-    However else it ends, and where its store is dropped, it is lost, and its
-    group waits for it to come back. What needs a worker that has left ends with
-    WorkerLeftError.
+    However else it ends, it is lost, and its group waits for it to come back.
+    What needs a worker that has left ends with WorkerLeftError. A store that is
+    dropped, as a local of a function is, stays a worker until the interpreter,
+    or a child of multiprocessing, ends: how that ends counts for it, too. If
+    the process makes another store of the namespace before, it is lost; so is
+    one that was not dropped, where the other has its `worker_name`.
+
+    Workers make their pushpulls in the same order, as each waits for all; and
+    so do the threads of workers where pushpulls have some keys in common, but
+    not all. Or they push, and then pull.
 
     A worker that was lost comes back by `create` with the same `worker_name`,
     or with `resume=True`, and goes on with the step that `resume` tells: the
@@ -67,9 +77,10 @@ class DistKVStore(KVStore):
     with that step, so a worker that may come back pushes every key equally
     often.
 
-    A server that is restarted from a checkpoint has an earlier state. The first
-    push of a step that is new raises an error whose `reason` is
-    "SERVER_RESTARTED"; until then pushes are dropped. Workers go back with it:
+    A server that is restarted from a checkpoint has an earlier state. Whatever
+    call finds that, in the last step too, raises an error whose `reason` is
+    "SERVER_RESTARTED", and so do all after it, until `resume` is asked. Workers
+    go back with the server:
 
         step = kv.resume()
         while step <= num_steps:
@@ -124,9 +135,6 @@ class DistKVStore(KVStore):
         super().__init__(kind, client)
         self._mode = mode
         self._step_timeout = step_timeout
-        self._finalizer = weakref.finalize(self, client._end, is_lost=True)
-        # The client itself ends with the interpreter.
-        self._finalizer.atexit = False
         self._config = self._enter_namespace(namespace, num_workers)
         self._num_workers = self._config["num_workers"]
         self._join(
@@ -134,6 +142,8 @@ class DistKVStore(KVStore):
         )
         self._comes_back = resume or bool(worker_name and client._was_lost)
         first = client.next_step
+        # Keys with which this store has begun.
+        self._begun: Set[str] = set()
         # Whether the rank has made steps before, in this run or another.
         self._has_steps = first > 1
         self._steps = (
@@ -155,7 +165,17 @@ class DistKVStore(KVStore):
         return super().is_capable(capability) and self.type != "byteps"
 
     def resume(self) -> int:
-        first = self._client.next_step
+        try:
+            first = self._client._store.resume()
+        except (NotFoundError, FailedPreconditionError) as error:
+            if error.reason not in _IS_GONE:
+                raise
+            raise type(error)(
+                f"{error}: the server has lost what this store had, or it was "
+                "deleted; begin anew by tensorkv.create",
+                error.reason,
+                error.metadata,
+            ) from None
         self._steps.go_back_to(first)
         return first
 
@@ -164,15 +184,18 @@ class DistKVStore(KVStore):
     ) -> None:
         """Creates keys with the values of rank 0; the others wait for them.
 
-        A worker that has come back takes what is stored. Any other finds
-        AlreadyExistsError where the keys are those of an earlier run.
+        A worker that has come back takes what is stored, and so does one that
+        comes to a run under way, unless its group is whole or does not go on.
+        Any other finds AlreadyExistsError where the keys are those of an
+        earlier run, whatever its rank.
         """
         keys, values = self._keys(key), first_values(key, value)
-        with within(timeout), self._waits.watch(f"init of {keys[0]!r}"):
+        with within(timeout), self._watch(f"init of {keys[0]!r}"):
             if self.rank == 0:
                 self._create(keys, values)
             else:
                 self._await(keys, values)
+        self._begun.update(keys)
 
     def push(
         self,
@@ -186,7 +209,7 @@ class DistKVStore(KVStore):
         with self._turn(keys, timeout) as turn:
             for step, at in turn.parts(kinds):
                 now = [keys[i] for i in at]
-                with self._waits.watch(f"push of step {step}", step):
+                with self._watch(f"push of step {step}", step):
                     self._send(now, [values[i] for i in at], kinds[at[0]], step)
 
     def pull(
@@ -198,8 +221,20 @@ class DistKVStore(KVStore):
         timeout: Optional[float] = None,
     ) -> Any:
         last = self._steps.last()
-        with self._waits.watch(f"pull after step {last}", last):
+        with self._watch(f"pull after step {last}", last):
             return super().pull(key, out, priority, ignore_sparse, timeout)
+
+    def row_sparse_pull(
+        self,
+        key: Keys,
+        out: Any,
+        priority: int = 0,
+        row_ids: Any = None,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        last = self._steps.last()
+        with self._watch(f"pull of rows after step {last}", last):
+            return super().row_sparse_pull(key, out, priority, row_ids, timeout)
 
     def pushpull(
         self,
@@ -218,7 +253,7 @@ class DistKVStore(KVStore):
             for step, at in turn.parts(kinds):
                 now = [keys[i] for i in at]
                 sent, parts = flat(now, [values[i] for i in at])
-                with self._waits.watch(f"pushpull of step {step}", step):
+                with self._watch(f"pushpull of step {step}", step):
                     if turn.is_shared:
                         self._client.push(sent, parts, step=step)
                         continue
@@ -231,7 +266,7 @@ class DistKVStore(KVStore):
                     self._client.push_pull(sent, parts, out=targets, step=step)
         if turn.is_shared:
             step = max(turn.steps.values())
-            with self._waits.watch(f"pull of step {step}", step):
+            with self._watch(f"pull of step {step}", step):
                 self._client.pull(keys, out=outs, timeout=timeout)
         return out
 
@@ -243,18 +278,29 @@ class DistKVStore(KVStore):
         super().set_optimizer(optimizer, **hyperparameters)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
-        with self._waits.watch("barrier"):
+        with self._watch("barrier"):
             self._client.barrier("kvstore", timeout)
 
     def close(self) -> None:
         self._end(is_lost=ends_by_exception())
 
     def _end(self, is_lost: bool) -> None:
-        self._finalizer.detach()
         waits = getattr(self, "_waits", None)
         if waits is not None:
             waits.close()
         self._client._end(is_lost)
+
+    @contextlib.contextmanager
+    def _watch(self, what: str, step: int = 0) -> Iterator[None]:
+        """Logs whom the call waits for, and tells a restart that it found."""
+        with self._waits.watch(what, step):
+            yield
+        if self._client._store.has_gone_back:
+            raise FailedPreconditionError(
+                f"{what}: the server was restarted, and may have gone back to "
+                "an earlier step: go on from the one that resume() tells",
+                "SERVER_RESTARTED",
+            )
 
     @contextlib.contextmanager
     def _turn(self, keys: List[str], timeout: Optional[float]) -> Iterator[Any]:
@@ -272,7 +318,8 @@ class DistKVStore(KVStore):
             self._client.stat(keys)
         except NotFoundError:
             return
-        raise self._of_another_run(keys[0])
+        if self._is_whole() or not self._joins_a_run():
+            raise self._of_another_run(keys[0])
 
     def _create(self, keys: List[str], values: List[Any]) -> None:
         if self._comes_back:
@@ -281,7 +328,10 @@ class DistKVStore(KVStore):
         try:
             self._client.init(keys, values)
         except AlreadyExistsError as error:
-            raise self._of_another_run(error.key or keys[0]) from error
+            again = not self._begun.isdisjoint(keys)
+            if again or self._is_whole() or not self._joins_a_run():
+                raise self._of_another_run(error.key or keys[0]) from error
+            self._client.init(keys, values, on_existing="keep")
 
     def _await(self, keys: List[str], values: List[Any]) -> None:
         """Returns when rank 0 has created keys that are like the values."""
@@ -292,22 +342,33 @@ class DistKVStore(KVStore):
             stored = self._client.stat(keys)
         for status, each in zip(stored, values):
             check_like(status, each)
-            # No round of a run that begins now has closed without this worker.
             if (
                 status["update_count"]
-                and self._is_whole()
-                and self._has_steps
                 and not self._comes_back
-                and not self._steps.has_pushed(status["key"])
+                and status["key"] not in self._begun
+                # No round closes without a worker of a whole group.
+                and (
+                    self._has_steps
+                    if self._is_whole()
+                    else not self._joins_a_run()
+                )
             ):
                 raise self._of_another_run(status["key"])
 
+    def _joins_a_run(self) -> bool:
+        """Whether there are others who have made steps since they joined."""
+        return any(
+            each["is_live"] and each["step"] and each["rank"] != self._rank
+            for each in self._client.describe_namespace()["workers"]
+        )
+
     def _is_whole(self) -> bool:
-        """Whether no round closes without this worker."""
+        config = self._config
         return (
             self._mode == "sync"
-            and self._config["on_worker_loss"] == "fail"
-            and not self._config["quorum"]
+            and config["on_worker_loss"] == "fail"
+            and not config["quorum"]
+            and config["max_workers"] in (0, config["num_workers"])
         )
 
     def _of_another_run(self, key: str) -> AlreadyExistsError:
@@ -324,7 +385,9 @@ class DistKVStore(KVStore):
         self, name: str, lease: float, takeover: float, step_timeout: float
     ) -> None:
         """Joins, and waits meanwhile for the lease of who may be lost."""
-        end = time.monotonic() + takeover
+        begin = time.monotonic()
+        # By then a worker that is lost shows by its lease.
+        shows = begin + min(lease / 2 + _PAUSE, takeover)
         while True:
             try:
                 self._rank = self._client.join(
@@ -339,7 +402,7 @@ class DistKVStore(KVStore):
                 if error.reason != "GROUP_FULL":
                     raise
                 silent = _silent(self._client.describe_namespace(), lease)
-                if not silent or time.monotonic() >= end:
+                if time.monotonic() >= (begin + takeover if silent else shows):
                     raise _group_full(error, self._client, silent) from None
             time.sleep(_PAUSE)
 

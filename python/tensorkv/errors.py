@@ -167,10 +167,18 @@ _BY_CODE = {
 
 _BY_REASON = {"WORKER_LEFT": WorkerLeftError}
 
+# What the client of all languages cannot say.
+_HELP = {
+    "SERVER_RESTARTED": (
+        "; a KVStore goes on by resume(), a worker by its next_step, another "
+        "client by reconnect()"
+    )
+}
+
 
 def from_status(code, message, reason, metadata):
     """The exception for a status of the C++ client."""
     cls = _BY_REASON.get(reason) or _BY_CODE.get(code, Error)
-    error = cls(message, reason, metadata)
+    error = cls(message + _HELP.get(reason, ""), reason, metadata)
     error.code = code
     return error

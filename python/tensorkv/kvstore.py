@@ -176,7 +176,8 @@ def create(
         failure, such as that of its host; else one that nobody else has.
       resume: whether this run goes on with the keys of an earlier one, whatever
         has become of that. Without it only a worker whose `worker_name` was
-        lost does; any other finds AlreadyExistsError at its `init`.
+        lost does, or that comes to a run which others make without it; any
+        other finds AlreadyExistsError at its `init`.
       timeout: seconds for each attempt at a call, 120.
       step_timeout: seconds for a call with all that is done again while workers
         or servers are lost, 600.
@@ -283,6 +284,10 @@ class KVStore:
         It is 1 in a new group. A worker that has come back, and one whose
         server has gone back to a checkpoint, goes on from there with all keys;
         the latter's pushes count again from now on.
+
+        Errors: NotFoundError, or FailedPreconditionError with the reason
+        "NAMESPACE_REPLACED", where a server that was restarted has lost the
+        namespace.
         """
         return 1
 
@@ -310,8 +315,12 @@ class KVStore:
         """Folds values into those of the keys.
 
         A value may be a RowSparseArray, or all of a key's may be: then only
-        the rows that they name change. A call with arrays and with rows is two
-        calls of the store, one for each kind.
+        the rows that they name change.
+
+        In a group keys are pushed as one call, which counts as a whole, where
+        all have had as many pushes, and are arrays or rows. Else there is a
+        call for each step and kind, one after another: push keys together each
+        time, or not at all.
 
         Errors: NotFoundError for a key without init; InvalidArgumentError
         where shape or dtype do not fit, or row ids are out of range.
@@ -457,6 +466,7 @@ class KVStore:
         The same optimizer again, with other hyperparameters, keeps its state.
         Pushed rows are updated alone, unless the optimizer is an object whose
         `lazy_update` is False.
+        Call it after `init`: a run that is refused there has changed nothing.
         Arguments and errors are those of tensorkv.optimizer.rule_of; also
         InvalidArgumentError for a rule that the store does not have.
         """

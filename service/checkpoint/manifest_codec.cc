@@ -139,6 +139,7 @@ void WorkerToProto(const WorkerSnapshot& worker, v1::SavedWorker* proto) {
   proto->set_step(worker.step);
   proto->set_first_step(worker.first_step);
   proto->set_order(worker.order);
+  proto->set_has_told_step(worker.has_told_step);
 }
 
 WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
@@ -147,7 +148,8 @@ WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
           .has_left = proto.has_left(),
           .step = proto.step(),
           .first_step = proto.first_step(),
-          .order = proto.order()};
+          .order = proto.order(),
+          .has_told_step = proto.has_told_step()};
 }
 
 void ContributionToProto(const Contributor& by, Step step,
@@ -168,6 +170,7 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
   proto->set_uid(snapshot.uid);
   proto->set_revision(snapshot.revision);
   proto->set_max_version(snapshot.max_version);
+  proto->set_restored_versions(snapshot.restored_versions);
   v1::CreateNamespaceRequest config;
   ToProto(CreateNamespaceRequest{.config = snapshot.config}, &config);
   proto->mutable_config()->Swap(config.mutable_config());
@@ -197,6 +200,7 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
   snapshot.uid = proto.uid();
   snapshot.revision = proto.revision();
   snapshot.max_version = proto.max_version();
+  snapshot.restored_versions = proto.restored_versions();
   v1::CreateNamespaceRequest config;
   *config.mutable_config() = proto.config();
   ASSIGN_OR_RETURN(CreateNamespaceRequest request, FromProto(config));

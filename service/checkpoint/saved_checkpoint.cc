@@ -62,32 +62,6 @@ absl::StatusOr<std::string> ReadHeader(const std::string& path,
   return header;
 }
 
-// Where the header names the tensor.
-size_t PlaceIn(const std::string& header, SafetensorsEntry entry) {
-  // What is written of it alone begins with its name.
-  const std::string alone = SafetensorsHeader(absl::MakeSpan(&entry, 1));
-  const size_t begin = alone.find('"');
-  const size_t end = alone.find(R"(":{"dtype")", begin) + 3;
-  return header.find(alone.substr(begin, end - begin));
-}
-
-// The order in which they are written, which their offsets do not tell of those
-// that have no elements.
-void SortAsWritten(const std::string& header,
-                   std::vector<SafetensorsEntry>& entries) {
-  for (auto begin = entries.begin(); begin != entries.end();) {
-    const auto end = std::find_if(begin, entries.end(), [&](const auto& each) {
-      return each.offset != begin->offset || each.size_bytes() > 0;
-    });
-    if (end - begin > 1) {
-      std::sort(begin, end, [&](const auto& a, const auto& b) {
-        return PlaceIn(header, a) < PlaceIn(header, b);
-      });
-    }
-    begin = end == begin ? begin + 1 : end;
-  }
-}
-
 // What the header of a file says of its tensors, in the order of their bytes.
 // Headers are written in one way only, so that each of its bytes counts.
 // Errors: DataLoss.
@@ -96,9 +70,8 @@ absl::StatusOr<std::vector<SafetensorsEntry>> EntriesOf(
   ASSIGN_OR_RETURN(const std::string header, ReadHeader(path, stamp));
   absl::StatusOr<std::vector<SafetensorsEntry>> entries =
       ParseSafetensorsHeader(header, stamp.bytes());
-  if (entries.ok()) {
-    SortAsWritten(header, *entries);
-    if (SafetensorsHeader(absl::MakeSpan(*entries)) == header) return entries;
+  if (entries.ok() && SafetensorsHeader(absl::MakeSpan(*entries)) == header) {
+    return entries;
   }
   return Damaged(path, "its header is not as it was written");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,11 +95,16 @@ absl::Duration EtcdTimeout(const ClusterOptions& options) {
   return std::min(options.lease / 5, absl::Seconds(5));
 }
 
-ClusterRecords::ClusterRecords(const ClusterOptions& options, Log log)
+ClusterRecords::ClusterRecords(const ClusterOptions& options, Log log,
+                               std::unique_ptr<Etcd> etcd)
     : options_(options),
       prefix_(absl::StrCat("/tensorkv/", options.cluster, "/")),
       log_(std::move(log)),
-      etcd_(options.etcd, EtcdTimeout(options)) {}
+      etcd_(std::move(etcd)) {
+  if (etcd_ == nullptr) {
+    etcd_ = std::make_unique<EtcdClient>(options.etcd, EtcdTimeout(options));
+  }
+}
 
 absl::StatusOr<ClusterReading> ClusterRecords::Read() {
   TxnRequest txn;
@@ -107,7 +113,7 @@ absl::StatusOr<ClusterReading> ClusterRecords::Read() {
   auto& servers = *txn.add_success()->mutable_request_range();
   servers.set_key(ServersPrefix());
   servers.set_range_end(absl::StrCat(ServersPrefix(), "\xff"));
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
   if (response.responses_size() != 3) {
     return absl::InternalError("etcd: expected three responses");
   }
@@ -157,7 +163,7 @@ absl::Status ClusterRecords::Register(int64_t lease, bool only_if_absent) {
   put.set_key(key);
   put.set_value(server.SerializeAsString());
   put.set_lease(lease);
-  return etcd_.Txn(txn).status();
+  return etcd_->Txn(txn).status();
 }
 
 absl::StatusOr<bool> ClusterRecords::CreatePlacement(
@@ -165,7 +171,7 @@ absl::StatusOr<bool> ClusterRecords::CreatePlacement(
   TxnRequest txn;
   CompareAbsent(PlacementKey(), &txn);
   Put(PlacementKey(), placement, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
   return response.succeeded();
 }
 
@@ -178,7 +184,7 @@ absl::StatusOr<bool> ClusterRecords::ReplacePlacement(
     CompareRevision(absl::StrCat(ServersPrefix(), name), its_revision, &txn);
   }
   Put(PlacementKey(), placement, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
   return response.succeeded();
 }
 
@@ -187,7 +193,7 @@ absl::StatusOr<bool> ClusterRecords::SetWanted(
   TxnRequest txn;
   CompareRevision(WantedKey(), revision, &txn);
   Put(WantedKey(), {.cluster = options_.cluster, .servers = servers}, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
   return response.succeeded();
 }
 
@@ -202,7 +208,7 @@ absl::StatusOr<bool> ClusterRecords::ReplaceBoth(
   }
   Put(PlacementKey(), placement, &txn);
   Put(WantedKey(), {.cluster = options_.cluster, .servers = wanted}, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
   return response.succeeded();
 }
 

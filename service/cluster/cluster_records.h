@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,12 +56,14 @@ struct ClusterReading {
 // written on a condition may have been written although the answer is that the
 // condition did not hold: etcd may be asked twice. Whoever has to know reads.
 //
-// Confined to one thread. Errors of all: those of EtcdClient · DataLoss.
+// Confined to one thread. Errors of all: those of Etcd · DataLoss.
 class ClusterRecords {
  public:
   using Log = std::function<void(const std::string& line)>;
 
-  ClusterRecords(const ClusterOptions& options, Log log);
+  // By `etcd`, or an EtcdClient of the options if it is null.
+  ClusterRecords(const ClusterOptions& options, Log log,
+                 std::unique_ptr<Etcd> etcd = nullptr);
 
   absl::StatusOr<ClusterReading> Read();
   // Registers the server of the options; if `only_if_absent`, only where nobody
@@ -83,7 +86,7 @@ class ClusterRecords {
                                    const ClusterReading& read,
                                    const std::vector<std::string>& gone);
 
-  EtcdClient& etcd() { return etcd_; }
+  Etcd& etcd() { return *etcd_; }
 
  private:
   std::string PlacementKey() const { return prefix_ + "placement"; }
@@ -95,7 +98,7 @@ class ClusterRecords {
   const ClusterOptions options_;
   const std::string prefix_;
   const Log log_;
-  EtcdClient etcd_;
+  std::unique_ptr<Etcd> etcd_;
   // The keys of registrations that were passed over.
   std::set<std::string> passed_over_;
 };

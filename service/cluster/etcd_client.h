@@ -1,4 +1,4 @@
-// A client of etcd, version 3.
+// Calls to etcd, version 3.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_ETCD_CLIENT_H_
 #define TENSORKV_SERVICE_CLUSTER_ETCD_CLIENT_H_
@@ -18,27 +18,39 @@
 
 namespace tensorkv {
 
-// Asks one etcd server, and the next of them where that one does not answer in
-// time. So a call may come to etcd twice: callers make those that may. Confined
-// to one thread. In plain text.
+// What a server asks etcd. A call may come to etcd twice: callers make those
+// that may. Confined to one thread.
 //
-// Errors of all calls: Unavailable and DeadlineExceeded if no server answers,
-// and what etcd itself answers; messages name the server.
-class EtcdClient {
+// Errors of all calls: Unavailable and DeadlineExceeded if etcd does not
+// answer, and what etcd itself answers.
+class Etcd {
+ public:
+  virtual ~Etcd() = default;
+
+  virtual absl::StatusOr<etcdserverpb::TxnResponse> Txn(
+      const etcdserverpb::TxnRequest& request) = 0;
+
+  // A lease of whole seconds; its keys go when nobody has renewed it for that
+  // long. One that is granted twice ends by itself.
+  virtual absl::StatusOr<int64_t> GrantLease(absl::Duration duration) = 0;
+  // Errors: NotFound: the lease is over.
+  virtual absl::Status RenewLease(int64_t lease) = 0;
+  // Ends it, and removes its keys.
+  virtual absl::Status RevokeLease(int64_t lease) = 0;
+};
+
+// Asks one etcd server, and the next of them where that one does not answer in
+// time. In plain text. Messages of errors name the server.
+class EtcdClient final : public Etcd {
  public:
   // REQUIRES: at least one endpoint, "host:port". Each is given `timeout`.
   EtcdClient(const std::vector<std::string>& endpoints, absl::Duration timeout);
 
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(
-      const etcdserverpb::TxnRequest& request);
-
-  // A lease of whole seconds; its keys go when nobody has renewed it for that
-  // long. One that is granted twice ends by itself.
-  absl::StatusOr<int64_t> GrantLease(absl::Duration duration);
-  // Errors: NotFound: the lease is over.
-  absl::Status RenewLease(int64_t lease);
-  // Ends it, and removes its keys.
-  absl::Status RevokeLease(int64_t lease);
+      const etcdserverpb::TxnRequest& request) override;
+  absl::StatusOr<int64_t> GrantLease(absl::Duration duration) override;
+  absl::Status RenewLease(int64_t lease) override;
+  absl::Status RevokeLease(int64_t lease) override;
 
  private:
   struct Endpoint {

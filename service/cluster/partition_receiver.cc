@@ -47,10 +47,10 @@ ClusterPlacement WithOwner(ClusterPlacement placement,
 
 PartitionReceiver::PartitionReceiver(const ClusterOptions& options,
                                      MoveEnvironment environment,
-                                     ClusterRecords::Log log)
+                                     ClusterRecords records)
     : options_(options),
       environment_(std::move(environment)),
-      records_(options_, std::move(log)) {}
+      records_(std::move(records)) {}
 
 PartitionReceiver::Sender& PartitionReceiver::SenderOf(
     const std::string& name) {

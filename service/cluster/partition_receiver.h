@@ -26,7 +26,7 @@ namespace tensorkv {
 class PartitionReceiver {
  public:
   PartitionReceiver(const ClusterOptions& options, MoveEnvironment environment,
-                    ClusterRecords::Log log);
+                    ClusterRecords records);
 
   // Errors: those of MovePartitions.
   absl::Status Handle(const MovePartitionsRequest& request);

@@ -69,10 +69,11 @@ class GrpcMirrorPeer final : public MirrorPeer {
     MirrorCallback done;
   };
 
-  // That of the server at that address.
+  // Returns that of the server at that address.
   std::shared_ptr<Stub> StubAt(const std::string& address) {
-    std::shared_ptr<grpc::Channel> channel = calls_->connect(address);
+    // Under the lock: else an older channel could take the place of a newer.
     MutexLock lock(&mutex_);
+    std::shared_ptr<grpc::Channel> channel = calls_->connect(address);
     if (channel != channel_) {
       stub_ = mirror::v1::Mirror::NewStub(channel);
       channel_ = std::move(channel);

@@ -196,8 +196,9 @@ std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
       return std::nullopt;
     }
     case Outcome::FAILED:
-      // Nor does the sum of an attempt count that this one has repeated.
-      sums_.DropUpTo(name, outcome.attempt());
+      // No attempt of the round is made once any member has heard that the sum
+      // of an earlier one counts, be it of another leader.
+      if (outcome.attempt() != 0) sums_.Drop(name);
       return StatusOf(outcome);
     default:
       return absl::InternalError("expected an outcome that this server knows");

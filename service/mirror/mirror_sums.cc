@@ -44,13 +44,10 @@ void MirrorSums::KeepOnly(const KeyName& key, Step step, Version version) {
   }
 }
 
-void MirrorSums::DropUpTo(const KeyName& key, uint64_t attempt) {
+void MirrorSums::Drop(const KeyName& key) {
   PreparedSums::node_type dropped;
   MutexLock lock(&mutex_);
-  const auto found = prepared_.find(key);
-  if (found != prepared_.end() && found->second.attempt <= attempt) {
-    dropped = prepared_.extract(found);
-  }
+  dropped = prepared_.extract(key);
 }
 
 void MirrorSums::Applied(const KeyName& key, Step step) {

@@ -47,8 +47,7 @@ class MirrorSums {
 
   // Drops a sum that is not of that round.
   void KeepOnly(const KeyName& key, Step step, Version version);
-  // Drops a sum of that attempt, or of one before it.
-  void DropUpTo(const KeyName& key, uint64_t attempt);
+  void Drop(const KeyName& key);
   // Drops the sum of that step: it is in the key's value.
   void Applied(const KeyName& key, Step step);
 

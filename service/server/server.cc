@@ -427,8 +427,12 @@ absl::Status Server::readiness() const {
 }
 
 std::string Server::Remark() const {
-  const absl::Status status = files_->status();
-  return status.ok() ? "" : absl::StrCat("files: ", status.message(), "\n");
+  const std::string options = files_->wrong_options();
+  return options.empty()
+             ? ""
+             : absl::StrCat("files: ", options,
+                            ": wrong, as the log says; what was there before "
+                            "counts\n");
 }
 
 std::vector<Reading> Server::ReadingsOf() {

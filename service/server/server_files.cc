@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -55,14 +56,23 @@ absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
       {.files = std::move(files),
        .take = std::move(take),
        .period = options_.watch_period,
-       .changed =
-           [this, names](const absl::Status& status) {
-             log_(status.ok()
-                      ? absl::StrCat("files: ", names, " count as they are now")
-                      : absl::StrCat("files: ", status.message(),
-                                     "; what was there before stays"));
-           }},
+       .changed = [this, names](
+                      const absl::Status& status) { Report(names, status); }},
       &alarms_);
+}
+
+void ServerFiles::Report(const std::string& names, const absl::Status& status) {
+  {
+    MutexLock lock(&mutex_);
+    if (!status.ok() && status == told_) {
+      ++num_untold_;
+      return;
+    }
+    told_ = status;
+  }
+  log_(status.ok() ? absl::StrCat("files: ", names, " count as they are now")
+                   : absl::StrCat("files: ", status.message(),
+                                  "; what was there before stays"));
 }
 
 absl::Status ServerFiles::WatchAccess(AccessControl* access) {
@@ -88,6 +98,15 @@ absl::Status ServerFiles::status() const {
   return status;
 }
 
+// Errors of files begin with the option.
+std::string ServerFiles::wrong_options() const {
+  const absl::Status wrong = status();
+  if (wrong.ok()) return "";
+  const absl::string_view message = wrong.message();
+  const absl::string_view options = message.substr(0, message.find(':'));
+  return absl::StrContains(options, '/') ? "some" : std::string(options);
+}
+
 WatchedFiles::Counts ServerFiles::counts() const {
   WatchedFiles::Counts counts;
   for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
@@ -96,6 +115,8 @@ WatchedFiles::Counts ServerFiles::counts() const {
     counts.taken += more.taken;
     counts.refused += more.refused;
   }
+  MutexLock lock(&mutex_);
+  counts.refused -= num_untold_;
   return counts;
 }
 

@@ -3,14 +3,17 @@
 #ifndef TENSORKV_SERVICE_SERVER_SERVER_FILES_H_
 #define TENSORKV_SERVICE_SERVER_SERVER_FILES_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/alarms.h"
+#include "base/mutex.h"
 #include "base/watched_files.h"
 #include "grpcpp/grpcpp.h"
 #include "service/metrics/readings.h"
@@ -57,6 +60,9 @@ class ServerFiles {
 
   // Returns what is wrong with the files as they are; OK if nothing is.
   absl::Status status() const;
+  // Returns the options whose files are wrong, without the paths that `status`
+  // has; empty if none are.
+  std::string wrong_options() const;
   std::vector<Reading> FileReadings() const;
 
  private:
@@ -65,6 +71,9 @@ class ServerFiles {
   // Errors: as of Create.
   absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
       std::vector<WatchedFile> files, WatchedFiles::Take take);
+  // Logs what WatchedFiles has found. What is wrong with files that are watched
+  // for two purposes is told once.
+  void Report(const std::string& names, const absl::Status& status);
   WatchedFiles::Counts counts() const;
 
   const ServerOptions options_;
@@ -74,6 +83,11 @@ class ServerFiles {
   std::shared_ptr<grpc::ServerCredentials> credentials_;
   // Of its own: a file system may stand still.
   SteadyAlarms alarms_;
+  mutable Mutex mutex_;
+  // The last that was wrong, until files are right again.
+  absl::Status told_ ABSL_GUARDED_BY(mutex_);
+  // How often the same was wrong for another purpose.
+  uint64_t num_untold_ ABSL_GUARDED_BY(mutex_) = 0;
   // Null where there are no files.
   std::unique_ptr<WatchedFiles> tls_;
   std::unique_ptr<WatchedFiles> peer_;

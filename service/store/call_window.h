@@ -221,6 +221,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   void TrimClient(Client& client, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOldClients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets a client of which nothing has been remembered yet.
   void ForgetIfUnused(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(Call& call, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Unlist(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -241,6 +242,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // What all these calls take, and what the superseded ones do.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};
 };

@@ -16,6 +16,9 @@ namespace {
 // Room for a reply that is a rule; others have none beyond what any has.
 constexpr uint64_t kRuleBytes = 1024;
 
+// How many deletes of namespaces are remembered.
+constexpr size_t kMaxDeleted = 256;
+
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
                     Reason::kServerStopping);
@@ -355,6 +358,11 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
   }
+  {
+    MutexLock lock(&mutex_);
+    deleted_.emplace_back(name_space, environment_.alarms->Now());
+    if (deleted_.size() > kMaxDeleted) deleted_.pop_front();
+  }
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space, uid));
   {
     MutexLock lock(&mutex_);
@@ -480,6 +488,10 @@ absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
     size += namespaces_.count(name) == 0 ? 1 : 0;
   }
   RETURN_IF_ERROR(CheckNumNamespaces(size));
+  // Those that they replace may have been restored since these began.
+  for (const auto& [name, name_space] : restored) {
+    name_space->PassOverVersions();
+  }
   for (auto it = restored.begin(); it != restored.end();) {
     NamespacePtr& present = namespaces_[it->first];
     std::swap(present, it->second);

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -217,6 +219,10 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
 
+  // Returns whether a namespace of that name was to be deleted here since then.
+  bool WasDeletedSince(absl::string_view name_space,
+                       absl::Duration since) const;
+
   // Begins the snapshots of all namespaces that a move is to take. Errors:
   // those of `may_wait`.
   absl::Status BeginSnapshots(absl::FunctionRef<absl::Status()> may_wait);
@@ -239,6 +245,9 @@ class MemoryTensorStore final : public TensorStore,
 
   mutable Mutex mutex_;
   Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);
+  // The names of the last that were to be deleted, and when.
+  std::deque<std::pair<std::string, absl::Duration>> deleted_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "contract/requests.h"
 #include "service/store/call_fingerprint.h"
 #include "service/store/call_window.h"
@@ -25,7 +26,7 @@ namespace tensorkv {
 //
 // Every answer is kept, but for those which say that nothing has happened and
 // the call may be made again: Unavailable, ResourceExhausted, Cancelled and
-// DeadlineExceeded.
+// DeadlineExceeded, and WRONG_SERVER, as the keys may come back.
 //
 // A PushPull keeps the answer to its push, never the values, nor what its pull
 // met: an attempt that finds that answer only pulls.
@@ -67,7 +68,7 @@ inline bool MayBeMadeAgain(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:
       return true;
     default:
-      return false;
+      return ReasonOf(status) == Reason::kWrongServer;
   }
 }
 

@@ -22,6 +22,10 @@ namespace {
 // How often a move looks whether rounds have closed.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 
+// For how long before a move begins a namespace that was deleted here may be
+// there at the other server: clients delete it at one server after the other.
+constexpr absl::Duration kDeletesSpread = absl::Seconds(10);
+
 absl::Status NoNamespaceYet() {
   return absl::FailedPreconditionError("expected a namespace before keys");
 }
@@ -153,13 +157,21 @@ void MemoryTensorStore::Leave() {
 
 class MemoryTensorStore::StoreAdoption final : public Restoration {
  public:
-  explicit StoreAdoption(MemoryTensorStore& store) : store_(store) {}
+  explicit StoreAdoption(MemoryTensorStore& store)
+      : store_(store),
+        deletes_since_(store.environment_.alarms->Now() - kDeletesSpread) {}
 
   absl::Status Begin(const NamespaceSnapshot& name_space) override {
     if (name_space.config.mode == Mode::kBounded) {
       return absl::UnimplementedError(
           absl::StrCat("namespace ", Quoted(name_space.name),
                        ": MODE_BOUNDED is not for several servers"));
+    }
+    if (!store_.Find(name_space.name).ok() &&
+        store_.WasDeletedSince(name_space.name, deletes_since_)) {
+      return absl::AbortedError(absl::StrCat(
+          "namespace ", Quoted(name_space.name),
+          ": it was deleted here as its keys began to move: move them again"));
     }
     ASSIGN_OR_RETURN(last_, store_.FindOrRestore(name_space));
     return last_->Adopt(name_space);
@@ -179,6 +191,7 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
 
  private:
   MemoryTensorStore& store_;
+  const absl::Duration deletes_since_;
   NamespacePtr last_;
 };
 
@@ -275,6 +288,14 @@ MemoryTensorStore::FindOrRestore(const NamespaceSnapshot& name_space) {
   // Somebody else may create it at the same time.
   if (!absl::IsAlreadyExists(status)) RETURN_IF_ERROR(status);
   return Find(name_space.name);
+}
+
+bool MemoryTensorStore::WasDeletedSince(absl::string_view name_space,
+                                        absl::Duration since) const {
+  MutexLock lock(&mutex_);
+  return std::any_of(deleted_.begin(), deleted_.end(), [&](const auto& each) {
+    return each.first == name_space && each.second >= since;
+  });
 }
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(

@@ -61,7 +61,8 @@ class PartitionMoves {
   // namespace makes from then on is above those that it has given elsewhere to
   // keys that were deleted there. The store outlives what this returns.
   // Errors of Begin: FailedPrecondition (EXISTS_DIFFERENTLY) · Unimplemented
-  // (MODE_BOUNDED).
+  // (MODE_BOUNDED) · Aborted: the namespace is not there, and was deleted here
+  // meanwhile or shortly before; another server may not have heard that yet.
   virtual std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) = 0;
   // As StartAdoption, for what a checkpoint of a server that is lost has of

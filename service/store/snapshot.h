@@ -69,6 +69,9 @@ struct NamespaceSnapshot {
   uint64_t revision = 0;
   // At least as high as any version that a key had by then.
   Version max_version = 0;
+  // No update makes a version up to here: the namespace, or one that it has
+  // taken over from, may have given it before.
+  Version restored_versions = 0;
   NamespaceConfig config;
   // In order of precedence, the default last.
   std::vector<RuleBinding> rules;

@@ -20,6 +20,9 @@ struct WorkerSnapshot {
   Step first_step = 0;
   // When it joined, or has left, in the order of all that do.
   uint64_t order = 0;
+  // Whether a worker of another server has said, as it left, that its last step
+  // there was `step`.
+  bool has_told_step = false;
 };
 
 }  // namespace tensorkv

@@ -1,9 +1,12 @@
 #include "base/watched_files.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -37,7 +40,8 @@ class WatchedFilesTest : public ::testing::Test {
   }
 
   // Takes all but what begins with "bad".
-  absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch() {
+  absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
+      absl::Duration patience = absl::Seconds(10)) {
     return WatchedFiles::Create(
         {.files = {{"option_a", Path("a")}, {"option_b", Path("b")}, {"c", ""}},
          .take = [this](const std::vector<FileText>& texts) -> absl::Status {
@@ -51,6 +55,7 @@ class WatchedFilesTest : public ::testing::Test {
            return absl::OkStatus();
          },
          .period = kPeriod,
+         .patience = patience,
          .changed =
              [this](const absl::Status& status) {
                news_.emplace_back(status.message());
@@ -87,6 +92,44 @@ TEST_F(WatchedFilesTest, WhoeverStartsWithWrongFilesIsToldSo) {
   EXPECT_THAT(Watch(), StatusIs(absl::StatusCode::kInvalidArgument,
                                 HasSubstr("option_a: cannot read")));
   EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+TEST_F(WatchedFilesTest, KeepsWhatWasRightWhileTheFileSystemStandsStill) {
+  ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Milliseconds(20)));
+  std::remove(Path("a").c_str());
+  // Whoever opens it waits until somebody writes.
+  ASSERT_EQ(mkfifo(Path("a").c_str(), 0600), 0);
+
+  LookTimes(3);
+
+  EXPECT_THAT(news_, ElementsAre("option_a, option_b: expected to be read "
+                                 "within 20ms, got no answer of the file "
+                                 "system"));
+  EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(files->status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(taken_, ElementsAre("one two"));
+  EXPECT_EQ(files->counts().refused, 1u);
+
+  files->Stop();
+  EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kCancelled));
+  files = nullptr;
+  Write("a", "");
+}
+
+TEST_F(WatchedFilesTest, StopEndsALookThatWaitsForTheFileSystem) {
+  ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Hours(1)));
+  std::remove(Path("a").c_str());
+  ASSERT_EQ(mkfifo(Path("a").c_str(), 0600), 0);
+  std::thread looking([&] {
+    EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kCancelled));
+  });
+
+  const std::ofstream writer(Path("a"));  // opens once somebody reads
+
+  files->Stop();
+
+  looking.join();
+  files = nullptr;
 }
 
 TEST_F(WatchedFilesTest, TakesAChangeThatTwoLooksHaveFound) {

@@ -157,6 +157,21 @@ std::vector<Scenario> Workers() {
          EXPECT_OK(group.Join("b", absl::Milliseconds(100)));
          return worker.Barrier("all");
        }},
+      {Reason::kWorkerLeft,
+       [](auto& store, auto&) {
+         const Caller group = GroupWithKey(store, "m8", 2);
+         const Caller worker = group.Join("a").value();
+         EXPECT_OK(worker.Push("w", Full({2}, 1), 1));
+         EXPECT_OK(group.Join("b")->Leave());
+         return worker.Pull("w").status();
+       }},
+      {Reason::kWorkerLeft,
+       [](auto& store, auto&) {
+         const Caller group = GroupWithKey(store, "m9", 2);
+         const Caller worker = group.Join("a").value();
+         EXPECT_OK(group.Join("b")->Leave());
+         return worker.Barrier("all");
+       }},
   };
 }
 
@@ -334,8 +349,6 @@ TEST(ReasonCoverageTest, EveryReasonHasATest) {
   const auto* const reasons = v1::Reason_descriptor();
   for (int i = 1; i < reasons->value_count(); ++i) {
     const auto& reason = *reasons->value(i);
-    // Those of groups that are whole have tests of their own.
-    if (reason.name() == "WORKER_LEFT") continue;
     EXPECT_TRUE(tested.contains(static_cast<Reason>(reason.number())))
         << reason.name() << ": expected a scenario above, got none";
     for (const MetadataForm& form :

@@ -15,16 +15,24 @@ PROGRAM = """
 import os, signal, sys
 import numpy as np, tensorkv
 signal.signal(signal.SIGINT, signal.default_int_handler)
-kv = tensorkv.create(
-    "dist_sync", address={address!r}, namespace={namespace!r}, num_workers=2,
-    worker_name="w1", lease=600)
-kv.init("w", np.zeros(3))
+def open_store():
+    kv = tensorkv.create(
+        "dist_sync", address={address!r}, namespace={namespace!r},
+        num_workers=2, worker_name="w1", lease=600)
+    kv.init("w", np.zeros(3))
+    return kv
 {end}
 """
 
 IN_BLOCK = """
 with kv:
     {0}
+"""
+IN_FUNCTION = """
+def train():
+    kv = open_store()
+    {0}
+train()
 """
 IN_FINALLY = """
 try:
@@ -49,6 +57,10 @@ DONE = {
     "a handled exception": HANDLED.format("1 / 0"),
     "leave in an exception": IN_FINALLY.format("kv.leave(); 1 / 0"),
     "finally": IN_FINALLY.format("pass"),
+    "a store that is dropped": "del kv",
+    "a dropped store, and an exit": "del kv; sys.exit(0)",
+    "a local of a function": IN_FUNCTION.format("return"),
+    "exit in a function": IN_FUNCTION.format("sys.exit()"),
 }
 LOST = {
     "an exception": "1 / 0",
@@ -61,8 +73,22 @@ LOST = {
     "a status of a block": IN_BLOCK.format("sys.exit(1)"),
     "close in an exception": IN_FINALLY.format("1 / 0"),
     "an interruption": "os.kill(os.getpid(), signal.SIGINT)",
-    "a store that is dropped": "del kv",
+    "a dropped store, and an exception": "del kv; 1 / 0",
+    "a dropped store, and a status": "del kv; sys.exit(3)",
+    "an exception of a function": IN_FUNCTION.format("1 / 0"),
+    "a status in a function": IN_FUNCTION.format("sys.exit(1)"),
 }
+
+# What a child of multiprocessing does.
+CHILD = """
+import multiprocessing
+def run():
+    kv = open_store()
+    {0}
+child = multiprocessing.get_context("fork").Process(target=run)
+child.start()
+child.join()
+"""
 
 
 class ExitTest(StoreTest):
@@ -74,6 +100,8 @@ class ExitTest(StoreTest):
             "dist_sync", namespace=namespace, num_workers=2, worker_name="w0"
         )
         kv.init("w", full(0, "float64", (3,)))
+        if "open_store()" not in end:
+            end = "kv = open_store()\n" + end
         program = PROGRAM.format(address=ADDRESS, namespace=namespace, end=end)
         subprocess.run(
             [sys.executable, "-c", program],
@@ -96,6 +124,56 @@ class ExitTest(StoreTest):
             with self.subTest(what):
                 worker = self.end(end)
                 self.assertFalse(worker["has_left"] or worker["is_live"])
+
+    def test_children_end_as_what_they_run(self):
+        for end, has_left in {
+            "return": True,
+            "sys.exit()": True,
+            "kv.leave(); sys.exit(1)": True,
+            "1 / 0": False,
+            "sys.exit(1)": False,
+        }.items():
+            with self.subTest(end):
+                worker = self.end(CHILD.format(end))
+                self.assertEqual(worker["has_left"], has_left)
+                self.assertFalse(worker["is_live"])
+
+    def test_another_store_loses_one_that_was_dropped(self):
+        namespace = new_namespace()
+
+        def train(name):
+            kv = tensorkv.create(
+                "dist_sync",
+                address=ADDRESS,
+                namespace=namespace,
+                worker_name=name,
+                resume=name is None,
+                takeover_timeout=5,
+            )
+            kv.init("w", full(1))
+            return kv.pushpull("w", full(kv.resume()))
+
+        for name in ("w0", "w0", None):
+            self.assert_array(train(name), full(1))
+
+    def test_another_store_of_the_name_takes_the_place_of_one(self):
+        namespace = new_namespace()
+
+        def open_store():
+            return self.open(
+                "dist_sync",
+                namespace=namespace,
+                worker_name="w0",
+                takeover_timeout=5,
+            )
+
+        kv = open_store()
+        kv.init("w", full(1))
+        again = open_store()
+        again.init("w", full(1))
+        self.assert_array(again.pushpull("w", full(2)), full(2))
+        with self.assertRaises(tensorkv.ClosedError):
+            kv.pull("w")
 
     def test_who_waits_for_a_worker_that_is_done_hears_of_it(self):
         kv, other = self.open_group("dist_sync", 2)

@@ -14,6 +14,15 @@ from stores import ADDRESS, StoreTest, full, new_namespace
 from tensorkv import RowSparseArray
 
 
+# Namespaces, of which the first is whole or does not go on.
+NAMESPACES = [
+    {"mode": "sync", "num_workers": 2},
+    {"mode": "sync", "num_workers": 2, "on_worker_loss": "continue"},
+    {"mode": "sync", "num_workers": 2, "quorum": 1, "quorum_grace": 0.1},
+    {"mode": "sync", "num_workers": 1, "max_workers": 2},
+    {"mode": "async"},
+]
+
 # A worker that is killed.
 LOST = """
 import os, tensorkv
@@ -284,6 +293,72 @@ class GroupTest(StoreTest):
             client.delete("w")
         self.assert_array(run(), [full(3)] * 2)
 
+    def open_workers(self, config, namespace, names=(None, None), **options):
+        with self.open_client() as client:
+            client.create_namespace(namespace, **config)
+        stores = [
+            self.open(
+                "dist_" + config["mode"],
+                namespace=namespace,
+                worker_name=name,
+                **options,
+            )
+            for name in names
+        ]
+        return sorted(stores, key=lambda store: store.rank)
+
+    def begin(self, stores):
+        """Two steps, and what came last."""
+
+        def work(kv):
+            kv.init("w", full(0))
+            for _ in range(2):
+                kv.push("w", full(kv.rank + 1))
+                value = kv.pull("w")
+            return value
+
+        return self.together(stores, work)
+
+    def test_every_rank_of_a_later_run_is_refused(self):
+        for config in NAMESPACES:
+            for names in ((None, None), ("w0", "w1")):
+                with self.subTest(config=config, names=names):
+                    namespace = new_namespace()
+                    stores = self.open_workers(config, namespace, names)
+                    self.begin(stores)
+                    for store in stores:
+                        store.leave()
+                    later = self.open_workers(config, namespace, names)
+                    before = later[0].client.stat("w")
+                    for store in reversed(later):
+                        with self.assertRaises(tensorkv.AlreadyExistsError):
+                            store.init("w", full(0))
+                    self.assertEqual(later[0].client.stat("w"), before)
+                    for store in later:
+                        store.leave()
+                    self.begin(
+                        self.open_workers(
+                            config, namespace, names, resume=True
+                        )
+                    )
+
+    def test_who_takes_a_place_in_a_run_takes_what_is_stored(self):
+        for config in NAMESPACES[1:]:
+            for is_lost in (False, True):
+                with self.subTest(config=config, is_lost=is_lost):
+                    namespace = new_namespace()
+                    first, other = self.open_workers(config, namespace)
+                    self.begin([first, other])
+                    first._end(is_lost)
+                    other.push("w", full(7))
+                    value = other.pull("w")
+                    [later] = self.open_workers(config, namespace, [None])
+                    self.assertEqual(later.rank, 0)
+                    later.init("w", full(0))
+                    self.assert_array(later.pull("w"), value)
+                    with self.assertRaises(tensorkv.AlreadyExistsError):
+                        later.init("w", full(0))
+
     def test_ranks_of_a_launcher_are_taken(self):
         namespace = new_namespace()
         for rank in (1, 0):
@@ -301,7 +376,7 @@ class GroupTest(StoreTest):
         with self.assertRaisesRegex(
             tensorkv.ResourceExhaustedError, "trainer-7"
         ):
-            self.open("dist_sync", namespace=kv.client.namespace)
+            self.open("dist_sync", namespace=kv.client.namespace, lease=1)
 
     def test_whoever_is_lost_is_waited_for(self):
         namespace = new_namespace()

@@ -4,11 +4,13 @@ import os
 import sys
 import unittest
 
+import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
 from servers import RestartableServer
 from stores import StoreTest, full
+from tensorkv import RowSparseArray
 
 
 class RestartedServerTest(StoreTest):
@@ -23,6 +25,8 @@ class RestartedServerTest(StoreTest):
         with self.assertRaises(tensorkv.FailedPreconditionError) as raised:
             call()
         self.assertEqual(raised.exception.reason, "SERVER_RESTARTED")
+        # What helps is not what the C++ client calls it.
+        self.assertRegex(str(raised.exception), r"resume\(\)")
 
     def test_a_client_that_connects_again_goes_on(self):
         client = self.connect()
@@ -82,6 +86,89 @@ class RestartedServerTest(StoreTest):
         # It had saved its state after step 3.
         self.assertEqual(steps[:3] + steps[-5:], [1, 2, 3, 4, 5, 6, 7, 8])
         self.assert_array(kv.pull(["a", "b"]), [full(8), full(36)])
+
+    def open_workers(self, names, **options):
+        """Alone in their groups, each after two steps."""
+        workers = {}
+        for name in names:
+            kv = self.open(
+                "dist_sync",
+                address=self.server.address,
+                namespace=name,
+                **{"lease": 2, "step_timeout": 60, **options},
+            )
+            kv.set_optimizer("accumulate", scale=1)
+            kv.init("w", full(0))
+            for _ in range(2):
+                kv.pushpull("w", full(1), out=full(0))
+            workers[name] = kv
+        return workers
+
+    def go_on(self, kv):
+        for _ in range(kv.resume(), 4):
+            value = kv.pushpull("w", full(1))
+        self.assert_array(value, full(3))
+
+    def test_whatever_call_finds_a_restart_says_so(self):
+        rows = RowSparseArray(full(1, shape=(1, 3)), [1])
+        calls = {
+            "push": lambda kv: kv.push("w", full(1)),
+            "push of rows": lambda kv: kv.push("w", rows),
+            "pull": lambda kv: kv.pull("w"),
+            "pull of rows": lambda kv: kv.row_sparse_pull(
+                "w", full(0), row_ids=np.array([1])
+            ),
+            "pushpull": lambda kv: kv.pushpull("w", full(1), out=full(0)),
+            "init": lambda kv: kv.init("v", full(1)),
+            "barrier": lambda kv: kv.barrier(),
+            "other verbs": lambda kv: kv.set_updater("stored += grad"),
+        }
+        workers = self.open_workers(calls)
+        self.server.restart()
+        for name, kv in workers.items():
+            with self.subTest(name):
+                self.assert_refused(lambda: calls[name](kv))
+                self.go_on(kv)
+
+    def test_who_resumes_joins_the_server_that_is_there(self):
+        kv = self.open_workers(["train"])["train"]
+        self.server.restart()
+        self.go_on(kv)
+
+    def test_who_resumes_hears_that_the_namespace_is_gone(self):
+        workers = self.open_workers(["a", "b"])
+        self.kill_and_start()
+        self.assert_refused(lambda: workers["a"].pushpull("w", full(1)))
+        for kv in workers.values():
+            with self.assertRaises(tensorkv.NotFoundError) as raised:
+                kv.resume()
+            self.assertEqual(raised.exception.reason, "NAMESPACE_NOT_FOUND")
+            self.assertIn("tensorkv.create", str(raised.exception))
+        again = self.open_workers(["a"])["a"]
+        with self.assertRaises(tensorkv.FailedPreconditionError) as raised:
+            workers["a"].resume()
+        self.assertEqual(raised.exception.reason, "NAMESPACE_REPLACED")
+        self.assert_array(again.pull("w"), full(2))
+
+    def test_checkpoints_are_saved_listed_and_restored(self):
+        client = self.connect()
+        self.assertEqual(client.list_checkpoints(), [])
+        client.init("w", full(1))
+        saved = client.save_checkpoint("first")
+        self.assertEqual(saved["num_keys"], 1)
+        self.assertEqual(client.list_checkpoints(), [saved])
+        client.push("w", full(2))
+        with self.assertRaises(tensorkv.AlreadyExistsError):
+            client.restore_checkpoint("first")
+        client.restore_checkpoint("first", ["default"], "copy")
+        with self.open_client(self.server.address, namespace="copy") as copy:
+            self.assert_array(copy.pull("w"), full(1))
+        client.restore_checkpoint("first", on_existing="replace")
+        client.reconnect()
+        self.assert_array(client.pull("w"), full(1))
+        names = [each["name"] for each in client.list_namespaces()]
+        self.assertEqual(names, ["copy", "default"])
+        self.assertEqual(client.describe_server()["devices"], ["cpu"])
 
     def kill_and_start(self):
         self.server.kill()

@@ -555,6 +555,17 @@ class GroupsTest(StoreTest):
             torch.testing.assert_close(states[0][name], tensor)
 
 
+    def test_a_run_that_is_refused_has_changed_no_rule(self):
+        kv = self.open("dist_sync")
+        FederatedAveraging(network(), kv, "model").average()
+        kv.leave()
+        kv = self.open("dist_sync", namespace=kv.client.namespace)
+        rules = kv.client.describe_namespace()["rules"]
+        with self.assertRaises(tensorkv.AlreadyExistsError):
+            DiLoCo(network(), kv, 1, name="model")
+        self.assertEqual(kv.client.describe_namespace()["rules"], rules)
+
+
 class HookTest(StoreTest):
     """MeanGradients in a group of one, on all kinds of devices there are."""
 

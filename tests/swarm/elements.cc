@@ -48,6 +48,16 @@ Tensor CopyOf(const Tensor& tensor) {
   return *Tensor::CopyOf(tensor.dtype(), tensor.shape(), tensor.data());
 }
 
+std::vector<KeySnapshot> CopiesOf(std::vector<KeySnapshot> keys) {
+  for (KeySnapshot& key : keys) {
+    key.value = CopyOf(key.value);
+    for (StateSnapshot& state : key.states) {
+      state.tensor = CopyOf(state.tensor);
+    }
+  }
+  return keys;
+}
+
 RefPtr<const RowIds> ChooseRows(Random& random) {
   std::vector<int32_t> ids;
   const int size = random.Between(1, 4);

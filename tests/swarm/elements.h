@@ -7,6 +7,7 @@
 #include <string>
 
 #include "contract/requests.h"
+#include "service/store/snapshot.h"
 #include "tensor/tensor.h"
 #include "tests/swarm/key_ledger.h"
 #include "tests/swarm/random.h"
@@ -21,6 +22,9 @@ Elements ElementsOf(const Tensor& tensor);
 
 // A tensor with memory of its own.
 Tensor CopyOf(const Tensor& tensor);
+
+// With memory of their own, as if they had been read from a disk.
+std::vector<KeySnapshot> CopiesOf(std::vector<KeySnapshot> keys);
 
 // Row ids: some rows of a key, in any order, repeated or not.
 RefPtr<const RowIds> ChooseRows(Random& random);

@@ -38,6 +38,7 @@ void KeyLedger::BeginAgain(Version version, const Elements& value,
 }
 
 void KeyLedger::Restart() {
+  has_moved_ = false;
   states_.clear();
   pushes_.clear();
   rounds_.clear();
@@ -129,16 +130,20 @@ KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
 
 void KeyLedger::AddNextOfPushes(const State& state, Version observed,
                                 States& next) const {
-  bool is_known = false;
+  // None whose version is known is passed over.
+  Version known = UINT64_MAX;
   for (const ContributionPtr& each : pushes_) {
-    const bool is_next = state.may_jump ? each->version > state.version
-                                        : each->version == state.version + 1;
-    if (!is_next || each->skips) continue;
-    next.push_back(Next(state, each->elements, each->rows));
-    next.back().version = each->version;
-    is_known = true;
+    if (each->skips || each->version <= state.version) continue;
+    known = std::min(known, each->version);
   }
-  if (is_known && !state.may_jump) return;
+  for (const ContributionPtr& each : pushes_) {
+    if (each->skips || each->version != known || known > observed) continue;
+    if (known != state.version + 1 && !MayJump(state)) continue;
+    next.push_back(Next(state, each->elements, each->rows));
+    next.back().version = known;
+  }
+  if (known == state.version + 1) return;
+  observed = std::min(observed, known - 1);
   for (const ContributionPtr& each : pushes_) {
     if (each->version != 0 || each->skips || !each->may_count()) continue;
     if (HasGuess(state, each)) continue;
@@ -148,11 +153,13 @@ void KeyLedger::AddNextOfPushes(const State& state, Version observed,
   }
 }
 
-// The first update after a restore may have made any of the last versions.
+// The first update after a restore, or one after a move, may have made any of
+// the last versions, or the next one.
 void KeyLedger::AddJumps(const State& before, State state, Version observed,
-                         States& next) {
+                         States& next) const {
   constexpr Version kMostUpdates = 4;
-  if (!before.may_jump) return next.push_back(std::move(state));
+  if (!MayJump(before)) return next.push_back(std::move(state));
+  if (observed - before.version > kMostUpdates) next.push_back(state);
   for (Version back = 0; back < kMostUpdates; ++back) {
     if (observed - back <= before.version) return;
     next.push_back(state);

@@ -56,6 +56,9 @@ class KeyLedger {
   // it has had.
   void BeginAgain(Version version, const Elements& value,
                   const Elements& momentum, Step step);
+  // The key goes on at another server, as it was: from now on versions may
+  // jump.
+  void Move() { has_moved_ = true; }
   // Nothing that was pushed before concerns it.
   void Restart();
   // Nobody knows what the key holds. Until Begin, all is possible.
@@ -99,8 +102,11 @@ class KeyLedger {
                        States& next) const;
   void AddNextOfRounds(const State& state, Version observed,
                        States& next) const;
-  static void AddJumps(const State& before, State state, Version observed,
-                       States& next);
+  void AddJumps(const State& before, State state, Version observed,
+                States& next) const;
+  bool MayJump(const State& state) const {
+    return state.may_jump || has_moved_;
+  }
   // What a round may close with, one choice for each rank in turn.
   struct Sum {
     Elements elements = {};
@@ -117,6 +123,7 @@ class KeyLedger {
   static bool HasGuess(const State& state, const ContributionPtr& push);
 
   const SpacePlan& space_;
+  bool has_moved_ = false;
   // Where the key may be; empty: nobody knows.
   States states_;
   std::vector<ContributionPtr> pushes_;

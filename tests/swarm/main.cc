@@ -39,7 +39,7 @@ int RunThreads(const Hunt& hunt, int num_threads) {
   uint64_t seed = hunt.first_seed;
   uint64_t num_calls = 0;
   for (; seed - hunt.first_seed < hunt.num_seeds && absl::Now() < end; ++seed) {
-    const Plan plan = MakePlan(seed);
+    const Plan plan = MakePlan(seed, /*may_be_cluster=*/false);
     const Outcome outcome = RunOnThreads(plan, num_threads);
     num_calls += outcome.num_calls;
     if (!outcome.finding || !KnownReason(plan, *outcome.finding).empty()) {

@@ -11,6 +11,7 @@ namespace tensorkv::swarm {
 namespace {
 
 constexpr size_t kNumVerbs = static_cast<size_t>(Verb::kCount);
+constexpr size_t kFirstOfClusters = static_cast<size_t>(Verb::kLearn);
 using Weights = std::array<uint32_t, kNumVerbs>;
 
 uint32_t& Of(Weights& weights, Verb verb) {
@@ -65,8 +66,8 @@ SpacePlan ChooseSpace(Random& random, uint32_t index) {
 // Those that every seed has, and others that few have.
 Weights ChooseWeights(Random& random, const Plan& plan) {
   Weights weights = {};
-  for (uint32_t& weight : weights) {
-    if (random.OneIn(3)) weight = random.Between(1, 4);
+  for (size_t i = 0; i < kFirstOfClusters; ++i) {
+    if (random.OneIn(3)) weights[i] = random.Between(1, 4);
   }
   bool has_group = false;
   for (const SpacePlan& space : plan.spaces) has_group |= space.joins;
@@ -89,6 +90,43 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
   return weights;
 }
 
+// Several servers, of which each has some of the keys. Moves do not take
+// bounded namespaces.
+void ChooseCluster(Random& random, Plan& plan) {
+  plan.num_servers = random.Between(2, 3);
+  plan.num_partitions = 1 << random.Below(4);
+  for (SpacePlan& space : plan.spaces) {
+    NamespaceConfig& config = space.config;
+    if (config.mode == Mode::kBounded) config.mode = Mode::kSync;
+    config.staleness = 0;
+    config.max_workers = 0;
+    space.joins = false;
+  }
+}
+
+void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
+  for (size_t i = kFirstOfClusters; i < kNumVerbs; ++i) {
+    if (random.OneIn(2)) weights[i] = random.Between(1, 4);
+  }
+  Of(weights, Verb::kRestore) = 0;
+  Of(weights, Verb::kMove) += 4;
+  Of(weights, Verb::kLearn) += 2;
+  Of(weights, Verb::kResume) += 6;
+  if (Of(weights, Verb::kLose) > 0) {
+    Of(weights, Verb::kLose) = 1;
+    Of(weights, Verb::kSnapshot) += 3;
+    Of(weights, Verb::kResumeReader) += 4;
+    // Workers that do not join hear from nobody that they are to go back.
+    for (SpacePlan& space : plan.spaces) space.is_orderly = false;
+  }
+  // Static workers do what they can only with groups.
+  bool has_group = false;
+  for (const SpacePlan& space : plan.spaces) has_group |= space.is_group();
+  if (has_group) return;
+  Of(weights, Verb::kWork) = 0;
+  Of(weights, Verb::kPush) += 8;
+}
+
 Verb Choose(Random& random, const Weights& weights) {
   uint32_t sum = 0;
   for (const uint32_t weight : weights) sum += weight;
@@ -100,7 +138,7 @@ Verb Choose(Random& random, const Weights& weights) {
 
 }  // namespace
 
-Plan MakePlan(uint64_t seed) {
+Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   Random random(seed);
   Plan plan;
   plan.seed = seed;
@@ -115,7 +153,12 @@ Plan MakePlan(uint64_t seed) {
   plan.has_skips = random.OneIn(3);
   plan.has_cancelling_entries = random.OneIn(3);
   plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;
-  const Weights weights = ChooseWeights(random, plan);
+  // Its own choices, so that seeds of one server stay what they are.
+  Random of_cluster(~seed);
+  const bool is_cluster = may_be_cluster && of_cluster.Below(5) < 2;
+  if (is_cluster) ChooseCluster(of_cluster, plan);
+  Weights weights = ChooseWeights(random, plan);
+  if (is_cluster) ChooseClusterWeights(of_cluster, plan, weights);
   for (uint32_t i = 0; i < num_spaces; ++i) {
     plan.actions.push_back({.verb = Verb::kInit,
                             .space = static_cast<uint8_t>(i),
@@ -208,7 +251,9 @@ std::string ToString(const Action& action) {
   }
   return absl::StrCat(NameOf(action.verb), " actor=", action.actor,
                       " space=", action.space, " keys=", keys,
-                      " how=", action.how, " number=", action.number);
+                      " how=", action.how, " number=", action.number,
+                      action.server > 0 ? " server=" : "",
+                      action.server > 0 ? absl::StrCat(action.server) : "");
 }
 
 }  // namespace tensorkv::swarm

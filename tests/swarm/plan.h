@@ -60,7 +60,12 @@ inline constexpr int kNumElements = kNumRows * kRowSize;
   V(Snapshot)                                                              \
   V(ResumeReader)                                                          \
   V(Restore)                                                               \
-  V(Move)
+  V(Move)                                                                  \
+  /* Those that follow are for clusters alone. */                          \
+  V(Learn)                                                                 \
+  V(Network)                                                               \
+  V(LateMessage)                                                           \
+  V(Lose)
 
 enum class Verb : uint8_t {
 #define TENSORKV_SWARM_ENUMERATOR(name) k##name,
@@ -81,6 +86,9 @@ struct Action {
   uint8_t how = 0;
   // The seed of what else it takes, such as elements.
   uint32_t number = 0;
+  // The server that it goes to: decided when it is run, as the keys may have
+  // several owners.
+  uint8_t server = 0;
 };
 
 enum class Rule : uint8_t { kAssign, kAccumulate, kSgd, kMomentum };
@@ -114,6 +122,9 @@ struct SpacePlan {
 struct Plan {
   uint64_t seed = 0;
   std::vector<SpacePlan> spaces;
+  // More than 1: a cluster.
+  uint32_t num_servers = 1;
+  uint32_t num_partitions = 0;
   // Whether calls have deadlines of seconds, rather than the store's bound.
   bool has_deadlines = false;
   // Whether some pushes have hundreds of entries.
@@ -126,8 +137,9 @@ struct Plan {
   std::vector<Action> actions;
 };
 
-// What that seed does. Most seeds leave most verbs out.
-Plan MakePlan(uint64_t seed);
+// What that seed does. Most seeds leave most verbs out. A seed without
+// `may_be_cluster` has one server.
+Plan MakePlan(uint64_t seed, bool may_be_cluster = true);
 
 std::string KeyName(uint32_t key);
 DType KeyDType(const SpacePlan& space, uint32_t key);

@@ -25,6 +25,8 @@ enum class Pause : uint8_t {
   kDevice,
   // The reader of a snapshot: a slow disk.
   kReader,
+  // A message on its way.
+  kNetwork,
 };
 
 // Runs tasks on threads of its own, of which never more than one runs: that of

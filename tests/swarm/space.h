@@ -21,12 +21,18 @@
 
 namespace tensorkv::swarm {
 
+// Bound of every store on a wait.
+inline constexpr absl::Duration kMostWait = absl::Seconds(60);
+
 // One mutating call, however often it is made, or one call that changes
 // nothing.
 struct Call {
   std::string what;
   uint32_t actor = 0;
   uint32_t space = 0;
+  // Where it is made, and the keys that it names, a bit for each.
+  uint32_t server = 0;
+  uint8_t keys = 0;
   // Of the namespace when the call was first made.
   uint64_t generation = 0;
   std::optional<CallId> id;
@@ -35,12 +41,14 @@ struct Call {
   // What says everything of the first answer that is kept; empty before.
   std::string answer;
   bool is_compared = true;
+  // An attempt of it may have had an effect: it is not made elsewhere.
+  bool is_bound = false;
   int num_under_way = 0;
   int num_attempts = 0;
   absl::Duration timeout;
   absl::Duration last_made;
   // What versions that it makes are above.
-  std::array<Version, kNumKeys> floors = {};
+  std::array<Version, kNumKeys> ceilings = {};
   // What it brings, by key.
   std::map<uint32_t, ContributionPtr> contributions;
 };
@@ -57,6 +65,12 @@ struct Attempt {
   // Blocks its thread, and has no deadline: it waits for nobody.
   bool blocks = false;
   bool has_ended = false;
+  // Its server has died: `lose` has ended it, whatever that answers.
+  bool is_lost = false;
+  std::function<void()> lose;
+  // How often the cluster had changed when it began, if its server owned its
+  // keys then and could not but know.
+  std::optional<uint64_t> owned_since;
   std::shared_ptr<Cancellation> cancellation;
   // What its answer may not fall below, by key.
   std::array<Version, kNumKeys> floors = {};
@@ -72,8 +86,16 @@ struct Member {
   bool has_joined = false;
   // Its call failed: it asks which step is next.
   bool must_ask = false;
-  bool is_busy = false;
+  // Its calls under way: one for each server that has some of the keys.
+  int num_pushes = 0;
   Step next = 1;
+  // The keys that it has pushed in this step.
+  uint8_t pushed = 0;
+
+  void GoTo(Step step) {
+    next = step;
+    pushed = 0;
+  }
 };
 
 // One namespace as its callers know it.
@@ -91,7 +113,10 @@ struct Space {
   // Calls under way that create, replace or delete it.
   std::array<int, kNumKeys> num_changing = {};
   std::array<bool, kNumKeys> is_contended = {};
+  // The highest versions that were told, of what is there and, in ceilings, of
+  // all that ever was.
   std::array<Version, kNumKeys> floors = {};
+  std::array<Version, kNumKeys> ceilings = {};
   std::vector<KeyLedger> ledgers;
   std::array<Member, kNumActors> members = {};
   // By rank, in an async namespace by the worker's name: the highest step that
@@ -107,6 +132,14 @@ struct Space {
   uint32_t PlaceOf(uint32_t actor, uint32_t rank) const {
     return plan.is_group() ? rank : actor;
   }
+};
+
+// A push of several keys that was acknowledged, and the versions that it made.
+struct WholeCall {
+  uint32_t space = 0;
+  uint64_t generation = 0;
+  std::string what;
+  std::map<uint32_t, Version> versions;
 };
 
 struct SavedSpace {

@@ -181,6 +181,10 @@ std::vector<size_t> Shrink(const Plan& plan, absl::string_view finding) {
 std::string Describe(const Plan& plan, const std::vector<size_t>& places,
                      absl::string_view finding) {
   std::string text = absl::StrCat("seed ", plan.seed, ": ", finding, "\n");
+  if (plan.num_servers > 1) {
+    absl::StrAppend(&text, "  ", plan.num_servers, " servers, ",
+                    plan.num_partitions, " partitions\n");
+  }
   for (const SpacePlan& space : plan.spaces) {
     absl::StrAppend(&text, "  ", ToString(space), "\n");
   }

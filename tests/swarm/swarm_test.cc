@@ -10,7 +10,7 @@ namespace {
 
 TEST(SwarmTest, FindsNothingOnThreads) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
-    const Plan plan = MakePlan(seed);
+    const Plan plan = MakePlan(seed, /*may_be_cluster=*/false);
     const Outcome outcome = RunOnThreads(plan, /*num_threads=*/4);
     if (!outcome.finding) continue;
     EXPECT_NE(KnownReason(plan, *outcome.finding), "")

@@ -12,30 +12,16 @@
 namespace tensorkv::swarm {
 namespace {
 
-constexpr absl::Duration kMaxWait = absl::Seconds(60);
 // Longer than any lease or grace that a plan has.
 constexpr absl::Duration kLongestLease = absl::Seconds(10);
 constexpr size_t kMostCallsRemembered = 12;
 constexpr uint64_t kValueBytes = kNumElements * sizeof(float);
 
-MemoryTensorStoreOptions OptionsOf(const Plan& plan, Scheduler* scheduler) {
-  MemoryTensorStoreOptions options;
-  options.budget_bytes = plan.budget_bytes;
-  options.max_wait = kMaxWait;
-  if (scheduler != nullptr) {
-    options.pool = std::make_shared<ScheduledTasks>(scheduler);
-  }
-  return options;
-}
-
 }  // namespace
 
 World::World(const Plan& plan, Scheduler* scheduler)
-    : plan_(plan),
-      scheduler_(scheduler),
-      store_(std::make_unique<MemoryTensorStore>(OptionsOf(plan, scheduler),
-                                                 &backend_, &alarms_)) {
-  empty_bytes_ = store_->used_bytes();
+    : plan_(plan), scheduler_(scheduler) {
+  StartCluster();
   for (const SpacePlan& each : plan.spaces) {
     Action create = {.verb = Verb::kCreateNamespace};
     {
@@ -48,6 +34,10 @@ World::World(const Plan& plan, Scheduler* scheduler)
 }
 
 World::~World() = default;
+
+absl::Status World::ServerIsGone() {
+  return absl::UnavailableError("the server is gone");
+}
 
 void World::Run(Scheduler::Task task) {
   ++num_calls_;
@@ -62,8 +52,10 @@ CallPtr World::NewCall(const Action& action, bool changes) {
   call->what = ToString(action);
   call->actor = action.actor;
   call->space = action.space;
+  call->server = action.server;
+  call->keys = action.keys;
   call->generation = spaces_[action.space].generation;
-  call->timeout = kMaxWait;
+  call->timeout = kMostWait;
   if (plan_.has_deadlines && action.number % 2 == 0) {
     call->timeout = absl::Milliseconds(50 + action.number % 2500);
   }
@@ -85,7 +77,8 @@ AttemptPtr World::Begin(const CallPtr& call, bool blocks) {
   attempt->floors = spaces_[call->space].floors;
   attempt->known_before = spaces_[call->space].keys;
   attempt->is_repeat = call->num_attempts++ > 0;
-  if (!attempt->is_repeat) call->floors = attempt->floors;
+  if (!attempt->is_repeat) call->ceilings = spaces_[call->space].ceilings;
+  if (OwnsForSure(*call)) attempt->owned_since = num_changes_;
   call->last_made = alarms_.Now();
   ++call->num_under_way;
   under_way_.push_back(attempt);
@@ -106,6 +99,8 @@ void World::EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
   attempt->has_ended = true;
   --call.num_under_way;
   std::erase(under_way_, attempt);
+  attempt->lose = nullptr;
+  CheckRefusal(*attempt, status);
   // A device that fails on the way may leave some keys updated.
   const bool is_partial = absl::StrContains(status.message(), "applied to ");
   if ((absl::IsInternal(status) && !is_partial) || absl::IsUnknown(status)) {
@@ -120,10 +115,12 @@ void World::EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
   }
   // A client's latest answer is kept, whatever came of its earlier calls.
   const bool is_latest = call.id->sequence == last_sequence_[call.actor];
+  // The values that a PushPull reads may be elsewhere by now.
+  const bool may_have_moved = is_cluster() && !call.is_compared;
   const bool is_forgotten = ReasonOf(status) == Reason::kOutcomeUnknown;
   if (call.answer.empty()) {
     call.answer = text;
-  } else if (is_forgotten ? is_latest
+  } else if (is_forgotten ? is_latest && !may_have_moved
                           : call.is_compared && call.answer != text) {
     Find(absl::StrCat("answered differently: ", call.what, ": ", call.answer,
                       ", and then ", text));
@@ -163,6 +160,7 @@ void World::Observe(Space& space, uint32_t key, Version version, Version floor,
 
 void World::RaiseFloor(Space& space, uint32_t key, Version version) {
   space.floors[key] = std::max(space.floors[key], version);
+  space.ceilings[key] = std::max(space.ceilings[key], version);
 }
 
 void World::BeginChange(Space& space, uint32_t key) {
@@ -183,6 +181,7 @@ void World::StartAnew(Space& space) {
   space.num_changing = {};
   space.is_contended = {};
   space.floors = {};
+  space.ceilings = {};
   space.reached = {};
   space.most_reached = {};
   space.has_left = {};
@@ -194,9 +193,13 @@ void World::StartAnew(Space& space) {
 }
 
 void World::Take(const Action& action) {
+  if (action.verb == Verb::kWork) return Work(action);
+  for (const Action& part : PartsOf(action)) TakePart(part);
+}
+
+// What goes to one server.
+void World::TakePart(const Action& action) {
   switch (action.verb) {
-    case Verb::kWork:
-      return Work(action);
     case Verb::kInit:
       return Init(action);
     case Verb::kPush:
@@ -250,15 +253,24 @@ void World::TakeEvent(const Action& action) {
     case Verb::kAdvance:
       return Advance(absl::Milliseconds(1 + action.number % 3000));
     case Verb::kSlowDevice:
-      return backend_.SetSlow(is_stepped() && action.how % 2 > 0);
+      return servers_[action.server]->backend().SetSlow(is_stepped() &&
+                                                        action.how % 2 > 0);
     case Verb::kFailDevice:
-      return backend_.FailNext(1 + action.how % 2);
+      return servers_[action.server]->backend().FailNext(1 + action.how % 2);
     case Verb::kSnapshot:
       return Snapshot(action);
     case Verb::kRestore:
       return Restore(action);
     case Verb::kMove:
-      return Move(action);
+      return is_cluster() ? TakeTurn(action) : Move(action);
+    case Verb::kLearn:
+      return Learn(*servers_[action.server]);
+    case Verb::kNetwork:
+      return Disturb(action);
+    case Verb::kLateMessage:
+      return DeliverLate(action);
+    case Verb::kLose:
+      return Lose(action);
     default:
       return Resume(action);
   }
@@ -286,6 +298,7 @@ void World::Settle() {
     CheckWaits("after all else has gone on");
   }
   CheckBudgets(/*is_empty=*/false);
+  if (is_cluster()) CheckServing();
 }
 
 void World::Advance(absl::Duration by) {
@@ -302,12 +315,16 @@ void World::CheckWaits(absl::string_view when) {
   }
 }
 
+void World::CheckBudgets(bool is_empty) {
+  for (const auto& server : servers_) CheckBudgets(*server, is_empty);
+}
+
 // Small values take no more than their bytes; a snapshot keeps those of its
 // moment, and each open round has room for the next.
-void World::CheckBudgets(bool is_empty) {
+void World::CheckBudgets(Server& server, bool is_empty) {
   for (const SpacePlan& each : plan_.spaces) {
     const absl::StatusOr<NamespaceStatus> status =
-        store_->DescribeNamespace(each.name, {});
+        server.store().DescribeNamespace(each.name, {});
     if (!status.ok()) continue;
     const MemoryUse& memory = status->memory;
     const uint64_t most_rounds =
@@ -335,19 +352,25 @@ void World::CheckBudgets(bool is_empty) {
   }
 }
 
-void World::RemoveKeys(const std::string& name_space) {
-  Run([this, name_space] {
-    DeleteRequest request = {.name_space = name_space, .allow_missing = true};
+// Also those of a cluster that came and were not taken over.
+void World::RemoveKeys(Server& server) {
+  if (is_cluster()) {
+    server.StopMoving();
+    server.store().Discard({.num_partitions = 1, .partitions = {0}});
+  }
+  for (const SpacePlan& each : plan_.spaces) {
+    DeleteRequest request = {.name_space = each.name, .allow_missing = true};
     for (uint32_t key = 0; key < kNumKeys; ++key) {
       request.keys.push_back(KeyName(key));
     }
-    store_->Delete(request, {}).IgnoreError();  // it may not be there
-  });
+    // It may not be there, or its keys be another server's.
+    server.store().Delete(request, {}).IgnoreError();
+  }
 }
 
 // Ends what waits. Without a scheduler, what runs may begin to wait meanwhile.
 void World::EndWaits() {
-  for (const absl::Duration wait : {kLongestLease, kMaxWait, kMaxWait}) {
+  for (const absl::Duration wait : {kLongestLease, kMostWait, kMostWait}) {
     Advance(wait);
     if (is_stepped()) scheduler_->Settle();
   }
@@ -356,20 +379,29 @@ void World::EndWaits() {
       MutexLock lock(&mutex_);
       if (under_way_.empty()) return;
     }
-    Advance(kMaxWait);
+    Advance(kMostWait);
     std::this_thread::yield();
   }
 }
 
 void World::Finish() {
-  backend_.SetSlow(false);
-  backend_.FailNext(0);
+  for (const auto& server : servers_) {
+    server->backend().SetSlow(false);
+    server->backend().FailNext(0);
+  }
   if (is_stepped()) {
     scheduler_->Settle();
     while (scheduler_->num_readers() > 0) {
       scheduler_->ResumeReader(0);
       scheduler_->Settle();
     }
+  }
+  if (is_cluster()) Heal();
+  EndWaits();
+  for (uint32_t at = 0; at < plan_.spaces.size(); ++at) {
+    Take({.verb = Verb::kPull,
+          .space = static_cast<uint8_t>(at),
+          .keys = (1 << kNumKeys) - 1});
   }
   EndWaits();
   {
@@ -380,31 +412,41 @@ void World::Finish() {
     }
     if (finding_ && is_stepped()) return;
     // What is remembered of rounds counts as the namespace's.
-    saved_.reset();
+    for (const auto& server : servers_) server->saved.reset();
   }
-  for (const SpacePlan& each : plan_.spaces) RemoveKeys(each.name);
+  for (const auto& server : servers_) {
+    Run([this, &server] { RemoveKeys(*server); });
+  }
   if (is_stepped()) {
     scheduler_->Settle();
     CheckBudgets(/*is_empty=*/true);
   }
-  for (const SpacePlan& each : plan_.spaces) {
-    Run([this, &each] {
-      store_->DeleteNamespace(each.name, {}).IgnoreError();  // as above
+  for (const auto& server : servers_) {
+    Run([this, &server] {
+      for (const SpacePlan& each : plan_.spaces) {
+        server->store()
+            .DeleteNamespace(each.name, {})
+            .IgnoreError();  // as above
+      }
     });
   }
   if (is_stepped()) scheduler_->Settle();
   {
     MutexLock lock(&mutex_);
-    if (is_stepped() && store_->used_bytes() != empty_bytes_) {
-      Find(absl::StrCat("all namespaces are gone, and the store has ",
-                        store_->used_bytes(), " bytes; it had ", empty_bytes_));
+    for (const auto& server : servers_) {
+      const uint64_t used = server->store().used_bytes();
+      if (!is_stepped() || used == server->empty_bytes()) continue;
+      Find(absl::StrCat("all namespaces are gone, and the store has ", used,
+                        " bytes; it had ", server->empty_bytes()));
     }
     if (is_stepped() && scheduler_->num_ready() > 0) {
       Find("a thread never comes to its end");
     }
     if (finding_ && is_stepped()) return;
   }
-  Run([this] { store_->Stop(); });
+  for (const auto& server : servers_) {
+    Run([&server] { server->store().Stop(); });
+  }
 }
 
 }  // namespace tensorkv::swarm

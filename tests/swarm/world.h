@@ -1,4 +1,5 @@
-// A store in which the steps of a plan are taken, and what is known about it.
+// A store, or a cluster of them, in which the steps of a plan are taken, and
+// what is known about it.
 
 #ifndef TENSORKV_TESTS_SWARM_WORLD_H_
 #define TENSORKV_TESTS_SWARM_WORLD_H_
@@ -6,25 +7,23 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "base/alarms.h"
 #include "base/mutex.h"
 #include "contract/requests.h"
-#include "service/store/memory_tensor_store.h"
-#include "tests/swarm/key_ledger.h"
-#include "tests/swarm/plan.h"
+#include "tests/swarm/cluster.h"
 #include "tests/swarm/scheduler.h"
 #include "tests/swarm/space.h"
-#include "tests/swarm/stepped_backend.h"
 
 namespace tensorkv::swarm {
 
@@ -50,12 +49,13 @@ class World {
 
  private:
   class Reader;
-  friend class Reader;
+
+  void TakePart(const Action& action);
 
   // --- Pushes (world_pushes.cc) ----------------------------------------------
   void Work(const Action& action);
   void PushFreely(const Action& action);
-  void PushAs(const Action& action, bool as_worker);
+  void PushAs(const std::vector<Action>& parts, bool as_worker);
   CallPtr PreparePush(const Action& action, bool as_worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PushRequest PushOf(const Action& action, Call& call, bool with_rows)
@@ -100,6 +100,8 @@ class World {
   void Look(const Action& action);
   void ChangeRules(const Action& action);
   void ChangeNamespaces(const Action& action);
+  absl::Status CreateAt(uint32_t at, const CreateNamespaceRequest& request);
+  absl::Status DeleteAt(uint32_t at, const std::string& name);
   void Repeat(const Action& action);
   void Cancel(const Action& action);
   // Makes a call that blocks its thread and answers with a status.
@@ -124,11 +126,42 @@ class World {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginAgain(Space& space, const SavedSpace& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Checkpoint(Server& server, bool is_slow);
   void Move(const Action& action);
   absl::Status MovePartitions(const Action& action, const PartitionSet& set);
-  void CheckSaved(uint32_t at, const SavedSpace& saved,
+  void CheckSaved(uint32_t at, const Server& server, const SavedSpace& saved,
                   const std::array<Version, kNumKeys>& floors)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- Clusters (world_cluster.cc) -------------------------------------------
+  void AddServer();
+  void StartCluster();
+  bool is_cluster() const { return plan_.num_servers > 1; }
+  // The server that owns the key, or for no key is the namespace's home.
+  uint32_t OwnerOf(const Space& space, std::optional<uint32_t> key);
+  // One of the action for each server that has some of its keys, as far as its
+  // client knows.
+  std::vector<Action> PartsOf(const Action& action);
+  // Has a call that was refused go to who owns its keys now. Returns whether it
+  // may be made.
+  bool Route(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool OwnsForSure(const Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckRefusal(const Attempt& attempt, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Deliver(Server& from, const ClusterServer& to,
+                       const MovePartitionsRequest& request);
+  absl::Status RestoreLastOf(const std::string& server, Restoration& to);
+  void Turn(Server& server, const ClusterServer* to, uint32_t chosen);
+  void TakeTurn(const Action& action);
+  void Learn(Server& server);
+  void Disturb(const Action& action);
+  void DeliverLate(const Action& action);
+  void Lose(const Action& action);
+  void LoseKeys(const Server& lost, const std::vector<uint32_t>& partitions,
+                bool is_given_up) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has all servers do what is left to do, and looks who serves which key.
+  void Heal();
+  void CheckServing();
 
   // --- The ways of every call (world.cc) -------------------------------------
   CallPtr NewCall(const Action& action, bool changes)
@@ -141,6 +174,21 @@ class World {
   void EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
                   const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A callback that ends the attempt once, by the answer or by the death of its
+  // server.
+  template <typename Reply>
+  ReplyCallback<Reply> Ending(
+      const AttemptPtr& attempt,
+      std::function<void(const absl::StatusOr<Reply>&)> end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    attempt->lose = [end] { end(ServerIsGone()); };
+    return [this, attempt, end = std::move(end)](absl::StatusOr<Reply> reply) {
+      MutexLock lock(&mutex_);
+      if (!attempt->is_lost) end(reply);
+    };
+  }
+  static absl::Status ServerIsGone();
+  Server& At(const Call& call) { return *servers_[call.server]; }
   void Run(Scheduler::Task task);
   bool is_stepped() const { return scheduler_ != nullptr; }
 
@@ -164,14 +212,15 @@ class World {
   void EndWaits();
   void CheckWaits(absl::string_view when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckBudgets(bool is_empty);
-  void RemoveKeys(const std::string& name_space);
+  void CheckBudgets(Server& server, bool is_empty);
+  void RemoveKeys(Server& server);
 
   const Plan& plan_;
   Scheduler* const scheduler_;
   FakeAlarms alarms_;
-  SteppedBackend backend_;
-  std::unique_ptr<MemoryTensorStore> store_;
-  uint64_t empty_bytes_ = 0;
+  Admin admin_;
+  // None ever goes; those that others look at are not moved.
+  Servers servers_;
   std::atomic<uint64_t> num_calls_ = 0;
 
   mutable Mutex mutex_;
@@ -183,16 +232,16 @@ class World {
   std::map<std::tuple<uint64_t, uint32_t, Version>, Elements> values_
       ABSL_GUARDED_BY(mutex_);
   // Pushes of several keys that were acknowledged, for what has to be whole.
-  struct WholeCall {
-    uint32_t space = 0;
-    uint64_t generation = 0;
-    std::string what;
-    std::map<uint32_t, Version> versions;
-  };
   std::vector<WholeCall> whole_calls_ ABSL_GUARDED_BY(mutex_);
-  bool is_moving_ ABSL_GUARDED_BY(mutex_) = false;
+  // How many moves, or turns of servers of a cluster, are under way.
+  int num_moving_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_restoring_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<std::vector<SavedSpace>> saved_ ABSL_GUARDED_BY(mutex_);
+  // How often servers have begun or ended to move, restore or learn something.
+  uint64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The last messages of moves, each with its receiver.
+  std::deque<std::pair<uint32_t, MovePartitionsRequest>> messages_
+      ABSL_GUARDED_BY(mutex_);
   std::optional<std::string> finding_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -60,21 +60,22 @@ void World::Init(const Action& action) {
     call->make = [this, request, values](const CallPtr& made) {
       AttemptPtr attempt;
       CallContext context;
+      ReplyCallback<InitReply> done;
       {
         MutexLock lock(&mutex_);
         attempt = Begin(made, /*blocks=*/false);
         context = ContextOf(*attempt);
+        done = Ending<InitReply>(
+            attempt, [this, attempt, on_existing = request.on_existing,
+                      values](const absl::StatusOr<InitReply>& reply) {
+              EndInit(attempt, on_existing, values, reply);
+            });
         Space& space = spaces_[made->space];
         if (made->generation == space.generation) {
           for (const auto& [key, value] : values) BeginChange(space, key);
         }
       }
-      store_->Init(request, context,
-                   [this, attempt, on_existing = request.on_existing,
-                    values](absl::StatusOr<InitReply> reply) {
-                     MutexLock lock(&mutex_);
-                     EndInit(attempt, on_existing, values, reply);
-                   });
+      At(*made).front().Init(request, context, std::move(done));
     };
   }
   Run([call] { call->make(call); });
@@ -109,7 +110,7 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
       space.ledgers[key].Forget();
       continue;
     }
-    if (version <= call.floors[key]) {
+    if (version <= call.ceilings[key]) {
       Find(absl::StrCat("a new value has a version that was there: ", call.what,
                         ": ", version));
     }
@@ -141,18 +142,19 @@ void World::Pull(const Action& action) {
     }
     call = NewCall(action, /*changes=*/false);
     call->make = [this, request](const CallPtr& made) {
-      AttemptPtr attempt;
       CallContext context;
+      ReplyCallback<PullReply> done;
       {
         MutexLock lock(&mutex_);
-        attempt = Begin(made, /*blocks=*/false);
+        const AttemptPtr attempt = Begin(made, /*blocks=*/false);
         context = ContextOf(*attempt);
+        done = Ending<PullReply>(
+            attempt,
+            [this, attempt, request](const absl::StatusOr<PullReply>& reply) {
+              EndPull(attempt, request, reply);
+            });
       }
-      store_->Pull(request, context,
-                   [this, attempt, request](absl::StatusOr<PullReply> reply) {
-                     MutexLock lock(&mutex_);
-                     EndPull(attempt, request, reply);
-                   });
+      At(*made).front().Pull(request, context, std::move(done));
     };
   }
   Run([call] { call->make(call); });
@@ -230,6 +232,7 @@ void World::Ask(const CallPtr& call, std::function<absl::Status()> ask,
   // Others may repeat the call already.
   {
     MutexLock lock(&mutex_);
+    call->is_bound = true;
     call->make = [this, ask = std::move(ask),
                   end = std::move(end)](const CallPtr& made) {
       AttemptPtr attempt;
@@ -237,8 +240,9 @@ void World::Ask(const CallPtr& call, std::function<absl::Status()> ask,
         MutexLock lock(&mutex_);
         attempt = Begin(made, /*blocks=*/true);
       }
-      const absl::Status status = ask();
+      absl::Status status = ask();
       MutexLock lock(&mutex_);
+      if (attempt->is_lost) status = ServerIsGone();
       const bool is_first = made->answer.empty();
       EndAttempt(attempt, status, status.ToString());
       if (end && is_first &&
@@ -269,7 +273,8 @@ void World::Delete(const Action& action) {
   const auto keys = KeysOf(action);
   Ask(
       call,
-      [this, at, request, keys, call_generation = call->generation] {
+      [this, at, request, keys, server = servers_[action.server].get(),
+       call_generation = call->generation] {
         {
           MutexLock lock(&mutex_);
           Space& space = spaces_[at];
@@ -277,7 +282,8 @@ void World::Delete(const Action& action) {
             for (const uint32_t key : keys) BeginChange(space, key);
           }
         }
-        const absl::Status status = store_->Delete(request, {}).status();
+        const absl::Status status =
+            server->front().Delete(request, {}).status();
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         if (space.generation != call_generation) return status;
@@ -304,7 +310,8 @@ void World::CheckListed(const Call& call,
                         const std::array<Version, kNumKeys>& floors,
                         const std::vector<KeyStatus>& listed, bool is_whole) {
   Space& space = spaces_[call.space];
-  if (call.generation != space.generation || is_moving_) return;
+  if (call.generation != space.generation || num_moving_ > 0) return;
+  if (is_cluster() && !OwnsForSure(call)) return;
   std::array<bool, kNumKeys> is_listed = {};
   for (const KeyStatus& each : listed) {
     const uint32_t key = KeyOf(each.key);
@@ -316,7 +323,7 @@ void World::CheckListed(const Call& call,
   }
   for (uint32_t key = 0; is_stepped() && key < kNumKeys; ++key) {
     if (was[key] != space.keys[key] || was[key] == Known::kUnknown) continue;
-    const bool exists = was[key] == Known::kYes;
+    const bool exists = was[key] == Known::kYes && (call.keys >> key & 1) > 0;
     if (is_listed[key] == exists || (!is_whole && !is_listed[key])) continue;
     Find(absl::StrCat("listed wrongly: ", call.what, ": ", KeyName(key),
                       exists ? " exists" : " does not exist"));
@@ -328,6 +335,8 @@ void World::Look(const Action& action) {
   std::string name;
   std::array<Known, kNumKeys> was;
   std::array<Version, kNumKeys> floors;
+  uint64_t num_changes = 0;
+  TensorStore* const front = &servers_[action.server]->front();
   {
     MutexLock lock(&mutex_);
     const Space& space = spaces_[action.space];
@@ -335,19 +344,21 @@ void World::Look(const Action& action) {
     name = space.plan.name;
     was = space.keys;
     floors = space.floors;
+    num_changes = num_changes_;
   }
-  const auto check = [this, call, was, floors](const auto& reply,
-                                               bool is_whole) {
+  const auto check = [this, call, was, floors, num_changes](const auto& reply,
+                                                            bool is_whole) {
     if (!reply.ok()) return reply.status();
     MutexLock lock(&mutex_);
+    if (num_changes != num_changes_) return reply.status();
     CheckListed(*call, was, floors, reply->keys, is_whole);
     return reply.status();
   };
   if (action.verb == Verb::kList) {
     return Ask(
         call,
-        [this, name, check] {
-          return check(store_->List({.name_space = name}), true);
+        [front, name, check] {
+          return check(front->List({.name_space = name}, {}), true);
         },
         nullptr);
   }
@@ -357,7 +368,9 @@ void World::Look(const Action& action) {
   }
   Ask(
       call,
-      [this, request, check] { return check(store_->Stat(request), false); },
+      [front, request, check] {
+        return check(front->Stat(request, {}), false);
+      },
       nullptr);
 }
 
@@ -375,22 +388,23 @@ void World::ChangeRules(const Action& action) {
   }
   const std::string pattern = action.how % 2 ? "k1" : "k*";
   const auto id = call->id;
+  MemoryTensorStore* const store = &servers_[action.server]->store();
   Ask(
       call,
-      [=, this, verb = action.verb]() -> absl::Status {
+      [=, verb = action.verb]() -> absl::Status {
         switch (verb) {
           case Verb::kSetRule:
-            return store_->SetRule({.name_space = name,
-                                    .key_pattern = pattern,
-                                    .rule = rule,
-                                    .call_id = id});
+            return store->SetRule({.name_space = name,
+                                   .key_pattern = pattern,
+                                   .rule = rule,
+                                   .call_id = id});
           case Verb::kUnsetRule:
-            return store_->UnsetRule(
+            return store->UnsetRule(
                 {.name_space = name, .key_pattern = pattern, .call_id = id});
           case Verb::kRebalance:
-            return store_->RebalanceNamespace({.name_space = name}).status();
+            return store->RebalanceNamespace({.name_space = name}).status();
           default:
-            return store_
+            return store
                 ->SetHyperparameters({.name_space = name,
                                       .hyperparameters = rule.hyperparameters,
                                       .call_id = id})
@@ -408,7 +422,8 @@ void World::ChangeNamespaces(const Action& action) {
   {
     MutexLock lock(&mutex_);
     // A server that gets keys of a namespace makes it.
-    if (!creates && is_moving_) return;
+    if (!creates && num_moving_ > 0) return;
+    if (!creates && is_cluster() && NumLost(admin_.Placement()) > 0) return;
     call = NewCall(action, /*changes=*/false);
     request.name_space = spaces_[at].plan.name;
     request.config = spaces_[at].plan.config;
@@ -417,25 +432,44 @@ void World::ChangeNamespaces(const Action& action) {
   Ask(
       call,
       [this, at, request, creates] {
-        if (!creates) {
-          const absl::Status status =
-              store_->DeleteNamespace(request.name_space);
-          MutexLock lock(&mutex_);
-          spaces_[at].exists = false;
-          StartAnew(spaces_[at]);
-          return status;
-        }
-        const auto reply = store_->CreateNamespace(request);
-        MutexLock lock(&mutex_);
-        Space& space = spaces_[at];
-        space.exists = reply.ok();
-        if (reply.ok() && space.uid != reply->uid) {
-          StartAnew(space);
-          space.uid = reply->uid;
-        }
-        return reply.status();
+        return creates ? CreateAt(at, request)
+                       : DeleteAt(at, request.name_space);
       },
       nullptr);
+}
+
+absl::Status World::DeleteAt(uint32_t at, const std::string& name) {
+  absl::Status status;
+  for (const auto& server : servers_) {
+    if (server->is_dead) continue;
+    status.Update(server->store().DeleteNamespace(name));
+  }
+  MutexLock lock(&mutex_);
+  spaces_[at].exists = false;
+  spaces_[at].uid = 0;
+  StartAnew(spaces_[at]);
+  for (const auto& server : servers_) server->uids.erase(at);
+  return status;
+}
+
+// At all servers: one that has come since has none yet.
+absl::Status World::CreateAt(uint32_t at,
+                             const CreateNamespaceRequest& request) {
+  for (const auto& server : servers_) {
+    if (server->is_dead) continue;
+    const auto reply = server->store().CreateNamespace(request);
+    MutexLock lock(&mutex_);
+    Space& space = spaces_[at];
+    space.exists = reply.ok();
+    if (!reply.ok()) return reply.status();
+    uint64_t& uid = server->uids[at];
+    const bool is_new = space.uid == 0 || (uid > 0 && uid != reply->uid);
+    uid = reply->uid;
+    if (!is_new) continue;
+    StartAnew(space);
+    space.uid = reply->uid;
+  }
+  return absl::OkStatus();
 }
 
 void World::Repeat(const Action& action) {
@@ -450,7 +484,7 @@ void World::Repeat(const Action& action) {
         action.verb == Verb::kLateRepeat ? action.how % made.size() : 0;
     call = made[made.size() - 1 - back];
     if (!call->make || call->last_made + kRemembered < alarms_.Now() ||
-        call->generation != spaces_[call->space].generation) {
+        call->generation != spaces_[call->space].generation || !Route(*call)) {
       return;
     }
   }

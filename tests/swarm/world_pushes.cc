@@ -96,17 +96,20 @@ void World::PushFreely(const Action& action) {
       return;
     }
   }
-  PushAs(action, as_worker);
+  PushAs({action}, as_worker);
 }
 
-// Pushes as the actor's worker, or in an async namespace as nobody.
-void World::PushAs(const Action& action, bool as_worker) {
-  CallPtr call;
+// Pushes as the actor's worker, or in an async namespace as nobody; of one
+// step, however many servers have the keys.
+void World::PushAs(const std::vector<Action>& parts, bool as_worker) {
+  std::vector<CallPtr> calls;
   {
     MutexLock lock(&mutex_);
-    call = PreparePush(action, as_worker);
+    for (const Action& part : parts) {
+      calls.push_back(PreparePush(part, as_worker));
+    }
   }
-  Run([call] { call->make(call); });
+  for (const CallPtr& call : calls) Run([call] { call->make(call); });
 }
 
 CallPtr World::PreparePush(const Action& action, bool as_worker) {
@@ -126,7 +129,7 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
     if (!space.plan.is_orderly && action.how % 8 == 7) {
       request.step += action.how / 8 % 4;
     }
-    member.is_busy = true;
+    ++member.num_pushes;
     const uint32_t rank = request.worker->rank;
     Step& most = space.most_reached[space.PlaceOf(action.actor, rank)];
     most = std::max(most, request.step);
@@ -145,13 +148,14 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
 
 void World::MakePush(const CallPtr& call, const PushRequest& request,
                      bool as_worker, bool pulls) {
-  AttemptPtr attempt;
   CallContext context;
-  std::vector<uint32_t> keys;
+  ReplyCallback<PushReply> pushed;
+  ReplyCallback<PullReply> pulled;
   {
     MutexLock lock(&mutex_);
-    attempt = Begin(call, /*blocks=*/false);
+    const AttemptPtr attempt = Begin(call, /*blocks=*/false);
     context = ContextOf(*attempt);
+    std::vector<uint32_t> keys;
     for (const PushEntry& entry : request.entries) {
       keys.push_back(static_cast<uint32_t>(entry.key[1] - '0'));
     }
@@ -162,22 +166,23 @@ void World::MakePush(const CallPtr& call, const PushRequest& request,
         spaces_[call->space].ledgers[key].Add(contribution);
       }
     }
-  }
-  const Step step = request.step;
-  if (pulls) {
-    return store_->PushPull(
-        request, context,
-        [this, attempt, as_worker, step, keys](absl::StatusOr<PullReply> got) {
-          MutexLock lock(&mutex_);
-          EndPushPull(attempt, as_worker, step, keys, got);
+    const Step step = request.step;
+    pushed =
+        Ending<PushReply>(attempt, [this, attempt, as_worker, step, keys](
+                                       const absl::StatusOr<PushReply>& reply) {
+          EndPush(attempt, as_worker, step, keys, reply);
         });
+    if (pulls) {
+      pulled = Ending<PullReply>(
+          attempt, [this, attempt, as_worker, step,
+                    keys](const absl::StatusOr<PullReply>& reply) {
+            EndPushPull(attempt, as_worker, step, keys, reply);
+          });
+    }
   }
-  store_->Push(
-      request, context,
-      [this, attempt, as_worker, step, keys](absl::StatusOr<PushReply> reply) {
-        MutexLock lock(&mutex_);
-        EndPush(attempt, as_worker, step, keys, reply);
-      });
+  TensorStore& front = At(*call).front();
+  if (pulls) return front.PushPull(request, context, std::move(pulled));
+  front.Push(request, context, std::move(pushed));
 }
 
 namespace {
@@ -228,7 +233,7 @@ void World::NotePush(const Attempt& attempt, const std::vector<uint32_t>& keys,
     if (is_sync || contribution.skips) continue;
     contribution.version = result.version;
     whole.versions[keys[i]] = result.version;
-    if (result.version <= call.floors[keys[i]]) {
+    if (result.version <= call.ceilings[keys[i]]) {
       Find(absl::StrCat("a push makes a version that was there: ", call.what,
                         ": ", result.version));
     }
@@ -256,7 +261,7 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
 void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   Space& space = spaces_[call.space];
   Member& member = space.members[call.actor];
-  member.is_busy = call.num_under_way > 0;
+  if (call.num_under_way == 0) --member.num_pushes;
   const uint32_t rank = call.contributions.begin()->second->rank;
   if (status.ok()) {
     // Unless somebody else has the rank by now, and its name is forgotten.
@@ -264,7 +269,10 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
       Step& reached = space.reached[space.PlaceOf(call.actor, rank)];
       reached = std::max(reached, step);
     }
-    if (member.next == step) ++member.next;
+    if (member.next != step) return;
+    member.pushed |= call.keys;
+    const bool is_whole = member.pushed == (1 << kNumKeys) - 1;
+    if (is_whole || !space.plan.is_orderly) member.GoTo(step + 1);
     return;
   }
   const Reason reason = ReasonOf(status);
@@ -280,12 +288,14 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   if (reason == Reason::kLeaseLost || reason == Reason::kNotMember) {
     member.has_joined = false;
   } else if (reason == Reason::kStepClosed) {
-    if (member.next == step) ++member.next;
+    if (member.next == step) member.GoTo(step + 1);
   } else if (reason == Reason::kRoundFailed && !space.plan.joins) {
     // Nobody tells who has not joined; the error names the step.
     const auto info = ErrorInfoOf(status);
     uint64_t owed = 0;
-    if (absl::SimpleAtoi(info->metadata.at("step"), &owed)) member.next = owed;
+    if (absl::SimpleAtoi(info->metadata.at("step"), &owed)) {
+      member.GoTo(owed);
+    }
   } else if (space.plan.joins) {
     member.must_ask = true;
   }
@@ -299,8 +309,10 @@ void World::Work(const Action& action) {
     Space& space = spaces_[action.space];
     const Member& member = space.members[action.actor];
     const bool is_async = space.plan.config.mode == Mode::kAsync;
-    if (space.plan.is_orderly) next.keys = (1 << kNumKeys) - 1;
-    if (member.is_busy || !space.exists) {
+    if (space.plan.is_orderly) {
+      next.keys = ((1 << kNumKeys) - 1) & ~member.pushed;
+    }
+    if (member.num_pushes > 0 || !space.exists) {
       what = Do::kNothing;
     } else if (space.plan.joins) {
       if (!member.has_joined) what = Do::kJoin;
@@ -311,7 +323,7 @@ void World::Work(const Action& action) {
   }
   if (what == Do::kJoin) return Join(action, 0);
   if (what == Do::kAsk) return KeepAlive(action);
-  if (what == Do::kPush) PushAs(next, /*as_worker=*/true);
+  if (what == Do::kPush) PushAs(PartsOf(next), /*as_worker=*/true);
 }
 
 }  // namespace tensorkv::swarm

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "tests/swarm/elements.h"
 #include "tests/swarm/world.h"
 
@@ -10,17 +11,6 @@ namespace tensorkv::swarm {
 namespace {
 
 constexpr uint32_t kNumPartitions = 4;
-
-// With memory of their own, as if they had been read from a disk.
-std::vector<KeySnapshot> CopiesOf(std::vector<KeySnapshot> keys) {
-  for (KeySnapshot& key : keys) {
-    key.value = CopyOf(key.value);
-    for (StateSnapshot& state : key.states) {
-      state.tensor = CopyOf(state.tensor);
-    }
-  }
-  return keys;
-}
 
 }  // namespace
 
@@ -59,41 +49,60 @@ void World::Snapshot(const Action& action) {
     if (num_snapshots_ > 0) return;
     ++num_snapshots_;
   }
-  Run([this, action] {
-    std::vector<std::array<Version, kNumKeys>> floors;
-    std::vector<uint64_t> generations;
-    {
-      MutexLock lock(&mutex_);
-      for (const Space& space : spaces_) {
-        floors.push_back(space.floors);
-        generations.push_back(space.generation);
-      }
-    }
-    Reader reader(/*is_slow=*/action.how % 4 > 0);
-    const absl::Status status = store_->TakeSnapshot({}, reader);
-    std::vector<SavedSpace> saved = reader.Take();
+  Run([this, server = servers_[action.server].get(),
+       is_slow = action.how % 4 > 0] {
+    Checkpoint(*server, is_slow).IgnoreError();  // such as that of a device
     MutexLock lock(&mutex_);
     --num_snapshots_;
-    if (!status.ok()) return;
-    for (const SavedSpace& each : saved) {
-      for (uint32_t at = 0; at < spaces_.size(); ++at) {
-        if (spaces_[at].plan.name != each.name_space.name ||
-            spaces_[at].generation != generations[at]) {
-          continue;
-        }
-        CheckSaved(at, each, floors[at]);
-      }
-    }
-    saved_ = std::move(saved);
   });
 }
 
-void World::CheckSaved(uint32_t at, const SavedSpace& saved,
+// Takes a snapshot of all that the server has.
+absl::Status World::Checkpoint(Server& server, bool is_slow) {
+  std::vector<std::array<Version, kNumKeys>> floors;
+  std::map<std::string, uint64_t> generations;
+  uint64_t num_changes = 0;
+  {
+    MutexLock lock(&mutex_);
+    for (const Space& space : spaces_) {
+      floors.push_back(space.floors);
+      generations[space.plan.name] = space.generation;
+    }
+    num_changes = num_changes_;
+  }
+  Reader reader(is_slow);
+  RETURN_IF_ERROR(server.store().TakeSnapshot({}, reader));
+  std::vector<SavedSpace> saved = reader.Take();
+  MutexLock lock(&mutex_);
+  if (server.is_dead) return ServerIsGone();
+  // Else its keys may be another server's, or not restored yet.
+  const bool is_checked =
+      !is_cluster() || (num_changes == num_changes_ && num_moving_ == 0 &&
+                        NumLost(admin_.Placement()) == 0);
+  for (const SavedSpace& each : saved) {
+    for (uint32_t at = 0; is_checked && at < spaces_.size(); ++at) {
+      const Space& space = spaces_[at];
+      if (space.plan.name == each.name_space.name &&
+          space.generation == generations[space.plan.name]) {
+        CheckSaved(at, server, each, floors[at]);
+      }
+    }
+  }
+  server.saved = std::move(saved);
+  server.saved_generations = std::move(generations);
+  return absl::OkStatus();
+}
+
+void World::CheckSaved(uint32_t at, const Server& server,
+                       const SavedSpace& saved,
                        const std::array<Version, kNumKeys>& floors) {
   Space& space = spaces_[at];
   std::map<uint32_t, Version> versions;
   for (const KeySnapshot& each : saved.keys) {
     const auto key = static_cast<uint32_t>(each.key[1] - '0');
+    if (is_cluster() && servers_[OwnerOf(space, key)].get() != &server) {
+      continue;
+    }
     versions[key] = each.version;
     Observe(space, key, each.version, floors[key], ElementsOf(each.value),
             "a snapshot");
@@ -123,15 +132,17 @@ void World::Restore(const Action& action) {
   std::vector<SavedSpace> saved;
   {
     MutexLock lock(&mutex_);
-    if (!saved_ || num_snapshots_ > 0) return;
+    if (!servers_[0]->saved || num_snapshots_ > 0 || num_moving_ > 0) return;
     for (const Space& space : spaces_) {
       // Workers that do not join hear from nobody that they are to go back.
       if (space.plan.is_orderly && !space.plan.joins) return;
     }
-    saved = *saved_;
+    ++num_restoring_;
+    saved = *servers_[0]->saved;
   }
   Run([this, saved = std::move(saved)] {
-    const auto restoration = store_->StartRestoration(OnExisting::kReplace);
+    const auto restoration =
+        servers_[0]->store().StartRestoration(OnExisting::kReplace);
     absl::Status status;
     for (const SavedSpace& each : saved) {
       std::vector<KeySnapshot> keys = CopiesOf(each.keys);
@@ -140,6 +151,7 @@ void World::Restore(const Action& action) {
     }
     if (status.ok()) status = restoration->Commit();
     MutexLock lock(&mutex_);
+    --num_restoring_;
     if (status.ok()) EndRestore(saved);
   });
 }
@@ -148,8 +160,14 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
   for (Space& space : spaces_) {
     for (const SavedSpace& each : saved) {
       if (each.name_space.name != space.plan.name) continue;
+      // What it makes from now on is above all that it ever had.
+      const auto ceilings = space.ceilings;
+      const bool is_same = space.uid == each.name_space.uid;
       StartAnew(space);
+      if (is_same) space.ceilings = ceilings;
       space.uid = each.name_space.uid;
+      servers_[0]->uids[static_cast<uint32_t>(&space - spaces_.data())] =
+          space.uid;
       space.exists = true;
       for (const WorkerSnapshot& worker : each.name_space.workers) {
         const uint32_t rank = worker.worker.rank;
@@ -188,11 +206,11 @@ void World::Move(const Action& action) {
   CallPtr call;
   {
     MutexLock lock(&mutex_);
-    if (is_moving_ || !is_stepped()) return;
+    if (num_moving_ > 0 || num_restoring_ > 0 || !is_stepped()) return;
     for (const Space& space : spaces_) {
       if (space.plan.config.mode == Mode::kBounded) return;
     }
-    is_moving_ = true;
+    ++num_moving_;
     call = NewCall(action, /*changes=*/false);
   }
   PartitionSet set = {.num_partitions = kNumPartitions};
@@ -204,7 +222,7 @@ void World::Move(const Action& action) {
       [this, action, set] {
         const absl::Status status = MovePartitions(action, set);
         MutexLock lock(&mutex_);
-        is_moving_ = false;
+        --num_moving_;
         return status;
       },
       nullptr);
@@ -213,24 +231,25 @@ void World::Move(const Action& action) {
 absl::Status World::MovePartitions(const Action& action,
                                    const PartitionSet& set) {
   // Rounds that do not close end the move.
+  MemoryTensorStore& store = servers_[0]->store();
   int num_looks = 0;
-  absl::Status status = store_->Hold(set, [&] {
+  absl::Status status = store.Hold(set, [&] {
     return ++num_looks < 5 ? absl::OkStatus()
                            : absl::UnavailableError("rounds are open");
   });
   Reader reader(/*is_slow=*/false);
-  if (status.ok()) status = store_->TakeSnapshotOfHeld(reader);
+  if (status.ok()) status = store.TakeSnapshotOfHeld(reader);
   if (!status.ok() || action.how % 4 == 0) {
-    store_->Release();
+    store.Release();
     return status;
   }
-  store_->Close();
-  static_cast<PartitionMoves&>(*store_).Leave();
+  store.Close();
+  static_cast<PartitionMoves&>(store).Leave();
   const std::vector<SavedSpace> saved = reader.Take();
   // Nobody asks the other server before it has all keys.
-  backend_.SetSlow(false);
-  backend_.FailNext(0);
-  const auto adoption = store_->StartAdoption(set);
+  servers_[0]->backend().SetSlow(false);
+  servers_[0]->backend().FailNext(0);
+  const auto adoption = store.StartAdoption(set);
   for (const SavedSpace& each : saved) {
     std::vector<KeySnapshot> keys = CopiesOf(each.keys);
     status.Update(adoption->Begin(each.name_space));

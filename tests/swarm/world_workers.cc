@@ -69,7 +69,7 @@ void World::Join(const Action& action, bool replaces) {
     MutexLock lock(&mutex_);
     const Space& space = spaces_[at];
     const Member& member = space.members[actor];
-    if (!space.plan.joins || (replaces && member.is_busy)) return;
+    if (!space.plan.joins || (replaces && member.num_pushes > 0)) return;
     call = NewCall(action, /*changes=*/false);
     request.name_space = space.plan.name;
     request.worker_name = WorkerName(actor);
@@ -79,7 +79,7 @@ void World::Join(const Action& action, bool replaces) {
   Ask(
       call,
       [this, call, at, actor, request] {
-        const absl::StatusOr<JoinReply> reply = store_->Join(request);
+        const absl::StatusOr<JoinReply> reply = At(*call).store().Join(request);
         if (!reply.ok()) return reply.status();
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
@@ -111,7 +111,8 @@ void World::KeepAlive(const Action& action) {
   Ask(
       call,
       [this, call, at, actor, request] {
-        const absl::StatusOr<KeepAliveReply> reply = store_->KeepAlive(request);
+        const absl::StatusOr<KeepAliveReply> reply =
+            At(*call).store().KeepAlive(request);
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         Member& member = space.members[actor];
@@ -148,8 +149,9 @@ void World::Leave(const Action& action) {
   }
   Ask(
       call,
-      [this, request] {
-        return static_cast<NamespaceAdmin&>(*store_).Leave(request);
+      [this, call, request] {
+        NamespaceAdmin& admin = At(*call).store();
+        return admin.Leave(request);
       },
       nullptr);
 }
@@ -171,24 +173,25 @@ void World::Barrier(const Action& action) {
     if (member.worker.rank >= space.plan.num_ranks()) return;
     call = NewCall(action, /*changes=*/true);
     call->is_compared = false;
+    call->is_bound = true;
     BarrierRequest request = {.name_space = space.plan.name,
                               .worker = member.worker,
                               .barrier = "barrier",
                               .call_id = call->id};
     call->make = [this, request](const CallPtr& made) {
-      AttemptPtr attempt;
       CallContext context;
+      ReplyCallback<BarrierReply> done;
       {
         MutexLock lock(&mutex_);
-        attempt = Begin(made, /*blocks=*/false);
+        const AttemptPtr attempt = Begin(made, /*blocks=*/false);
         context = ContextOf(*attempt);
+        done = Ending<BarrierReply>(
+            attempt,
+            [this, attempt](const absl::StatusOr<BarrierReply>& reply) {
+              EndAttempt(attempt, reply.status(), reply.status().ToString());
+            });
       }
-      store_->Barrier(request, context,
-                      [this, attempt](absl::StatusOr<BarrierReply> reply) {
-                        MutexLock lock(&mutex_);
-                        EndAttempt(attempt, reply.status(),
-                                   reply.status().ToString());
-                      });
+      At(*made).store().Barrier(request, context, std::move(done));
     };
   }
   Run([call] { call->make(call); });

@@ -141,9 +141,14 @@ class _Copies:
             if tensor.is_floating_point()
         }
         self._keys = [f"{name}/{key}" for key in self._tensors]
+        # The rule is not to change for a run that may not begin.
+        store._check_new(self._all_keys())
         if store.rank == 0:
             store.client.set_rule(rule, key_pattern=f"{name}/*")
         self._begin()
+
+    def _all_keys(self) -> List[str]:
+        return self._keys
 
     def _begin(self) -> None:
         """Takes the state that rank 0 has, or that of an earlier run."""

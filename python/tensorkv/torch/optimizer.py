@@ -140,7 +140,8 @@ class StoreOptimizer(torch.optim.Optimizer):
             if parameter.grad.layout != torch.strided:
                 raise UnimplementedError(
                     f"gradient of {self._keys[parameter]!r}: expected a dense "
-                    f"one, got {parameter.grad.layout}"
+                    f"one, got {parameter.grad.layout}: keep such a table in "
+                    "the store alone, by pull_rows and push_rows of its client"
                 )
         self._set_rules()
         keys = [self._keys[parameter] for parameter in updated]

@@ -12,7 +12,8 @@
 namespace tensorkv {
 
 struct GroupMember {
-  // kRestored: live, or lost, when the group was saved.
+  // kRestored: live, or lost, when the group was saved; or it had left, and a
+  // restore has lost what it had contributed, so that it is awaited again.
   enum class State : uint8_t { kVacant, kLive, kLeft, kLost, kRestored };
 
   State state = State::kVacant;
@@ -22,8 +23,13 @@ struct GroupMember {
   absl::Duration lease_end;
   // The worker has said itself that it is lost.
   bool says_it_is_lost = false;
+  // The worker of this name has contributed since it joined, or came back.
+  bool has_contributed = false;
   // The worker has said what it has contributed to at another server.
   bool has_told_step = false;
+  // A restore has lost what it had contributed to the last step that it
+  // reached.
+  bool repeats_step = false;
   // When it joined, or has left, in the order of all that do. Who was lost
   // and comes back has kept its place.
   uint64_t order = 0;

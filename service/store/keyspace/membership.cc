@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -200,8 +201,8 @@ void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   }
 }
 
-// Closes rounds and barriers that only waited for those who are gone, and looks
-// at every waiting call, which ends if it waits for them in vain.
+// Closes rounds and barriers that only waited for those who are gone, ends the
+// pulls that wait for them in vain, and looks at every other waiting call.
 void GoOnWithout(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   Step last_open = 0;
@@ -214,6 +215,9 @@ void GoOnWithout(Transaction& transaction, absl::Span<const uint32_t> ranks) {
       }
     }
     CloseRounds(transaction, *key, key->rounds->TakeComplete());
+    if (state.workers->LacksThoseWhoLeft() && key->rounds->MayLack(ranks)) {
+      EndPullsThatLackWorkers(transaction, *key);
+    }
     last_open = std::max(last_open, key->rounds->last_open());
   }
   state.workers->LowerMaxStep(last_open);
@@ -252,14 +256,14 @@ absl::Status MakePlace(NamespaceState& state, uint32_t rank) {
   return absl::OkStatus();
 }
 
-// The step that a new worker of that rank is to push. Who comes after one that
-// has left has no part in what that one has done.
+// Returns the step that a new worker of that rank is to push. Who comes after
+// one that has left has no part in what that one has done, unless that is lost.
 Step FirstStepAfterLeave(const NamespaceState& state, uint32_t rank) {
   const WorkerGroup& workers = *state.workers;
   const Step last = workers.step_of(rank);
   Step step = std::max(last == UINT64_MAX ? last : last + 1,
                        workers.first_step_of(rank));
-  if (state.mode->Owes(rank)) {
+  if (state.mode->Owes(rank) || workers.RepeatsStep(rank)) {
     step = std::min(step, state.mode->NextStepOf(rank));
   }
   for (const StoredKey* key : state.busy_keys) {

@@ -88,7 +88,7 @@ class Namespace {
   // The right to take a snapshot, which one has at a time; nothing if another
   // one is taken, or keys go from device to device.
   std::optional<LongLock::Holder> TryBeginSnapshot();
-  // Waits for that right where `begun` is not it.
+  // As in PartitionMoves, with that right.
   absl::Status TakeSnapshotOfHeld(LongLock::Holder begun, SnapshotSink& sink);
   // Removes those keys, as if they had never been: nobody hears of it.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
@@ -100,8 +100,9 @@ class Namespace {
   // `has_come`: whether there are any.
   void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
                 bool has_come);
-  // Versions go on above all that another server may have given, also to keys
-  // that no checkpoint has.
+  // Versions and revisions go on above all that another server, or another
+  // namespace of this name, may have given until now, also to keys that no
+  // checkpoint has.
   void PassOverVersions();
   bool HasKeys() const;
   // Whether it is the namespace that was saved. Errors: FailedPrecondition

@@ -78,6 +78,13 @@ class PullCall final : public WaitingCall {
   bool EndsWith(const StoredKey& key) const {
     return !request_.wait_for_keys || AwaitsRoundOf(key);
   }
+  // Errors: Aborted (WORKER_LEFT), if it waits for a round of the key that
+  // lacks a worker that has left.
+  absl::Status CheckNobodyLeft(const StoredKey& key) const {
+    if (!request_.worker) return absl::OkStatus();
+    CountLook();
+    return state_.mode->CheckNobodyLeft(key, request_.worker->rank, reached_);
+  }
   // Whether it waits for rounds of the key that are open, or not applied.
   bool AwaitsRoundOf(const StoredKey& key) const {
     return request_.worker && reason != WaitReason::kStaleness && key.rounds &&
@@ -99,13 +106,6 @@ class PullCall final : public WaitingCall {
   absl::Status CheckCaller();
   // Looks at the keys only if the gate is another than when they were seen.
   absl::Status CheckGate();
-  // Whether it waits for nobody who has left. All keys are looked at when the
-  // call begins and whenever somebody has left meanwhile.
-  absl::Status CheckNobodyLeft();
-  absl::Status CheckNobodyLeft(const StoredKey* key) const {
-    if (key == nullptr || !request_.worker) return absl::OkStatus();
-    return state_.mode->CheckNobodyLeft(*key, request_.worker->rank, reached_);
-  }
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
            state_.mode->MustWait(key, request_.worker->rank, reached_);
@@ -139,7 +139,7 @@ class PullCall final : public WaitingCall {
   // wait for keys to appear; then those of whose rounds it is a part, which
   // have been there before the call.
   bool Watches() const { return !request_.wait_for_keys || request_.worker; }
-  // Watches some of its next keys. Errors: NotFound.
+  // Watches some of its next keys. Errors: NotFound · Aborted (WORKER_LEFT).
   absl::Status WatchNext();
   // Ends some of these watches.
   void UnwatchNext();
@@ -175,8 +175,6 @@ class PullCall final : public WaitingCall {
   // What is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
-  // How often somebody had left when all keys were looked at.
-  uint64_t num_leaves_ = 0;
   // Keys whose num_pulls_pinning counts this call: none unless it waits for
   // nothing but updates under way.
   std::vector<KeyPtr> pinned_;
@@ -244,20 +242,8 @@ absl::Status PullCall::CheckCaller() {
   return absl::OkStatus();
 }
 
-absl::Status PullCall::CheckNobodyLeft() {
-  const uint64_t num_leaves = state_.workers->num_leaves();
-  const bool is_known =
-      num_leaves == std::exchange(num_leaves_, num_leaves) && num_looks_ > 0;
-  if (is_known || !state_.workers->LacksThoseWhoLeft()) return absl::OkStatus();
-  for (const PullEntry& entry : request_.entries) {
-    RETURN_IF_ERROR(CheckNobodyLeft(state_.keys.Find(entry.key)));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<bool> PullCall::Attempt(PullReply& reply) {
   RETURN_IF_ERROR(CheckCaller());
-  RETURN_IF_ERROR(CheckNobodyLeft());
   awaited_step = request_.worker ? state_.mode->AwaitedStep(reached_) : 0;
   if (awaited_step > 0) return false;
   if (num_looks_ > 0) {
@@ -334,7 +320,7 @@ absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
 
 absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
   position_ = position;
-  RETURN_IF_ERROR(CheckNobodyLeft(key));
+  if (key != nullptr) RETURN_IF_ERROR(CheckNobodyLeft(*key));
   if (key == nullptr && !request_.wait_for_keys) {
     return state_.NoSuchKey(request_.entries[position].key);
   }
@@ -354,6 +340,7 @@ absl::Status PullCall::WatchNext() {
     } else if (key == nullptr) {
       return state_.NoSuchKey(name);
     }
+    RETURN_IF_ERROR(CheckNobodyLeft(*key));
     watches_.push_back({.key = key, .call = this});
     state_.watches.Add(&watches_.back());
   }
@@ -556,23 +543,22 @@ void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
 
 namespace {
 
-// The pulls that hear when the key goes, and that `ends` names, end with
-// `status`.
+// Ends the pulls that watch the key for which `check` returns an error, with
+// that.
 void EndWatching(Transaction& transaction, const StoredKey& key,
-                 absl::FunctionRef<bool(const PullCall&)> ends,
-                 absl::FunctionRef<absl::Status()> status) {
-  std::vector<WaitingCallPtr> ending;
+                 absl::FunctionRef<absl::Status(const PullCall&)> check) {
+  std::vector<std::pair<WaitingCallPtr, absl::Status>> ending;
   for (KeyWatches::Watch* watch = transaction.state().watches.Find(&key);
        watch != nullptr; watch = watch->next) {
     CountLook();
-    if (!watch->call->is_finished &&
-        ends(static_cast<const PullCall&>(*watch->call))) {
-      ending.push_back(watch->call->shared_from_this());
-    }
+    if (watch->call->is_finished) continue;
+    absl::Status status = check(static_cast<const PullCall&>(*watch->call));
+    if (status.ok()) continue;
+    ending.emplace_back(watch->call->shared_from_this(), std::move(status));
   }
-  for (const WaitingCallPtr& call : ending) {
+  for (const auto& [call, status] : ending) {
     // It may have watched the key twice.
-    if (!call->is_finished) FailCall(transaction, call, status());
+    if (!call->is_finished) FailCall(transaction, call, status);
   }
 }
 
@@ -580,10 +566,9 @@ void EndWatching(Transaction& transaction, const StoredKey& key,
 
 void EndPullsOf(Transaction& transaction, const StoredKey& key) {
   NamespaceState& state = transaction.state();
-  EndWatching(
-      transaction, key,
-      [&key](const PullCall& call) { return call.EndsWith(key); },
-      [&] { return state.NoSuchKey(key.name()); });
+  EndWatching(transaction, key, [&](const PullCall& call) {
+    return call.EndsWith(key) ? state.NoSuchKey(key.name()) : absl::OkStatus();
+  });
   // What is left waits for other keys, or for this one to come again.
   while (KeyWatches::Watch* const watch = state.watches.Find(&key)) {
     state.watches.Remove(watch);
@@ -592,9 +577,14 @@ void EndPullsOf(Transaction& transaction, const StoredKey& key) {
 
 void EndPullsOfRounds(Transaction& transaction, const StoredKey& key,
                       absl::FunctionRef<absl::Status()> status) {
-  EndWatching(
-      transaction, key,
-      [&key](const PullCall& call) { return call.AwaitsRoundOf(key); }, status);
+  EndWatching(transaction, key, [&](const PullCall& call) {
+    return call.AwaitsRoundOf(key) ? status() : absl::OkStatus();
+  });
+}
+
+void EndPullsThatLackWorkers(Transaction& transaction, const StoredKey& key) {
+  EndWatching(transaction, key,
+              [&](const PullCall& call) { return call.CheckNobodyLeft(key); });
 }
 
 }  // namespace tensorkv

@@ -10,7 +10,7 @@
 
 namespace tensorkv {
 
-// Both look at no other pulls than those that hear when `key` goes.
+// These look at no other pulls than those that hear when `key` goes.
 
 // Ends the waiting pulls that cannot be answered without that key, which is
 // deleted.
@@ -20,6 +20,10 @@ void EndPullsOf(Transaction& transaction, const StoredKey& key);
 // of `key` that are open, and go.
 void EndPullsOfRounds(Transaction& transaction, const StoredKey& key,
                       absl::FunctionRef<absl::Status()> status);
+
+// Ends the waiting pulls of workers who had contributed to rounds of `key` that
+// lack workers which have left, with Aborted (WORKER_LEFT).
+void EndPullsThatLackWorkers(Transaction& transaction, const StoredKey& key);
 
 }  // namespace tensorkv
 

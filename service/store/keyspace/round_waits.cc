@@ -1,5 +1,6 @@
 // What rounds wait for, and what those wait for who have contributed to them.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,14 @@ std::vector<uint32_t> Rounds::LeftOf(uint32_t rank, Step step,
     }
   }
   return left;
+}
+
+bool Rounds::MayLack(absl::Span<const uint32_t> ranks) const {
+  if (FirstWithout(ranks)) return true;
+  if (!policy_.exchanges || open_.empty()) return false;
+  return std::any_of(ranks.begin(), ranks.end(), [this](uint32_t rank) {
+    return policy_.workers->IsLackingElsewhere(rank, last_open());
+  });
 }
 
 absl::Status Rounds::CheckNobodyLeft(absl::string_view key, uint32_t rank,

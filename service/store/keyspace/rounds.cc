@@ -163,6 +163,16 @@ Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
   return end;
 }
 
+bool Rounds::MayOpen(Step step) const {
+  size_t num_before = 0;
+  for (const auto& [open_step, round] : open_) num_before += open_step < step;
+  if (num_before > 0 && open_.size() >= policy_.max_open) return false;
+  for (const auto& [owed_step, owed] : owed_) {
+    num_before += owed_step < step && !open_.contains(owed_step);
+  }
+  return num_before < policy_.max_open;
+}
+
 absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
                                 Step step) const {
   const Step passed_over = FirstPassedOver(rank, step);
@@ -172,14 +182,14 @@ absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
         absl::StrCat("expected worker ", rank, " to contribute to step ",
                      passed_over, " first"));
   }
+  if (open_.contains(step)) return absl::OkStatus();
   // Those who came later pass over a step that others owe.
-  if (open_.contains(step) || owed_.contains(step)) return absl::OkStatus();
-  if (IsSkipped(step)) {
+  if (!owed_.contains(step) && IsSkipped(step)) {
     return StepGap(
         key, step,
         absl::StrCat("other workers have passed to step ", last_open()));
   }
-  if (open_.size() >= policy_.max_open) {
+  if (!MayOpen(step)) {
     return WithReason(
         absl::ResourceExhaustedError(
             absl::StrCat(RoundName(step, key), ": expected at most ",

@@ -141,6 +141,9 @@ class Rounds {
   // joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
   absl::Status CheckNobodyLeft(absl::string_view key, uint32_t rank,
                                Step last) const;
+  // Returns whether an open round may lack a worker of `ranks`, which rise and
+  // have left.
+  bool MayLack(absl::Span<const uint32_t> ranks) const;
   // How many contributions the last round up to `last` had that the worker of
   // `rank` has contributed to, and that is remembered; 0 if there is none.
   uint32_t NumContributions(uint32_t rank, Step last) const;
@@ -203,6 +206,11 @@ class Rounds {
   // is then none of the key's. Those who came later have not.
   bool IsSkipped(Step step) const;
   Step FirstPassedOver(uint32_t rank, Step end) const;
+  // Returns whether a round of `step` may be opened beside those that are open.
+  // Rounds that workers must push again count as open for all later steps:
+  // else these would take their places. The first round may always be opened,
+  // as no other can close before it.
+  bool MayOpen(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;

@@ -179,6 +179,7 @@ NamespaceSnapshot SnapshotRun::Begin() {
     snapshot.revision = state_.revision;
     snapshot.max_version =
         std::max(state_.version_floor, state_.restored_versions);
+    snapshot.restored_versions = state_.restored_versions;
     snapshot.workers = state_.workers->Save();
     snapshot.max_closed_step = state_.workers->max_closed();
   }
@@ -409,8 +410,7 @@ std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
 
 absl::Status Namespace::TakeSnapshotOfHeld(LongLock::Holder begun,
                                            SnapshotSink& sink) {
-  const LongLock::Holder cut =
-      begun.has_lock() ? std::move(begun) : state_->cut_lock.Acquire();
+  const LongLock::Holder cut = std::move(begun);
   return SnapshotRun(*state_, sink, state_->environment.gate->view()).Run();
 }
 

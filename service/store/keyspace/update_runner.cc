@@ -23,13 +23,14 @@ void EndIfComplete(Transaction& transaction, PushCall& call) {
   transaction.Send(RefPtr<PushCall>(&call));
 }
 
-// One of the updates that the call waits for has ended.
+// Ends one of the updates or turns that the call waits for. Those that only
+// read apply nothing.
 void EndUpdateOf(Transaction& transaction, PushCall& call,
-                 const absl::Status& status) {
-  if (status.ok()) {
-    ++call.num_applied;
-  } else {
+                 const absl::Status& status, bool writes = true) {
+  if (!status.ok()) {
     call.status = status;
+  } else if (writes) {
+    ++call.num_applied;
   }
   --call.num_pending;
   EndIfComplete(transaction, call);
@@ -255,7 +256,8 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
                              const UpdatePass::Item& item) {
   const absl::Status& status = pass.StatusOf(item);
   if (status.ok() && !item.turn) ++transaction.state().counts.updates_applied;
-  if (status.ok() && (!item.turn || item.turn->writes())) transaction.Commit();
+  const bool writes = !item.turn || item.turn->writes();
+  if (status.ok() && writes) transaction.Commit();
   if (item.round != 0) EndRound(transaction, item, status);
   // Rounds that all have skipped may have closed during the turn.
   if (item.turn && item.key->rounds) {
@@ -265,7 +267,7 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
   for (const uint32_t result : pass.ResultsOf(item)) {
     item.call->reply.results[result].version = item.key->version;
   }
-  EndUpdateOf(transaction, *item.call, status);
+  EndUpdateOf(transaction, *item.call, status, writes);
 }
 
 void UpdateRunner::EndRound(Transaction& transaction,

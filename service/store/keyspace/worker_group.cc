@@ -81,8 +81,12 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
     Step& step = StepAt(rank);
     step = keeps_step ? std::max(step, reached) : reached;
     if (!options_.counts_alone) member.first_step = After(max_step_);
+    member.repeats_step = false;
   }
-  if (!was_live && !was_lost) member.order = ++last_order_;
+  if (!was_live && !was_lost) {
+    member.order = ++last_order_;
+    member.has_contributed = false;
+  }
   if (member.state == State::kLeft) --num_left_;
   member.says_it_is_lost = false;
   // Its own server has its steps from now on.
@@ -247,7 +251,6 @@ void WorkerGroup::Leave(const Worker& worker, std::optional<Step> step) {
   if (!IsNear(worker.rank) && step) StepAt(worker.rank) = *step;
   --num_live_;
   ++num_left_;
-  ++num_leaves_;
 }
 
 void WorkerGroup::EndLease(const Worker& worker, absl::Duration now) {
@@ -371,7 +374,13 @@ void WorkerGroup::Reach(const Worker& worker, Step step) {
   if (worker.epoch == 0) is_static_ = true;
   Step& reached = StepAt(worker.rank);
   reached = std::max(reached, step);
+  if (step > 0 && worker.rank < members_.size()) {
+    members_[worker.rank].has_contributed = true;
+  }
   max_step_ = std::max(max_step_, step);
+  if (step > 0 && worker.rank < members_.size()) {
+    members_[worker.rank].repeats_step = false;
+  }
 }
 
 void WorkerGroup::Close(Step step) {
@@ -478,6 +487,7 @@ std::vector<WorkerSnapshot> WorkerGroup::Save() const {
       worker.has_left = member.state == State::kLeft;
       worker.first_step = member.first_step;
       worker.order = member.order;
+      worker.has_told_step = member.has_told_step;
     }
     if (worker.worker.epoch > 0 || worker.step > 0) {
       workers.push_back(std::move(worker));
@@ -502,7 +512,9 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     member.epoch = worker.worker.epoch;
     member.lease_end = now;
     member.first_step = worker.first_step;
+    member.has_contributed = worker.step > 0;
     member.order = worker.order;
+    member.has_told_step = worker.has_told_step;
     last_order_ = std::max(last_order_, worker.order);
     if (worker.has_left) ++num_left_;
   }
@@ -551,9 +563,15 @@ void WorkerGroup::GoBack(const std::vector<WorkerSnapshot>& workers,
 
 void WorkerGroup::RepeatFrom(Step step) {
   for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
-    if (step <= steps_[rank]) AwaitAgain(rank);
+    if (step > steps_[rank]) continue;
+    AwaitAgain(rank);
     steps_[rank] = std::min(steps_[rank], std::max(step, first_step_of(rank)));
+    if (rank < members_.size()) members_[rank].repeats_step = true;
   }
+}
+
+bool WorkerGroup::RepeatsStep(uint32_t rank) const {
+  return rank < members_.size() && members_[rank].repeats_step;
 }
 
 void WorkerGroup::AwaitAgain(uint32_t rank) {
@@ -568,11 +586,13 @@ std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
     const Member& member = members_[rank];
     if (member.epoch == 0) continue;
     const bool is_live = member.state == State::kLive;
+    // Clients of mirrored groups ask what the rank has contributed to.
+    const bool has_step = member.has_contributed || options_.is_near;
     statuses.push_back(
         {.name = member.name,
          .worker = {.rank = rank, .epoch = member.epoch},
          .is_live = is_live,
-         .step = step_of(rank),
+         .step = has_step ? step_of(rank) : 0,
          .lease_remaining =
              is_live ? std::max(member.lease_end - now, absl::ZeroDuration())
                      : absl::ZeroDuration(),

@@ -49,9 +49,10 @@ class WorkerGroup {
   uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
   void MakePlace(uint32_t rank) { At(rank); }
 
-  // Whether the worker of that name had the rank and was lost, and whether the
-  // rank's worker has left.
+  // Returns whether the worker of that name had the rank and was lost, or is
+  // awaited after a restore.
   bool WasLost(uint32_t rank, absl::string_view name) const;
+  // Returns whether the rank's worker has left and is not awaited again.
   bool HasLeft(uint32_t rank) const { return StateOf(rank) == State::kLeft; }
 
   // Makes `name` a worker: on its former rank if that is free, else on the
@@ -72,10 +73,9 @@ class WorkerGroup {
                               Step reached, absl::Duration now,
                               std::optional<uint32_t> wanted = std::nullopt);
 
-  // Whether `worker` may act. Errors: InvalidArgument (no such rank) ·
-  // FailedPrecondition (no member, or no longer).
+  // Whether `worker` may act; CheckJoined: and has joined. Errors:
+  // InvalidArgument (no such rank) · FailedPrecondition (no member any more).
   absl::Status Check(const Worker& worker, absl::Duration now) const;
-  // Whether `worker`, which must have joined, may act.
   absl::Status CheckJoined(const Worker& worker, absl::Duration now) const;
 
   // REQUIRES for these: Check is OK.
@@ -113,8 +113,6 @@ class WorkerGroup {
   bool IsLackingElsewhere(uint32_t rank, Step step) const;
   // Whether such a group lacks any.
   bool LacksThoseWhoLeft() const { return is_whole() && num_left_ > 0; }
-  // How often a worker has left.
-  uint64_t num_leaves() const { return num_leaves_; }
   // Above every rank that any step needs.
   uint32_t end_rank() const;
   // Whether the full sum of `step` has a contribution of that rank, be it that
@@ -122,6 +120,9 @@ class WorkerGroup {
   bool CountsIn(uint32_t rank, Step step) const;
   // Whether `rank` takes part in `step` at all: whoever joined later does not.
   bool TakesPart(uint32_t rank, Step step) const;
+
+  // Returns whether a restore has lost the last step of the rank.
+  bool RepeatsStep(uint32_t rank) const;
 
   // What the worker of a rank has contributed to; 0: nothing yet.
   void Reach(const Worker& worker, Step step);
@@ -170,18 +171,16 @@ class WorkerGroup {
                absl::Duration now);
 
   // Keys come from where the same group is: it goes on there if it has had no
-  // keys, whatever it reached when it had some. Else its workers may owe steps
-  // of those, and nothing but how far somebody may push is taken over.
+  // keys. Else its workers may owe steps of those, and nothing but how far
+  // somebody may push is taken over.
   void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                   bool has_keys);
 
-  // The group is to go back to where it was when `workers` were saved, or stays
-  // where it is if that is lower: what any of them has contributed since may be
-  // lost. Its members are gone until they join again, as after Restore.
+  // The group goes back to where it was when `workers` were saved, or stays
+  // where it is if that is lower. Its members are gone as after Restore.
   void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
 
-  // Of a restored group: contributions to `step` and later ones are lost, and
-  // whoever has made them is to make them again.
+  // Contributions to `step` and later ones are lost, and are to be made again.
   void RepeatFrom(Step step);
 
   std::vector<WorkerStatus> List(absl::Duration now) const;
@@ -224,7 +223,6 @@ class WorkerGroup {
   // Contributions of that rank are lost: if its worker has left a group that is
   // whole or does not go on, it is not done after all.
   void AwaitAgain(uint32_t rank);
-  // Makes place for the rank.
   Member& At(uint32_t rank);
   Step& StepAt(uint32_t rank);
 
@@ -235,9 +233,8 @@ class WorkerGroup {
   std::vector<Step> steps_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;
-  // The ranks whose workers have left, and how often any has.
+  // The ranks whose workers have left.
   uint32_t num_left_ = 0;
-  uint64_t num_leaves_ = 0;
   uint64_t last_order_ = 0;
   Step max_step_ = 0;
   Step max_closed_ = 0;

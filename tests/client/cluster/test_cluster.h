@@ -16,6 +16,7 @@
 #include "contract/placement.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"
+#include "tests/testing/kept_port.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/test_device.h"
 
@@ -62,7 +63,12 @@ class TestCluster {
                                              placement_.servers[server].name));
   }
 
-  void Stop(size_t server) { servers_[server].reset(); }
+  // Nobody answers at its address any more.
+  void Stop(size_t server) {
+    const int port = servers_[server]->port();
+    servers_[server].reset();
+    kept_ports_.push_back(std::make_unique<KeptPort>(port));
+  }
 
   // The last server is gone, and what it had is the first one's.
   void RemoveLast() {
@@ -114,6 +120,7 @@ class TestCluster {
 
  private:
   std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::unique_ptr<KeptPort>> kept_ports_;
   ClusterPlacement placement_;
 };
 

@@ -52,7 +52,8 @@ class MovingServer {
                      .store = &store_,
                      .known = &known_,
                      .own_lease = [this] { return lease_; }},
-        receiver_(options_, environment_, [](const std::string&) {}),
+        receiver_(options_, environment_,
+                  ClusterRecords(options_, [](const std::string&) {})),
         sender_(
             environment_, &records_,
             [this](const ClusterServer&, const MovePartitionsRequest& request) {

@@ -95,7 +95,8 @@ class MirrorMemberTest : public ::testing::Test {
                                   .alarms = &alarms_,
                                   .backend = &backend_,
                                   .executor = &executor_,
-                                  .counts = &counts_});
+                                  .counts = &counts_,
+                                  .sums = sums_});
   }
   ~MirrorMemberTest() override { peer_->Forget(); }
 
@@ -140,6 +141,7 @@ class MirrorMemberTest : public ::testing::Test {
   CpuBackend backend_{/*num_threads=*/1};
   MirrorCounts counts_;
   Executor executor_;
+  const std::shared_ptr<MirrorSums> sums_ = std::make_shared<MirrorSums>();
   const std::shared_ptr<SilentPeer> peer_ = std::make_shared<SilentPeer>();
   uint32_t own_ = 0;
   uint32_t other_ = 0;
@@ -173,6 +175,21 @@ TEST_F(MirrorMemberTest, BeginsOnlyWhatItsWorkersHaveBrought) {
   EXPECT_THAT(member_->Begin(version), DoesNotWaitFor(0));
   EXPECT_THAT(member_->Begin({}), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_OK(member_->Begin(BeginOf(1)));
+}
+
+// Numbers of attempts of different leaders say nothing of their order.
+TEST_F(MirrorMemberTest, FailedAttemptDropsTheSumOfAFormerLeader) {
+  Sum(1);
+  sums_->Keep({kMemberSpace, "k"}, {.attempt = 70, .step = 1, .version = 3});
+  MirrorResponse failed;
+  mirror::v1::Outcome& outcome = *failed.add_outcomes();
+  outcome.set_state(mirror::v1::Outcome::FAILED);
+  outcome.set_attempt(7);
+
+  peer_->Answer(failed);
+
+  EXPECT_EQ(ended_.size(), 1u);
+  EXPECT_FALSE(sums_->Has({kMemberSpace, "k"}));
 }
 
 TEST_F(MirrorMemberTest, BeginsAnAttemptOnce) {

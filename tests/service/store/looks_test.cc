@@ -52,9 +52,9 @@ class LooksTest : public ::testing::Test {
     }
     return keys;
   }
-  void CreateGroup() {
+  void CreateGroup(uint32_t num_workers = 2) {
     CreateNamespaceRequest request = {.name_space = "s"};
-    request.config = {.mode = Mode::kSync, .num_workers = 2};
+    request.config = {.mode = Mode::kSync, .num_workers = num_workers};
     ASSERT_OK(store_.CreateNamespace(request));
   }
   absl::Status Init(const std::string& name_space,
@@ -73,11 +73,12 @@ class LooksTest : public ::testing::Test {
                 });
     return answer;
   }
-  // Rank 0 contributes to a round of each key.
-  void Contribute(const std::vector<std::string>& keys) {
+  // The worker contributes to a round of each key.
+  void Contribute(const std::vector<std::string>& keys,
+                  const Worker& worker = {.rank = 0}) {
     PushRequest request;
     request.name_space = "s";
-    request.worker = Worker{.rank = 0};
+    request.worker = worker;
     request.step = 1;
     for (const std::string& key : keys) {
       request.entries.push_back({key, false, One()});
@@ -91,10 +92,11 @@ class LooksTest : public ::testing::Test {
   }
   // And waits for all of them.
   PullAnswer PullOfContributor(const std::vector<std::string>& keys,
-                               bool wait_for_keys) {
+                               bool wait_for_keys,
+                               const Worker& worker = {.rank = 0}) {
     PullRequest request;
     request.name_space = "s";
-    request.worker = Worker{.rank = 0};
+    request.worker = worker;
     request.wait_for_keys = wait_for_keys;
     for (const std::string& key : keys) request.entries.push_back({key});
     return Pull(std::move(request));
@@ -182,6 +184,37 @@ TEST_F(LooksTest, ReplacedKeyOfARoundLooksAtThosePullsThatKnowIt) {
   ASSERT_OK(Init("s", {"replaced"}, OnExisting::kReplace));
 
   EXPECT_LT(num_looks - before, 15u);
+  for (const PullAnswer& pull : pulls) EXPECT_FALSE(pull.HasArrived());
+  store_.CancelWaits();
+}
+
+TEST_F(LooksTest, LeaveLooksAtThosePullsThatWaitForItsWorker) {
+  CreateGroup(/*num_workers=*/3);
+  const std::vector<std::string> keys = KeysThatStay("s");
+  ASSERT_OK(Init("s", {"lacking"}));
+  ASSERT_OK(Init("s", keys));
+  std::vector<Worker> workers;
+  for (const char* const name : {"a", "b", "c"}) {
+    ASSERT_OK_AND_ASSIGN(
+        const JoinReply joined,
+        store_.Join(
+            {.name_space = "s", .worker_name = name, .lease = absl::Hours(1)}));
+    workers.push_back(joined.worker);
+  }
+  Contribute({"lacking"}, workers[0]);
+  for (const int i : {0, 2}) Contribute(keys, workers[i]);
+  std::vector<PullAnswer> pulls;
+  for (int i = 0; i < 20; ++i) {
+    pulls.push_back(PullOfContributor(keys, i % 2 == 0, workers[0]));
+  }
+  const PullAnswer lacking =
+      PullOfContributor({keys[0], "lacking"}, true, workers[0]);
+  const uint64_t before = num_looks;
+
+  ASSERT_OK(store_.Leave({.name_space = "s", .worker = workers[2]}));
+
+  EXPECT_LT(num_looks - before, 100u);
+  EXPECT_THAT(lacking.Wait(), HasReason(Reason::kWorkerLeft));
   for (const PullAnswer& pull : pulls) EXPECT_FALSE(pull.HasArrived());
   store_.CancelWaits();
 }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/answer.h"
+#include "contract/row_ids.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device_pool.h"
@@ -17,11 +19,13 @@
 namespace tensorkv {
 namespace {
 
+using ::testing::AllOf;
 using testing::Background;
 using testing::CallbackOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::StatusIs;
 
 using testing::SeveralGpusTest;
@@ -104,6 +108,28 @@ TEST_F(SeveralGpusTest, FailureOfOneIsThatOfItsKeys) {
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(7));
   EXPECT_THAT(Pull({"a", "b"}),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
+}
+
+TEST_F(SeveralGpusTest, ReadOfRowsThatFailsOnOneSaysNothingOfWhatIsApplied) {
+  InitRequest request;
+  PullRequest pull;
+  for (const char* const key : {"a", "b"}) {
+    request.entries.push_back(
+        {key, *Tensor::Filled(DType::kF32, {2, 2}, /*value=*/1)});
+    const int64_t row = 0;
+    pull.entries.push_back(
+        {.key = key,
+         .rows = *RowIds::Create(*Tensor::CopyOf(DType::kI64, {1}, &row))});
+  }
+  ASSERT_OK(testing::InitNow(*store_, std::move(request)));
+  other_gpu_.FailWork(0, absl::InternalError("gone"));
+
+  const Answer<absl::StatusOr<PullReply>> answer;
+  store_->Pull(std::move(pull), {}, CallbackOf(answer));
+
+  EXPECT_THAT(answer.Wait(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("gone"), Not(HasSubstr("applied to")))));
 }
 
 TEST_F(SeveralGpusTest, WhatAKeyTakesCountsWhereItIs) {

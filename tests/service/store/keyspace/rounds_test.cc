@@ -178,6 +178,37 @@ TEST_F(RoundsTest, NumberOfOpenRoundsIsBounded) {
   EXPECT_OK(Check(1, 1));
 }
 
+TEST_F(RoundsTest, StepsThatAreOwedCountAsOpenForThoseWhoComeLater) {
+  JoinAll();
+  for (Step step : {1, 2}) {
+    Add(0, step);
+    group_.Reach(workers_[0], step);
+  }
+  group_.Lose(2);
+  Fail(1);
+  ASSERT_OK(group_.Join("c", absl::Seconds(10), ++epoch_, /*replaces_epoch=*/0,
+                        group_.max_step(), absl::ZeroDuration()));
+
+  EXPECT_THAT(Check(2, 3), HasReason(Reason::kTooManyOpenRounds));
+  for (Step step : {1, 2}) Add(0, step);
+  EXPECT_TRUE(Add(1, 1));
+  Add(2, 3);
+  EXPECT_EQ(rounds_.num_open(), 2u);
+}
+
+TEST_F(RoundsTest, NoMoreRoundsOpenAgainThanMayBeOpen) {
+  for (Step step : {1, 2, 3}) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, step);
+  }
+  Fail(1);
+  for (Step step : {1, 2}) Add(0, step);
+
+  EXPECT_THAT(Check(0, 3), HasReason(Reason::kTooManyOpenRounds));
+  Add(1, 1);
+  EXPECT_TRUE(Add(2, 1));
+  EXPECT_OK(Check(0, 3));
+}
+
 TEST_F(RoundsTest, NamesTheRanksThatARoundWaitsFor) {
   Add(1, 7);
 

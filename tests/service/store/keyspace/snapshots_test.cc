@@ -325,6 +325,58 @@ TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
   EXPECT_GT(second, first);
 }
 
+TEST_F(SnapshotsTest, RestoreThatBeganFirstAndEndsLastMakesTheHigherVersions) {
+  CreateNamespace("n");
+  Init("n", "k");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const auto push = [this] {
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_.Push(PushOf("n", "k"), {},
+                [answer](absl::StatusOr<PushReply> reply) {
+                  answer.Set(std::move(reply));
+                });
+    return answer.Wait().value().results[0].version;
+  };
+  const auto first = store_.StartRestoration(OnExisting::kReplace);
+  ASSERT_OK(first->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(first->Add(snapshot.keys));
+  const auto second = store_.StartRestoration(OnExisting::kReplace);
+  ASSERT_OK(second->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(second->Add(snapshot.keys));
+  ASSERT_OK(second->Commit());
+  const Version before = push();
+  const uint64_t revision = store_.DescribeNamespace("n")->revision;
+
+  ASSERT_OK(first->Commit());
+
+  EXPECT_GT(push(), before);
+  EXPECT_GT(store_.DescribeNamespace("n")->revision, revision);
+}
+
+TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
+  for (MemoryTensorStore* const store : {&store_, &adopting_}) {
+    ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
+  }
+  Init("n", "k");
+  KeptSnapshot saved;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, saved));
+  const auto takeover =
+      store_.StartTakeover({.num_partitions = 1, .partitions = {0}});
+  ASSERT_OK(takeover->Begin(saved.namespaces[0]));
+  ASSERT_OK(takeover->Add(saved.keys));
+  ASSERT_OK(takeover->Commit());
+  KeptSnapshot moved;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, moved));
+
+  const auto adoption = adopting_.StartAdoption({});
+  ASSERT_OK(adoption->Begin(moved.namespaces[0]));
+  ASSERT_OK(adoption->Add(moved.keys));
+
+  ASSERT_OK_AND_ASSIGN(const PushReply reply, PushTo(adopting_, "k").Wait());
+  EXPECT_GT(reply.results[0].version, moved.namespaces[0].max_version);
+}
+
 TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
   SetRule("s", "adam");
@@ -423,6 +475,40 @@ TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
 }
 
 // What is restored or moved has its memory from the budget.
+// Its contribution was to a round that was open, and is not in the snapshot.
+TEST_F(SnapshotsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
+  CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
+  Init("n", "k");
+  const auto join = [](MemoryTensorStore& store) {
+    return store
+        .Join(
+            {.name_space = "n", .worker_name = "a", .lease = absl::Seconds(10)})
+        .value();
+  };
+  PushRequest push = PushOf("n", "k");
+  push.worker = join(store_).worker;
+  push.step = 1;
+  const Answer<absl::StatusOr<PushReply>> pushed;
+  store_.Push(std::move(push), {}, [pushed](absl::StatusOr<PushReply> reply) {
+    pushed.Set(std::move(reply));
+  });
+  ASSERT_OK(pushed.Wait());
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  ScriptedBackend backend;
+  MemoryTensorStore restored({}, &backend, &alarms_);
+  const auto restoration = restored.StartRestoration(OnExisting::kFail);
+  ASSERT_OK(restoration->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(restoration->Add(snapshot.keys));
+  ASSERT_OK(restoration->Commit());
+  const JoinReply first = join(restored);
+  EXPECT_EQ(first.next_step, 1u);
+
+  ASSERT_OK(restored.Leave({.name_space = "n", .worker = first.worker}));
+
+  EXPECT_EQ(join(restored).next_step, 1u);
+}
+
 class AllocateToRestoreTest : public SnapshotsTest {
  protected:
   static constexpr uint64_t kBudget = 8 << 20;
@@ -483,6 +569,25 @@ TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
   EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
   ASSERT_OK(restoration->Commit());
   ASSERT_OK(restored_.DeleteNamespace("n"));
+}
+
+TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
+  CreateNamespace("n");
+  Init("n", "k");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const auto adoption = store_.StartAdoption({.num_partitions = 1});
+
+  ASSERT_OK(store_.DeleteNamespace("n"));
+
+  EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("deleted here")));
+  EXPECT_THAT(store_.StartAdoption({.num_partitions = 1})
+                  ->Begin(snapshot.namespaces[0]),
+              StatusIs(absl::StatusCode::kAborted))
+      << "other servers may have it still";
+  CreateNamespace("n");
+  EXPECT_OK(adoption->Begin(snapshot.namespaces[0])) << "another is there";
 }
 
 TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {

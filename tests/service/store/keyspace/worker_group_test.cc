@@ -437,6 +437,27 @@ TEST(WorkerGroupTest, ListShowsWhoJoined) {
   EXPECT_EQ(statuses[1].lease_remaining, absl::Seconds(6));
 }
 
+TEST(WorkerGroupTest, ListTellsStepsOfThoseWhoHaveContributed) {
+  for (const OnWorkerLoss on_loss :
+       {OnWorkerLoss::kFail, OnWorkerLoss::kContinue}) {
+    Group group(Fixed(2, on_loss));
+    const auto step = [&group] { return group.List(group.now)[0].step; };
+    group.Reach(group.MustJoin("a"), 5);
+    group.Lose(0);
+    EXPECT_EQ(step(), 5u);
+    // It comes back.
+    const Worker worker = group.MustJoin("a", group.max_step());
+    EXPECT_EQ(step(), 5u);
+    group.Leave(worker);
+    EXPECT_EQ(step(), 5u);
+    // Another one, be it of that name.
+    const Worker other = group.MustJoin("a", group.max_step());
+    EXPECT_EQ(step(), 0u);
+    group.Reach(other, 6);
+    EXPECT_EQ(step(), 6u);
+  }
+}
+
 TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
   Group group(Fixed(2));
   const Worker first = group.MustJoin("first");
@@ -455,6 +476,21 @@ TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
   // What was reached is no gap for others.
   EXPECT_EQ(group.max_step(), 9u);
   EXPECT_EQ(group.MustJoin("second").rank, 1u);
+}
+
+TEST(WorkerGroupTest, RestoredGroupKnowsWhatWorkersOfOtherServersLack) {
+  WorkerGroupOptions options = Fixed(2);
+  options.is_near = [](uint32_t rank) { return rank == 0; };
+  Group saved(options);
+  saved.MustJoin("here");
+  saved.Leave(saved.MustJoin("elsewhere"), /*step=*/5);
+
+  Group group(options);
+  group.Restore(saved.Save(), saved.max_closed(), group.now);
+
+  EXPECT_FALSE(group.IsLackingElsewhere(1, 5));
+  EXPECT_TRUE(group.IsLackingElsewhere(1, 6));
+  EXPECT_TRUE(group.HasLeftSince(1, 0));
 }
 
 TEST(WorkerGroupTest, WhoHasLeftIsNotDoneOnceItsContributionsAreLost) {

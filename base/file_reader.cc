@@ -1,0 +1,115 @@
+#include "base/file_reader.h"
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "base/text_file.h"
+
+namespace tensorkv {
+
+absl::StatusOr<std::vector<FileText>> ReadFiles(
+    const std::vector<WatchedFile>& files) {
+  std::vector<FileText> texts;
+  for (const WatchedFile& file : files) {
+    FileText& read = texts.emplace_back(FileText{file.option, file.path, ""});
+    if (file.path.empty()) continue;
+    ASSIGN_OR_RETURN(read.text, ReadTextFile(file.option, file.path));
+  }
+  return texts;
+}
+
+// Outlives a reader whose thread stands still.
+struct FileReader::State {
+  explicit State(std::vector<WatchedFile> files) : files(std::move(files)) {}
+
+  // Reads whenever that is asked for, until Stop.
+  void Run();
+  // Waits until the thread reads no more. Errors: as of Read.
+  absl::Status AwaitIdle(absl::Duration patience)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  absl::Status TakesTooLong(absl::Duration patience) const;
+
+  const std::vector<WatchedFile> files;
+  Mutex mutex;
+  CondVar changed;
+  bool is_reading ABSL_GUARDED_BY(mutex) = false;
+  bool is_stopping ABSL_GUARDED_BY(mutex) = false;
+  // Those of the last read that has ended.
+  absl::StatusOr<std::vector<FileText>> texts ABSL_GUARDED_BY(mutex);
+};
+
+void FileReader::State::Run() {
+  for (;;) {
+    {
+      MutexLock lock(&mutex);
+      while (!is_reading && !is_stopping) changed.Wait(&mutex);
+      if (is_stopping) return;
+    }
+    absl::StatusOr<std::vector<FileText>> read = ReadFiles(files);
+    {
+      MutexLock lock(&mutex);
+      texts = std::move(read);
+      is_reading = false;
+    }
+    changed.SignalAll();
+  }
+}
+
+absl::Status FileReader::State::AwaitIdle(absl::Duration patience) {
+  bool is_over = false;
+  while (is_reading && !is_stopping && !is_over) {
+    is_over = changed.WaitWithTimeout(&mutex, patience);
+  }
+  if (is_stopping) return absl::CancelledError("files are read no more");
+  return is_reading ? TakesTooLong(patience) : absl::OkStatus();
+}
+
+absl::Status FileReader::State::TakesTooLong(absl::Duration patience) const {
+  std::string options;
+  for (const WatchedFile& file : files) {
+    if (file.path.empty()) continue;
+    absl::StrAppend(&options, options.empty() ? "" : ", ", file.option);
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      options, ": expected to be read within ", absl::FormatDuration(patience),
+      ", got no answer of the file system"));
+}
+
+FileReader::FileReader(std::vector<WatchedFile> files)
+    : state_(std::make_shared<State>(std::move(files))),
+      thread_([state = state_] { state->Run(); }) {}
+
+FileReader::~FileReader() {
+  Stop();
+  bool stands_still = false;
+  {
+    MutexLock lock(&state_->mutex);
+    stands_still = state_->is_reading;
+  }
+  stands_still ? thread_.detach() : thread_.join();
+}
+
+absl::StatusOr<std::vector<FileText>> FileReader::Read(
+    absl::Duration patience) {
+  State& state = *state_;
+  MutexLock lock(&state.mutex);
+  // What an earlier call has asked for may be older than this one.
+  RETURN_IF_ERROR(state.AwaitIdle(patience));
+  state.is_reading = true;
+  state.changed.SignalAll();
+  RETURN_IF_ERROR(state.AwaitIdle(patience));
+  return std::move(state.texts);
+}
+
+void FileReader::Stop() {
+  {
+    MutexLock lock(&state_->mutex);
+    state_->is_stopping = true;
+  }
+  state_->changed.SignalAll();
+}
+
+}  // namespace tensorkv
