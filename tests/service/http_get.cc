@@ -111,7 +111,9 @@ HttpResponse HttpsGet(int port, absl::string_view path, const TlsFiles& files) {
                                          GNUTLS_X509_FMT_PEM);
   }
   gnutls_session_t session = nullptr;
-  gnutls_init(&session, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL);
+  // Also a certificate that the server will refuse is shown to it.
+  gnutls_init(&session,
+              GNUTLS_CLIENT | GNUTLS_NO_SIGNAL | GNUTLS_FORCE_CLIENT_CERT);
   gnutls_set_default_priority(session);
   gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials);
   gnutls_session_set_verify_cert(session, "tensorkv.test", 0);
