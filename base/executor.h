@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "base/mutex.h"
+#include "base/task_pool.h"
 
 namespace tensorkv {
 
@@ -17,7 +18,9 @@ class Executor {
  public:
   using Task = absl::AnyInvocable<void() &&>;
 
-  Executor();
+  // Has `runner`, which outlives it, run the queue; null: a thread of its own.
+  // A runner must have run all of it before the destructor is called.
+  explicit Executor(TaskRunner* runner = nullptr);
   // Runs what was submitted before, and what that submits, then returns.
   ~Executor();
 
@@ -26,10 +29,16 @@ class Executor {
 
  private:
   void Run();
+  // Runs what there is.
+  void RunQueue();
+  void RunFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  TaskRunner* const runner_;
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether the runner has been asked to run the queue.
+  bool is_running_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // last: starts when everything else is there
 };

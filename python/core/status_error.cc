@@ -1,5 +1,8 @@
 #include "python/core/status_error.h"
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <optional>
 #include <string>
 
@@ -46,6 +49,23 @@ py::object ExceptionOf(const absl::Status& status) {
 py::object ExceptionOf(const UnusableError& error) {
   return Errors().attr(error.class_name())(error.what());
 }
+
+namespace {
+
+template <typename Error>
+[[noreturn]] void Raise(const Error& error) {
+  try {
+    SetError(ExceptionOf(error));
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+  throw RaisedError();
+}
+
+}  // namespace
+
+void RaiseInPython(const absl::Status& status) { Raise(status); }
+void RaiseInPython(const UnusableError& error) { Raise(error); }
 
 void RegisterErrors() {
   py::register_exception_translator([](std::exception_ptr pointer) {

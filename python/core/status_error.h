@@ -47,6 +47,16 @@ class UnusableError : public std::exception {
 pybind11::object ExceptionOf(const absl::Status& status);
 pybind11::object ExceptionOf(const UnusableError& error);
 
+// An error of a call that Python has already; not an interruption.
+class RaisedError : public pybind11::error_already_set {};
+
+// Throws these as RaisedError. pybind11 translates others where
+// it handles them: a thread that the interpreter ends meanwhile, by unwinding
+// its stack, would abort the process there. Here it stays until the process has
+// ended, as in GilRelease. REQUIRES: the GIL, and that no exception is handled.
+[[noreturn]] void RaiseInPython(const absl::Status& status);
+[[noreturn]] void RaiseInPython(const UnusableError& error);
+
 // Makes pybind11 translate both.
 void RegisterErrors();
 

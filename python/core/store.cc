@@ -96,14 +96,28 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
   return value.status();
 }
 
+// Of a call that the store's end has ended.
+std::optional<UnusableError> ErrorOfEnd(const OpenCalls& calls,
+                                        const absl::Status& status) {
+  if (!absl::IsCancelled(status) || !calls.has_ended()) return std::nullopt;
+  return UnusableError("ClosedError",
+                       "the store was closed while the call was under way");
+}
+
 // What a call has come to. Throws UnusableError where the store was closed
 // meanwhile.
 template <typename Reply>
 auto Outcome(const OpenCalls& calls, Reply reply) {
-  if (absl::IsCancelled(StatusOf(reply)) && calls.has_ended()) {
-    throw UnusableError("ClosedError",
-                        "the store was closed while the call was under way");
-  }
+  if (const auto error = ErrorOfEnd(calls, StatusOf(reply))) throw *error;
+  return Take(std::move(reply));
+}
+
+// The same on a thread that has waited, perhaps until the interpreter ends.
+template <typename Reply>
+auto OutcomeOfWait(const OpenCalls& calls, Reply reply) {
+  const absl::Status& status = StatusOf(reply);
+  if (const auto error = ErrorOfEnd(calls, status)) RaiseInPython(*error);
+  if (!status.ok()) RaiseInPython(status);
   return Take(std::move(reply));
 }
 
@@ -236,7 +250,7 @@ auto Store::Call(Verb verb, bool may_wait) {
     }
     throw interruption;
   }
-  return Outcome(*calls_, *std::move(*reply));
+  return OutcomeOfWait(*calls_, *std::move(*reply));
 }
 
 void Store::Close(bool is_lost) {
@@ -275,6 +289,8 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
     Call([=, client_options = options_](Session& session, const CallBounds&) {
       return session.Join(client_options, options);
     });
+  } catch (const RaisedError&) {
+    throw;
   } catch (const py::error_already_set&) {
     // Nobody knows what the session becomes.
     session_ = nullptr;

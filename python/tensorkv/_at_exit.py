@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import warnings
 import weakref
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 
 class _Worker(NamedTuple):
@@ -42,7 +43,15 @@ def watch_worker(client: Any, store: Any, place: Any, name: str) -> None:
     Also where its client is dropped before, unless another worker of the same
     place comes then.
     """
-    _workers[store] = _Worker(weakref.ref(client), place, name)
+
+    def warn(_: Any) -> None:
+        warnings.warn(
+            f"worker {name!r}: its client was dropped, and it stays a member "
+            "until the interpreter ends: leave or close it",
+            ResourceWarning,
+        )
+
+    _workers[store] = _Worker(weakref.ref(client, warn), place, name)
     _watch_child()
 
 
@@ -51,17 +60,32 @@ def forget_worker(store: Any) -> None:
     _workers.pop(store, None)
 
 
-def lose_former(place: Any, name: str) -> None:
+def lose_dropped(place: Any) -> None:
     """Has workers of the place be lost whose clients were dropped.
 
-    Whoever makes another one has not been done with them; nor with one of that
-    name, whether it was dropped or not: an exception that is handled may hold
-    it.
+    Whoever makes another one has not been done with them.
     """
     for store, worker in list(_workers.items()):
-        is_former = worker.client() is None or worker.name == name
-        if worker.place == place and is_former:
+        if worker.place == place and worker.client() is None:
             _end(store, is_lost=True)
+
+
+def named(place: Any, name: str) -> List[Any]:
+    """The stores of workers of that name.
+
+    An exception that is handled may hold their clients.
+    """
+    return [
+        store
+        for store, worker in list(_workers.items())
+        if worker.place == place and worker.name == name
+    ]
+
+
+def lose(stores: List[Any]) -> None:
+    """Has these workers be lost: another one takes their place."""
+    for store in stores:
+        _end(store, is_lost=True)
 
 
 def _end(store: Any, is_lost: bool) -> None:
@@ -80,6 +104,7 @@ def _end_workers() -> None:
         if is_lost:
             _end(store, is_lost=True)
         else:
+            forget_worker(store)
             store.close_at_exit()
 
 

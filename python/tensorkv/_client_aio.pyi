@@ -9,6 +9,7 @@ from tensorkv._types import (
     NamespaceStatus,
     NDArray,
     OnExisting,
+    OnExistingNamespace,
     OnLargeNorm,
     OnNonFinite,
     OnWorkerLoss,
@@ -261,7 +262,7 @@ class ClientCoroutines(Coroutines):
         name: str,
         namespaces: Sequence[str] = (),
         as_namespace: str = "",
-        on_existing: OnExisting = "fail",
+        on_existing: OnExistingNamespace = "fail",
         timeout: Optional[float] = None,
     ) -> CheckpointStatus: ...
     async def list_checkpoints(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import threading
 from typing import Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
 
@@ -144,7 +145,7 @@ class StepsInTurn(_Steps):
 
     Where a call ends and nobody knows whether it has pushed, those that wait
     behind it are refused: what they push as the same step may be taken for a
-    repeat of it.
+    repeat of it. Where it found a restart, so do they.
     """
 
     def __init__(self, first: int):
@@ -174,6 +175,8 @@ class StepsInTurn(_Steps):
                 self._take(turn)
                 return
             self._leave(turn)
+        if getattr(turn.refused_by, "reason", None) == "SERVER_RESTARTED":
+            raise copy.copy(turn.refused_by)
         if turn.refused_by is not None:
             raise AbortedError(
                 f"push of {turn.keys[0]!r}: the one before it, of another "

@@ -26,6 +26,7 @@ else:
 
 Mode = Literal["async", "sync", "bounded"]
 OnExisting = Literal["fail", "keep", "replace"]
+OnExistingNamespace = Literal["fail", "replace"]
 OnWorkerLoss = Literal["fail", "continue"]
 Aggregation = Literal["sum", "median", "trimmed_mean"]
 OnNonFinite = Literal["apply", "count", "skip", "refuse"]

@@ -10,7 +10,9 @@ from tensorkv import _core
 from tensorkv._at_exit import (
     ends_by_exception,
     forget_worker,
-    lose_former,
+    lose,
+    lose_dropped,
+    named,
     watch_worker,
 )
 from tensorkv._client_aio import ClientCoroutines
@@ -21,14 +23,14 @@ from tensorkv._types import (
     CheckpointStatus,
     Mode,
     NamespaceStatus,
-    OnExisting,
+    OnExistingNamespace,
     OnLargeNorm,
     OnNonFinite,
     OnWorkerLoss,
     ServerStatus,
 )
 from tensorkv.aio import StartedCalls, Threads
-from tensorkv.errors import FailedPreconditionError
+from tensorkv.errors import AlreadyExistsError, FailedPreconditionError
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
@@ -365,8 +367,11 @@ class Client(ValueVerbs):
         """Has the server write its namespaces, or these, to its folder.
 
         A server that starts takes the newest checkpoint. Without a name it gets
-        one of the time. Errors: FailedPreconditionError for a server without a
-        folder; AlreadyExistsError.
+        one of the time. To write much takes a while: give a `timeout` then. The
+        server goes on after it, and `list_checkpoints` tells when it is done.
+
+        Errors: FailedPreconditionError for a server without a folder;
+        AlreadyExistsError.
         """
         with within(timeout):
             status = self._store.save_checkpoint(name, list(namespaces))
@@ -377,7 +382,7 @@ class Client(ValueVerbs):
         name: str,
         namespaces: Sequence[str] = (),
         as_namespace: str = "",
-        on_existing: OnExisting = "fail",
+        on_existing: OnExistingNamespace = "fail",
         timeout: Optional[float] = None,
     ) -> CheckpointStatus:
         """Has the server read namespaces of a checkpoint: all, or these.
@@ -385,7 +390,10 @@ class Client(ValueVerbs):
         Args:
           as_namespace: what a single one is to be called here.
           on_existing: what becomes of a namespace that is there: "fail", or
-            "replace".
+            "replace". Every client of one that is replaced, this one included,
+            is refused until it calls `reconnect`; its workers cannot go on, and
+            `KVStore.resume` ends with the reason "NAMESPACE_REPLACED": they
+            join anew, by other clients.
 
         Errors: NotFoundError; AlreadyExistsError for a namespace that is there;
         FailedPreconditionError for a server without a folder.
@@ -432,7 +440,8 @@ class Client(ValueVerbs):
         `close` outside of one. However else it ends, it is lost. One that is
         dropped stays a member, and ends with the interpreter. Where another
         client of the process joins the namespace before, it is lost, as is one
-        that has not been dropped, where the other has its name.
+        that has not been dropped, where the other has its name, once the server
+        says that only the name is in the way.
 
         Args:
           name: unique among the workers, and the same for a worker that comes
@@ -441,12 +450,32 @@ class Client(ValueVerbs):
           takeover_timeout: how many seconds to wait for the lease of a worker
             of that name to end.
           rank: the one to have; by default the server chooses.
+
+        Errors: FailedPreconditionError for a client that has joined.
         """
+        if self._store.is_worker:
+            raise FailedPreconditionError(
+                "join: expected a client that has not joined, got a worker"
+            )
         place = (self.address, self.namespace)
-        lose_former(place, name)
-        self._was_lost = self._store.join(
-            name, lease, takeover_timeout, step_timeout, rank
-        )
+        lose_dropped(place)
+        former = named(place, name)
+
+        def join(timeout: float) -> bool:
+            return self._store.join(name, lease, timeout, step_timeout, rank)
+
+        try:
+            # The server says at once whether a former self is in the way. A NaN
+            # stays one, and is refused.
+            self._was_lost = join(
+                min(takeover_timeout, 0.0) if former else takeover_timeout
+            )
+            lose(former)
+        except AlreadyExistsError:
+            if not former:
+                raise
+            lose(former)
+            self._was_lost = join(takeover_timeout)
         watch_worker(self, self._store, place, name)
         return self._store.rank
 

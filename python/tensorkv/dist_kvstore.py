@@ -29,7 +29,9 @@ from tensorkv._waits import WaitLog
 from tensorkv.client import DEFAULT_ADDRESS, Client, Path
 from tensorkv.errors import (
     AlreadyExistsError,
+    ClosedError,
     FailedPreconditionError,
+    ForkedError,
     NotFoundError,
     ResourceExhaustedError,
     UnimplementedError,
@@ -118,7 +120,8 @@ class DistKVStore(KVStore):
         """Joins, as tensorkv.create says.
 
         Errors: FailedPreconditionError where the namespace is of another mode
-        or number of workers; ResourceExhaustedError where the group is full.
+        or number of workers; ResourceExhaustedError where the group is full,
+        after half a `lease` and 0.2 s: until then a worker may show to be lost.
         """
         address = address or os.environ.get("TENSORKV_ADDRESS", DEFAULT_ADDRESS)
         namespace = namespace or os.environ.get("TENSORKV_NAMESPACE", kind)
@@ -153,6 +156,10 @@ class DistKVStore(KVStore):
 
     @property
     def rank(self) -> int:
+        # One that joins again, in whatever call, may get another. The last one
+        # stays that of a store which has ended.
+        with contextlib.suppress(ClosedError, ForkedError):
+            self._rank = self._client.rank
         return self._rank
 
     @property
@@ -187,7 +194,9 @@ class DistKVStore(KVStore):
         A worker that has come back takes what is stored, and so does one that
         comes to a run under way, unless its group is whole or does not go on.
         Any other finds AlreadyExistsError where the keys are those of an
-        earlier run, whatever its rank.
+        earlier run, whatever its rank. In "dist_async" so does a slow worker of
+        the same run where those before it have left meanwhile: have all meet at
+        a `barrier` before they leave, or give the slow one `resume=True`.
         """
         keys, values = self._keys(key), first_values(key, value)
         with within(timeout), self._watch(f"init of {keys[0]!r}"):
@@ -271,6 +280,11 @@ class DistKVStore(KVStore):
         return out
 
     def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
+        """Has an optimizer of the group fold in what is pushed.
+
+        Pushes before it assign. In "dist_async", where nobody waits for others,
+        call it in every worker, before its first push.
+        """
         if not self.is_capable("optimizer"):
             raise UnimplementedError(
                 f"set_optimizer of {self.type}: it only sums; use dist_sync"
@@ -358,7 +372,7 @@ class DistKVStore(KVStore):
     def _joins_a_run(self) -> bool:
         """Whether there are others who have made steps since they joined."""
         return any(
-            each["is_live"] and each["step"] and each["rank"] != self._rank
+            each["is_live"] and each["step"] and each["rank"] != self.rank
             for each in self._client.describe_namespace()["workers"]
         )
 

@@ -38,8 +38,8 @@ MirrorExchange::MirrorExchange(const Options& options, Alarms* alarms,
       alarms_(*alarms),
       backend_(*backend),
       link_(link),
-      device_thread_(link == nullptr ? nullptr : std::make_unique<Executor>()) {
-}
+      device_thread_(link == nullptr ? nullptr : std::make_unique<Executor>()),
+      executor_(options.runner) {}
 
 void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
                               uint32_t own, const MakePeer& make_peer) {

@@ -38,6 +38,9 @@ class MirrorExchange final : public RoundExchange {
     MirrorTimes times;
     // Whether SetGroup will come: namespaces may be there before.
     bool awaits_group = false;
+    // Runs what the host works on, and outlives the exchange; null: a thread of
+    // its own.
+    TaskRunner* runner = nullptr;
     // Hears why slices do not go by the link, where this server leads.
     NotOnDevices not_on_devices;
   };

@@ -41,10 +41,9 @@ struct CallWindowOptions {
   absl::Duration max_wait = absl::Minutes(5);
 };
 
-// Recognises repeated calls. Thread-safe; owned by shared_ptr.
-//
-// A client is a caller and a client id: who knows another caller's client id
-// neither reads its answers nor takes its place.
+// Recognises repeated calls. Thread-safe; owned by shared_ptr. A client is a
+// caller and a client id: who knows another caller's client id neither reads
+// its answers nor takes its place.
 //
 // Whoever makes a call enters here first and gets a turn: the attempts of a
 // call take turns, one after another. A turn knows the answer that an earlier
@@ -132,7 +131,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // fewer if there is no room for all. REQUIRES: nobody has called yet.
   void Restore(const std::vector<CallSnapshot>& calls);
 
-  // What is remembered now, and the attempts that wait for their turn.
+  // What is remembered now, and the attempts that wait.
   size_t num_clients() const;
   size_t num_calls() const;
   WaitStatus waits() const;
@@ -229,7 +228,6 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   const CallWindowOptions options_;
   Alarms& alarms_;
   const RefPtr<BudgetAccount> account_;
-
   // A fair one, so that the turns of Save let calls in between.
   mutable FairMutex mutex_;
   absl::btree_map<ClientKey, std::unique_ptr<Client>> clients_

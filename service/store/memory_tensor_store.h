@@ -186,18 +186,16 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Some of those after `name`, in their order; none if there are none. All of
-  // them at once would hold up all calls, which find theirs by the same mutex.
+  // Some of those after `name`, in their order: all of them at once would hold
+  // up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(
       absl::string_view name) const;
   // Whether the server may have so many.
   absl::Status CheckNumNamespaces(size_t size) const;
-  // Whether a namespace of that name may be restored.
   absl::Status CheckRestorable(absl::string_view name_space,
                                OnExisting on_existing) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Adds all of `restored`, or none. Afterwards it has those that were
-  // replaced.
+  // Adds all of `restored`, or none; then it has those that were replaced.
   absl::Status Exchange(Namespaces& restored, OnExisting on_existing);
   // `context`, but for a call that waits no longer than the store lets it.
   CallContext WithinMaxWait(CallContext context) const;
@@ -222,11 +220,9 @@ class MemoryTensorStore final : public TensorStore,
   // Returns whether a namespace of that name was to be deleted here since then.
   bool WasDeletedSince(absl::string_view name_space,
                        absl::Duration since) const;
-
   // Begins the snapshots of all namespaces that a move is to take. Errors:
   // those of `may_wait`.
   absl::Status BeginSnapshots(absl::FunctionRef<absl::Status()> may_wait);
-
   // Removes the keys of all namespaces that are chosen.
   void DropKeys(
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
@@ -242,7 +238,6 @@ class MemoryTensorStore final : public TensorStore,
 
   // By their namespaces' uids; the move's own.
   std::map<uint64_t, LongLock::Holder> begun_snapshots_;
-
   mutable Mutex mutex_;
   Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);
   // The names of the last that were to be deleted, and when.

@@ -1,5 +1,6 @@
 """How workers end: done with their steps, or lost."""
 
+import math
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import unittest
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
+from servers import RestartableServer
 from stores import ADDRESS, StoreTest, full, new_namespace
 
 PROGRAM = """
@@ -174,6 +176,60 @@ class ExitTest(StoreTest):
         self.assert_array(again.pushpull("w", full(2)), full(2))
         with self.assertRaises(tensorkv.ClosedError):
             kv.pull("w")
+
+    def test_a_join_that_is_refused_takes_nobodys_place(self):
+        namespace = new_namespace()
+
+        def connect(address=ADDRESS):
+            return self.open_client(address, namespace=namespace, timeout=1)
+
+        worker = connect()
+        worker.create_namespace(namespace)
+        worker.init("w", full(1))
+        worker.join("w0")
+        refused = {
+            "a worker": lambda: worker.join("w0"),
+            "no lease": lambda: connect().join("w0", lease=math.nan),
+            "a short lease": lambda: connect().join("w0", lease=0.0),
+            "no time": lambda: connect().join(
+                "w0", takeover_timeout=math.nan
+            ),
+            "no rank": lambda: connect().join("w0", rank=-1),
+        }
+        for what, join in refused.items():
+            with self.subTest(what):
+                with self.assertRaises((tensorkv.Error, TypeError)) as raised:
+                    join()
+                self.assertNotIsInstance(
+                    raised.exception, tensorkv.ClosedError
+                )
+                self.assertTrue(worker._store.is_worker)
+        worker.push("w", full(2))
+        again = connect()
+        again.join("w0", takeover_timeout=5)
+        with self.assertRaises(tensorkv.ClosedError):
+            worker.pull("w")
+        self.assert_array(again.pull("w"), full(2))
+
+    def test_a_join_that_reaches_no_server_takes_nobodys_place(self):
+        server = RestartableServer(self)
+        worker, other = (
+            self.open_client(server.address, timeout=1) for _ in range(2)
+        )
+        worker.join("w0", lease=600)
+        server.kill()
+        with self.assertRaises(tensorkv.Error):
+            other.join("w0")
+        self.assertTrue(worker._store.is_worker)
+
+    def test_a_worker_whose_client_is_dropped_is_told_of(self):
+        client = tensorkv.Client(ADDRESS, namespace=new_namespace())
+        client.create_namespace(client.namespace)
+        client.join("w0")
+        again = self.open_client(ADDRESS, namespace=client.namespace)
+        with self.assertWarnsRegex(ResourceWarning, "w0.*leave or close"):
+            del client
+        again.join("w0", takeover_timeout=5)
 
     def test_who_waits_for_a_worker_that_is_done_hears_of_it(self):
         kv, other = self.open_group("dist_sync", 2)

@@ -150,6 +150,23 @@ class RestartedServerTest(StoreTest):
         self.assertEqual(raised.exception.reason, "NAMESPACE_REPLACED")
         self.assert_array(again.pull("w"), full(2))
 
+    def test_who_resumes_knows_its_new_rank(self):
+        def open_store():
+            return self.open(
+                "dist_async", address=self.server.address, namespace="async"
+            )
+
+        kv = open_store()
+        self.assertEqual(kv.rank, 0)
+        self.server.restart()
+        other = open_store()
+        kv.resume()
+        self.assertEqual(kv.rank, kv.client.rank)
+        self.assertNotEqual(kv.rank, other.rank)
+        rank = kv.rank
+        kv.leave()
+        self.assertEqual(kv.rank, rank)
+
     def test_checkpoints_are_saved_listed_and_restored(self):
         client = self.connect()
         self.assertEqual(client.list_checkpoints(), [])

@@ -102,6 +102,18 @@ class StepsInTurnTest(unittest.TestCase):
             # Whoever comes now pushes that step again.
             self.assertEqual(self.push(steps, "a", "b"), {"a": 1, "b": 1})
 
+    def test_who_waits_behind_one_that_found_a_restart_hears_of_it(self):
+        steps = StepsInTurn(1)
+        first = steps.turn(["a"], 60)
+        first.__enter__()
+        _, thread, outcome = self.begin(steps, ["a"])
+        self.await_calls(steps, "a", 2)
+        error = tensorkv.FailedPreconditionError("again", "SERVER_RESTARTED")
+        first.__exit__(type(error), error, None)
+        thread.join()
+        self.assertIsInstance(outcome[0], tensorkv.FailedPreconditionError)
+        self.assertEqual(outcome[0].reason, "SERVER_RESTARTED")
+
     def test_a_turn_that_does_not_come_in_time_takes_nothing(self):
         steps = StepsInTurn(1)
         with steps.turn(["a"], 60):

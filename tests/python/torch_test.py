@@ -554,7 +554,6 @@ class GroupsTest(StoreTest):
         for name, tensor in expected.state_dict().items():
             torch.testing.assert_close(states[0][name], tensor)
 
-
     def test_a_run_that_is_refused_has_changed_no_rule(self):
         kv = self.open("dist_sync")
         FederatedAveraging(network(), kv, "model").average()

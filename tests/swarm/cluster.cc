@@ -17,6 +17,12 @@ using etcdserverpb::RequestOp;
 
 void Ignore(const std::string&) {}
 
+MemoryTensorStoreOptions With(MemoryTensorStoreOptions options,
+                              RoundExchange* exchange) {
+  options.exchange = exchange;
+  return options;
+}
+
 class FakeEtcdClient final : public Etcd {
  public:
   FakeEtcdClient(FakeEtcd* etcd, Link* link) : etcd_(*etcd), link_(*link) {}
@@ -136,6 +142,10 @@ const ClusterPlacement& Admin::Placement() {
   return placement_;
 }
 
+absl::Status ServerIsGone() {
+  return absl::UnavailableError("the server is gone");
+}
+
 uint32_t AnyServer(const Servers& servers, uint32_t chance) {
   std::vector<uint32_t> live;
   for (uint32_t i = 0; i < servers.size(); ++i) {
@@ -170,21 +180,36 @@ Server::Moving::Moving(Server& server, Peers peers)
       restorer(environment, &records, &receiver, std::move(peers.checkpoints),
                Ignore) {}
 
-Server::Server(std::string name, const MemoryTensorStoreOptions& options,
+Server::Server(std::string name, MemoryTensorStoreOptions options,
                Alarms* alarms, Peers peers)
     : name_(std::move(name)),
-      store_(options, &backend_, alarms),
+      exchange_(name_.empty()
+                    ? nullptr
+                    : std::make_unique<MirrorExchange>(
+                          MirrorExchange::Options{.awaits_group = true,
+                                                  .runner = peers.runner},
+                          alarms, &backend_)),
+      store_(With(std::move(options), exchange_.get()), &backend_, alarms),
       empty_bytes_(store_.used_bytes()),
       known_(name_),
-      front_(&store_, &known_,
-             [this](absl::string_view name_space, const Caller& caller,
-                    const CallId& id) {
-               return store_.Knows(name_space, caller, id);
-             }) {
+      front_(
+          &store_, &known_,
+          [this](absl::string_view name_space, const Caller& caller,
+                 const CallId& id) {
+            return store_.Knows(name_space, caller, id);
+          },
+          [this](absl::string_view name_space) {
+            return store_.IsMirrored(name_space);
+          }) {
   if (name_.empty()) return;
   lease_ = peers.etcd->GrantLease();
   moving_ = std::make_unique<Moving>(*this, std::move(peers));
   moving_->records.Register(lease_, /*only_if_absent=*/false).IgnoreError();
+}
+
+void Server::Stop() {
+  if (exchange_ != nullptr) exchange_->Stop();
+  store_.Stop();
 }
 
 absl::Status Server::Learn() {

@@ -21,6 +21,7 @@
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placed_store.h"
+#include "service/mirror/mirror_exchange.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/swarm/space.h"
 #include "tests/swarm/stepped_backend.h"
@@ -96,6 +97,8 @@ class Server {
   // What one in a cluster needs; all of it outlives the server.
   struct Peers {
     FakeEtcd* etcd = nullptr;
+    // Runs sums.
+    TaskRunner* runner = nullptr;
     CallPeer call;
     TakeoverCheckpoints checkpoints;
     // Whether a move goes on that waits for rounds or for a checkpoint.
@@ -103,8 +106,8 @@ class Server {
   };
 
   // In no cluster if `name` is empty.
-  Server(std::string name, const MemoryTensorStoreOptions& options,
-         Alarms* alarms, Peers peers);
+  Server(std::string name, MemoryTensorStoreOptions options, Alarms* alarms,
+         Peers peers);
 
   const std::string& name() const { return name_; }
   MemoryTensorStore& store() { return store_; }
@@ -113,8 +116,11 @@ class Server {
   SteppedBackend& backend() { return backend_; }
   Link& link() { return link_; }
   uint64_t empty_bytes() const { return empty_bytes_; }
+  // Ends its sums, and then its store.
+  void Stop();
 
   // Those below are for servers in a cluster.
+  MirrorExchange& exchange() { return *exchange_; }
   const KnownPlacement& known() const { return known_; }
   int64_t lease() const { return lease_; }
   // Reads the placement.
@@ -155,6 +161,8 @@ class Server {
 
   const std::string name_;
   SteppedBackend backend_;
+  // Null in no cluster.
+  const std::unique_ptr<MirrorExchange> exchange_;
   MemoryTensorStore store_;
   const uint64_t empty_bytes_;
   Link link_;
@@ -163,6 +171,9 @@ class Server {
   int64_t lease_ = 0;
   std::unique_ptr<Moving> moving_;
 };
+
+// What callers hear of one that has died.
+absl::Status ServerIsGone();
 
 using Servers = std::vector<std::unique_ptr<Server>>;
 

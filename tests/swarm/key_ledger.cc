@@ -120,8 +120,10 @@ KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
         next.value[i] -= sum[i];
         break;
       case Rule::kMomentum:
-        next.momentum[i] -= sum[i];
-        next.value[i] += next.momentum[i];
+        // Each is rounded once, as the store's are.
+        next.momentum[i] =
+            static_cast<float>(kMomentum * next.momentum[i] - sum[i]);
+        next.value[i] = static_cast<float>(next.value[i] + next.momentum[i]);
         break;
     }
   }
@@ -191,7 +193,7 @@ void KeyLedger::AddSums(
   }
 }
 
-void KeyLedger::AddNextOfRounds(const State& state, Version observed,
+bool KeyLedger::AddNextOfRounds(const State& state, Version observed,
                                 States& next) const {
   const NamespaceConfig& config = space_.config;
   const uint32_t num_ranks = std::max(config.num_workers, config.max_workers);
@@ -202,6 +204,7 @@ void KeyLedger::AddNextOfRounds(const State& state, Version observed,
     }
     std::vector<Sum> sums;
     AddSums(by_rank, 0, {}, sums);
+    if (sums.size() > kMostStates) return false;
     for (const Sum& sum : sums) {
       State closed = Next(state, sum.elements, sum.rows);
       closed.step = it->first;
@@ -216,6 +219,7 @@ void KeyLedger::AddNextOfRounds(const State& state, Version observed,
       }
     }
   }
+  return true;
 }
 
 std::optional<std::string> KeyLedger::Observe(Version version,
@@ -239,10 +243,11 @@ std::optional<std::string> KeyLedger::Observe(Version version,
       states_.clear();
       return std::nullopt;
     }
-    if (space_.config.mode == Mode::kSync) {
-      AddNextOfRounds(state, version, open);
-    } else {
+    if (space_.config.mode != Mode::kSync) {
       AddNextOfPushes(state, version, open);
+    } else if (!AddNextOfRounds(state, version, open)) {
+      states_.clear();
+      return std::nullopt;
     }
   }
   if (!reached.empty()) {

@@ -100,7 +100,8 @@ class KeyLedger {
   // What may follow, on the way to a version that was observed.
   void AddNextOfPushes(const State& state, Version observed,
                        States& next) const;
-  void AddNextOfRounds(const State& state, Version observed,
+  // Returns false if there are too many to look at.
+  bool AddNextOfRounds(const State& state, Version observed,
                        States& next) const;
   void AddJumps(const State& before, State state, Version observed,
                 States& next) const;

@@ -89,11 +89,14 @@ int Main(int argc, char** argv) {
     std::printf("%s\n", finding.c_str());
   }
   std::printf(
-      "swarm: seeds %llu to %llu, %llu calls, %.0f calls a second, "
+      "swarm: seeds %llu to %llu, %llu calls (clusters: %llu seeds, %llu "
+      "calls), %.0f calls a second, "
       "%llu seeds with known findings, %zu with others\n",
       static_cast<unsigned long long>(hunt.first_seed),
       static_cast<unsigned long long>(hunt.first_seed + caught.num_seeds - 1),
       static_cast<unsigned long long>(caught.num_calls),
+      static_cast<unsigned long long>(caught.num_clusters),
+      static_cast<unsigned long long>(caught.num_cluster_calls),
       caught.num_calls / absl::ToDoubleSeconds(caught.time),
       static_cast<unsigned long long>(caught.num_known),
       caught.findings.size());

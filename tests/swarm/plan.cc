@@ -95,13 +95,24 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
 void ChooseCluster(Random& random, Plan& plan) {
   plan.num_servers = random.Between(2, 3);
   plan.num_partitions = 1 << random.Below(4);
+  plan.is_mirrored = random.OneIn(3);
   for (SpacePlan& space : plan.spaces) {
     NamespaceConfig& config = space.config;
     if (config.mode == Mode::kBounded) config.mode = Mode::kSync;
     config.staleness = 0;
     config.max_workers = 0;
     space.joins = false;
+    if (!plan.is_mirrored) continue;
+    space.config = {.mode = Mode::kSync,
+                    .num_workers = static_cast<uint32_t>(
+                        random.Between(static_cast<int>(plan.num_servers), 4))};
+    space.config.rule = SpecOf(space.rule);
+    space.config.mirrored = true;
+    space.is_orderly = true;
+    space.is_exact = true;
   }
+  // A sum is of whole tensors.
+  if (plan.is_mirrored) plan.has_rows = false;
 }
 
 void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
@@ -109,6 +120,17 @@ void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
     if (random.OneIn(2)) weights[i] = random.Between(1, 4);
   }
   Of(weights, Verb::kRestore) = 0;
+  if (plan.is_mirrored) {
+    // Nothing moves, and keys stay as long as all servers do.
+    for (const Verb each :
+         {Verb::kMove, Verb::kLateMessage, Verb::kLose, Verb::kDelete,
+          Verb::kDeleteNamespace, Verb::kPushRows}) {
+      Of(weights, each) = 0;
+    }
+    Of(weights, Verb::kWork) += 12;
+    Of(weights, Verb::kResume) += 12;
+    return;
+  }
   Of(weights, Verb::kMove) += 4;
   Of(weights, Verb::kLearn) += 2;
   Of(weights, Verb::kResume) += 6;
@@ -178,6 +200,13 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   return plan;
 }
 
+bool HasRoom(const Plan& plan) {
+  const bool has_budget = std::any_of(
+      plan.spaces.begin(), plan.spaces.end(),
+      [](const SpacePlan& space) { return space.config.budget_bytes > 0; });
+  return plan.budget_bytes > 1 << 20 && !has_budget;
+}
+
 std::string KeyName(uint32_t key) { return absl::StrCat("k", key); }
 
 DType KeyDType(const SpacePlan& space, uint32_t key) {
@@ -196,8 +225,9 @@ RuleSpec SpecOf(Rule rule) {
     case Rule::kSgd:
       return {.name = "sgd", .hyperparameters = {{"learning_rate", 1}}};
     case Rule::kMomentum:
-      return {.name = "sgd",
-              .hyperparameters = {{"learning_rate", 1}, {"momentum", 1}}};
+      return {
+          .name = "sgd",
+          .hyperparameters = {{"learning_rate", 1}, {"momentum", kMomentum}}};
   }
   return {};
 }
@@ -238,6 +268,7 @@ std::string ToString(const SpacePlan& space) {
   add(config.gradient_guard.is_on(), "norms up to ",
       config.gradient_guard.max_norm);
   add(config.budget_bytes > 0, config.budget_bytes, " bytes");
+  add(config.mirrored, "mirrored");
   add(space.is_orderly, "all keys in every step");
   return text;
 }

@@ -91,6 +91,9 @@ struct Action {
   uint8_t server = 0;
 };
 
+// A power of two: what is multiplied by it is not rounded.
+inline constexpr double kMomentum = 0.5;
+
 enum class Rule : uint8_t { kAssign, kAccumulate, kSgd, kMomentum };
 
 // A namespace that the seed uses.
@@ -125,6 +128,8 @@ struct Plan {
   // More than 1: a cluster.
   uint32_t num_servers = 1;
   uint32_t num_partitions = 0;
+  // Every server of the cluster has all keys.
+  bool is_mirrored = false;
   // Whether calls have deadlines of seconds, rather than the store's bound.
   bool has_deadlines = false;
   // Whether some pushes have hundreds of entries.
@@ -141,6 +146,8 @@ struct Plan {
 // `may_be_cluster` has one server.
 Plan MakePlan(uint64_t seed, bool may_be_cluster = true);
 
+// Whether nothing in it runs out of memory.
+bool HasRoom(const Plan& plan);
 std::string KeyName(uint32_t key);
 DType KeyDType(const SpacePlan& space, uint32_t key);
 RuleSpec SpecOf(Rule rule);

@@ -24,6 +24,11 @@ namespace tensorkv::swarm {
 // Bound of every store on a wait.
 inline constexpr absl::Duration kMostWait = absl::Seconds(60);
 
+using Keys = std::vector<uint32_t>;
+// By key.
+using Values = std::map<uint32_t, Elements>;
+using Versions = std::array<Version, kNumKeys>;
+
 // One mutating call, however often it is made, or one call that changes
 // nothing.
 struct Call {
@@ -45,10 +50,15 @@ struct Call {
   bool is_bound = false;
   int num_under_way = 0;
   int num_attempts = 0;
+  // A worker's push: what its attempts have come to, and whether the worker
+  // has heard.
+  int num_ended = 0;
+  absl::Status work;
+  bool has_ended_work = false;
   absl::Duration timeout;
   absl::Duration last_made;
   // What versions that it makes are above.
-  std::array<Version, kNumKeys> ceilings = {};
+  Versions ceilings = {};
   // What it brings, by key.
   std::map<uint32_t, ContributionPtr> contributions;
 };
@@ -73,7 +83,7 @@ struct Attempt {
   std::optional<uint64_t> owned_since;
   std::shared_ptr<Cancellation> cancellation;
   // What its answer may not fall below, by key.
-  std::array<Version, kNumKeys> floors = {};
+  Versions floors = {};
   std::array<Known, kNumKeys> known_before = {};
   // Whether the call had been made before.
   bool is_repeat = false;
@@ -115,8 +125,13 @@ struct Space {
   std::array<bool, kNumKeys> is_contended = {};
   // The highest versions that were told, of what is there and, in ceilings, of
   // all that ever was.
-  std::array<Version, kNumKeys> floors = {};
-  std::array<Version, kNumKeys> ceilings = {};
+  Versions floors = {};
+  Versions ceilings = {};
+  // Mirrored: the same of each server, and which have the keys that this action
+  // was the first to create.
+  std::map<uint32_t, Versions> floors_at;
+  std::array<bool, kNumActors> has_init = {};
+  Action first_init = {.keys = 0};
   std::vector<KeyLedger> ledgers;
   std::array<Member, kNumActors> members = {};
   // By rank, in an async namespace by the worker's name: the highest step that
@@ -129,6 +144,9 @@ struct Space {
   // By rank: who had it last; kNumActors: nobody.
   std::array<uint32_t, kNumActors> last_actor = {};
 
+  Versions& FloorsOf(uint32_t server) {
+    return plan.config.mirrored ? floors_at[server] : floors;
+  }
   uint32_t PlaceOf(uint32_t actor, uint32_t rank) const {
     return plan.is_group() ? rank : actor;
   }

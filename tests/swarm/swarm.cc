@@ -32,6 +32,8 @@ struct Told {
   uint64_t seed = 0;
   uint64_t num_seeds = 0;
   uint64_t num_calls = 0;
+  uint64_t num_clusters = 0;
+  uint64_t num_cluster_calls = 0;
   bool has_found = false;
   char finding[8192] = {};
 };
@@ -208,14 +210,20 @@ Catch Run(const Hunt& hunt) {
     const std::optional<std::string> crash = InChild([&] {
       for (told->seed = seed; told->seed < end; ++told->seed) {
         alarm(kMostSecondsOfSeed);
-        const Outcome outcome = RunStepped(MakePlan(told->seed));
+        const Plan plan = MakePlan(told->seed);
+        const Outcome outcome = RunStepped(plan);
         if (outcome.finding) return told.Find(*outcome.finding);
         ++told->num_seeds;
         told->num_calls += outcome.num_calls;
+        if (plan.num_servers == 1) continue;
+        ++told->num_clusters;
+        told->num_cluster_calls += outcome.num_calls;
       }
     });
     caught.num_seeds += told->num_seeds;
     caught.num_calls += told->num_calls;
+    caught.num_clusters += told->num_clusters;
+    caught.num_cluster_calls += told->num_cluster_calls;
     seed = told->seed;
     if (!told->has_found && !crash) continue;
     const std::string finding = told->has_found ? told->finding : *crash;

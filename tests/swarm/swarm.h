@@ -59,6 +59,9 @@ struct Hunt {
 struct Catch {
   uint64_t num_seeds = 0;
   uint64_t num_calls = 0;
+  // Of these, seeds that were clusters without a finding, and their calls.
+  uint64_t num_clusters = 0;
+  uint64_t num_cluster_calls = 0;
   uint64_t num_known = 0;
   absl::Duration time;
   // As Describe tells them.

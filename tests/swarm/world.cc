@@ -20,7 +20,11 @@ constexpr uint64_t kValueBytes = kNumElements * sizeof(float);
 }  // namespace
 
 World::World(const Plan& plan, Scheduler* scheduler)
-    : plan_(plan), scheduler_(scheduler) {
+    : plan_(plan),
+      scheduler_(scheduler),
+      sums_(scheduler == nullptr
+                ? nullptr
+                : std::make_unique<ScheduledTasks>(scheduler)) {
   StartCluster();
   for (const SpacePlan& each : plan.spaces) {
     Action create = {.verb = Verb::kCreateNamespace};
@@ -30,13 +34,17 @@ World::World(const Plan& plan, Scheduler* scheduler)
       spaces_.emplace_back(each);
     }
     ChangeNamespaces(create);
+    MutexLock lock(&mutex_);
+    if (!spaces_.back().exists) Find("a namespace cannot be created");
   }
 }
 
-World::~World() = default;
-
-absl::Status World::ServerIsGone() {
-  return absl::UnavailableError("the server is gone");
+// What the servers wait for at their end runs on threads of the scheduler.
+World::~World() {
+  for (auto& server : servers_) {
+    Run([&server] { server = nullptr; });
+    if (is_stepped()) scheduler_->Settle();
+  }
 }
 
 void World::Run(Scheduler::Task task) {
@@ -74,7 +82,7 @@ AttemptPtr World::Begin(const CallPtr& call, bool blocks) {
   attempt->blocks = blocks;
   attempt->cancellation = std::make_shared<Cancellation>();
   attempt->deadline = alarms_.Now() + call->timeout;
-  attempt->floors = spaces_[call->space].floors;
+  attempt->floors = spaces_[call->space].FloorsOf(call->server);
   attempt->known_before = spaces_[call->space].keys;
   attempt->is_repeat = call->num_attempts++ > 0;
   if (!attempt->is_repeat) call->ceilings = spaces_[call->space].ceilings;
@@ -133,8 +141,9 @@ void World::Find(absl::string_view what) {
   if (!finding_) finding_ = std::string(what);
 }
 
-void World::Observe(Space& space, uint32_t key, Version version, Version floor,
-                    const Elements& value, absl::string_view by) {
+void World::Observe(Space& space, uint32_t server, uint32_t key,
+                    Version version, Version floor, const Elements& value,
+                    absl::string_view by) {
   const auto& [had, is_new] =
       values_.try_emplace({space.uid, key, version}, value);
   if (!is_new && had->second != value) {
@@ -146,7 +155,7 @@ void World::Observe(Space& space, uint32_t key, Version version, Version floor,
     Find(absl::StrCat("a version goes back: ", by, ": ", KeyName(key), " ",
                       version, " after ", floor));
   }
-  RaiseFloor(space, key, version);
+  RaiseFloor(space, server, key, version);
   // A call under way may have made the key anew already.
   if (!is_stepped() || !space.plan.is_exact || space.num_changing[key] > 0) {
     return;
@@ -158,8 +167,10 @@ void World::Observe(Space& space, uint32_t key, Version version, Version floor,
   }
 }
 
-void World::RaiseFloor(Space& space, uint32_t key, Version version) {
-  space.floors[key] = std::max(space.floors[key], version);
+void World::RaiseFloor(Space& space, uint32_t server, uint32_t key,
+                       Version version) {
+  Version& floor = space.FloorsOf(server)[key];
+  floor = std::max(floor, version);
   space.ceilings[key] = std::max(space.ceilings[key], version);
 }
 
@@ -298,7 +309,7 @@ void World::Settle() {
     CheckWaits("after all else has gone on");
   }
   CheckBudgets(/*is_empty=*/false);
-  if (is_cluster()) CheckServing();
+  if (is_cluster() && !plan_.is_mirrored) CheckServing();
 }
 
 void World::Advance(absl::Duration by) {
@@ -445,7 +456,8 @@ void World::Finish() {
     if (finding_ && is_stepped()) return;
   }
   for (const auto& server : servers_) {
-    Run([&server] { server->store().Stop(); });
+    Run([&server] { server->Stop(); });
+    if (is_stepped()) scheduler_->Settle();
   }
 }
 

@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,7 +17,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "contract/requests.h"
 #include "tests/swarm/cluster.h"
@@ -48,10 +46,9 @@ class World {
   uint64_t num_calls() const { return num_calls_; }
 
  private:
+  class Mirror;
   class Reader;
-
   void TakePart(const Action& action);
-
   // --- Pushes (world_pushes.cc) ----------------------------------------------
   void Work(const Action& action);
   void PushFreely(const Action& action);
@@ -66,23 +63,22 @@ class World {
   void MakePush(const CallPtr& call, const PushRequest& request, bool as_worker,
                 bool pulls);
   void EndPush(const AttemptPtr& attempt, bool as_worker, Step step,
-               const std::vector<uint32_t>& keys,
-               const absl::StatusOr<PushReply>& reply)
+               const Keys& keys, const absl::StatusOr<PushReply>& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
-                   const std::vector<uint32_t>& keys,
-                   const absl::StatusOr<PullReply>& reply)
+                   const Keys& keys, const absl::StatusOr<PullReply>& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NotePush(const Attempt& attempt, const std::vector<uint32_t>& keys,
+  void NotePush(const Attempt& attempt, const Keys& keys,
                 const PushReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAttemptOfWork(Call& call, Step step, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWork(const Call& call, Step step, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Other calls (world_calls.cc) ------------------------------------------
   void Init(const Action& action);
   void EndInit(const AttemptPtr& attempt, OnExisting on_existing,
-               const std::map<uint32_t, Elements>& values,
-               const absl::StatusOr<InitReply>& reply)
+               const Values& values, const absl::StatusOr<InitReply>& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pull(const Action& action);
   void EndPull(const AttemptPtr& attempt, const PullRequest& request,
@@ -91,10 +87,9 @@ class World {
   void CheckRows(const Attempt& attempt, const PullRequest& request,
                  const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckListed(const Call& call, const std::array<Known, kNumKeys>& was,
-                   const std::array<Version, kNumKeys>& floors,
-                   const std::vector<KeyStatus>& listed, bool is_whole)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ObserveAll(const Attempt& attempt, const std::vector<uint32_t>& keys,
+                   const Versions& floors, const std::vector<KeyStatus>& listed,
+                   bool is_whole) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ObserveAll(const Attempt& attempt, const Keys& keys,
                   const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Delete(const Action& action);
   void Look(const Action& action);
@@ -130,8 +125,7 @@ class World {
   void Move(const Action& action);
   absl::Status MovePartitions(const Action& action, const PartitionSet& set);
   void CheckSaved(uint32_t at, const Server& server, const SavedSpace& saved,
-                  const std::array<Version, kNumKeys>& floors)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                  const Versions& floors) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Clusters (world_cluster.cc) -------------------------------------------
   void AddServer();
@@ -139,11 +133,9 @@ class World {
   bool is_cluster() const { return plan_.num_servers > 1; }
   // The server that owns the key, or for no key is the namespace's home.
   uint32_t OwnerOf(const Space& space, std::optional<uint32_t> key);
-  // One of the action for each server that has some of its keys, as far as its
-  // client knows.
+  // One for each server that has keys of it, as far as its client knows.
   std::vector<Action> PartsOf(const Action& action);
-  // Has a call that was refused go to who owns its keys now. Returns whether it
-  // may be made.
+  // Returns whether the call may be made again, by who owns its keys now.
   bool Route(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool OwnsForSure(const Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckRefusal(const Attempt& attempt, const absl::Status& status)
@@ -159,9 +151,20 @@ class World {
   void Lose(const Action& action);
   void LoseKeys(const Server& lost, const std::vector<uint32_t>& partitions,
                 bool is_given_up) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Has all servers do what is left to do, and looks who serves which key.
   void Heal();
   void CheckServing();
+
+  // --- Mirrored namespaces (world_mirrors.cc) --------------------------------
+  void ConnectMirrors();
+  std::vector<Action> PartsOfMirrored(Action part)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndInitMirrored(const Call& call, const Values& values,
+                       const InitReply& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Agree();
+  bool HasAgreed(uint32_t at);
+  std::vector<uint32_t> Ranks(uint32_t at, bool all);
+  void AwaitEnd();
 
   // --- The ways of every call (world.cc) -------------------------------------
   CallPtr NewCall(const Action& action, bool changes)
@@ -169,13 +172,11 @@ class World {
   AttemptPtr Begin(const CallPtr& call, bool blocks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CallContext ContextOf(const Attempt& attempt) const;
-  // The end of an attempt: `end` is told once, with the mutex held; `text` is
-  // what has to be the same for every attempt.
+  // `text` is what has to be the same for every attempt.
   void EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
                   const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A callback that ends the attempt once, by the answer or by the death of its
-  // server.
+  // A callback that ends it once, by the answer or as its server dies.
   template <typename Reply>
   ReplyCallback<Reply> Ending(
       const AttemptPtr& attempt,
@@ -187,17 +188,16 @@ class World {
       if (!attempt->is_lost) end(reply);
     };
   }
-  static absl::Status ServerIsGone();
   Server& At(const Call& call) { return *servers_[call.server]; }
   void Run(Scheduler::Task task);
   bool is_stepped() const { return scheduler_ != nullptr; }
 
   // --- What is checked (world.cc) --------------------------------------------
   void Find(absl::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Observe(Space& space, uint32_t key, Version version, Version floor,
-               const Elements& value, absl::string_view by)
+  void Observe(Space& space, uint32_t server, uint32_t key, Version version,
+               Version floor, const Elements& value, absl::string_view by)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RaiseFloor(Space& space, uint32_t key, Version version)
+  void RaiseFloor(Space& space, uint32_t server, uint32_t key, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginChange(Space& space, uint32_t key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -219,6 +219,7 @@ class World {
   Scheduler* const scheduler_;
   FakeAlarms alarms_;
   Admin admin_;
+  const std::unique_ptr<TaskRunner> sums_;
   // None ever goes; those that others look at are not moved.
   Servers servers_;
   std::atomic<uint64_t> num_calls_ = 0;
@@ -228,10 +229,9 @@ class World {
   std::vector<AttemptPtr> under_way_ ABSL_GUARDED_BY(mutex_);
   std::array<std::vector<CallPtr>, kNumActors> made_ ABSL_GUARDED_BY(mutex_);
   std::array<uint64_t, kNumActors> last_sequence_ ABSL_GUARDED_BY(mutex_) = {};
-  // What each version was, by uid, key and version.
+  // By uid, key and version.
   std::map<std::tuple<uint64_t, uint32_t, Version>, Elements> values_
       ABSL_GUARDED_BY(mutex_);
-  // Pushes of several keys that were acknowledged, for what has to be whole.
   std::vector<WholeCall> whole_calls_ ABSL_GUARDED_BY(mutex_);
   // How many moves, or turns of servers of a cluster, are under way.
   int num_moving_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -240,7 +240,7 @@ class World {
   // How often servers have begun or ended to move, restore or learn something.
   uint64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The last messages of moves, each with its receiver.
-  std::deque<std::pair<uint32_t, MovePartitionsRequest>> messages_
+  std::vector<std::pair<uint32_t, MovePartitionsRequest>> messages_
       ABSL_GUARDED_BY(mutex_);
   std::optional<std::string> finding_ ABSL_GUARDED_BY(mutex_);
 };

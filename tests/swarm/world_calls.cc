@@ -71,7 +71,7 @@ void World::Init(const Action& action) {
               EndInit(attempt, on_existing, values, reply);
             });
         Space& space = spaces_[made->space];
-        if (made->generation == space.generation) {
+        if (made->generation == space.generation && !plan_.is_mirrored) {
           for (const auto& [key, value] : values) BeginChange(space, key);
         }
       }
@@ -89,6 +89,10 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
   EndAttempt(attempt, reply.status(), TextOf(reply));
   Space& space = spaces_[call.space];
   if (call.generation != space.generation) return;
+  if (plan_.is_mirrored) {
+    if (reply.ok()) EndInitMirrored(call, values, *reply);
+    return;
+  }
   size_t entry = 0;
   for (const auto& [key, value] : values) {
     const size_t at = entry++;
@@ -102,7 +106,7 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
     }
     space.keys[key] = Known::kYes;
     const Version version = reply->versions[at];
-    RaiseFloor(space, key, version);
+    RaiseFloor(space, call.server, key, version);
     if (before == Known::kYes && on_existing == OnExisting::kKeep) {
       continue;
     }
@@ -222,8 +226,9 @@ void World::ObserveAll(const Attempt& attempt,
                        const PullReply& reply) {
   Space& space = spaces_[attempt.call->space];
   for (size_t i = 0; i < keys.size(); ++i) {
-    Observe(space, keys[i], reply.values[i].version, attempt.floors[keys[i]],
-            ElementsOf(reply.values[i].tensor), attempt.call->what);
+    Observe(space, attempt.call->server, keys[i], reply.values[i].version,
+            attempt.floors[keys[i]], ElementsOf(reply.values[i].tensor),
+            attempt.call->what);
   }
 }
 
@@ -307,11 +312,11 @@ void World::Delete(const Action& action) {
 // only then, with no version below what was told before.
 void World::CheckListed(const Call& call,
                         const std::array<Known, kNumKeys>& was,
-                        const std::array<Version, kNumKeys>& floors,
+                        const Versions& floors,
                         const std::vector<KeyStatus>& listed, bool is_whole) {
   Space& space = spaces_[call.space];
   if (call.generation != space.generation || num_moving_ > 0) return;
-  if (is_cluster() && !OwnsForSure(call)) return;
+  if (is_cluster() && !plan_.is_mirrored && !OwnsForSure(call)) return;
   std::array<bool, kNumKeys> is_listed = {};
   for (const KeyStatus& each : listed) {
     const uint32_t key = KeyOf(each.key);
@@ -334,16 +339,16 @@ void World::Look(const Action& action) {
   CallPtr call;
   std::string name;
   std::array<Known, kNumKeys> was;
-  std::array<Version, kNumKeys> floors;
+  Versions floors;
   uint64_t num_changes = 0;
   TensorStore* const front = &servers_[action.server]->front();
   {
     MutexLock lock(&mutex_);
-    const Space& space = spaces_[action.space];
+    Space& space = spaces_[action.space];
     call = NewCall(action, /*changes=*/false);
     name = space.plan.name;
     was = space.keys;
-    floors = space.floors;
+    floors = space.FloorsOf(action.server);
     num_changes = num_changes_;
   }
   const auto check = [this, call, was, floors, num_changes](const auto& reply,
@@ -483,6 +488,12 @@ void World::Repeat(const Action& action) {
     const size_t back =
         action.verb == Verb::kLateRepeat ? action.how % made.size() : 0;
     call = made[made.size() - 1 - back];
+    // A worker that asks what is next has given up what it had pushed.
+    const SpacePlan& plan = spaces_[call->space].plan;
+    if (plan.config.mode == Mode::kBounded && plan.is_orderly &&
+        call->has_ended_work && !call->work.ok()) {
+      return;
+    }
     if (!call->make || call->last_made + kRemembered < alarms_.Now() ||
         call->generation != spaces_[call->space].generation || !Route(*call)) {
       return;

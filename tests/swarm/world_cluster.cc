@@ -27,15 +27,6 @@ bool SaysNotHere(const absl::Status& status) {
          reason == Reason::kKeyNotRestored;
 }
 
-// Whether what is restored cannot but have room.
-bool HasRoom(const Plan& plan) {
-  bool has_room = plan.budget_bytes > 1 << 20;
-  for (const SpacePlan& each : plan.spaces) {
-    has_room = has_room && each.config.budget_bytes == 0;
-  }
-  return has_room;
-}
-
 }  // namespace
 
 void World::StartCluster() {
@@ -53,6 +44,7 @@ void World::StartCluster() {
       .CreatePlacement(placement)
       .IgnoreError();  // there is none yet
   for (const auto& server : servers_) Learn(*server);
+  if (plan_.is_mirrored) ConnectMirrors();
 }
 
 void World::AddServer() {
@@ -69,7 +61,7 @@ void World::AddServer() {
     return;
   }
   const size_t at = servers_.size();
-  Server::Peers peers = {.etcd = &admin_.etcd()};
+  Server::Peers peers = {.etcd = &admin_.etcd(), .runner = sums_.get()};
   peers.call = [this, at](const ClusterServer& to,
                           const MovePartitionsRequest& request) {
     return Deliver(*servers_[at], to, request);
@@ -115,6 +107,7 @@ std::vector<Action> World::PartsOf(const Action& action) {
     case Verb::kDelete:
     case Verb::kStat:
     case Verb::kWork:
+      if (plan_.is_mirrored) return PartsOfMirrored(part);
       break;
     case Verb::kBarrier:
       part.server = OwnerOf(spaces_[action.space], std::nullopt);
@@ -130,6 +123,7 @@ std::vector<Action> World::PartsOf(const Action& action) {
     }
     case Verb::kList:
       part.server = AnyServer(servers_, action.how);
+      if (plan_.is_mirrored) return {part};
       part.keys = 0;
       for (uint32_t key = 0; key < kNumKeys; ++key) {
         const bool is_its = OwnerOf(spaces_[action.space], key) == part.server;
@@ -157,7 +151,7 @@ std::vector<Action> World::PartsOf(const Action& action) {
 
 bool World::Route(Call& call) {
   if (!is_cluster()) return true;
-  if (call.is_bound || call.num_under_way > 0) {
+  if (call.is_bound || call.num_under_way > 0 || plan_.is_mirrored) {
     return !servers_[call.server]->is_dead;
   }
   std::set<uint32_t> owners;
@@ -173,7 +167,7 @@ bool World::Route(Call& call) {
 // Whether its server owns the keys of the call and knows so, and nothing is
 // under way that might change it.
 bool World::OwnsForSure(const Call& call) {
-  if (!is_cluster() || call.keys == 0) return false;
+  if (!is_cluster() || plan_.is_mirrored || call.keys == 0) return false;
   Server& server = *servers_[call.server];
   const ClusterPlacement& placement = admin_.Placement();
   if (server.is_dead || server.is_moving || server.is_unsettled() ||
@@ -207,7 +201,9 @@ absl::Status World::Deliver(Server& from, const ClusterServer& to,
   {
     MutexLock lock(&mutex_);
     messages_.emplace_back(at, request);
-    if (messages_.size() > kMostMessagesRemembered) messages_.pop_front();
+    if (messages_.size() > kMostMessagesRemembered) {
+      messages_.erase(messages_.begin());
+    }
   }
   absl::Status status;
   for (int i = 0; i < kMostAttempts; ++i) {
@@ -458,6 +454,7 @@ void World::Heal() {
     }
     if (finding_) return;
   }
+  if (plan_.is_mirrored) return Agree();
   CheckServing();
 }
 

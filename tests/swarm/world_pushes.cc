@@ -190,7 +190,10 @@ namespace {
 // What becomes of contributions whose call has failed: it had no effect, unless
 // a device has failed between some of them and others, or an earlier attempt
 // is under way.
-Contribution::Fate FateOfFailed(const Call& call, const absl::Status& status) {
+Contribution::Fate FateOfFailed(const Call& call, bool is_mirrored,
+                                const absl::Status& status) {
+  // What has failed or ended here may count at other servers.
+  if (is_mirrored) return Contribution::Fate::kMaybe;
   const bool was_refused = ReasonOf(status) != Reason::kUnspecified ||
                            absl::IsInvalidArgument(status);
   if (call.num_under_way > 0) return Contribution::Fate::kPending;
@@ -209,11 +212,12 @@ void World::EndPush(const AttemptPtr& attempt, bool as_worker, Step step,
   if (call.generation != space.generation) return;
   if (is_first && !reply.ok()) {
     for (const auto& [key, contribution] : call.contributions) {
-      contribution->fate = FateOfFailed(call, reply.status());
+      contribution->fate =
+          FateOfFailed(call, plan_.is_mirrored, reply.status());
     }
   }
   if (is_first && reply.ok()) NotePush(*attempt, keys, *reply);
-  if (as_worker && !attempt->is_repeat) EndWork(call, step, reply.status());
+  if (as_worker) EndAttemptOfWork(call, step, reply.status());
 }
 
 void World::NotePush(const Attempt& attempt, const std::vector<uint32_t>& keys,
@@ -237,7 +241,7 @@ void World::NotePush(const Attempt& attempt, const std::vector<uint32_t>& keys,
       Find(absl::StrCat("a push makes a version that was there: ", call.what,
                         ": ", result.version));
     }
-    RaiseFloor(space, keys[i], result.version);
+    RaiseFloor(space, call.server, keys[i], result.version);
   }
   if (whole.versions.size() > 1) whole_calls_.push_back(std::move(whole));
 }
@@ -254,14 +258,24 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
                                                 : Contribution::Fate::kMaybe;
   }
   if (reply.ok()) ObserveAll(*attempt, keys, *reply);
-  if (as_worker && !attempt->is_repeat) EndWork(call, step, reply.status());
+  if (as_worker) EndAttemptOfWork(call, step, reply.status());
+}
+
+// A worker goes on once no attempt of its push is under way.
+void World::EndAttemptOfWork(Call& call, Step step,
+                             const absl::Status& status) {
+  if (call.has_ended_work) return;
+  if (call.num_ended++ == 0 || !call.work.ok()) call.work = status;
+  if (call.num_under_way > 0) return;
+  call.has_ended_work = true;
+  EndWork(call, step, call.work);
 }
 
 // What a good worker makes of the answer to its push.
 void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   Space& space = spaces_[call.space];
   Member& member = space.members[call.actor];
-  if (call.num_under_way == 0) --member.num_pushes;
+  --member.num_pushes;
   const uint32_t rank = call.contributions.begin()->second->rank;
   if (status.ok()) {
     // Unless somebody else has the rank by now, and its name is forgotten.

@@ -59,13 +59,13 @@ void World::Snapshot(const Action& action) {
 
 // Takes a snapshot of all that the server has.
 absl::Status World::Checkpoint(Server& server, bool is_slow) {
-  std::vector<std::array<Version, kNumKeys>> floors;
+  std::vector<Versions> floors;
   std::map<std::string, uint64_t> generations;
   uint64_t num_changes = 0;
   {
     MutexLock lock(&mutex_);
-    for (const Space& space : spaces_) {
-      floors.push_back(space.floors);
+    for (Space& space : spaces_) {
+      floors.push_back(space.FloorsOf(ServerOf(servers_, server.name())));
       generations[space.plan.name] = space.generation;
     }
     num_changes = num_changes_;
@@ -94,18 +94,18 @@ absl::Status World::Checkpoint(Server& server, bool is_slow) {
 }
 
 void World::CheckSaved(uint32_t at, const Server& server,
-                       const SavedSpace& saved,
-                       const std::array<Version, kNumKeys>& floors) {
+                       const SavedSpace& saved, const Versions& floors) {
   Space& space = spaces_[at];
   std::map<uint32_t, Version> versions;
   for (const KeySnapshot& each : saved.keys) {
     const auto key = static_cast<uint32_t>(each.key[1] - '0');
-    if (is_cluster() && servers_[OwnerOf(space, key)].get() != &server) {
-      continue;
-    }
+    const uint32_t place = ServerOf(servers_, server.name());
+    const bool is_its =
+        !is_cluster() || plan_.is_mirrored || OwnerOf(space, key) == place;
+    if (!is_its) continue;
     versions[key] = each.version;
-    Observe(space, key, each.version, floors[key], ElementsOf(each.value),
-            "a snapshot");
+    Observe(space, place, key, each.version, floors[key],
+            ElementsOf(each.value), "a snapshot");
   }
   for (const WholeCall& call : whole_calls_) {
     if (call.space != at || call.generation != space.generation) continue;
@@ -193,7 +193,7 @@ void World::BeginAgain(Space& space, const SavedSpace& saved) {
     if (!each.states.empty()) momentum = ElementsOf(each.states[0].tensor);
     const Step step = each.rounds.empty() ? 0 : each.rounds.back().step;
     space.keys[key] = Known::kYes;
-    RaiseFloor(space, key, each.version);
+    RaiseFloor(space, /*server=*/0, key, each.version);
     if (!is_stepped()) continue;
     space.ledgers[key].BeginAgain(each.version, ElementsOf(each.value),
                                   momentum, step);

@@ -39,14 +39,11 @@ std::string RoundName(Step step, absl::string_view key);
 //
 // Contributions are idempotent: who pushes again what is there already is told
 // so. The key remembers the contributors of its last max_open + 1 closed
-// rounds. So far can a worker be ahead of a step that it owes, if it pushes all
-// keys of a step before the next: of the key that has failed it has max_open
-// rounds open, and may just have begun one step more.
+// rounds: so far can a worker be ahead of a step that it owes.
 //
 // So that memory does not grow with the number of workers, the contributions
 // of the ranks from 0 to the first that is missing can be folded: the caller
-// sums them, in their order and in the accumulate type, and puts the sum in
-// their place. The round's sum then has the same bits as without.
+// puts their sum, which keeps its bits, in their place.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
@@ -112,9 +109,8 @@ class Rounds {
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // The worker of that rank owes nothing any more.
+  // The worker of that rank owes nothing any more; no worker does.
   void Forgive(uint32_t rank);
-  // No worker owes anything any more: the key is gone.
   void ForgiveAll();
 
   // The tensors to sum now that a worker has brought to one round.
@@ -144,8 +140,8 @@ class Rounds {
   // Returns whether an open round may lack a worker of `ranks`, which rise and
   // have left.
   bool MayLack(absl::Span<const uint32_t> ranks) const;
-  // How many contributions the last round up to `last` had that the worker of
-  // `rank` has contributed to, and that is remembered; 0 if there is none.
+  // How many contributions the last remembered round up to `last` had that the
+  // worker of `rank` has contributed to; 0 if there is none.
   uint32_t NumContributions(uint32_t rank, Step last) const;
   // What the first such round waits for, and its reason:
   // `round 7 of "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s
@@ -170,7 +166,6 @@ class Rounds {
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
-  // 0 if none is open.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
   // Whether nothing is open and nothing owed: no loss of a worker matters.
   bool is_idle() const { return open_.empty() && owed_.empty(); }
@@ -206,10 +201,9 @@ class Rounds {
   // is then none of the key's. Those who came later have not.
   bool IsSkipped(Step step) const;
   Step FirstPassedOver(uint32_t rank, Step end) const;
-  // Returns whether a round of `step` may be opened beside those that are open.
-  // Rounds that workers must push again count as open for all later steps:
-  // else these would take their places. The first round may always be opened,
-  // as no other can close before it.
+  // Returns whether a round of `step` may be opened beside others. Steps that
+  // workers must push again count as open for later ones, which would take
+  // their places. The first may always be opened: none closes before it.
   bool MayOpen(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
@@ -225,7 +219,6 @@ class Rounds {
   // it waits for in vain.
   std::vector<uint32_t> LeftOf(uint32_t rank, Step step,
                                const Round& round) const;
-  // Whether it is complete and has no other sum to wait for.
   bool MayClose(Step step, const Round& round) const;
   // By how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
@@ -239,7 +232,6 @@ class Rounds {
                                             Reservation& overhead) const;
   void Owe(uint32_t rank, Step step, const RoundFailurePtr& failure);
   bool Owes(uint32_t rank, Step step) const;
-  // Returns the place after.
   OwedRounds::iterator Forgive(OwedRounds::iterator owed, uint32_t rank);
   // Nobody owes that step or an earlier one any more.
   void ForgiveUpTo(Step step);

@@ -22,6 +22,7 @@ def store(kv: tensorkv.DistKVStore, local: tensorkv.KVStore) -> None:
 
 def client(client: tensorkv.Client) -> None:
     client.init("w", array, on_existing="kep")  # E
+    client.restore_checkpoint("c", on_existing="keep")  # E
     client.create_namespace("n", mode="synch")  # E
     client.create_namespace("n", on_worker_loss="go on")  # E
     version: str = client.init("w", array)  # E

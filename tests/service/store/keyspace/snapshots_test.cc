@@ -105,13 +105,24 @@ class SnapshotsTest : public ::testing::Test {
     EXPECT_OK(restoration->Begin(snapshot.namespaces[0]));
     EXPECT_OK(restoration->Add(snapshot.keys));
     EXPECT_OK(restoration->Commit());
+    return NextVersion(store);
+  }
+  static Version NextVersion(MemoryTensorStore& store) {
+    return PushTo(store, "k").Wait().value().results[0].version;
+  }
+  static Answer<absl::StatusOr<PushReply>> PushTo(MemoryTensorStore& store,
+                                                  const std::string& key,
+                                                  Step step = 0,
+                                                  const Worker* by = nullptr) {
+    PushRequest request = PushOf("n", key);
+    request.step = step;
+    if (by != nullptr) request.worker = *by;
     const Answer<absl::StatusOr<PushReply>> answer;
-    store.Push(PushOf("n", "k"), {}, [answer](absl::StatusOr<PushReply> reply) {
-      answer.Set(std::move(reply));
-    });
-    const absl::StatusOr<PushReply> reply = answer.Wait();
-    EXPECT_OK(reply);
-    return reply.ok() ? reply->results[0].version : 0;
+    store.Push(std::move(request), {},
+               [answer](absl::StatusOr<PushReply> reply) {
+                 answer.Set(std::move(reply));
+               });
+    return answer;
   }
   void AwaitVersion(const std::string& name_space, const std::string& key,
                     Version version) {
@@ -207,14 +218,6 @@ class RestoredStatesTest : public SnapshotsTest {
     AwaitFirst();
     // The snapshot keeps the states, so that they are copied.
     return adoption->Add(snapshot.keys);
-  }
-  static Answer<absl::StatusOr<PushReply>> PushTo(MemoryTensorStore& store,
-                                                  const std::string& key) {
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store.Push(PushOf("n", key), {}, [answer](absl::StatusOr<PushReply> reply) {
-      answer.Set(reply);
-    });
-    return answer;
   }
 
   ScriptedBackend adopting_backend_;
@@ -330,14 +333,6 @@ TEST_F(SnapshotsTest, RestoreThatBeganFirstAndEndsLastMakesTheHigherVersions) {
   Init("n", "k");
   KeptSnapshot snapshot;
   ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
-  const auto push = [this] {
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store_.Push(PushOf("n", "k"), {},
-                [answer](absl::StatusOr<PushReply> reply) {
-                  answer.Set(std::move(reply));
-                });
-    return answer.Wait().value().results[0].version;
-  };
   const auto first = store_.StartRestoration(OnExisting::kReplace);
   ASSERT_OK(first->Begin(snapshot.namespaces[0]));
   ASSERT_OK(first->Add(snapshot.keys));
@@ -345,12 +340,12 @@ TEST_F(SnapshotsTest, RestoreThatBeganFirstAndEndsLastMakesTheHigherVersions) {
   ASSERT_OK(second->Begin(snapshot.namespaces[0]));
   ASSERT_OK(second->Add(snapshot.keys));
   ASSERT_OK(second->Commit());
-  const Version before = push();
+  const Version before = NextVersion(store_);
   const uint64_t revision = store_.DescribeNamespace("n")->revision;
 
   ASSERT_OK(first->Commit());
 
-  EXPECT_GT(push(), before);
+  EXPECT_GT(NextVersion(store_), before);
   EXPECT_GT(store_.DescribeNamespace("n")->revision, revision);
 }
 
@@ -475,38 +470,25 @@ TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
 }
 
 // What is restored or moved has its memory from the budget.
-// Its contribution was to a round that was open, and is not in the snapshot.
 TEST_F(SnapshotsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
   CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
   Init("n", "k");
-  const auto join = [](MemoryTensorStore& store) {
-    return store
-        .Join(
-            {.name_space = "n", .worker_name = "a", .lease = absl::Seconds(10)})
-        .value();
-  };
-  PushRequest push = PushOf("n", "k");
-  push.worker = join(store_).worker;
-  push.step = 1;
-  const Answer<absl::StatusOr<PushReply>> pushed;
-  store_.Push(std::move(push), {}, [pushed](absl::StatusOr<PushReply> reply) {
-    pushed.Set(std::move(reply));
-  });
-  ASSERT_OK(pushed.Wait());
+  const JoinRequest join = {
+      .name_space = "n", .worker_name = "a", .lease = absl::Seconds(10)};
+  const Worker worker = store_.Join(join)->worker;
+  ASSERT_OK(PushTo(store_, "k", /*step=*/1, &worker).Wait());
   KeptSnapshot snapshot;
   ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
-  ScriptedBackend backend;
-  MemoryTensorStore restored({}, &backend, &alarms_);
+  MemoryTensorStore restored({}, &backend_, &alarms_);
   const auto restoration = restored.StartRestoration(OnExisting::kFail);
   ASSERT_OK(restoration->Begin(snapshot.namespaces[0]));
   ASSERT_OK(restoration->Add(snapshot.keys));
   ASSERT_OK(restoration->Commit());
-  const JoinReply first = join(restored);
-  EXPECT_EQ(first.next_step, 1u);
+  const JoinReply first = restored.Join(join).value();
 
   ASSERT_OK(restored.Leave({.name_space = "n", .worker = first.worker}));
 
-  EXPECT_EQ(join(restored).next_step, 1u);
+  EXPECT_EQ(restored.Join(join)->next_step, 1u);
 }
 
 class AllocateToRestoreTest : public SnapshotsTest {
