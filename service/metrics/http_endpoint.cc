@@ -112,7 +112,7 @@ std::string MetricsText(
   return prometheus::TextSerializer().Serialize(families);
 }
 
-// Peers that want the same share it.
+// Tells peers something; those that want the same page share one.
 struct HttpEndpoint::Reply {
   Reply(unsigned int code, const std::string& body,
         const std::string& content_type = kPlainText)
@@ -155,10 +155,10 @@ struct HttpEndpoint::Peer {
   std::shared_ptr<void> credentials;
   Alarms::Id deadline = 0;
   State state = State::kOpen;
-  // While it waits for one.
+  // Is what it waits for, while it does.
   const HttpPage* page = nullptr;
   HttpQuery query;
-  // Once it has waited.
+  // Is there once it has waited.
   std::optional<Reply> reply;
 };
 

@@ -38,7 +38,7 @@ std::string ReadToEnd(int fd) {
   return text;
 }
 
-// A function of GnuTLS is to be called again.
+// Returns whether a function of GnuTLS is to be called again.
 bool IsInterrupted(ssize_t result) {
   return result < 0 && gnutls_error_is_fatal(static_cast<int>(result)) == 0;
 }

@@ -1,4 +1,4 @@
-// The port for metrics, by TLS.
+// Asks the port for metrics by TLS.
 
 #include <memory>
 #include <string>
@@ -23,14 +23,14 @@ class MetricsTlsTest : public SecureServerTest {
     return Server::Create(options).value();
   }
   TlsFiles Nobody() const { return {.ca = Path("ca.crt")}; }
-  // Of files that have that name.
+  // Writes the identity to files of that name.
   TlsFiles Client(const std::string& name, const Identity& identity) const {
     Install(identity, name);
     return {.ca = Path("ca.crt"),
             .cert = Path(name + ".crt"),
             .key = Path(name + ".key")};
   }
-  // 0: there is no connection.
+  // Returns 0 if there is no connection.
   static int Code(const Server& server, const char* path,
                   const TlsFiles& files) {
     return HttpsGet(server.metrics_port(), path, files).code;
