@@ -1,5 +1,6 @@
 #include "base/file_reader.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -9,6 +10,12 @@
 #include "base/text_file.h"
 
 namespace tensorkv {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using SteadyTime = SteadyClock::time_point;
+
+}  // namespace
 
 absl::StatusOr<std::vector<FileText>> ReadFiles(
     const std::vector<WatchedFile>& files) {
@@ -27,8 +34,9 @@ struct FileReader::State {
 
   // Reads whenever that is asked for, until Stop.
   void Run();
-  // Waits until the thread reads no more. Errors: as of Read.
-  absl::Status AwaitIdle(absl::Duration patience)
+  // Waits until the thread reads no more, for a Read that has begun at `begin`.
+  // Errors: as of Read.
+  absl::Status AwaitIdle(SteadyTime begin, absl::Duration patience)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   absl::Status TakesTooLong(absl::Duration patience) const;
 
@@ -37,7 +45,7 @@ struct FileReader::State {
   CondVar changed;
   bool is_reading ABSL_GUARDED_BY(mutex) = false;
   bool is_stopping ABSL_GUARDED_BY(mutex) = false;
-  // Those of the last read that has ended.
+  // What the last read that has ended has found.
   absl::StatusOr<std::vector<FileText>> texts ABSL_GUARDED_BY(mutex);
 };
 
@@ -58,10 +66,12 @@ void FileReader::State::Run() {
   }
 }
 
-absl::Status FileReader::State::AwaitIdle(absl::Duration patience) {
-  bool is_over = false;
-  while (is_reading && !is_stopping && !is_over) {
-    is_over = changed.WaitWithTimeout(&mutex, patience);
+absl::Status FileReader::State::AwaitIdle(SteadyTime begin,
+                                          absl::Duration patience) {
+  absl::Duration left = patience;
+  while (is_reading && !is_stopping && left > absl::ZeroDuration()) {
+    changed.WaitWithTimeout(&mutex, left);
+    left = patience - absl::FromChrono(SteadyClock::now() - begin);
   }
   if (is_stopping) return absl::CancelledError("files are read no more");
   return is_reading ? TakesTooLong(patience) : absl::OkStatus();
@@ -94,13 +104,14 @@ FileReader::~FileReader() {
 
 absl::StatusOr<std::vector<FileText>> FileReader::Read(
     absl::Duration patience) {
+  const SteadyTime begin = SteadyClock::now();
   State& state = *state_;
   MutexLock lock(&state.mutex);
   // What an earlier call has asked for may be older than this one.
-  RETURN_IF_ERROR(state.AwaitIdle(patience));
+  RETURN_IF_ERROR(state.AwaitIdle(begin, patience));
   state.is_reading = true;
   state.changed.SignalAll();
-  RETURN_IF_ERROR(state.AwaitIdle(patience));
+  RETURN_IF_ERROR(state.AwaitIdle(begin, patience));
   return std::move(state.texts);
 }
 

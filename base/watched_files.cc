@@ -68,6 +68,17 @@ absl::Status WatchedFiles::Look() {
   return LookOnce(/*at_once=*/true);
 }
 
+absl::Status WatchedFiles::LookUnlessLate() {
+  if (const absl::Status last = status(); absl::IsDeadlineExceeded(last)) {
+    return last;
+  }
+  MutexLock looking(&looking_);
+  if (const absl::Status last = status(); absl::IsDeadlineExceeded(last)) {
+    return last;
+  }
+  return LookOnce(/*at_once=*/true);
+}
+
 absl::Status WatchedFiles::LookOnce(bool at_once) {
   absl::StatusOr<Texts> texts = reader_.Read(options_.patience);
   if (absl::IsCancelled(texts.status())) return texts.status();

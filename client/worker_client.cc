@@ -190,11 +190,19 @@ WorkerClient::Joined WorkerClient::joined() const {
   return joined_;
 }
 
-absl::Status WorkerClient::Rejoin() {
-  MutexLock lock(&recovery_);
+absl::Status WorkerClient::Rejoin(SharedCanceller canceller,
+                                  std::optional<absl::Duration> timeout) {
+  const Attempt attempt = Begin(std::move(canceller), timeout);
+  if (!recovery_.LockUnlessCancelled(attempt.canceller,
+                                     attempt.end - environment_.now())) {
+    if (IsCancelled(attempt.canceller)) return Cancelled();
+    return absl::DeadlineExceededError(
+        "another call that joins again has not ended in time");
+  }
+  const absl::Cleanup unlock = [this] { recovery_.unlock(); };
   has_left_ = false;
   leave_cause_ = LeaveCause::kLost;
-  return JoinAgain({.end = absl::InfiniteDuration()});
+  return JoinAgain(attempt);
 }
 
 absl::Status WorkerClient::JoinAgain(const Attempt& attempt) {

@@ -150,8 +150,10 @@ class WorkerClient {
   absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
-  // also of a server that was restarted. Errors: those of Client::Join.
-  absl::Status Rejoin();
+  // also of a server that was restarted. `timeout` as ReadOptions has it.
+  // Errors: those of Client::Join · Cancelled.
+  absl::Status Rejoin(SharedCanceller canceller = nullptr,
+                      std::optional<absl::Duration> timeout = std::nullopt);
 
  private:
   using Contribution = OpenContributions::Contribution;

@@ -102,6 +102,37 @@ absl::StatusOr<SafetensorsEntry> EntryOf(const std::string& name,
   return entry;
 }
 
+// Collects the names of an object's members in their order, which the parsed
+// object does not keep. A callback of the parser would hear them, too, but with
+// one each object that ends costs a walk over all of the object around it.
+class MemberNames final : public nlohmann::json_sax<Json> {
+ public:
+  std::vector<std::string> names;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return ++depth_ > 0; }
+  bool key(string_t& name) override {
+    if (depth_ == 1) names.push_back(name);
+    return true;
+  }
+  bool end_object() override { return depth_-- > 0; }
+  bool start_array(size_t) override { return ++depth_ > 0; }
+  bool end_array() override { return depth_-- > 0; }
+  bool parse_error(size_t, const std::string&,
+                   const Json::exception&) override {
+    return false;
+  }
+
+ private:
+  int64_t depth_ = 0;
+};
+
 // Whether the entries, which are in order, follow each other from `begin` to
 // `end`.
 absl::Status CheckContiguous(const std::vector<SafetensorsEntry>& entries,
@@ -168,23 +199,16 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(
                                   " bytes, got ", header.size()));
   }
   header.remove_prefix(kLengthBytes);
-  // The parsed object does not keep their order.
-  std::vector<std::string> names;
-  const Json json = Json::parse(
-      header.begin(), header.end(),
-      [&names](int depth, Json::parse_event_t event, const Json& parsed) {
-        if (depth == 1 && event == Json::parse_event_t::key) {
-          names.push_back(parsed.get<std::string>());
-        }
-        return true;
-      },
-      /*allow_exceptions=*/false);
+  const Json json = Json::parse(header.begin(), header.end(), nullptr,
+                                /*allow_exceptions=*/false);
   if (!json.is_object()) return Malformed("the header is no JSON object");
-  if (names.size() != json.size()) {
+  MemberNames members;
+  Json::sax_parse(header.begin(), header.end(), &members);
+  if (members.names.size() != json.size()) {
     return Malformed("the header names a tensor twice");
   }
   std::vector<SafetensorsEntry> entries;
-  for (const std::string& name : names) {
+  for (const std::string& name : members.names) {
     if (name == kMetadata) continue;
     ASSIGN_OR_RETURN(SafetensorsEntry entry,
                      EntryOf(name, json[name], header_bytes));

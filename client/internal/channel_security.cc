@@ -155,7 +155,7 @@ WatchedCredentials::Of(const Credentials& credentials,
   if (shared != nullptr) {
     // Whoever begins has the files as they are now, or is told what is wrong;
     // while the file system stands still, what was right last.
-    const absl::Status status = shared->files_->Look();
+    const absl::Status status = shared->files_->LookUnlessLate();
     if (!status.ok() && !absl::IsDeadlineExceeded(status)) return status;
     return shared;
   }

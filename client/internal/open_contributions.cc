@@ -18,7 +18,7 @@ absl::Status WentBack(Step step, Step next) {
           "which step ",
           next,
           " is the next: expected that one, once the worker has asked for it "
-          "by step(), in Python by resume() or next_step")),
+          "by step()")),
       Reason::kServerRestarted);
 }
 

@@ -1,4 +1,4 @@
-// What a server says of itself and of what it has, as dicts.
+// Turns what a server says of itself and of what it has into dicts.
 
 #ifndef TENSORKV_PYTHON_CORE_DESCRIBE_H_
 #define TENSORKV_PYTHON_CORE_DESCRIBE_H_
@@ -13,7 +13,7 @@
 
 namespace tensorkv::python {
 
-// REQUIRES: the GIL.
+// Return the dicts that Python's callers get. REQUIRES: the GIL.
 pybind11::list Describe(const std::vector<KeyStatus>& keys);
 pybind11::dict Describe(const NamespaceStatus& status);
 pybind11::dict Describe(const CheckpointStatus& status);

@@ -1,4 +1,4 @@
-// Where the values of a call go that has arrays for them.
+// Has the values of a call written to arrays that its caller gives.
 
 #ifndef TENSORKV_PYTHON_CORE_OUTS_H_
 #define TENSORKV_PYTHON_CORE_OUTS_H_
@@ -17,8 +17,8 @@
 
 namespace tensorkv::python {
 
-// Values go to the first array of each key, which may be none, and from there
-// to its others.
+// The arrays of a call. Values go to the first array of each key, which may be
+// none, and from there to its others.
 struct Outs {
   std::vector<Destination> first;
   std::vector<std::pair<size_t, Destination>> others;
@@ -29,12 +29,14 @@ using SharedOuts = std::shared_ptr<const Outs>;
 void CheckLengths(const std::vector<std::string>& keys,
                   const pybind11::list& arrays);
 
-// An element of `outs` is an array or a list of arrays. Throws StatusError.
+// Returns the arrays of `outs`, of which each element is an array or a list of
+// arrays. Throws StatusError.
 SharedOuts GivenOuts(const std::vector<std::string>& keys,
                      const std::optional<pybind11::list>& outs,
                      Exports& exports);
 
-// Once the first array of each key has its value. Releases the GIL.
+// Copies each key's value to its other arrays, once the first array has it.
+// Releases the GIL.
 void CopyToOthers(const Outs& outs);
 
 }  // namespace tensorkv::python

@@ -1,9 +1,11 @@
 #include "python/core/session.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "client/internal/steady_now.h"
 #include "client/local/local_connection.h"
 
 namespace tensorkv::python {
@@ -71,12 +73,22 @@ void Session::Leave(bool is_lost) {
   worker_->Leave(is_lost ? LeaveCause::kLost : LeaveCause::kDone).IgnoreError();
 }
 
-absl::StatusOr<Step> Session::Resume() {
+absl::StatusOr<Step> Session::Resume(const CallBounds& bounds) {
+  if (worker_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "resume: expected a worker, got a client that has not joined");
+  }
+  const absl::Duration begin = SteadyNow();
+  const absl::Duration longest = bounds.timeout.value_or(kLongestLook);
   // A server that does not answer is left to the calls that follow.
   const absl::Status status =
-      worker_->client().KeepAlive(kLongestLook).status();
+      worker_->client().KeepAlive(std::min(longest, kLongestLook)).status();
   if (absl::IsNotFound(status)) return status;
-  if (absl::IsFailedPrecondition(status)) RETURN_IF_ERROR(worker_->Rejoin());
+  if (absl::IsFailedPrecondition(status)) {
+    std::optional<absl::Duration> left = bounds.timeout;
+    if (left) *left -= SteadyNow() - begin;
+    RETURN_IF_ERROR(worker_->Rejoin(bounds.canceller, left));
+  }
   return worker_->step();
 }
 

@@ -1,4 +1,4 @@
-// What a Python client is connected to, without anything of Python.
+// Connects a Python client to a server or a store, without anything of Python.
 
 #ifndef TENSORKV_PYTHON_CORE_SESSION_H_
 #define TENSORKV_PYTHON_CORE_SESSION_H_
@@ -29,21 +29,22 @@ class Session {
   // Errors: those of Client::Connect.
   static absl::StatusOr<std::shared_ptr<Session>> Connect(
       const ClientOptions& options);
-  // With a store of its own. `num_threads` as LocalConnectionOptions has it.
+  // Makes a session with a store of its own. `num_threads` as
+  // LocalConnectionOptions has it.
   static std::shared_ptr<Session> Embed(int num_threads);
 
   bool is_embedded() const { return is_embedded_; }
   Client& client() { return worker_ != nullptr ? worker_->client() : *client_; }
-  // The client, for one call with these bounds.
+  // Returns the client, for one call with these bounds.
   Client Bounded(const CallBounds& bounds);
   // Null before Join.
   WorkerClient* worker() { return worker_.get(); }
-  // Whether the server of a worker has gone back to an earlier state, and
-  // nobody has asked for the next step since.
+  // Returns whether the server of a worker has gone back to an earlier state,
+  // and nobody has asked for the next step since.
   bool has_gone_back() const {
     return worker_ != nullptr && worker_->has_gone_back();
   }
-  // What its calls to a server carry.
+  // Counts the bytes that its calls to a server carry.
   const ByteCounter& traffic() const { return *traffic_; }
 
   // Becomes a worker, which is to keep copies of what it pushes.
@@ -54,10 +55,10 @@ class Session {
   // who is no worker.
   void Leave(bool is_lost);
 
-  // The step that the worker makes next. It joins its server again first where
-  // that was restarted. Errors: those of WorkerClient::Rejoin.
-  // REQUIRES: it is a worker.
-  absl::StatusOr<Step> Resume();
+  // Returns the step that the worker makes next. The worker joins its server
+  // again first where that was restarted. Errors: those of
+  // WorkerClient::Rejoin; FailedPrecondition for who is no worker.
+  absl::StatusOr<Step> Resume(const CallBounds& bounds);
 
   // Creates keys, and returns their versions.
   absl::StatusOr<InitReply> Init(std::vector<InitEntry> entries,
@@ -72,8 +73,8 @@ class Session {
   absl::StatusOr<PullReply> Pull(PullRequest request,
                                  absl::Span<const Destination> into,
                                  const CallBounds& bounds);
-  // Whether the calls below are there: not for a worker, whose calls recover,
-  // nor for a store in this process.
+  // Returns whether the calls below are there: not for a worker, whose calls
+  // recover, nor for a store in this process.
   bool may_start() const { return !is_embedded_ && worker_ == nullptr; }
   // Push, Pull and PushPull for who does not wait; see Client::StartPush. The
   // session outlives the call.

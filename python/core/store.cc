@@ -300,8 +300,9 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
 }
 
 Step Store::Resume() {
-  return Call(
-      [](Session& session, const CallBounds&) { return session.Resume(); });
+  return Call([](Session& session, const CallBounds& bounds) {
+    return session.Resume(bounds);
+  });
 }
 
 py::list Store::Init(const Keys& keys, const py::list& arrays,

@@ -140,6 +140,7 @@ void WorkerToProto(const WorkerSnapshot& worker, v1::SavedWorker* proto) {
   proto->set_first_step(worker.first_step);
   proto->set_order(worker.order);
   proto->set_has_told_step(worker.has_told_step);
+  proto->set_repeats_step(worker.repeats_step);
 }
 
 WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
@@ -149,7 +150,8 @@ WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
           .step = proto.step(),
           .first_step = proto.first_step(),
           .order = proto.order(),
-          .has_told_step = proto.has_told_step()};
+          .has_told_step = proto.has_told_step(),
+          .repeats_step = proto.repeats_step()};
 }
 
 void ContributionToProto(const Contributor& by, Step step,

@@ -61,7 +61,8 @@ class ClusterRecords {
  public:
   using Log = std::function<void(const std::string& line)>;
 
-  // By `etcd`, or an EtcdClient of the options if it is null.
+  // Reads and writes with `etcd`, or with an EtcdClient of the options if that
+  // is null.
   ClusterRecords(const ClusterOptions& options, Log log,
                  std::unique_ptr<Etcd> etcd = nullptr);
 

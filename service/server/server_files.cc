@@ -64,11 +64,9 @@ absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
 void ServerFiles::Report(const std::string& names, const absl::Status& status) {
   {
     MutexLock lock(&mutex_);
-    if (!status.ok() && status == told_) {
-      ++num_untold_;
-      return;
-    }
+    if (!status.ok() && status == told_) return;
     told_ = status;
+    if (!status.ok()) ++num_refused_;
   }
   log_(status.ok() ? absl::StrCat("files: ", names, " count as they are now")
                    : absl::StrCat("files: ", status.message(),
@@ -111,12 +109,10 @@ WatchedFiles::Counts ServerFiles::counts() const {
   WatchedFiles::Counts counts;
   for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
     if (each == nullptr) continue;
-    const WatchedFiles::Counts more = each->counts();
-    counts.taken += more.taken;
-    counts.refused += more.refused;
+    counts.taken += each->counts().taken;
   }
   MutexLock lock(&mutex_);
-  counts.refused -= num_untold_;
+  counts.refused = num_refused_;
   return counts;
 }
 

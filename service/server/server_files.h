@@ -86,8 +86,8 @@ class ServerFiles {
   mutable Mutex mutex_;
   // The last that was wrong, until files are right again.
   absl::Status told_ ABSL_GUARDED_BY(mutex_);
-  // How often the same was wrong for another purpose.
-  uint64_t num_untold_ ABSL_GUARDED_BY(mutex_) = 0;
+  // How often files were wrong, those of two purposes counted once.
+  uint64_t num_refused_ ABSL_GUARDED_BY(mutex_) = 0;
   // Null where there are no files.
   std::unique_ptr<WatchedFiles> tls_;
   std::unique_ptr<WatchedFiles> peer_;

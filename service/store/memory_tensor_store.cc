@@ -16,9 +16,6 @@ namespace {
 // Room for a reply that is a rule; others have none beyond what any has.
 constexpr uint64_t kRuleBytes = 1024;
 
-// How many deletes of namespaces are remembered.
-constexpr size_t kMaxDeleted = 256;
-
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
                     Reason::kServerStopping);
@@ -358,12 +355,14 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
   }
-  {
+  RETURN_IF_ERROR(CheckNamespaceName(name_space));
+  const absl::StatusOr<NamespacePtr> sought = Find(name_space, uid);
+  // One that is not here may be about to come from another server.
+  if (sought.ok() || absl::IsNotFound(sought.status())) {
     MutexLock lock(&mutex_);
-    deleted_.emplace_back(name_space, environment_.alarms->Now());
-    if (deleted_.size() > kMaxDeleted) deleted_.pop_front();
+    deleted_.Add(name_space, environment_.alarms->Now());
   }
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space, uid));
+  ASSIGN_OR_RETURN(const NamespacePtr found, sought);
   {
     MutexLock lock(&mutex_);
     const auto it = namespaces_.find(name_space);

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +30,7 @@
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/partition_moves.h"
+#include "service/store/recent_deletes.h"
 #include "service/store/snapshot.h"
 #include "service/store/staging.h"
 #include "service/store/store_observer.h"
@@ -217,9 +217,9 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
 
-  // Returns whether a namespace of that name was to be deleted here since then.
-  bool WasDeletedSince(absl::string_view name_space,
-                       absl::Duration since) const;
+  // As RecentDeletes::MayHaveSince.
+  bool MayBeDeletedSince(absl::string_view name_space,
+                         absl::Duration since) const;
   // Begins the snapshots of all namespaces that a move is to take. Errors:
   // those of `may_wait`.
   absl::Status BeginSnapshots(absl::FunctionRef<absl::Status()> may_wait);
@@ -240,9 +240,8 @@ class MemoryTensorStore final : public TensorStore,
   std::map<uint64_t, LongLock::Holder> begun_snapshots_;
   mutable Mutex mutex_;
   Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);
-  // The names of the last that were to be deleted, and when.
-  std::deque<std::pair<std::string, absl::Duration>> deleted_
-      ABSL_GUARDED_BY(mutex_);
+  // Also names that were to be deleted here, and are elsewhere.
+  RecentDeletes deleted_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

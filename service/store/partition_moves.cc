@@ -168,10 +168,11 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
                        ": MODE_BOUNDED is not for several servers"));
     }
     if (!store_.Find(name_space.name).ok() &&
-        store_.WasDeletedSince(name_space.name, deletes_since_)) {
+        store_.MayBeDeletedSince(name_space.name, deletes_since_)) {
       return absl::AbortedError(absl::StrCat(
           "namespace ", Quoted(name_space.name),
-          ": it was deleted here as its keys began to move: move them again"));
+          ": it was deleted here as its keys began to move, or so many others "
+          "were that it may be among them: move them again"));
     }
     ASSIGN_OR_RETURN(last_, store_.FindOrRestore(name_space));
     return last_->Adopt(name_space);
@@ -264,6 +265,8 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
   // had contributed.
   static void RepeatFrom(Step step, Begun& begun) {
     for (WorkerSnapshot& worker : begun.saved.workers) {
+      if (step > worker.step) continue;
+      worker.repeats_step = true;
       worker.step = std::min(worker.step, std::max(step, worker.first_step));
     }
   }
@@ -290,12 +293,10 @@ MemoryTensorStore::FindOrRestore(const NamespaceSnapshot& name_space) {
   return Find(name_space.name);
 }
 
-bool MemoryTensorStore::WasDeletedSince(absl::string_view name_space,
-                                        absl::Duration since) const {
+bool MemoryTensorStore::MayBeDeletedSince(absl::string_view name_space,
+                                          absl::Duration since) const {
   MutexLock lock(&mutex_);
-  return std::any_of(deleted_.begin(), deleted_.end(), [&](const auto& each) {
-    return each.first == name_space && each.second >= since;
-  });
+  return deleted_.MayHaveSince(name_space, since);
 }
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(

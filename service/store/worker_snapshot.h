@@ -23,6 +23,8 @@ struct WorkerSnapshot {
   // Whether a worker of another server has said, as it left, that its last step
   // there was `step`.
   bool has_told_step = false;
+  // Whether a restore has lost some of what the rank had contributed to `step`.
+  bool repeats_step = false;
 };
 
 }  // namespace tensorkv

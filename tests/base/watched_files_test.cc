@@ -116,6 +116,23 @@ TEST_F(WatchedFilesTest, KeepsWhatWasRightWhileTheFileSystemStandsStill) {
   Write("a", "");
 }
 
+TEST_F(WatchedFilesTest, OneLookAtMostWaitsForAFileSystemThatStandsStill) {
+  ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Milliseconds(20)));
+  std::remove(Path("a").c_str());
+  ASSERT_EQ(mkfifo(Path("a").c_str(), 0600), 0);
+  EXPECT_THAT(files->LookUnlessLate(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  // Lets the read that stands still end, and later ones.
+  Write("a", "");
+  std::remove(Path("a").c_str());
+  Write("a", "ten");
+
+  EXPECT_THAT(files->LookUnlessLate(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+
+  EXPECT_THAT(taken_, ElementsAre("one two"));
+}
+
 TEST_F(WatchedFilesTest, StopEndsALookThatWaitsForTheFileSystem) {
   ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Hours(1)));
   std::remove(Path("a").c_str());

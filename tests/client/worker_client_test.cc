@@ -146,6 +146,22 @@ TEST_F(WorkerClientTest, RejoinReplacesItsOwnEpoch) {
   EXPECT_EQ(worker->step(), 20u);
 }
 
+TEST_F(WorkerClientTest, RejoinEndsWithinItsBounds) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+  script_.statuses.resize(100, absl::AlreadyExistsError("a live worker"));
+  const absl::Duration begin = now_;
+  const auto canceller = std::make_shared<Canceller>();
+
+  EXPECT_THAT(worker->Rejoin(canceller, absl::Seconds(3)),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_EQ(now_ - begin, absl::Seconds(3));
+  canceller->Cancel();
+  EXPECT_THAT(worker->Rejoin(canceller),
+              StatusIs(absl::StatusCode::kCancelled));
+
+  script_.statuses.clear();
+}
+
 TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
 

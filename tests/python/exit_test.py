@@ -231,6 +231,14 @@ class ExitTest(StoreTest):
             del client
         again.join("w0", takeover_timeout=5)
 
+    def test_only_workers_resume(self):
+        for client in (
+            self.open_client(ADDRESS),
+            tensorkv.Client.embedded(),
+        ):
+            with self.assertRaises(tensorkv.FailedPreconditionError):
+                client._store.resume()
+
     def test_who_waits_for_a_worker_that_is_done_hears_of_it(self):
         kv, other = self.open_group("dist_sync", 2)
         kv.init("w", full(0))

@@ -86,6 +86,32 @@ TEST(SafetensorsTest, EveryNameDTypeAndShapeComesBack) {
   EXPECT_EQ(by_name(parsed), by_name(entries));
 }
 
+// Ends within the time of a test only if the time grows with their number.
+TEST(SafetensorsTest, HeaderMayNameManyTensors) {
+  std::vector<SafetensorsEntry> entries(300'000);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i] = {.name = absl::StrCat("layers.", i), .dtype = DType::kU8};
+  }
+  const std::string header = SafetensorsHeader(absl::MakeSpan(entries));
+
+  ASSERT_OK_AND_ASSIGN(
+      const auto parsed,
+      ParseSafetensorsHeader(header, header.size() + entries.size()));
+
+  EXPECT_EQ(parsed.size(), entries.size());
+  EXPECT_EQ(parsed.back().name, entries.back().name);
+}
+
+TEST(SafetensorsTest, HeaderThatNamesATensorTwiceIsRefused) {
+  const std::string header =
+      WithLength(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)"
+                 R"("a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})");
+
+  EXPECT_THAT(ParseSafetensorsHeader(header, header.size()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a tensor twice")));
+}
+
 struct Malformed {
   std::string json;
   uint64_t data_bytes = 0;

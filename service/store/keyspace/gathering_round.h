@@ -46,6 +46,15 @@ struct GatheringRound {
   Reservation overhead;
 };
 
+// A round that has closed.
+struct RememberedRound {
+  Step step = 0;
+  // 0 until the update has been applied.
+  Version version = 0;
+  RefPtr<const Contributors> contributors;
+  bool all_skipped = false;
+};
+
 // A step whose round has failed, until all who had contributed have done so
 // again.
 struct OwedRound {

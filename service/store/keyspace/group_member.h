@@ -27,9 +27,6 @@ struct GroupMember {
   bool has_contributed = false;
   // The worker has said what it has contributed to at another server.
   bool has_told_step = false;
-  // A restore has lost what it had contributed to the last step that it
-  // reached.
-  bool repeats_step = false;
   // When it joined, or has left, in the order of all that do. Who was lost
   // and comes back has kept its place.
   uint64_t order = 0;

@@ -39,9 +39,10 @@ bool IsDeserted(const NamespaceState& state) {
     num_contributors += workers.step_of(rank) > 0 ? 1 : 0;
   }
   return num_contributors ==
-         std::ranges::count_if(
-             workers.List(state.Now()),
-             [](const WorkerStatus& member) { return member.step > 0; });
+         std::ranges::count_if(workers.List(state.Now()),
+                               [&workers](const WorkerStatus& member) {
+                                 return workers.step_of(member.worker.rank) > 0;
+                               });
 }
 
 // Takes the key out of the table. Nobody waits for it: it was closed before, or

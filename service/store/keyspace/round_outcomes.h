@@ -6,14 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
 #include "contract/call_fields.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
 
 namespace tensorkv {
+
+// `round 7 of "fc1.w"`.
+std::string RoundName(Step step, absl::string_view key);
 
 // A round that no longer waits for anybody, or that was dropped.
 struct ClosedRound {

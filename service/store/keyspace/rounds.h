@@ -25,9 +25,6 @@
 
 namespace tensorkv {
 
-// `round 7 of "fc1.w"`.
-std::string RoundName(Step step, absl::string_view key);
-
 // Collects contributions by step and rank. Not thread-safe.
 //
 // A round closes when every worker that its step needs has contributed, or,
@@ -39,11 +36,14 @@ std::string RoundName(Step step, absl::string_view key);
 //
 // Contributions are idempotent: who pushes again what is there already is told
 // so. The key remembers the contributors of its last max_open + 1 closed
-// rounds: so far can a worker be ahead of a step that it owes.
+// rounds. So far can a worker be ahead of a step that it owes, if it pushes all
+// keys of a step before the next: of the key that has failed it has max_open
+// rounds open, and may just have begun one step more.
 //
 // So that memory does not grow with the number of workers, the contributions
 // of the ranks from 0 to the first that is missing can be folded: the caller
-// puts their sum, which keeps its bits, in their place.
+// sums them, in their order and in the accumulate type, and puts the sum in
+// their place. The round's sum then has the same bits as without.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
@@ -109,8 +109,9 @@ class Rounds {
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // The worker of that rank owes nothing any more; no worker does.
+  // The worker of that rank owes nothing any more.
   void Forgive(uint32_t rank);
+  // No worker owes anything any more: the key is gone.
   void ForgiveAll();
 
   // The tensors to sum now that a worker has brought to one round.
@@ -166,6 +167,7 @@ class Rounds {
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
+  // Returns the highest step whose round is open; 0 if none is.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
   // Whether nothing is open and nothing owed: no loss of a worker matters.
   bool is_idle() const { return open_.empty() && owed_.empty(); }
@@ -174,14 +176,7 @@ class Rounds {
   using Round = GatheringRound;
   using OpenRounds = std::map<Step, Round>;
 
-  struct Closed {
-    Step step = 0;
-    // 0 until the update has been applied.
-    Version version = 0;
-    RefPtr<const Contributors> contributors;
-    bool all_skipped = false;
-  };
-
+  using Closed = RememberedRound;
   using Owed = OwedRound;
   using OwedRounds = absl::btree_map<Step, Owed>;
 
@@ -219,6 +214,7 @@ class Rounds {
   // it waits for in vain.
   std::vector<uint32_t> LeftOf(uint32_t rank, Step step,
                                const Round& round) const;
+  // Whether it is complete and has no other sum to wait for.
   bool MayClose(Step step, const Round& round) const;
   // By how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
@@ -232,6 +228,7 @@ class Rounds {
                                             Reservation& overhead) const;
   void Owe(uint32_t rank, Step step, const RoundFailurePtr& failure);
   bool Owes(uint32_t rank, Step step) const;
+  // Returns the place after.
   OwedRounds::iterator Forgive(OwedRounds::iterator owed, uint32_t rank);
   // Nobody owes that step or an earlier one any more.
   void ForgiveUpTo(Step step);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -73,7 +74,7 @@ class WorkerGroup {
                               Step reached, absl::Duration now,
                               std::optional<uint32_t> wanted = std::nullopt);
 
-  // Whether `worker` may act; CheckJoined: and has joined. Errors:
+  // Returns OK if `worker` may act; CheckJoined only if it has joined. Errors:
   // InvalidArgument (no such rank) · FailedPrecondition (no member any more).
   absl::Status Check(const Worker& worker, absl::Duration now) const;
   absl::Status CheckJoined(const Worker& worker, absl::Duration now) const;
@@ -120,8 +121,8 @@ class WorkerGroup {
   bool CountsIn(uint32_t rank, Step step) const;
   // Whether `rank` takes part in `step` at all: whoever joined later does not.
   bool TakesPart(uint32_t rank, Step step) const;
-
-  // Returns whether a restore has lost the last step of the rank.
+  // Returns whether a restore has lost the last step of the rank, which has not
+  // gone on to a later one since.
   bool RepeatsStep(uint32_t rank) const;
 
   // What the worker of a rank has contributed to; 0: nothing yet.
@@ -169,17 +170,14 @@ class WorkerGroup {
   // awaited to do. An elastic group forms anew. REQUIRES: nobody has come yet.
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
-
   // Keys come from where the same group is: it goes on there if it has had no
   // keys. Else its workers may owe steps of those, and nothing but how far
   // somebody may push is taken over.
   void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                   bool has_keys);
-
   // The group goes back to where it was when `workers` were saved, or stays
   // where it is if that is lower. Its members are gone as after Restore.
   void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
-
   // Contributions to `step` and later ones are lost, and are to be made again.
   void RepeatFrom(Step step);
 
@@ -231,6 +229,8 @@ class WorkerGroup {
   std::vector<Member> members_;
   // What each rank has reached, also without joining; 0 above.
   std::vector<Step> steps_;
+  // Those of RepeatsStep.
+  absl::flat_hash_set<uint32_t> repeating_ranks_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;
   // The ranks whose workers have left.

@@ -469,7 +469,7 @@ TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
   EXPECT_EQ(store_.used_bytes(), before);
 }
 
-// What is restored or moved has its memory from the budget.
+// Its contribution was to a round that was open, and is not in the snapshot.
 TEST_F(SnapshotsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
   CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
   Init("n", "k");
@@ -491,6 +491,7 @@ TEST_F(SnapshotsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
   EXPECT_EQ(restored.Join(join)->next_step, 1u);
 }
 
+// What is restored or moved has its memory from the budget.
 class AllocateToRestoreTest : public SnapshotsTest {
  protected:
   static constexpr uint64_t kBudget = 8 << 20;
@@ -570,6 +571,47 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
       << "other servers may have it still";
   CreateNamespace("n");
   EXPECT_OK(adoption->Begin(snapshot.namespaces[0])) << "another is there";
+}
+
+TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
+  CreateNamespace("n");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const auto adoption = store_.StartAdoption({.num_partitions = 1});
+  ASSERT_OK(store_.DeleteNamespace("n"));
+
+  EXPECT_THAT(store_.DeleteNamespace(std::string(1 << 20, 'n')),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  for (size_t i = 0; i <= RecentDeletes::kMost; ++i) {
+    EXPECT_THAT(store_.DeleteNamespace(absl::StrCat("none", i)),
+                StatusIs(absl::StatusCode::kNotFound));
+  }
+
+  EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
+              StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
+  CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
+  Init("n", "k");
+  const auto join = [this](const std::string& name) {
+    return store_.Join({.name_space = "n",
+                        .worker_name = name,
+                        .lease = absl::Seconds(10),
+                        .rank = 0});
+  };
+  const auto lose = [this](const Worker& worker) {
+    return store_.Leave({.name_space = "n", .worker = worker, .is_lost = true});
+  };
+  const Worker first = join("a")->worker;
+  ASSERT_OK(PushTo(store_, "k", /*step=*/1, &first).Wait());
+  ASSERT_OK(lose(first));
+  // Has the step of the worker before it, and has not pushed itself.
+  ASSERT_OK(lose(join("b")->worker));
+
+  EXPECT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}}, [] {
+    return absl::DeadlineExceededError("a round is open");
+  }));
 }
 
 TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {

@@ -509,5 +509,43 @@ TEST(WorkerGroupTest, WhoHasLeftIsNotDoneOnceItsContributionsAreLost) {
   EXPECT_TRUE(group.HasLeft(2));
 }
 
+TEST(WorkerGroupTest,
+     StepThatARestoreHasLostIsRepeatedUntilALaterOneIsReached) {
+  Group group(Fixed(2));
+  const Worker worker = group.MustJoin("a");
+  group.Reach(worker, 1);
+  group.RepeatFrom(1);
+  group.Reach(worker, 1);
+  Group restored(Fixed(2));
+  restored.Restore(group.Save(), /*max_closed=*/0, restored.now);
+  Group had_none(Fixed(2));
+  had_none.AdoptSteps(group.Save(), /*max_closed=*/0, /*has_keys=*/false);
+  Group went_back(Fixed(2));
+  went_back.Reach(went_back.MustJoin("a"), 5);
+  went_back.GoBack(group.Save(), went_back.now);
+
+  for (const Group* const each : {&group, &restored, &had_none, &went_back}) {
+    EXPECT_TRUE(each->RepeatsStep(0));
+    EXPECT_FALSE(each->RepeatsStep(1));
+  }
+  group.Reach(worker, 2);
+  EXPECT_FALSE(group.RepeatsStep(0));
+}
+
+TEST(WorkerGroupTest, StepsThatComeWithKeysAreOfTheWorkersThatHaveMadeThem) {
+  Group from(Fixed(2));
+  from.Reach(from.MustJoin("a"), 3);
+  from.Reach(from.MustJoin("b"), 3);
+  Group to(Fixed(2));
+  to.MustJoin("a");
+  to.MustJoin("other");
+
+  to.AdoptSteps(from.Save(), /*max_closed=*/2, /*has_keys=*/false);
+
+  const std::vector<WorkerStatus> workers = to.List(to.now);
+  EXPECT_EQ(workers[0].step, 3u);
+  EXPECT_EQ(workers[1].step, 0u);
+}
+
 }  // namespace
 }  // namespace tensorkv
