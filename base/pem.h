@@ -3,12 +3,22 @@
 #ifndef TENSORKV_BASE_PEM_H_
 #define TENSORKV_BASE_PEM_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/watched_files.h"
 
 namespace tensorkv {
+
+// What a server has of TLS: its certificate, with those that may follow it, the
+// key, and the authorities of clients; empty if there are none.
+struct TlsTexts {
+  std::string certificate;
+  std::string key;
+  std::string authorities;
+};
 
 // Errors of all: InvalidArgument, naming the option and the file, but nothing
 // that is in it.

@@ -1,361 +1,392 @@
 #include "service/metrics/http_endpoint.h"
 
-#include <poll.h>
+#include <microhttpd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <iterator>
-#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "prometheus/metric_family.h"
-#include "service/metrics/text_format.h"
+#include "prometheus/text_serializer.h"
 
 namespace tensorkv {
 namespace {
 
-// A request of a browser with all its cookies fits.
-constexpr size_t kMaxRequestBytes = 16 * 1024;
-constexpr char kEndOfHeader[] = "\r\n\r\n";
-// What a server under load may need to make a page.
-constexpr std::chrono::seconds kPageTimeout(30);
-// What is accepted before others get their turn. A new peer keeps its place for
-// some turns, until its request is there.
-constexpr int kMaxAcceptsPerTurn = HttpEndpoint::kMaxPeers / 4;
-// How long nobody is accepted when the process has no descriptor left.
-constexpr std::chrono::milliseconds kRest(50);
+// A request of a browser with all its cookies fits, and the headers of a reply.
+constexpr size_t kMaxConnectionBytes = 32 * 1024;
+// Connections that have been told to end, and have not yet.
+constexpr size_t kMaxEnding = 16;
+constexpr char kPlainText[] = "text/plain; charset=utf-8";
+constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
-// What the pages of the server load is of the server, and nobody embeds them.
-constexpr char kBrowserHeaders[] =
-    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src "
-    "'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action "
-    "'none'; frame-ancestors 'none'\r\n"
-    "Referrer-Policy: no-referrer\r\n"
-    "X-Content-Type-Options: nosniff\r\n";
-
-struct Response {
-  int code = 200;
-  std::string body;
-  std::string more_headers;
-  std::string content_type = "text/plain; charset=utf-8";
+constexpr std::pair<const char*, const char*> kHeaders[] = {
+    // What the pages of the server load is of the server, and nobody embeds
+    // them.
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
+     "'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+     "frame-ancestors 'none'"},
+    {"Referrer-Policy", "no-referrer"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Cache-Control", "no-store"},
+    {"Connection", "close"},
 };
 
-absl::string_view ReasonOf(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
+bool IsEmpty(prometheus::MetricType type,
+             const prometheus::ClientMetric& metric) {
+  switch (type) {
+    case prometheus::MetricType::Histogram:
+      return metric.histogram.sample_count == 0;
+    case prometheus::MetricType::Summary:
+      return metric.summary.sample_count == 0;
     default:
-      return "Service Unavailable";
+      return false;
   }
-}
-
-std::string Encode(const Response& response, bool has_body) {
-  return absl::StrCat("HTTP/1.1 ", response.code, " ", ReasonOf(response.code),
-                      "\r\nContent-Type: ", response.content_type,
-                      "\r\nContent-Length: ", response.body.size(), "\r\n",
-                      response.more_headers, kBrowserHeaders,
-                      "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
-                      has_body ? response.body : "");
-}
-
-std::string Collect(
-    const std::vector<const prometheus::Collectable*>& collectables) {
-  std::vector<prometheus::MetricFamily> families;
-  for (const prometheus::Collectable* collectable : collectables) {
-    std::vector<prometheus::MetricFamily> more = collectable->Collect();
-    families.insert(families.end(), std::make_move_iterator(more.begin()),
-                    std::make_move_iterator(more.end()));
-  }
-  return ToText(families);
 }
 
 HttpEndpointOptions WithMetrics(HttpEndpointOptions options) {
-  const auto collect = [collectables = options.collectables](
-                           absl::string_view) { return Collect(collectables); };
+  const auto collect = [collectables = options.collectables](const HttpQuery&) {
+    return MetricsText(collectables);
+  };
   options.pages["/metrics"] = {
       .content_type = "text/plain; version=0.0.4; charset=utf-8",
       .text = collect};
   return options;
 }
 
-// What a request is told that is none for a page, by the words of its line.
-std::optional<Response> Refused(const std::vector<absl::string_view>& words) {
-  if (words.size() != 3 || !absl::StartsWith(words[2], "HTTP/1.")) {
-    return Response{.code = 400, .body = "expected an HTTP/1 request\n"};
-  }
-  if (words[0] == "GET" || words[0] == "HEAD") return std::nullopt;
-  return Response{.code = 405,
-                  .body = "expected GET or HEAD\n",
-                  .more_headers = "Allow: GET, HEAD\r\n"};
+unsigned int CodeOf(const absl::Status& status) {
+  if (absl::IsInvalidArgument(status)) return MHD_HTTP_BAD_REQUEST;
+  if (absl::IsNotFound(status)) return MHD_HTTP_NOT_FOUND;
+  return MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
-// `good` is what a probe is told if there is nothing wrong.
-Response Probed(const absl::Status& status, std::string good) {
-  if (status.ok()) return {.body = std::move(good)};
-  return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
+HttpQuery QueryOf(MHD_Connection* connection) {
+  HttpQuery query;
+  const auto add = [](void* fields, MHD_ValueKind, const char* name,
+                      size_t name_size, const char* value, size_t value_size) {
+    static_cast<HttpQuery*>(fields)->insert_or_assign(
+        std::string(name, name_size), std::string(value, value_size));
+    return MHD_YES;
+  };
+  MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add, &query);
+  return query;
 }
 
-Response PageResponse(const HttpPage& page, absl::StatusOr<std::string> text) {
-  if (text.ok()) {
-    return {.body = *std::move(text), .content_type = page.content_type};
-  }
-  Response response = {.code = 503,
-                       .body = absl::StrCat(text.status().message(), "\n")};
-  if (absl::IsInvalidArgument(text.status())) response.code = 400;
-  if (absl::IsNotFound(text.status())) response.code = 404;
-  return response;
-}
-
-// The value of the header `Host`, without the port; empty if there is none.
-absl::string_view HostHeaderOf(absl::string_view request) {
-  constexpr absl::string_view kHost = "host:";
-  for (absl::string_view line : absl::StrSplit(request, "\r\n")) {
-    if (!absl::StartsWithIgnoreCase(line, kHost)) continue;
-    line = absl::StripAsciiWhitespace(line.substr(kHost.size()));
-    return line.substr(0, line.find(':', line.rfind(']') + 1));
-  }
-  return "";
-}
-
-// Whether no site of the public net can have that name, which leads to this
-// server: an address is of this server alone.
+// Returns whether no site of the public net can have that name, which leads to
+// this server: an address is of this server alone. `host` may have a port.
 bool IsOwnHost(absl::string_view host) {
-  return absl::StartsWith(host, "[") || !absl::StrContains(host, '.') ||
-         absl::c_all_of(host, [](char each) {
+  const absl::string_view name =
+      host.substr(0, host.find(':', host.rfind(']') + 1));
+  return absl::StartsWith(name, "[") || !absl::StrContains(name, '.') ||
+         absl::c_all_of(name, [](char each) {
            return each == '.' || absl::ascii_isdigit(each);
          });
 }
 
+gnutls_session_t SessionOf(MHD_Connection* connection) {
+  return static_cast<gnutls_session_t>(
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
+          ->tls_session);
+}
+
 }  // namespace
 
-struct HttpEndpoint::Peer {
-  enum class State { kReceiving, kWaiting, kMaking, kSending };
+std::string MetricsText(
+    const std::vector<const prometheus::Collectable*>& collectables) {
+  std::vector<prometheus::MetricFamily> families;
+  for (const prometheus::Collectable* collectable : collectables) {
+    std::vector<prometheus::MetricFamily> more = collectable->Collect();
+    for (prometheus::MetricFamily& family : more) {
+      std::erase_if(family.metric,
+                    [type = family.type](const prometheus::ClientMetric& each) {
+                      return IsEmpty(type, each);
+                    });
+      if (!family.metric.empty()) families.push_back(std::move(family));
+    }
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
 
-  FileDescriptor fd;
-  Clock::time_point deadline;
-  State state = State::kReceiving;
-  std::string request;
-  bool is_head = false;
-  // While it waits for one.
+// Tells peers something; those that want the same page share one.
+struct HttpEndpoint::Reply {
+  Reply(unsigned int code, const std::string& body,
+        const std::string& content_type = kPlainText)
+      : code(code),
+        response(MHD_create_response_from_buffer(body.size(),
+                                                 const_cast<char*>(body.data()),
+                                                 MHD_RESPMEM_MUST_COPY),
+                 MHD_destroy_response) {
+    Add("Content-Type", content_type.c_str());
+    for (const auto& [name, value] : kHeaders) Add(name, value);
+  }
+
+  // `good` is what a probe is told if there is nothing wrong.
+  static Reply ToProbe(const absl::Status& status, const std::string& good) {
+    return status.ok() ? Reply(MHD_HTTP_OK, good) : OfError(status);
+  }
+  static Reply OfError(const absl::Status& status) {
+    return Reply(CodeOf(status), absl::StrCat(status.message(), "\n"));
+  }
+
+  void Add(const char* name, const char* value) {
+    MHD_add_response_header(response.get(), name, value);
+  }
+
+  unsigned int code;
+  std::shared_ptr<MHD_Response> response;
+};
+
+struct HttpEndpoint::Peer {
+  enum class State { kOpen, kWaiting, kMaking, kEnding };
+
+  // libmicrohttpd does nothing for it meanwhile.
+  bool is_suspended() const {
+    return state == State::kWaiting || state == State::kMaking;
+  }
+
+  uint64_t id = 0;
+  MHD_Connection* connection = nullptr;
+  int fd = -1;
+  std::shared_ptr<void> credentials;
+  Alarms::Id deadline = 0;
+  State state = State::kOpen;
+  // Is what it waits for, while it does.
   const HttpPage* page = nullptr;
-  std::string query;
-  std::string reply;
-  size_t num_sent = 0;
+  HttpQuery query;
+  // Is there once it has waited.
+  std::optional<Reply> reply;
+};
+
+struct HttpEndpoint::Callbacks {
+  static void OnConnection(void* self, MHD_Connection* connection,
+                           void** context,
+                           MHD_ConnectionNotificationCode code) {
+    HttpEndpoint& endpoint = *static_cast<HttpEndpoint*>(self);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+      *context = endpoint.Add(connection);
+    } else {
+      endpoint.Remove(*static_cast<Peer*>(*context));
+    }
+  }
+
+  // Called again after a connection was resumed.
+  static MHD_Result OnRequest(void* self, MHD_Connection* connection,
+                              const char* path, const char* method, const char*,
+                              const char*, size_t*, void**) {
+    const MHD_ConnectionInfo* const info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const std::optional<Reply> reply = static_cast<HttpEndpoint*>(self)->Answer(
+        *static_cast<Peer*>(info->socket_context), method, path);
+    if (!reply) return MHD_YES;
+    return MHD_queue_response(connection, reply->code, reply->response.get());
+  }
 };
 
 absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Create(
     HttpEndpointOptions options) {
   ASSIGN_OR_RETURN(ListeningSockets sockets,
                    ListeningSockets::Open(options.listen));
-  return std::unique_ptr<HttpEndpoint>(
-      new HttpEndpoint(std::move(sockets), std::move(options)));
+  std::optional<HttpCredentials> credentials;
+  if (options.tls) {
+    ASSIGN_OR_RETURN(credentials, HttpCredentials::Create(options.tls));
+  }
+  std::unique_ptr<HttpEndpoint> endpoint(new HttpEndpoint(
+      std::move(sockets), std::move(options), std::move(credentials)));
+  RETURN_IF_ERROR(endpoint->Start());
+  return endpoint;
 }
 
 HttpEndpoint::HttpEndpoint(ListeningSockets sockets,
-                           HttpEndpointOptions options)
+                           HttpEndpointOptions options,
+                           std::optional<HttpCredentials> credentials)
     : options_(WithMetrics(std::move(options))),
       sockets_(std::move(sockets)),
-      maker_(std::make_unique<Executor>()),
-      thread_([this] { Run(); }) {}
+      credentials_(std::move(credentials)),
+      maker_(std::make_unique<Executor>()) {}
+
+absl::Status HttpEndpoint::Start() {
+  unsigned int flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+  std::shared_ptr<const TlsTexts> texts;
+  std::vector<MHD_OptionItem> tls;
+  if (options_.tls) {
+    flags |= MHD_USE_TLS;
+    // It wants some, though each session gets its own.
+    texts = options_.tls();
+    const auto add = [&tls](MHD_OPTION option, const char* text) {
+      tls.push_back({option, 0, const_cast<char*>(text)});
+    };
+    add(MHD_OPTION_HTTPS_MEM_CERT, texts->certificate.c_str());
+    add(MHD_OPTION_HTTPS_MEM_KEY, texts->key.c_str());
+    add(MHD_OPTION_HTTPS_PRIORITIES, kTlsVersions);
+  }
+  tls.push_back({MHD_OPTION_END, 0, nullptr});
+  daemon_ =
+      MHD_start_daemon(flags, 0, nullptr, nullptr, &Callbacks::OnRequest, this,
+                       MHD_OPTION_LISTEN_SOCKET, sockets_.fds().front(),
+                       MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::OnConnection,
+                       this, MHD_OPTION_CONNECTION_LIMIT,
+                       static_cast<unsigned int>(kMaxPeers + kMaxEnding),
+                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMaxConnectionBytes,
+                       MHD_OPTION_CONNECTION_TIMEOUT, options_.idle_seconds,
+                       MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
+                       tls.data(), MHD_OPTION_END);
+  if (daemon_ != nullptr) return absl::OkStatus();
+  return absl::UnavailableError("libmicrohttpd cannot start");
+}
 
 HttpEndpoint::~HttpEndpoint() {
+  if (daemon_ == nullptr) return;
+  // What it listens on stays open, for ListeningSockets to close.
+  MHD_quiesce_daemon(daemon_);
   {
     MutexLock lock(&mutex_);
-    stopping_ = true;
+    is_stopping_ = true;
+    for (Peer& peer : peers_) End(peer);
   }
-  wake_up_.Set();
-  thread_.join();
+  maker_.reset();
+  MHD_stop_daemon(daemon_);
 }
 
-void HttpEndpoint::Run() {
-  while (true) {
-    Wait();
-    {
-      MutexLock lock(&mutex_);
-      if (stopping_) return;
-    }
-    EndPage();
-    Accept();
-    const Clock::time_point now = Clock::now();
-    peers_.remove_if(
-        [&](Peer& peer) { return !Serve(peer) || peer.deadline <= now; });
-    StartPage();
+HttpEndpoint::Peer* HttpEndpoint::Add(MHD_Connection* connection) {
+  const int fd =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+          ->connect_fd;
+  const auto is_there = [](const Peer& peer) {
+    return peer.state != Peer::State::kEnding;
+  };
+  MutexLock lock(&mutex_);
+  if (absl::c_count_if(peers_, is_there) == kMaxPeers) {
+    End(*absl::c_find_if(peers_, is_there));
   }
+  Peer& peer = peers_.emplace_back();
+  peer.id = ++num_accepted_;
+  peer.connection = connection;
+  peer.fd = fd;
+  if (credentials_) {
+    peer.credentials = credentials_->Install(SessionOf(connection));
+  }
+  peer.deadline = alarms_.Schedule(alarms_.Now() + options_.max_duration,
+                                   [this, id = peer.id] { EndOverdue(id); });
+  return &peer;
 }
 
-void HttpEndpoint::Wait() {
-  std::vector<pollfd> polled = {{wake_up_.fd(), POLLIN, 0}};
-  const Clock::time_point now = Clock::now();
-  Clock::time_point next = now + (must_rest_ ? kRest : std::chrono::hours(1));
-  if (!must_rest_) {
-    for (const int fd : sockets_.fds()) polled.push_back({fd, POLLIN, 0});
-  }
-  for (const Peer& peer : peers_) {
-    next = std::min(next, peer.deadline);
-    if (peer.state == Peer::State::kReceiving) {
-      polled.push_back({peer.fd.get(), POLLIN, 0});
-    } else if (peer.state == Peer::State::kSending) {
-      polled.push_back({peer.fd.get(), POLLOUT, 0});
-    }
-  }
-  const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(
-      std::max(next - now, Clock::duration::zero()));
-  poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
-  wake_up_.Clear();
+void HttpEndpoint::Remove(const Peer& peer) {
+  MutexLock lock(&mutex_);
+  alarms_.Cancel(peer.deadline);
+  peers_.remove_if([&peer](const Peer& each) { return &each == &peer; });
 }
 
-void HttpEndpoint::Accept() {
-  must_rest_ = false;
-  for (const int listener : sockets_.fds()) {
-    for (int i = 0; i < kMaxAcceptsPerTurn; ++i) {
-      FileDescriptor fd(AcceptFrom(listener));
-      if (fd.is_open()) {
-        Add(std::move(fd));
-        continue;
-      }
-      if (errno != EMFILE && errno != ENFILE) break;
-      must_rest_ = peers_.empty();
-      if (must_rest_) break;
-      peers_.pop_front();
-    }
+std::optional<HttpEndpoint::Reply> HttpEndpoint::Answer(
+    Peer& peer, absl::string_view method, absl::string_view path) {
+  {
+    MutexLock lock(&mutex_);
+    if (peer.reply) return peer.reply;
   }
-}
-
-void HttpEndpoint::Add(FileDescriptor fd) {
-  if (peers_.size() == kMaxPeers) peers_.pop_front();
-  peers_.push_back(
-      {.fd = std::move(fd),
-       .deadline = Clock::now() + absl::ToChronoNanoseconds(options_.timeout)});
-  // At once: the next one may take its place.
-  if (!Serve(peers_.back())) peers_.pop_back();
-}
-
-bool HttpEndpoint::Serve(Peer& peer) {
-  if (peer.state == Peer::State::kReceiving) {
-    if (!Receive(peer)) return false;
-    if (peer.state == Peer::State::kReceiving) return true;
+  if (method != "GET" && method != "HEAD") {
+    Reply reply(MHD_HTTP_METHOD_NOT_ALLOWED, "expected GET or HEAD\n");
+    reply.Add("Allow", "GET, HEAD");
+    return reply;
   }
-  if (peer.state != Peer::State::kSending) return true;
-  while (peer.num_sent < peer.reply.size()) {
-    const ssize_t size =
-        send(peer.fd.get(), peer.reply.data() + peer.num_sent,
-             peer.reply.size() - peer.num_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (size < 0) return errno == EAGAIN || errno == EINTR;
-    peer.num_sent += static_cast<size_t>(size);
-  }
-  // Bytes that nobody has read would turn the end into a reset, and the reply
-  // might be lost.
-  char rest[4096];
-  recv(peer.fd.get(), rest, sizeof(rest), 0);
-  return false;
-}
-
-bool HttpEndpoint::Receive(Peer& peer) {
-  char buffer[4096];
-  while (peer.request.find(kEndOfHeader) == std::string::npos) {
-    if (peer.request.size() > kMaxRequestBytes) return false;
-    const ssize_t size = recv(peer.fd.get(), buffer, sizeof(buffer), 0);
-    if (size == 0) return false;
-    if (size < 0) return errno == EAGAIN || errno == EINTR;
-    peer.request.append(buffer, static_cast<size_t>(size));
-  }
-  Answer(peer);
-  return true;
-}
-
-void HttpEndpoint::Answer(Peer& peer) {
-  const absl::string_view line =
-      absl::string_view(peer.request).substr(0, peer.request.find("\r\n"));
-  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
-  Response response = {.code = 404, .body = "not found\n"};
-  const std::pair<absl::string_view, absl::string_view> target = absl::StrSplit(
-      words.size() == 3 ? words[1] : "", absl::MaxSplits('?', 1));
-  const auto page = options_.pages.find(target.first);
-  peer.is_head = words[0] == "HEAD";
-  peer.deadline += absl::ToChronoNanoseconds(options_.timeout);
-  if (std::optional<Response> refused = Refused(words)) {
-    response = *std::move(refused);
-  } else if (target.first == "/healthz") {
-    response = Probed(options_.health(), "ok\n");
-  } else if (target.first == "/readyz") {
-    response = Probed(
+  if (path == "/healthz") return Reply::ToProbe(options_.health(), "ok\n");
+  if (path == "/readyz") {
+    return Reply::ToProbe(
         options_.readiness(),
         absl::StrCat("ready\n", options_.remark ? options_.remark() : ""));
-  } else if (page != options_.pages.end()) {
-    if (!page->second.is_for_own_hosts ||
-        IsOwnHost(HostHeaderOf(peer.request))) {
-      return Await(page->second, target.second, peer);
-    }
-    response = {.code = 403,
-                .body =
-                    "expected an address, localhost or a name without a "
-                    "dot as the host\n"};
   }
-  peer.reply = Encode(response, !peer.is_head);
-  peer.state = Peer::State::kSending;
+  const auto page = options_.pages.find(path);
+  if (page == options_.pages.end()) {
+    return Reply(MHD_HTTP_NOT_FOUND, "not found\n");
+  }
+  if (std::optional<Reply> refusal = Refusal(page->second, peer)) {
+    return refusal;
+  }
+  return Await(page->second, peer);
 }
 
-void HttpEndpoint::Await(const HttpPage& page, absl::string_view query,
-                         Peer& peer) {
+std::optional<HttpEndpoint::Reply> HttpEndpoint::Refusal(
+    const HttpPage& page, const Peer& peer) const {
+  const char* const host =
+      MHD_lookup_connection_value(peer.connection, MHD_HEADER_KIND, "Host");
+  if (page.is_for_own_hosts && host != nullptr && !IsOwnHost(host)) {
+    return Reply(MHD_HTTP_FORBIDDEN,
+                 "expected an address, localhost or a name without a dot as "
+                 "the host\n");
+  }
+  if (options_.pages_need_certificate &&
+      !HasCertificate(SessionOf(peer.connection))) {
+    return Reply(MHD_HTTP_FORBIDDEN, "expected a certificate of the client\n");
+  }
+  return std::nullopt;
+}
+
+std::optional<HttpEndpoint::Reply> HttpEndpoint::Await(const HttpPage& page,
+                                                       Peer& peer) {
+  HttpQuery query = QueryOf(peer.connection);
+  MutexLock lock(&mutex_);
+  if (is_stopping_ || peer.state == Peer::State::kEnding) {
+    return Reply(MHD_HTTP_SERVICE_UNAVAILABLE, "the connection ends\n");
+  }
   peer.page = &page;
-  peer.query = std::string(query);
+  peer.query = std::move(query);
   peer.state = Peer::State::kWaiting;
-  peer.deadline += kPageTimeout;
+  MHD_suspend_connection(peer.connection);
+  maker_->Submit([this] { MakePage(); });
+  return std::nullopt;
 }
 
-void HttpEndpoint::StartPage() {
-  if (making_ != nullptr) return;
-  std::string query;
-  for (Peer& peer : peers_) {
-    if (peer.state != Peer::State::kWaiting) continue;
-    if (making_ == nullptr) {
-      making_ = peer.page;
-      query = peer.query;
-    } else if (peer.page != making_ || peer.query != query) {
-      continue;
-    }
-    peer.state = Peer::State::kMaking;
-  }
-  if (making_ == nullptr) return;
-  maker_->Submit([this, page = making_, query = std::move(query)] {
-    absl::StatusOr<std::string> text = page->text(query);
-    MutexLock lock(&mutex_);
-    page_ = std::move(text);
-    has_page_ = true;
-    wake_up_.Set();
-  });
-}
-
-void HttpEndpoint::EndPage() {
-  absl::StatusOr<std::string> text;
+void HttpEndpoint::MakePage() {
+  const HttpPage* page = nullptr;
+  HttpQuery query;
   {
     MutexLock lock(&mutex_);
-    if (!std::exchange(has_page_, false)) return;
-    text = std::move(page_);
+    for (Peer& peer : peers_) {
+      if (peer.state != Peer::State::kWaiting) continue;
+      if (page == nullptr) {
+        page = peer.page;
+        query = peer.query;
+      }
+      if (peer.page == page && peer.query == query) {
+        peer.state = Peer::State::kMaking;
+      }
+    }
   }
-  const Response response = PageResponse(*making_, std::move(text));
-  making_ = nullptr;
+  if (page == nullptr) return;  // It was made for another one too.
+  const absl::StatusOr<std::string> text = page->text(query);
+  const Reply reply = text.ok() ? Reply(MHD_HTTP_OK, *text, page->content_type)
+                                : Reply::OfError(text.status());
+  MutexLock lock(&mutex_);
   for (Peer& peer : peers_) {
     if (peer.state != Peer::State::kMaking) continue;
-    peer.reply = Encode(response, !peer.is_head);
-    peer.state = Peer::State::kSending;
+    Resume(peer, reply);
+    peer.state = Peer::State::kOpen;
   }
+}
+
+void HttpEndpoint::Resume(Peer& peer, Reply reply) {
+  peer.reply = std::move(reply);
+  MHD_resume_connection(peer.connection);
+}
+
+void HttpEndpoint::End(Peer& peer) {
+  if (peer.is_suspended()) {
+    Resume(peer, Reply(MHD_HTTP_SERVICE_UNAVAILABLE,
+                       "the page was not made in time\n"));
+  } else {
+    shutdown(peer.fd, SHUT_RDWR);
+  }
+  peer.state = Peer::State::kEnding;
+}
+
+void HttpEndpoint::EndOverdue(uint64_t id) {
+  MutexLock lock(&mutex_);
+  const auto peer =
+      absl::c_find_if(peers_, [id](const Peer& each) { return each.id == id; });
+  if (peer != peers_.end()) End(*peer);
 }
 
 }  // namespace tensorkv

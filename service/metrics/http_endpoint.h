@@ -3,13 +3,13 @@
 #ifndef TENSORKV_SERVICE_METRICS_HTTP_ENDPOINT_H_
 #define TENSORKV_SERVICE_METRICS_HTTP_ENDPOINT_H_
 
-#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -17,22 +17,33 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/alarms.h"
 #include "base/executor.h"
-#include "base/file_descriptor.h"
 #include "base/listening_sockets.h"
 #include "base/mutex.h"
-#include "base/wake_up.h"
 #include "prometheus/collectable.h"
+#include "service/metrics/http_credentials.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
 
 namespace tensorkv {
+
+// Returns what these have to show, in Prometheus' text format. Histograms and
+// summaries that have seen nothing are left out, as 45 lines each would tell
+// nothing.
+std::string MetricsText(
+    const std::vector<const prometheus::Collectable*>& collectables);
+
+// The fields after the '?' of a request, decoded, by their names.
+using HttpQuery = std::map<std::string, std::string, std::less<>>;
 
 // What the port shows at a path.
 struct HttpPage {
   std::string content_type;
-  // Called on a thread of its own, one page at a time, and may block. `query`
-  // is what follows the '?', as it came. Errors: InvalidArgument (400),
-  // NotFound (404), others (503).
-  std::function<absl::StatusOr<std::string>(absl::string_view query)> text;
+  // Called on a thread of its own, one page at a time, and may block. Errors:
+  // InvalidArgument (400), NotFound (404), others (503).
+  std::function<absl::StatusOr<std::string>(const HttpQuery& query)> text;
   // Refuses requests for a host of another site, whose pages could otherwise
   // read this one in the browser of a user who reaches the port: its name may
   // be an address, localhost, or one without a dot.
@@ -52,8 +63,16 @@ struct HttpEndpointOptions {
   std::function<absl::Status()> readiness;
   // Adds to what /readyz answers while the server takes calls; null: nothing.
   std::function<std::string()> remark = nullptr;
-  // How long a request may take to come, and then its reply to be taken.
-  absl::Duration timeout = absl::Seconds(5);
+  // Encrypts connections, with TLS 1.2 or 1.3; null: they are in plain text.
+  HttpCredentials::Texts tls = nullptr;
+  // Refuses /metrics and pages to peers without a certificate. Needs `tls` with
+  // authorities.
+  bool pages_need_certificate = false;
+  // A connection ends on which nothing comes or goes for so many seconds.
+  unsigned int idle_seconds = 5;
+  // Any connection ends after that long: a server under load may need a while
+  // to make a page.
+  absl::Duration max_duration = absl::Seconds(40);
 };
 
 // Serves, to GET and HEAD requests, until it is destroyed:
@@ -64,15 +83,16 @@ struct HttpEndpointOptions {
 //              one, else 503 and why not
 //   its pages
 //
-// Thread-safe. One thread moves bytes and never waits for a peer or for a page,
-// which another one makes: however many slow peers there are, a probe that
-// sends its request is answered at once. Peers beyond kMaxPeers take the place
-// of the one that has been there longest.
+// Thread-safe. A thread of libmicrohttpd moves bytes and never waits for a peer
+// or for a page, which another thread makes: however many slow peers there are,
+// a probe that sends its request is answered at once. Peers beyond kMaxPeers
+// take the place of the one that has been there longest.
 class HttpEndpoint {
  public:
   static constexpr size_t kMaxPeers = 64;
 
-  // Errors: Unavailable, with the system's reason (cannot listen there).
+  // Errors: Unavailable, with the system's reason (cannot listen there);
+  // InvalidArgument (GnuTLS cannot use the texts of `tls`).
   static absl::StatusOr<std::unique_ptr<HttpEndpoint>> Create(
       HttpEndpointOptions options);
   ~HttpEndpoint();
@@ -80,49 +100,49 @@ class HttpEndpoint {
   int bound_port() const { return sockets_.port(); }
 
  private:
+  struct Callbacks;  // of libmicrohttpd
   struct Peer;
-  using Peers = std::list<Peer>;
-  using Clock = std::chrono::steady_clock;
+  struct Reply;
 
-  HttpEndpoint(ListeningSockets sockets, HttpEndpointOptions options);
+  HttpEndpoint(ListeningSockets sockets, HttpEndpointOptions options,
+               std::optional<HttpCredentials> credentials);
 
-  void Run();
-  // Waits until there is something to do.
-  void Wait();
-  void Accept();
-  void Add(FileDescriptor fd);
-  // Moves what can be moved now. Returns false when nothing is left to do for
-  // the peer.
-  bool Serve(Peer& peer);
-  // Whether the peer is there and its request is complete or may become so.
-  bool Receive(Peer& peer);
-  void Answer(Peer& peer);
-  // Has the peer wait until the page is made.
-  void Await(const HttpPage& page, absl::string_view query, Peer& peer);
-  // Has the page made that the first of the waiting peers wants, for all who
-  // want the same.
-  void StartPage();
-  void EndPage();
+  absl::Status Start();
+  // Returns the peer that libmicrohttpd keeps with the connection.
+  Peer* Add(MHD_Connection* connection) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Remove(const Peer& peer) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns nothing if the peer waits until its page is made.
+  std::optional<Reply> Answer(Peer& peer, absl::string_view method,
+                              absl::string_view path)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<Reply> Await(const HttpPage& page, Peer& peer)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns why the peer may not have the page; nothing if it may.
+  std::optional<Reply> Refusal(const HttpPage& page, const Peer& peer) const;
+  // Makes the page that the first of the waiting peers wants, for all who want
+  // the same.
+  void MakePage() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Goes on with a peer that waits.
+  void Resume(Peer& peer, Reply reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has the connection end soon.
+  void End(Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndOverdue(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const HttpEndpointOptions options_;
   const ListeningSockets sockets_;
-  WakeUp wake_up_;
+  // Only libmicrohttpd's thread uses it.
+  std::optional<HttpCredentials> credentials_;
+  MHD_Daemon* daemon_ = nullptr;
 
   Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_page_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::StatusOr<std::string> page_ ABSL_GUARDED_BY(mutex_);
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t num_accepted_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Whoever has been there longest comes first.
+  std::list<Peer> peers_ ABSL_GUARDED_BY(mutex_);
 
-  // Only the thread uses these. Whoever has been there longest comes first.
-  Peers peers_;
-  // That is being made; null if none is.
-  const HttpPage* making_ = nullptr;
-  // Nobody can be accepted now.
-  bool must_rest_ = false;
-
+  SteadyAlarms alarms_;
   // Makes pages.
   std::unique_ptr<Executor> maker_;
-  std::thread thread_;  // last: starts when everything else is there
 };
 
 }  // namespace tensorkv

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "base/pem.h"
 #include "base/status_macros.h"
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
@@ -52,8 +51,7 @@ class FollowingCredentials final : public grpc::ServerCredentials {
 
   grpc_ssl_certificate_config_reload_status FetchNext(
       grpc_ssl_server_certificate_config** config) {
-    std::shared_ptr<const ServerCertificates::Texts> texts =
-        certificates_->current();
+    std::shared_ptr<const TlsTexts> texts = certificates_->current();
     MutexLock lock(&mutex_);
     if (texts == fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     fetched_ = std::move(texts);
@@ -71,8 +69,7 @@ class FollowingCredentials final : public grpc::ServerCredentials {
   const std::shared_ptr<const ServerCertificates> certificates_;
   Mutex mutex_;
   // What gRPC has got last.
-  std::shared_ptr<const ServerCertificates::Texts> fetched_
-      ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const TlsTexts> fetched_ ABSL_GUARDED_BY(mutex_);
   grpc_server_credentials* const credentials_;
 };
 
@@ -101,16 +98,15 @@ absl::Status ServerCertificates::Take(const std::vector<FileText>& texts) {
     RETURN_IF_ERROR(CheckDates(certificate, absl::Now()));
   }
   ASSIGN_OR_RETURN(const absl::Time expiry, ExpiryOf(certificate));
-  auto taken = std::make_shared<const Texts>(
-      Texts{certificate.text, texts[1].text, texts[2].text});
+  auto taken = std::make_shared<const TlsTexts>(
+      TlsTexts{certificate.text, texts[1].text, texts[2].text});
   MutexLock lock(&mutex_);
   current_ = std::move(taken);
   expiry_ = expiry;
   return absl::OkStatus();
 }
 
-std::shared_ptr<const ServerCertificates::Texts> ServerCertificates::current()
-    const {
+std::shared_ptr<const TlsTexts> ServerCertificates::current() const {
   MutexLock lock(&mutex_);
   return current_;
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "base/pem.h"
 #include "base/watched_files.h"
 #include "grpcpp/security/server_credentials.h"
 #include "service/security/tls_options.h"
@@ -36,19 +37,14 @@ class ServerCertificates {
   // Errors: InvalidArgument, naming the option.
   absl::Status Take(const std::vector<FileText>& texts);
 
-  struct Texts {
-    std::string certificate;
-    std::string key;
-    std::string authorities;
-  };
   // Null before the first.
-  std::shared_ptr<const Texts> current() const;
+  std::shared_ptr<const TlsTexts> current() const;
   // The time at which the certificate counts no more.
   absl::Time expiry() const;
 
  private:
   mutable Mutex mutex_;
-  std::shared_ptr<const Texts> current_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const TlsTexts> current_ ABSL_GUARDED_BY(mutex_);
   absl::Time expiry_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
 };
 

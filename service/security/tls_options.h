@@ -10,6 +10,10 @@ namespace tensorkv {
 // Names of PEM files.
 struct TlsOptions {
   bool is_on() const { return !cert.empty(); }
+  // Returns whether a client without a certificate is refused.
+  bool needs_client_cert() const {
+    return !client_ca.empty() && !client_cert_is_optional;
+  }
 
   // The server's certificate, with the chain up to the authority, and its key.
   // Both or none; none is plain text.

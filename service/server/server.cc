@@ -517,6 +517,10 @@ absl::Status Server::StartHttp() {
                                   .health = [this] { return health(); },
                                   .readiness = [this] { return readiness(); },
                                   .remark = [this] { return Remark(); }};
+  if (options_.metrics_tls) {
+    endpoint.tls = [this] { return files_->certificates().current(); };
+    endpoint.pages_need_certificate = options_.tls.needs_client_cert();
+  }
   if (options_.status_page) endpoint.pages = StatusPages(StatusSourcesOf());
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
       HttpEndpoint::Create(std::move(endpoint));

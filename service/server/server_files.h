@@ -51,6 +51,8 @@ class ServerFiles {
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const {
     return credentials_;
   }
+  // What these are made of.
+  const ServerCertificates& certificates() const { return *certificates_; }
   // To another server, as PeerChannels has it.
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
     return peers_.To(address);

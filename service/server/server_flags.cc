@@ -56,6 +56,10 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "address:port of /metrics, /healthz, /readyz and the status "
                   "page, /; empty is off")
       ->capture_default_str();
+  app->add_flag("--metrics_tls", server->metrics_tls,
+                "Encrypt that port too, by --tls_cert and --tls_key; with a "
+                "--tls_client_ca, only /healthz and /readyz answer clients "
+                "without a certificate");
   app->add_option("--status_page", texts->status_page,
                   "Whether that port shows, at /, what the server holds, to "
                   "all who reach it: on, off, or auto (on if there is neither "

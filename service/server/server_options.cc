@@ -88,12 +88,20 @@ absl::Status CheckMetricsListen(const ServerOptions& options) {
         "127.0.0.1:9464, got \"",
         address, "\""));
   }
+  if (options.metrics_tls && !options.tls.is_on()) {
+    return absl::InvalidArgumentError(
+        "tls_cert: expected one, as there is metrics_tls");
+  }
   if (options.insecure || IsLocalAddress(address)) return absl::OkStatus();
+  if (options.metrics_tls && options.tls.needs_client_cert()) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "metrics_listen: ", address,
       " can be reached from other machines, who then read the names of "
       "namespaces and how much they hold, and on the status page those of keys "
-      "and workers: take a loopback address, or accept that with --insecure"));
+      "and workers: give --metrics_tls and --tls_client_ca, take a loopback "
+      "address, or accept that with --insecure"));
 }
 
 absl::Status CheckBudgets(const ServerOptions& options) {

@@ -46,6 +46,10 @@ struct ServerOptions {
   // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
   std::string metrics_listen;
 
+  // Encrypts that port too, by the files of `tls`. Where clients need
+  // certificates, /healthz and /readyz answer without one, nothing else does.
+  bool metrics_tls = false;
+
   // Whether that port shows the status page too, and with it the names of keys
   // and workers to all who reach it, whatever the policy says.
   bool status_page = false;

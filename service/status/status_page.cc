@@ -8,10 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "service/status/page_files.h"
@@ -27,7 +23,6 @@ using Json = nlohmann::ordered_json;
 constexpr uint32_t kKeysPerPage = 300;
 constexpr size_t kNamespacesPerPage = 250;
 
-// What stands after the '?', decoded.
 struct Query {
   std::optional<std::string> name_space;
   std::string prefix;
@@ -35,40 +30,17 @@ struct Query {
   std::optional<std::string> key;
 };
 
-absl::StatusOr<std::string> Decoded(absl::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded.push_back(text[i] == '+' ? ' ' : text[i]);
-      continue;
-    }
-    const absl::string_view digits = text.substr(i + 1, 2);
-    if (digits.size() != 2 || !absl::ascii_isxdigit(digits[0]) ||
-        !absl::ascii_isxdigit(digits[1])) {
-      return absl::InvalidArgumentError(
-          "expected two hexadecimal digits after each % of the query");
-    }
-    absl::StrAppend(&decoded, absl::HexStringToBytes(digits));
-    i += 2;
-  }
-  return decoded;
-}
-
-absl::StatusOr<Query> ParseQuery(absl::string_view text) {
+absl::StatusOr<Query> ParseQuery(const HttpQuery& fields) {
   Query query;
-  for (const absl::string_view field :
-       absl::StrSplit(text, '&', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(field, absl::MaxSplits('=', 1));
-    ASSIGN_OR_RETURN(std::string value, Decoded(parts.second));
-    if (parts.first == "namespace") {
-      query.name_space = std::move(value);
-    } else if (parts.first == "prefix") {
-      query.prefix = std::move(value);
-    } else if (parts.first == "after") {
-      query.after = std::move(value);
-    } else if (parts.first == "key") {
-      query.key = std::move(value);
+  for (const auto& [name, value] : fields) {
+    if (name == "namespace") {
+      query.name_space = value;
+    } else if (name == "prefix") {
+      query.prefix = value;
+    } else if (name == "after") {
+      query.after = value;
+    } else if (name == "key") {
+      query.key = value;
     } else {
       return absl::InvalidArgumentError(
           "query: expected namespace, prefix, after and key alone");
@@ -160,9 +132,9 @@ absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
 }
 
 absl::StatusOr<std::string> StatusText(const StatusSources& sources,
-                                       absl::string_view query_text,
+                                       const HttpQuery& fields,
                                        UpdateNorms& norms) {
-  ASSIGN_OR_RETURN(const Query query, ParseQuery(query_text));
+  ASSIGN_OR_RETURN(const Query query, ParseQuery(fields));
   ASSIGN_OR_RETURN(const Json json, query.name_space
                                         ? NamespaceJson(sources, query, norms)
                                         : ServerJson(sources, query.after));
@@ -171,7 +143,7 @@ absl::StatusOr<std::string> StatusText(const StatusSources& sources,
 
 HttpPage FilePage(const char* content_type, absl::string_view text) {
   return {.content_type = content_type,
-          .text = [text](absl::string_view) { return std::string(text); },
+          .text = [text](const HttpQuery&) { return std::string(text); },
           .is_for_own_hosts = true};
 }
 
@@ -183,7 +155,7 @@ std::map<std::string, HttpPage, std::less<>> StatusPages(
   HttpPage json = {
       .content_type = "application/json",
       .text =
-          [sources = std::move(sources), norms](absl::string_view query) {
+          [sources = std::move(sources), norms](const HttpQuery& query) {
             return StatusText(sources, query, *norms);
           },
       .is_for_own_hosts = true};

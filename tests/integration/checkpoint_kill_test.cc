@@ -24,8 +24,8 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/integration/http_get.h"
 #include "tests/integration/server_process.h"
+#include "tests/service/http_get.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -238,7 +238,7 @@ TEST_F(CheckpointKillTest, ReadinessTellsHowFarTheRestoringIs) {
       << starting;
   server_->AwaitLine("checkpoint being restored: name=second");
 
-  const HttpReply ready = HttpGet(port, "/readyz");
+  const HttpResponse ready = HttpGet(port, "/readyz");
   EXPECT_EQ(ready.code, 503);
   EXPECT_THAT(
       ready.body,

@@ -18,8 +18,8 @@
 #include "gtest/gtest.h"
 #include "service/server/server.h"
 #include "tests/contracts/caller.h"
-#include "tests/integration/http_get.h"
 #include "tests/integration/server_process.h"
+#include "tests/service/http_get.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -148,7 +148,7 @@ TEST(ServerLifecycleTest, HttpShowsHealthAndMetrics) {
   EXPECT_EQ(HttpGet(server->metrics_port(), "/healthz").code, 200);
   EXPECT_EQ(HttpGet(server->metrics_port(), "/readyz").code, 200);
   EXPECT_EQ(HttpGet(server->metrics_port(), "/else").code, 404);
-  const HttpReply metrics = HttpGet(server->metrics_port(), "/metrics");
+  const HttpResponse metrics = HttpGet(server->metrics_port(), "/metrics");
   EXPECT_EQ(metrics.code, 200);
   EXPECT_THAT(metrics.body,
               AllOf(HasSubstr("grpc_server_handled_total"),

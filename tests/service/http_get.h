@@ -21,6 +21,17 @@ HttpResponse HttpGet(int port, absl::string_view path,
                      absl::string_view method = "GET",
                      absl::string_view host = "test");
 
+// PEM files of a client; without a certificate of its own `cert` and `key` are
+// empty.
+struct TlsFiles {
+  std::string ca;
+  std::string cert;
+  std::string key;
+};
+
+// The same by TLS from a server that `ca` vouches for as "tensorkv.test".
+HttpResponse HttpsGet(int port, absl::string_view path, const TlsFiles& files);
+
 }  // namespace tensorkv::testing
 
 #endif  // TENSORKV_TESTS_SERVICE_HTTP_GET_H_

@@ -6,13 +6,12 @@
 #include <string>
 
 #include "prometheus/collectable.h"
-#include "prometheus/metric_family.h"
-#include "service/metrics/text_format.h"
+#include "service/metrics/http_endpoint.h"
 
 namespace tensorkv::testing {
 
 inline std::string Exposition(const prometheus::Collectable& collectable) {
-  return ToText(collectable.Collect());
+  return MetricsText({&collectable});
 }
 
 }  // namespace tensorkv::testing

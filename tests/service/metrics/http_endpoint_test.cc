@@ -71,12 +71,12 @@ class HttpEndpointTest : public ::testing::Test {
     return is_well_ ? absl::OkStatus() : absl::UnavailableError("no device");
   }
 
-  // The query, or the error that it names.
-  static absl::StatusOr<std::string> PageText(absl::string_view query) {
-    if (query == "wrong") return absl::InvalidArgumentError("a wrong query");
-    if (query == "gone") return absl::NotFoundError("nothing there");
-    if (query == "ended") return absl::UnavailableError("it ends");
-    return absl::StrCat("query ", query);
+  // Returns the field `a` of the query, or the error that another one names.
+  static absl::StatusOr<std::string> PageText(const HttpQuery& query) {
+    if (query.contains("wrong")) return absl::InvalidArgumentError("is wrong");
+    if (query.contains("gone")) return absl::NotFoundError("nothing there");
+    if (query.contains("ended")) return absl::UnavailableError("it ends");
+    return query.at("a");
   }
 
   static inline std::atomic<bool> is_well_ = true;
@@ -122,14 +122,14 @@ TEST_F(HttpEndpointTest, OtherPathsAreNotFound) {
 }
 
 TEST_F(HttpEndpointTest, PagesTakeQueriesAndTellErrors) {
-  const HttpResponse response = Get("/page?a=b?c");
+  const HttpResponse response = Get("/page?b&a=b?c%3D%00+d");
 
   EXPECT_EQ(response.code, 200);
-  EXPECT_EQ(response.body, "query a=b?c");
+  EXPECT_EQ(response.body, std::string("b?c=\0 d", 7));
   EXPECT_THAT(response.headers, HasSubstr("Content-Type: text/html\r\n"));
   EXPECT_THAT(response.headers, HasSubstr("default-src 'none'"));
   EXPECT_EQ(Get("/page?wrong").code, 400);
-  EXPECT_EQ(Get("/page?wrong").body, "a wrong query\n");
+  EXPECT_EQ(Get("/page?wrong").body, "is wrong\n");
   EXPECT_EQ(Get("/page?gone").code, 404);
   EXPECT_EQ(Get("/page?ended").code, 503);
 }
@@ -142,17 +142,17 @@ TEST_F(HttpEndpointTest, PagesAreNotForOtherSites) {
 
   for (const char* host : {"localhost:9464", "127.0.0.1", "127.0.0.1:9464",
                            "[::1]:9464", "[::1]", "gpu-box:80"}) {
-    EXPECT_EQ(get("/page", host), 200) << host;
+    EXPECT_EQ(get("/page?a=", host), 200) << host;
   }
   for (const char* host :
        {"evil.example", "evil.example:9464", "127.0.0.1.evil.example"}) {
-    EXPECT_EQ(get("/page", host), 403) << host;
+    EXPECT_EQ(get("/page?a=", host), 403) << host;
     EXPECT_EQ(get("/metrics", host), 200) << host;
   }
 }
 
 TEST_F(HttpEndpointTest, HeadIsGetWithoutTheBody) {
-  for (const char* path : {"/metrics", "/healthz", "/readyz", "/page"}) {
+  for (const char* path : {"/metrics", "/healthz", "/readyz", "/page?a=b"}) {
     const int port = endpoint_->bound_port();
     const HttpResponse response = HttpGet(port, path, "HEAD");
 
@@ -169,7 +169,8 @@ TEST_F(HttpEndpointTest, QueriesAreIgnored) {
 }
 
 TEST_F(HttpEndpointTest, WhatIsNoRequestIsRefused) {
-  EXPECT_EQ(HttpGet(endpoint_->bound_port(), "/a b").code, 400);
+  EXPECT_EQ(Get("/a b").code, 0);  // The connection ends.
+  EXPECT_EQ(Get(std::string(64 << 10, 'a').c_str()).code, 414);
 }
 
 TEST_F(HttpEndpointTest, OtherMethodsAreRefused) {
@@ -201,13 +202,25 @@ TEST_F(HttpEndpointTest, SlowPeersStopNobody) {
 }
 
 TEST_F(HttpEndpointTest, PeerThatSendsNothingMoreIsCutOff) {
-  const auto endpoint = HttpEndpoint::Create({.listen = "127.0.0.1:0",
-                                              .timeout = absl::Milliseconds(1)})
-                            .value();
+  const auto endpoint =
+      HttpEndpoint::Create({.listen = "127.0.0.1:0", .idle_seconds = 1})
+          .value();
   const FileDescriptor peer = SlowPeer(endpoint->bound_port());
   char byte = 0;
 
   EXPECT_LE(recv(peer.get(), &byte, 1, 0), 0);
+}
+
+TEST_F(HttpEndpointTest, PeerThatNeverComesToAnEndIsCutOff) {
+  const auto endpoint =
+      HttpEndpoint::Create(
+          {.listen = "127.0.0.1:0", .max_duration = absl::Milliseconds(20)})
+          .value();
+  const FileDescriptor peer = SlowPeer(endpoint->bound_port());
+
+  while (send(peer.get(), "a", 1, MSG_NOSIGNAL) == 1) {
+    std::this_thread::yield();
+  }
 }
 
 // Waits to be let go.
@@ -241,24 +254,38 @@ TEST_F(HttpEndpointTest, MetricsThatHangDoNotStopTheProbes) {
   scraper.join();
 }
 
-TEST_F(HttpEndpointTest, NumbersHaveNoMoreDigitsThanTheyNeed) {
+TEST_F(HttpEndpointTest, PageThatIsNotMadeInTimeIsUnavailable) {
+  const HungCollectable hung;
+  const auto endpoint =
+      HttpEndpoint::Create({.listen = "127.0.0.1:0",
+                            .collectables = {&hung},
+                            .max_duration = absl::Milliseconds(20)})
+          .value();
+
+  EXPECT_EQ(HttpGet(endpoint->bound_port(), "/metrics").code, 503);
+
+  hung.may_end.Notify();
+}
+
+TEST_F(HttpEndpointTest, HistogramsThatHaveSeenNothingAreLeftOut) {
   prometheus::Registry registry;
-  prometheus::BuildHistogram()
-      .Name("test_seconds")
-      .Help("Of a test.")
-      .Register(registry)
-      .Add({}, prometheus::Histogram::BucketBoundaries{0.0006, 100})
-      .Observe(0.5);
+  auto& family = prometheus::BuildHistogram()
+                     .Name("test_seconds")
+                     .Help("Of a test.")
+                     .Register(registry);
+  auto& histogram =
+      family.Add({}, prometheus::Histogram::BucketBoundaries{0.5, 100});
   const auto endpoint = HttpEndpoint::Create({.listen = "127.0.0.1:0",
                                               .collectables = {&registry}})
                             .value();
+  EXPECT_EQ(HttpGet(endpoint->bound_port(), "/metrics").body, "");
+
+  histogram.Observe(0.75);
 
   const std::string body = HttpGet(endpoint->bound_port(), "/metrics").body;
-
-  EXPECT_THAT(body, HasSubstr("test_seconds_bucket{le=\"0.0006\"} 0\n"
+  EXPECT_THAT(body, HasSubstr("test_seconds_bucket{le=\"0.5\"} 0\n"
                               "test_seconds_bucket{le=\"100\"} 1\n"
-                              "test_seconds_bucket{le=\"+Inf\"} 1\n"
-                              "test_seconds_sum 0.5\n"));
+                              "test_seconds_bucket{le=\"+Inf\"} 1\n"));
 }
 
 TEST_F(HttpEndpointTest, PortInUseIsUnavailable) {

@@ -43,6 +43,20 @@ TEST(ServerOptionsTest, EncryptedRemoteAddressNeedsAPolicy) {
   EXPECT_OK(CheckServerOptions(options));
 }
 
+TEST(ServerOptionsTest, RemoteMetricsNeedTlsAndCertificatesOfClients) {
+  const auto is_taken = [](bool metrics_tls, const TlsOptions& tls) {
+    return CheckServerOptions({.tls = tls,
+                               .metrics_listen = "0.0.0.0:9464",
+                               .metrics_tls = metrics_tls})
+        .ok();
+  };
+
+  EXPECT_TRUE(is_taken(true, {"c", "k", "ca"}));
+  EXPECT_FALSE(is_taken(false, {"c", "k", "ca"}));
+  EXPECT_FALSE(is_taken(true, {"c", "k"}));
+  EXPECT_FALSE(is_taken(true, {"c", "k", "ca", true}));
+}
+
 // Of a server in a cluster, but for what `spoil` makes of it.
 template <typename Spoil>
 auto InCluster(Spoil spoil) {
@@ -91,6 +105,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"listen", [](ServerOptions& o) { o.listen = "7363"; }},
         BadOption{"metrics_listen",
                   [](ServerOptions& o) { o.metrics_listen = "localhost:1"; }},
+        BadOption{"tls_cert",
+                  [](ServerOptions& o) {
+                    o.metrics_listen = "127.0.0.1:1";
+                    o.metrics_tls = true;
+                  }},
         BadOption{"tls_key", [](ServerOptions& o) { o.tls.cert = "c"; }},
         BadOption{"tls_cert", [](ServerOptions& o) { o.tls.key = "k"; }},
         BadOption{"tls_cert", [](ServerOptions& o) { o.tls.client_ca = "a"; }},

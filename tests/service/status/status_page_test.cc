@@ -71,7 +71,7 @@ class StatusPagesTest : public ::testing::Test {
   }
   Json Status() {
     const absl::StatusOr<std::string> text =
-        pages_.at("/status.json").text("namespace=group");
+        pages_.at("/status.json").text({{"namespace", "group"}});
     EXPECT_OK(text);
     return Json::parse(*text);
   }

@@ -267,18 +267,19 @@ TEST_F(UpdateNormsTest, PageHasItOfTheKeyThatIsAskedFor) {
        .namespaces = &store_,
        .summaries = &store_,
        .server = [] { return ServerStatus{.budget_bytes = kBudgetBytes}; }});
-  const auto read = [&](const std::string& query) {
-    return nlohmann::json::parse(*pages.at("/status.json").text(query));
+  const auto look = [&](HttpQuery query) {
+    query["namespace"] = "default";
+    return nlohmann::json::parse(
+        *pages.at("/status.json").text(query))["looked_at"];
   };
-  EXPECT_TRUE(read("namespace=default")["looked_at"].is_null());
-  EXPECT_FALSE(
-      read("namespace=default&key=k")["looked_at"].contains("version"));
-  EXPECT_NE(read("namespace=default&key=none")["looked_at"]["why_not"], "");
+  EXPECT_TRUE(look({}).is_null());
+  EXPECT_FALSE(look({{"key", "k"}}).contains("version"));
+  EXPECT_NE(look({{"key", "none"}})["why_not"], "");
 
   const Version version = Push(3);
 
   const auto looked = Await([&]() -> std::optional<nlohmann::json> {
-    nlohmann::json each = read("namespace=default&key=k")["looked_at"];
+    nlohmann::json each = look({{"key", "k"}});
     if (!each.contains("version")) return std::nullopt;
     return each;
   });
