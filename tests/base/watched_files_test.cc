@@ -95,7 +95,7 @@ TEST_F(WatchedFilesTest, WhoeverStartsWithWrongFilesIsToldSo) {
 }
 
 TEST_F(WatchedFilesTest, KeepsWhatWasRightWhileTheFileSystemStandsStill) {
-  ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Milliseconds(20)));
+  ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Seconds(1)));
   std::remove(Path("a").c_str());
   // Whoever opens it waits until somebody writes.
   ASSERT_EQ(mkfifo(Path("a").c_str(), 0600), 0);
@@ -103,7 +103,7 @@ TEST_F(WatchedFilesTest, KeepsWhatWasRightWhileTheFileSystemStandsStill) {
   LookTimes(3);
 
   EXPECT_THAT(news_, ElementsAre("option_a, option_b: expected to be read "
-                                 "within 20ms, got no answer of the file "
+                                 "within 1s, got no answer of the file "
                                  "system"));
   EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(files->status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -117,7 +117,7 @@ TEST_F(WatchedFilesTest, KeepsWhatWasRightWhileTheFileSystemStandsStill) {
 }
 
 TEST_F(WatchedFilesTest, OneLookAtMostWaitsForAFileSystemThatStandsStill) {
-  ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Milliseconds(20)));
+  ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Seconds(1)));
   std::remove(Path("a").c_str());
   ASSERT_EQ(mkfifo(Path("a").c_str(), 0600), 0);
   EXPECT_THAT(files->LookUnlessLate(),
