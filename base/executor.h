@@ -37,7 +37,7 @@ class Executor {
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether the runner has been asked to run the queue.
+  // Is true while the runner has yet to run the queue, or runs it.
   bool is_running_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // last: starts when everything else is there

@@ -45,7 +45,7 @@ struct FileReader::State {
   CondVar changed;
   bool is_reading ABSL_GUARDED_BY(mutex) = false;
   bool is_stopping ABSL_GUARDED_BY(mutex) = false;
-  // What the last read that has ended has found.
+  // Holds the result of the last read that has ended.
   absl::StatusOr<std::vector<FileText>> texts ABSL_GUARDED_BY(mutex);
 };
 
@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<FileText>> FileReader::Read(
   const SteadyTime begin = SteadyClock::now();
   State& state = *state_;
   MutexLock lock(&state.mutex);
-  // What an earlier call has asked for may be older than this one.
+  // A read that an earlier call has begun may be older than this call.
   RETURN_IF_ERROR(state.AwaitIdle(begin, patience));
   state.is_reading = true;
   state.changed.SignalAll();

@@ -12,8 +12,8 @@
 
 namespace tensorkv {
 
-// What a server has of TLS: its certificate, with those that may follow it, the
-// key, and the authorities of clients; empty if there are none.
+// The PEM texts of a server: its certificate, with those that may follow it,
+// its key, and the authorities of clients; empty if there are none.
 struct TlsTexts {
   std::string certificate;
   std::string key;

@@ -58,9 +58,10 @@ class WatchedFiles {
   // Looks now, and has what is there taken even if it is there only since then.
   // Errors: as of Create · Cancelled after Stop.
   absl::Status Look();
-  // As Look; but where the last look was too late for the file system, be it
-  // one that this has waited for, returns its DeadlineExceeded, and leaves the
-  // files to the next look of the alarms. So many calls wait as long as one.
+  // Looks as Look does; but where the last look was too late for the file
+  // system, be it one that this has waited for, returns its DeadlineExceeded,
+  // and leaves the files to the next look of the alarms. So many calls wait as
+  // long as one.
   absl::Status LookUnlessLate();
 
   // Returns OK if the last look has found what is in use, or what is about to

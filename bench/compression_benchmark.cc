@@ -1,4 +1,4 @@
-// What it costs the client to compress a contribution of f32, on one thread:
+// Measures how a client compresses a contribution of f32 on one thread:
 // p50_us, and CPU seconds for each GB of it.
 //
 //   bazel build //bench:compression_benchmark

@@ -198,7 +198,7 @@ std::vector<Row> CheckpointRows(Servers* servers) {
         *last = made;
         return Checkpointed::LoadOf(made, ours);
       };
-      // Of the same files, which ours has made just before.
+      // The reference reads the files that our row has just made.
       const auto make_plain = [=]() -> absl::StatusOr<Load> {
         const std::shared_ptr<Checkpointed> made = last->lock();
         if (made == nullptr) return absl::NotFoundError("no checkpoint");

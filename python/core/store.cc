@@ -96,7 +96,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
   return value.status();
 }
 
-// Of a call that the store's end has ended.
+// Returns the error of a call that the end of the store has ended.
 std::optional<UnusableError> ErrorOfEnd(const OpenCalls& calls,
                                         const absl::Status& status) {
   if (!absl::IsCancelled(status) || !calls.has_ended()) return std::nullopt;
@@ -112,7 +112,8 @@ auto Outcome(const OpenCalls& calls, Reply reply) {
   return Take(std::move(reply));
 }
 
-// The same on a thread that has waited, perhaps until the interpreter ends.
+// Returns the same as Outcome, on a thread that has waited, perhaps until the
+// interpreter ends.
 template <typename Reply>
 auto OutcomeOfWait(const OpenCalls& calls, Reply reply) {
   const absl::Status& status = StatusOf(reply);

@@ -29,7 +29,7 @@ struct TlsFiles {
   std::string key;
 };
 
-// The same by TLS from a server that `ca` vouches for as "tensorkv.test".
+// Gets the page by TLS from a server that `ca` vouches for as "tensorkv.test".
 HttpResponse HttpsGet(int port, absl::string_view path, const TlsFiles& files);
 
 }  // namespace tensorkv::testing

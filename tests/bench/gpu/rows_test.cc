@@ -46,7 +46,7 @@ class GpuRowsTest : public ::testing::Test {
   }
 
   std::vector<std::string> copied_;
-  // Of the host's memory, whatever the direction.
+  // Makes copies within the memory of the host, whatever the direction.
   const MakeCopy copy_ = [this](CopyDirection direction,
                                 int64_t bytes) -> absl::StatusOr<Load> {
     copied_.push_back(absl::StrCat(static_cast<int>(direction), ":", bytes));
@@ -78,7 +78,7 @@ TEST_F(GpuRowsTest, UpdatesAreBesideCopiesOfAsManyBytes) {
                           "update/adam/bf16_master/40000B by device_copy",
                           "batch/adam/f32/5x256B by one_by_one",
                           "batch/adam/f32/5x256B by device_copy"));
-  // Of the batch 28 bytes for each of 5 x 64 elements are moved.
+  // A batch moves 28 bytes for each of 5 x 64 elements.
   EXPECT_THAT(copied_, ElementsAre("0:80000", "0:80000", "0:80000", "0:80000",
                                    absl::StrCat("0:", 5 * 64 * 28 / 2)));
 }
