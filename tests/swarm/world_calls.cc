@@ -425,8 +425,6 @@ void World::ChangeRules(const Action& action) {
       case Verb::kUnsetRule:
         return store->UnsetRule(
             {.name_space = name, .key_pattern = pattern, .call_id = id});
-      case Verb::kRebalance:
-        return store->RebalanceNamespace({.name_space = name}).status();
       default:
         return store
             ->SetHyperparameters({.name_space = name,
@@ -449,7 +447,6 @@ void World::ChangeRules(const Action& action) {
         Space& space = spaces_[call->space];
         const bool is_alone = EndRuling(space);
         if (call->generation != space.generation || !space.rules ||
-            action.verb == Verb::kRebalance ||
             action.verb == Verb::kSetHyperparameters) {
           return status;
         }

@@ -398,7 +398,7 @@ function updateKey(at, key) {
   at.children[0].title = key.key;
   at.children[0].setAttribute('aria-current', String(key.key === view.key));
   const rate = key.learning_rate === undefined ? '' : `, learning rate ${key.learning_rate}`;
-  at.children[6].title = `${key.rule} on ${key.device}${rate}`;
+  at.children[6].title = `${key.rule}${rate}`;
 }
 
 function updateBranch(at, item) {

@@ -86,7 +86,7 @@ class Namespace {
   // Looks again at all that waits: the gate has been closed.
   void WakeForGate();
   // The right to take a snapshot, which one has at a time; nothing if another
-  // one is taken, or keys go from device to device.
+  // one is taken.
   std::optional<LongLock::Holder> TryBeginSnapshot();
   // As in PartitionMoves, with that right.
   absl::Status TakeSnapshotOfHeld(LongLock::Holder begun, SnapshotSink& sink);

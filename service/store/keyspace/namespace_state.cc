@@ -60,8 +60,8 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
-      cut_lock(name, "a checkpoint, a move of keys or a rebalance"),
-      rules_lock(name, "changes of rules that came before, or a rebalance"),
+      cut_lock(name, "a checkpoint or a move of keys"),
+      rules_lock(name, "changes of rules that came before"),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::StatusOr<RefPtr<Buffer>> NamespaceState::AllocateOn(
