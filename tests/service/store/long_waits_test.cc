@@ -18,7 +18,6 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
-#include "tests/service/store/several_gpus.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
