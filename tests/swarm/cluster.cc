@@ -218,7 +218,7 @@ absl::Status Server::Learn() {
   return known_.Set(std::move(reading.placement), name_);
 }
 
-absl::Status Server::Turn(const ClusterServer* to, uint32_t chosen) {
+absl::Status Server::MoveOrRestore(const ClusterServer* to, uint32_t chosen) {
   if (is_unsettled()) return moving_->sender.Settle().status();
   ASSIGN_OR_RETURN(const ClusterReading reading, moving_->records.Read());
   ASSIGN_OR_RETURN(const bool has_restored, moving_->restorer.Turn(reading));

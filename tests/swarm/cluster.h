@@ -125,10 +125,10 @@ class Server {
   int64_t lease() const { return lease_; }
   // Reads the placement.
   absl::Status Learn();
-  // What a server does by turns: finds out what has come of its last move,
-  // or restores what a lost one had, or moves some of its own partitions to
-  // `to`, a bit of `chosen` for each, if it is not null.
-  absl::Status Turn(const ClusterServer* to, uint32_t chosen);
+  // What a server does again and again: finds out what has come of its last
+  // move, or restores what a lost one had, or moves some of its own partitions
+  // to `to`, a bit of `chosen` for each, if it is not null.
+  absl::Status MoveOrRestore(const ClusterServer* to, uint32_t chosen);
   bool is_unsettled() const {
     return moving_ && moving_->sender.is_unsettled();
   }
@@ -140,7 +140,7 @@ class Server {
 
   // --- What the world knows of it, guarded by its mutex ----------------------
   bool is_dead = false;
-  // Turns that are under way.
+  // Whether MoveOrRestore is under way.
   bool is_moving = false;
   // Its last checkpoint, and of which generations the namespaces were.
   std::optional<std::vector<SavedSpace>> saved;

@@ -26,6 +26,8 @@ constexpr KnownFinding kKnown[] = {
     {"waits for what is there: WorkerPull", "",
      "a pull of a round that a lost server had is not looked at again",
      Verb::kLose},
+    {"a key is gone", "", "a message of an earlier move comes late",
+     Verb::kLateMessage},
     {"updates are counted wrongly", "",
      "Stat beside an update on a slow device tells a count that is one behind",
      Verb::kSlowDevice},

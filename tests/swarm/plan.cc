@@ -36,7 +36,11 @@ void ChooseGroup(Random& random, SpacePlan& space) {
   }
   if (random.OneIn(2)) config.max_open_rounds = random.Between(1, 4);
   if (random.OneIn(10)) {
-    config.aggregation = Aggregation::kMedian;
+    config.aggregation =
+        random.OneIn(2) ? Aggregation::kMedian : Aggregation::kTrimmedMean;
+    if (config.aggregation == Aggregation::kTrimmedMean) {
+      config.trim_fraction = 0.125 * random.Between(0, 3);
+    }
     space.is_exact = false;
   } else if (random.OneIn(4)) {
     config.rescale_partial_rounds = true;
@@ -72,7 +76,11 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
     if (random.OneIn(3)) weights[i] = random.Between(1, 4);
   }
   bool has_group = false;
-  for (const SpacePlan& space : plan.spaces) has_group |= space.joins;
+  bool has_quorum = false;
+  for (const SpacePlan& space : plan.spaces) {
+    has_group |= space.joins;
+    has_quorum |= space.config.quorum > 0;
+  }
   Of(weights, Verb::kInit) += 2;
   Of(weights, Verb::kPull) += 2;
   Of(weights, Verb::kWork) += has_group || random.OneIn(2) ? 12 : 2;
@@ -98,6 +106,7 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
     Of(weights, Verb::kUnsetRule) += random.Below(2);
   }
   if (plan.has_skips) Of(weights, Verb::kWorkerPull) += 3;
+  if (has_quorum) Of(weights, Verb::kAdvance) += 2;
   return weights;
 }
 
@@ -225,6 +234,9 @@ bool HasRoom(const Plan& plan) {
 }
 
 std::string KeyName(uint32_t key) { return absl::StrCat("k", key); }
+uint32_t KeyOf(absl::string_view name) {
+  return static_cast<uint32_t>(name[1] - '0');
+}
 
 DType KeyDType(const SpacePlan& space, uint32_t key) {
   const bool takes_integers =
@@ -296,6 +308,8 @@ std::string ToString(const SpacePlan& space) {
   add(config.on_worker_loss == OnWorkerLoss::kContinue, "CONTINUE");
   add(config.rescale_partial_rounds, "rescaled");
   add(config.aggregation == Aggregation::kMedian, "median");
+  add(config.aggregation == Aggregation::kTrimmedMean, "mean without ",
+      config.trim_fraction, " at both ends");
   add(config.gradient_guard.is_on(), "norms up to ",
       config.gradient_guard.max_norm);
   add(config.budget_bytes > 0, config.budget_bytes, " bytes");

@@ -148,6 +148,8 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster = true);
 // Whether nothing in it runs out of memory.
 bool HasRoom(const Plan& plan);
 std::string KeyName(uint32_t key);
+// REQUIRES: the name is one of KeyName.
+uint32_t KeyOf(absl::string_view name);
 DType KeyDType(const SpacePlan& space, uint32_t key);
 RuleSpec SpecOf(Rule rule);
 // A rule that makes the same values, and can be told apart where it has

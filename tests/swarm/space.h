@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ using Versions = std::array<Version, kNumKeys>;
 // nothing.
 struct Call {
   std::string what;
+  Verb verb = Verb::kSettle;
   uint32_t actor = 0;
   uint32_t space = 0;
   // Where it is made, and the keys that it names, a bit for each.
@@ -75,6 +77,8 @@ enum class Known : uint8_t { kNo, kYes, kUnknown };
 // One making of a call.
 struct Attempt {
   CallPtr call;
+  // When it began, by the world's moments.
+  uint64_t moment = 0;
   // When its wait must be over.
   absl::Duration deadline;
   // Blocks its thread, and has no deadline: it waits for nobody.
@@ -120,6 +124,13 @@ struct Arrivals {
   absl::Duration last;
 };
 
+// A contribution that an answer was about, and the moment of that answer.
+struct Answered {
+  uint32_t key = 0;
+  Step step = 0;
+  uint64_t moment = 0;
+};
+
 // One namespace as its callers know it.
 struct Space {
   explicit Space(const SpacePlan& plan) : plan(plan) {
@@ -155,6 +166,10 @@ struct Space {
 
   // By key and step: what has been pushed.
   std::map<std::pair<uint32_t, Step>, Arrivals> arrivals;
+  // By rank, key and step: contributions that were taken.
+  std::map<std::tuple<uint32_t, uint32_t, Step>, uint64_t> taken;
+  // By rank: the contribution that it was told to push again, and has not.
+  std::map<uint32_t, Answered> told_again;
   // Patterns as they were added, each with the variant of the plan's rule that
   // is bound to it; nothing if nobody knows.
   std::optional<std::vector<std::pair<std::string, uint32_t>>> rules;

@@ -156,7 +156,11 @@ Plan Keep(const Plan& plan, const std::vector<size_t>& places) {
 // Leaves out runs of actions, first long ones and then single ones, as long as
 // the rest finds the same.
 std::vector<size_t> Shrink(const Plan& plan, absl::string_view finding) {
-  const std::string kind = KindOf(finding);
+  const auto finds_same = [&](const Plan& rest) {
+    const std::optional<std::string> found = RunApart(rest);
+    return found && KindOf(*found) == KindOf(finding) &&
+           KnownReason(rest, *found) == KnownReason(plan, finding);
+  };
   std::vector<size_t> places(plan.actions.size());
   for (size_t i = 0; i < places.size(); ++i) places[i] = i;
   size_t size = places.size();
@@ -166,8 +170,7 @@ std::vector<size_t> Shrink(const Plan& plan, absl::string_view finding) {
       const size_t begin = end - std::min(end, size);
       std::vector<size_t> rest(places.begin(), places.begin() + begin);
       rest.insert(rest.end(), places.begin() + end, places.end());
-      const std::optional<std::string> found = RunApart(Keep(plan, rest));
-      if (!found || KindOf(*found) != kind) continue;
+      if (!finds_same(Keep(plan, rest))) continue;
       places = std::move(rest);
       has_shrunk = true;
       if (begin == 0) break;

@@ -21,10 +21,6 @@ std::vector<uint32_t> KeysOf(const Action& action) {
   return keys;
 }
 
-uint32_t KeyOf(absl::string_view name) {
-  return static_cast<uint32_t>(name[1] - '0');
-}
-
 std::string TextOf(const absl::StatusOr<InitReply>& reply) {
   if (!reply.ok()) return reply.status().ToString();
   std::string text = "versions";
@@ -176,6 +172,9 @@ void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
   EndAttempt(attempt, reply.status(), "");
   Space& space = spaces_[attempt->call->space];
   if (attempt->call->generation != space.generation) return;
+  if (request.worker) {
+    CheckAskedAgain(*attempt, request.worker->rank, reply.status());
+  }
   if (!reply.ok()) {
     if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return;
     const std::string key = ErrorInfoOf(reply.status())->metadata["key"];
@@ -197,46 +196,6 @@ void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
     }
   }
   ObserveAll(*attempt, keys, *reply);
-}
-
-// Rows are those of the version that they come with.
-void World::CheckRows(const Attempt& attempt, const PullRequest& request,
-                      const PullReply& reply) {
-  const Space& space = spaces_[attempt.call->space];
-  for (size_t i = 0; i < request.entries.size(); ++i) {
-    const uint32_t key = KeyOf(request.entries[i].key);
-    const Version version = reply.values[i].version;
-    if (version < attempt.floors[key]) {
-      Find(absl::StrCat("a version goes back: ", attempt.call->what, ": ",
-                        KeyName(key), " ", version, " after ",
-                        attempt.floors[key]));
-    }
-    const auto known = values_.find({space.uid, key, version});
-    if (known == values_.end()) continue;
-    const RowIds& rows = *request.entries[i].rows;
-    for (int64_t row = 0; row < rows.size(); ++row) {
-      for (int column = 0; column < kRowSize; ++column) {
-        const double had = known->second[rows[row] * kRowSize + column];
-        const double is = ElementOf(reply.values[i].tensor,
-                                    static_cast<int>(row) * kRowSize + column);
-        if (had == is) continue;
-        Find(absl::StrCat("a row of another version: ", attempt.call->what,
-                          ": ", KeyName(key), " version ", version, ", row ",
-                          rows[row], ": ", is, ", expected ", had));
-      }
-    }
-  }
-}
-
-void World::ObserveAll(const Attempt& attempt,
-                       const std::vector<uint32_t>& keys,
-                       const PullReply& reply) {
-  Space& space = spaces_[attempt.call->space];
-  for (size_t i = 0; i < keys.size(); ++i) {
-    Observe(space, attempt.call->server, keys[i], reply.values[i].version,
-            attempt.floors[keys[i]], ElementsOf(reply.values[i].tensor),
-            attempt.call->what);
-  }
 }
 
 void World::Ask(const CallPtr& call, std::function<absl::Status()> ask,
@@ -313,44 +272,6 @@ void World::Delete(const Action& action) {
           }
         }
       });
-}
-
-// Keys that nobody creates or deletes meanwhile are listed if they exist, and
-// only then, with no version below what was told before.
-void World::CheckListed(const Call& call,
-                        const std::array<Known, kNumKeys>& was,
-                        const Versions& floors,
-                        const std::vector<KeyStatus>& listed, bool is_whole,
-                        uint64_t num_rulings) {
-  Space& space = spaces_[call.space];
-  if (call.generation != space.generation || num_moving_ > 0) return;
-  if (is_cluster() && !plan_.is_mirrored && !OwnsForSure(call)) return;
-  std::array<bool, kNumKeys> is_listed = {};
-  for (const KeyStatus& each : listed) {
-    const uint32_t key = KeyOf(each.key);
-    is_listed[key] = true;
-    if (each.version < floors[key]) {
-      Find(absl::StrCat("a version goes back: ", call.what, ": ", each.key, " ",
-                        each.version, " after ", floors[key]));
-    }
-    if (num_rulings == space.num_rulings) CheckRule(call, space, each);
-    if (!is_stepped() || !space.plan.is_exact || space.num_changing[key] > 0) {
-      continue;
-    }
-    const auto wrong =
-        space.ledgers[key].CheckCount(each.version, each.update_count);
-    if (wrong) {
-      Find(absl::StrCat("updates are counted wrongly: ", call.what, ": ",
-                        each.key, " ", *wrong));
-    }
-  }
-  for (uint32_t key = 0; is_stepped() && key < kNumKeys; ++key) {
-    if (was[key] != space.keys[key] || was[key] == Known::kUnknown) continue;
-    const bool exists = was[key] == Known::kYes && (call.keys >> key & 1) > 0;
-    if (is_listed[key] == exists || (!is_whole && !is_listed[key])) continue;
-    Find(absl::StrCat("listed wrongly: ", call.what, ": ", KeyName(key),
-                      exists ? " exists" : " does not exist"));
-  }
 }
 
 void World::Look(const Action& action) {

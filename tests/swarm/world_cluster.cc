@@ -21,12 +21,6 @@ constexpr size_t kMostMessagesRemembered = 6;
 // As the calls of a server to another one.
 constexpr int kMostAttempts = 3;
 
-bool SaysNotHere(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kWrongServer || reason == Reason::kKeyMoving ||
-         reason == Reason::kKeyNotRestored;
-}
-
 }  // namespace
 
 void World::StartCluster() {
@@ -82,13 +76,6 @@ void World::AddServer() {
                                               &alarms_, std::move(peers)));
 }
 
-uint32_t World::OwnerOf(const Space& space, std::optional<uint32_t> key) {
-  const ClusterPlacement& placement = admin_.Placement();
-  const uint32_t owner =
-      tensorkv::OwnerOf(placement, space.plan.name, key ? KeyName(*key) : "");
-  return ServerOf(servers_, placement.servers[owner].name);
-}
-
 std::vector<Action> World::PartsOf(const Action& action) {
   Action part = action;
   if (action.verb == Verb::kList) part.keys = (1 << kNumKeys) - 1;
@@ -134,63 +121,19 @@ std::vector<Action> World::PartsOf(const Action& action) {
       part.server = AnyServer(servers_, action.number >> 8);
       return {part};
   }
-  // Some clients know an old placement.
-  const bool is_astray = action.how / 16 == 5;
+  if (action.how / 16 % 2 == 0) {
+    placements_seen_[action.actor] = admin_.Placement();
+  }
   std::map<uint32_t, Action> parts;
   for (uint32_t key = 0; key < kNumKeys; ++key) {
     if ((action.keys >> key & 1) == 0) continue;
-    part.server = is_astray ? AnyServer(servers_, action.number)
-                            : OwnerOf(spaces_[action.space], key);
+    part.server = OwnerFor(action.actor, spaces_[action.space], key);
     part.keys = 0;
     parts.try_emplace(part.server, part).first->second.keys |= 1 << key;
   }
   std::vector<Action> all;
   for (auto& [server, each] : parts) all.push_back(each);
   return all;
-}
-
-bool World::Route(Call& call) {
-  if (!is_cluster()) return true;
-  if (call.is_bound || call.num_under_way > 0 || plan_.is_mirrored) {
-    return !servers_[call.server]->is_dead;
-  }
-  std::set<uint32_t> owners;
-  for (uint32_t key = 0; key < kNumKeys; ++key) {
-    if (call.keys >> key & 1) owners.insert(OwnerOf(spaces_[call.space], key));
-  }
-  // Its keys are no longer together.
-  if (owners.size() != 1) return false;
-  call.server = *owners.begin();
-  return true;
-}
-
-// Whether its server owns the keys of the call and knows so, and nothing is
-// under way that might change it.
-bool World::OwnsForSure(const Call& call) {
-  if (!is_cluster() || plan_.is_mirrored || call.keys == 0) return false;
-  Server& server = *servers_[call.server];
-  const ClusterPlacement& placement = admin_.Placement();
-  if (server.is_dead || server.is_moving || server.is_unsettled() ||
-      NumLost(placement) > 0 ||
-      server.known().last_placement().version != placement.version) {
-    return false;
-  }
-  for (uint32_t key = 0; key < kNumKeys; ++key) {
-    if ((call.keys >> key & 1) == 0) continue;
-    if (OwnerOf(spaces_[call.space], key) != call.server) return false;
-  }
-  return true;
-}
-
-void World::CheckRefusal(const Attempt& attempt, const absl::Status& status) {
-  Call& call = *attempt.call;
-  if (!SaysNotHere(status)) {
-    call.is_bound = true;
-    return;
-  }
-  if (attempt.owned_since != num_changes_ || attempt.is_lost) return;
-  Find(absl::StrCat("refused by the server that has the keys: ", call.what,
-                    ": ", status.ToString()));
 }
 
 // As PeerCalls, over links that lose, repeat and delay.
@@ -238,7 +181,8 @@ absl::Status World::RestoreLastOf(const std::string& server, Restoration& to) {
   return to.Commit();
 }
 
-void World::Turn(Server& server, const ClusterServer* to, uint32_t chosen) {
+void World::MoveOrRestore(Server& server, const ClusterServer* to,
+                          uint32_t chosen) {
   {
     MutexLock lock(&mutex_);
     if (server.is_dead || server.is_moving) return;
@@ -253,7 +197,7 @@ void World::Turn(Server& server, const ClusterServer* to, uint32_t chosen) {
   if (to != nullptr) receiver = *to;
   Run([this, &server, receiver, chosen] {
     // It is made again.
-    server.Turn(receiver ? &*receiver : nullptr, chosen).IgnoreError();
+    server.MoveOrRestore(receiver ? &*receiver : nullptr, chosen).IgnoreError();
     MutexLock lock(&mutex_);
     server.is_moving = false;
     --num_moving_;
@@ -261,7 +205,7 @@ void World::Turn(Server& server, const ClusterServer* to, uint32_t chosen) {
   });
 }
 
-void World::TakeTurn(const Action& action) {
+void World::MoveSome(const Action& action) {
   ClusterServer to;
   {
     MutexLock lock(&mutex_);
@@ -270,8 +214,8 @@ void World::TakeTurn(const Action& action) {
     if (receiver == action.server) return;
   }
   // All of them in one of four.
-  Turn(*servers_[action.server], &to,
-       action.how % 4 == 0 ? UINT32_MAX : action.number);
+  MoveOrRestore(*servers_[action.server], &to,
+                action.how % 4 == 0 ? UINT32_MAX : action.number);
 }
 
 void World::Learn(Server& server) {
@@ -432,11 +376,11 @@ void World::Heal() {
     link.messages_to_repeat = 0;
   }
   scheduler_->Settle();
-  // One turn for each server that may be restored, and one to settle.
+  // Once for each server that may be restored, and once to settle.
   for (size_t i = 0; i < kMostServers; ++i) {
     for (const auto& server : servers_) {
       Learn(*server);
-      Turn(*server, nullptr, 0);
+      MoveOrRestore(*server, nullptr, 0);
       scheduler_->Settle();
     }
   }

@@ -158,7 +158,7 @@ void World::MakePush(const CallPtr& call, const PushRequest& request,
     context = ContextOf(*attempt);
     std::vector<uint32_t> keys;
     for (const PushEntry& entry : request.entries) {
-      keys.push_back(static_cast<uint32_t>(entry.key[1] - '0'));
+      keys.push_back(KeyOf(entry.key));
     }
     if (call->generation == spaces_[call->space].generation) {
       for (const auto& [key, contribution] : call->contributions) {
@@ -217,12 +217,13 @@ void World::EndPush(const AttemptPtr& attempt, bool as_worker, Step step,
           FateOfFailed(call, plan_.is_mirrored, reply.status());
     }
   }
-  if (is_first && reply.ok()) NotePush(*attempt, keys, *reply);
-  if (as_worker) EndAttemptOfWork(call, step, reply.status());
+  if (is_first && reply.ok()) RecordPush(*attempt, keys, *reply);
+  if (as_worker) EndAttemptOfWork(*attempt, step, reply.status());
 }
 
-void World::NotePush(const Attempt& attempt, const std::vector<uint32_t>& keys,
-                     const PushReply& reply) {
+void World::RecordPush(const Attempt& attempt,
+                       const std::vector<uint32_t>& keys,
+                       const PushReply& reply) {
   const Call& call = *attempt.call;
   Space& space = spaces_[call.space];
   const bool is_sync = space.plan.config.mode == Mode::kSync;
@@ -259,13 +260,17 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
                                                 : Contribution::Fate::kMaybe;
   }
   if (reply.ok()) ObserveAll(*attempt, keys, *reply);
-  if (as_worker) EndAttemptOfWork(call, step, reply.status());
+  if (as_worker) EndAttemptOfWork(*attempt, step, reply.status());
 }
 
 // A worker goes on once no attempt of its push is under way.
-void World::EndAttemptOfWork(Call& call, Step step,
+void World::EndAttemptOfWork(const Attempt& attempt, Step step,
                              const absl::Status& status) {
-  if (status.ok()) NoteArrival(call, step);
+  Call& call = *attempt.call;
+  const uint32_t rank = call.contributions.begin()->second->rank;
+  if (status.ok()) RecordArrival(call, step);
+  CheckAskedAgain(attempt, rank, status);
+  CheckKeptOut(attempt, rank, step, status);
   if (call.has_ended_work) return;
   if (call.num_ended++ == 0 || !call.work.ok()) call.work = status;
   if (call.num_under_way > 0) return;

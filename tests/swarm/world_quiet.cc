@@ -9,15 +9,16 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "contract/placement.h"
 #include "contract/reason.h"
 #include "tensor/tensor.h"
-#include "tests/swarm/world.h"
+#include "tests/swarm/world_state.h"
 
 namespace tensorkv::swarm {
 
 // A call that waits is right if the same call, made now, waits too.
 // REQUIRES: the scheduler has settled.
-void World::CheckAgain() {
+void WorldState::CheckAgain() {
   constexpr size_t kMostAsked = 6;
   if (!is_stepped() || scheduler_->num_ready() > 0) return;
   std::vector<AttemptPtr> waiting;
@@ -34,21 +35,20 @@ void World::CheckAgain() {
     waiting.erase(waiting.begin(), waiting.end() - kMostAsked);
   }
   for (const AttemptPtr& attempt : waiting) {
+    {
+      MutexLock lock(&mutex_);
+      if (attempt->has_ended) continue;
+    }
     CallContext context;
     context.timeout = kMostWait;
     context.cancellation = std::make_shared<Cancellation>();
-    const auto answer = std::make_shared<std::optional<absl::Status>>();
-    Run([this, attempt, context, answer] {
+    Run([this, attempt, context] {
       attempt->call->ask_again(
-          *attempt->call, context,
-          [this, attempt, answer](const absl::Status& status) {
+          *attempt->call, context, [this, attempt](const absl::Status& status) {
             MutexLock lock(&mutex_);
-            *answer = status;
-            // Else it only comes to its end now.
-            if (status.ok() && !attempt->has_ended) {
-              Find(absl::StrCat("waits for what is there: ",
-                                attempt->call->what));
-            }
+            if (!status.ok()) return;
+            Find(
+                absl::StrCat("waits for what is there: ", attempt->call->what));
           });
     });
     scheduler_->Settle();
@@ -57,29 +57,82 @@ void World::CheckAgain() {
   }
 }
 
-void World::NoteArrival(const Call& call, Step step) {
+void WorldState::RecordArrival(const Call& call, Step step) {
   Space& space = spaces_[call.space];
   for (const auto& [key, contribution] : call.contributions) {
     Arrivals& arrivals = space.arrivals[{key, step}];
     arrivals.ranks |= uint64_t{1} << contribution->rank;
     arrivals.last = alarms_.Now();
+    space.taken[{contribution->rank, key, step}] = ++moment_;
+    const auto told = space.told_again.find(contribution->rank);
+    if (told != space.told_again.end() && told->second.key == key &&
+        told->second.step == step) {
+      space.told_again.erase(told);
+    }
   }
+}
+
+void WorldState::BeginThreat() {
+  ++num_threats_;
+  last_threat_ = ++moment_;
+}
+
+void WorldState::EndThreat() {
+  --num_threats_;
+  last_threat_ = ++moment_;
+}
+
+// A worker whose contribution was taken is not asked for it again, unless
+// something has happened since that fails rounds.
+void WorldState::CheckAskedAgain(const Attempt& attempt, uint32_t rank,
+                                 const absl::Status& status) {
+  if (ReasonOf(status) != Reason::kRoundFailed || !is_stepped() ||
+      is_cluster()) {
+    return;
+  }
+  Space& space = spaces_[attempt.call->space];
+  const auto info = ErrorInfoOf(status);
+  Answered told = {.moment = ++moment_};
+  told.key = KeyOf(info->metadata.at("key"));
+  if (!absl::SimpleAtoi(info->metadata.at("step"), &told.step)) return;
+  space.told_again[rank] = told;
+  const auto taken = space.taken.find({rank, told.key, told.step});
+  if (taken == space.taken.end() || taken->second > attempt.moment ||
+      taken->second < last_threat_ || num_threats_ > 0 || num_restoring_ > 0 ||
+      has_failed_device_ || !HasRoom(plan_)) {
+    return;
+  }
+  Find(absl::StrCat("a worker is asked again for what it has brought: ",
+                    attempt.call->what, ": ", status.message()));
+}
+
+// A move waits for what is to be pushed again, and takes it.
+void WorldState::CheckKeptOut(const Attempt& attempt, uint32_t rank, Step step,
+                              const absl::Status& status) {
+  const Space& space = spaces_[attempt.call->space];
+  const auto told = space.told_again.find(rank);
+  if (ReasonOf(status) != Reason::kKeyMoving || !held_ || num_threats_ > 0 ||
+      spaces_.size() > 1 || !space.plan.is_orderly ||
+      told == space.told_again.end() || told->second.step != step ||
+      attempt.moment < held_since_ || told->second.moment > held_since_ ||
+      told->second.moment < last_threat_) {
+    return;
+  }
+  const uint32_t partition = PartitionOf(
+      space.plan.name, KeyName(told->second.key), held_->num_partitions);
+  if (std::ranges::count(held_->partitions, partition) == 0) return;
+  Find(absl::StrCat("what a move waits for is kept out: ", attempt.call->what,
+                    ", step ", step, ": ", status.message()));
 }
 
 // How many rounds may be open, as those who push know it; nothing where rounds
 // end in other ways too.
-std::optional<uint64_t> World::MostOpenRounds(const Space& space) const {
+std::optional<uint64_t> WorldState::MostOpenRounds(const Space& space) const {
   const NamespaceConfig& config = space.plan.config;
   if (!is_stepped() || scheduler_->num_ready() > 0 || is_cluster() ||
       !HasRoom(plan_) || config.mode != Mode::kSync || space.plan.joins ||
-      !space.plan.is_orderly) {
+      !space.plan.is_orderly || has_failed_device_ || has_moved_) {
     return std::nullopt;
-  }
-  for (const Action& each : plan_.actions) {
-    if (each.verb == Verb::kMove || each.verb == Verb::kRestore ||
-        each.verb == Verb::kFailDevice) {
-      return std::nullopt;
-    }
   }
   uint64_t most = 0;
   uint32_t last = kNumKeys;
@@ -98,7 +151,8 @@ std::optional<uint64_t> World::MostOpenRounds(const Space& space) const {
 
 // What refuses a call tells how much is free. With what is known to be used
 // that is the same whenever there are no keys.
-void World::CheckRoom(MemoryTensorStore& store, std::vector<uint64_t>& rooms) {
+void WorldState::CheckRoom(MemoryTensorStore& store,
+                           std::vector<uint64_t>& rooms) {
   std::vector<uint64_t> found;
   for (const SpacePlan& each : plan_.spaces) {
     const uint64_t limit = each.config.budget_bytes;
@@ -137,19 +191,19 @@ void World::CheckRoom(MemoryTensorStore& store, std::vector<uint64_t>& rooms) {
   rooms = found;
 }
 
-void World::BeginRuling(Space& space) {
+void WorldState::BeginRuling(Space& space) {
   ++space.num_rulings;
   if (space.num_ruling++ > 0 || num_moving_ > 0) space.rules.reset();
 }
 
-bool World::EndRuling(Space& space) {
+bool WorldState::EndRuling(Space& space) {
   ++space.num_rulings;
   return --space.num_ruling == 0;
 }
 
 // The rule that governs the key, by what was bound to patterns.
-void World::CheckRule(const Call& call, const Space& space,
-                      const KeyStatus& listed) {
+void WorldState::CheckRule(const Call& call, const Space& space,
+                           const KeyStatus& listed) {
   if (!space.rules) return;
   uint32_t expected = 0;
   for (const auto& [pattern, variant] : *space.rules) {

@@ -98,7 +98,7 @@ void World::CheckSaved(uint32_t at, const Server& server,
   Space& space = spaces_[at];
   std::map<uint32_t, Version> versions;
   for (const KeySnapshot& each : saved.keys) {
-    const auto key = static_cast<uint32_t>(each.key[1] - '0');
+    const auto key = KeyOf(each.key);
     const uint32_t place = ServerOf(servers_, server.name());
     const bool is_its =
         !is_cluster() || plan_.is_mirrored || OwnerOf(space, key) == place;
@@ -189,7 +189,7 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
 // The keys go on from where they were saved.
 void World::BeginAgain(Space& space, const SavedSpace& saved) {
   for (const KeySnapshot& each : saved.keys) {
-    const auto key = static_cast<uint32_t>(each.key[1] - '0');
+    const auto key = KeyOf(each.key);
     Elements momentum = {};
     if (!each.states.empty()) momentum = ElementsOf(each.states[0].tensor);
     const Step step = each.rounds.empty() ? 0 : each.rounds.back().step;
@@ -212,6 +212,7 @@ void World::Move(const Action& action) {
       if (space.plan.config.mode == Mode::kBounded) return;
     }
     ++num_moving_;
+    has_moved_ = true;
     call = NewCall(action, /*changes=*/false);
   }
   PartitionSet set = {.num_partitions = kNumPartitions};
@@ -234,10 +235,19 @@ absl::Status World::MovePartitions(const Action& action,
   // Rounds that do not close end the move.
   MemoryTensorStore& store = servers_[0]->store();
   int num_looks = 0;
+  {
+    MutexLock lock(&mutex_);
+    held_ = set;
+    held_since_ = ++moment_;
+  }
   absl::Status status = store.Hold(set, [&] {
     return ++num_looks < 5 ? absl::OkStatus()
                            : absl::UnavailableError("rounds are open");
   });
+  {
+    MutexLock lock(&mutex_);
+    held_.reset();
+  }
   Reader reader(/*is_slow=*/false);
   if (status.ok()) status = store.TakeSnapshotOfHeld(reader);
   if (!status.ok() || action.how % 4 == 0) {

@@ -14,41 +14,6 @@ std::string WorkerName(uint32_t actor) { return absl::StrCat("worker", actor); }
 
 }  // namespace
 
-// Whether a worker may be told that step: none that it has not come to, and
-// none before what it had to do last.
-void World::CheckNextStep(const Call& call, const Space& space, uint32_t rank,
-                          Step next) {
-  if (!is_stepped() || rank >= kNumActors) return;
-  const uint32_t place = space.PlaceOf(call.actor, rank);
-  const Step least = space.reached[place];
-  const Step most = space.most_reached[place];
-  // Who has done nothing begins where the group is.
-  if (most == 0) return;
-  Step from = std::max<Step>(least, 1);
-  Step to = std::max<Step>(most, 1);
-  if (space.plan.config.mode == Mode::kAsync) {
-    from = least + 1;
-    to = most + 1;
-  } else if (space.plan.config.mode == Mode::kSync) {
-    // A round that has failed, or may fail, is to be made again.
-    from = 1;
-  }
-  // Who has left is done with its last step.
-  if (space.has_left[rank]) ++to;
-  // Who comes back to a group that goes on without it takes part from the next
-  // step on.
-  if (space.plan.config.max_workers > 0 ||
-      space.plan.config.on_worker_loss == OnWorkerLoss::kContinue) {
-    return;
-  }
-  if (next >= from && next <= to) return;
-  constexpr absl::string_view kModes[] = {"async", "sync", "bounded"};
-  Find(absl::StrCat("a worker is told a wrong step: ",
-                    kModes[static_cast<int>(space.plan.config.mode)], ": ",
-                    call.what, ": rank ", rank, " has come to step ", least,
-                    " (maybe ", most, ") and is told ", next));
-}
-
 // A server remembers the last worker of a rank alone.
 void World::TakeRank(Space& space, uint32_t actor, uint32_t rank) {
   if (rank >= kNumActors) return;
@@ -71,6 +36,8 @@ void World::Join(const Action& action, bool replaces) {
     const Member& member = space.members[actor];
     if (!space.plan.joins || (replaces && member.num_pushes > 0)) return;
     call = NewCall(action, /*changes=*/false);
+    // Who joins may replace another.
+    call->verb = Verb::kRejoin;
     request.name_space = space.plan.name;
     request.worker_name = WorkerName(actor);
     request.lease = absl::Seconds(2 + action.number % 3);
