@@ -20,8 +20,8 @@ uint64_t DefaultBudgetBytes(const OpenedDevice& gpu) {
   return gpu.memory_bytes / 10 * 9;
 }
 
-uint64_t DeviceBudget(const ServerOptions& options,
-                      const OpenedDevice& device) {
+uint64_t DeviceBudgetBytes(const ServerOptions& options,
+                           const OpenedDevice& device) {
   if (options.device_budget_bytes == 0) return DefaultBudgetBytes(device);
   return std::min(options.device_budget_bytes, device.memory_bytes);
 }
@@ -32,7 +32,7 @@ MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options,
                                         RoundExchange* exchange) {
   return {.budget_bytes = options.budget_bytes > 0 ? options.budget_bytes
                                                    : DefaultBudgetBytes(),
-          .device_budget_bytes = DeviceBudget(options, device),
+          .device_budget_bytes = DeviceBudgetBytes(options, device),
           .max_wait = options.max_wait,
           .first_epoch =
               absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),

@@ -376,10 +376,15 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   const MemoryAccounts& memory = state_.memory.device();
   ASSIGN_OR_RETURN(room_,
                    Reservation::Create(memory.values, entries.room_bytes));
-  ASSIGN_OR_RETURN(decoded_bytes_, Reservation::Create(memory.contributions,
-                                                       entries.decoded_bytes));
-  ASSIGN_OR_RETURN(
-      sum_bytes_, Reservation::Create(memory.contributions, entries.sum_bytes));
+  if (state_.config.mirrored) {
+    ASSIGN_OR_RETURN(
+        decoded_bytes_,
+        Reservation::Create(memory.contributions, entries.decoded_bytes));
+  }
+  if (entries.has_sums) {
+    ASSIGN_OR_RETURN(sum_bytes_, Reservation::Create(memory.contributions,
+                                                     entries.sum_bytes));
+  }
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
   copies_.Swap(request_);
