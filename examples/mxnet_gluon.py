@@ -74,7 +74,7 @@ def main():
     mx.nd.waitall()
     seconds = time.monotonic() - start
     rank = kv.rank
-    if hasattr(kv, "close"):  # It raises what the last steps ended with.
+    if hasattr(kv, "close"):  # MXNet's own stores have none.
         kv.close()
 
     predicted = net(images("t10k")).argmax(1)

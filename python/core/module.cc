@@ -4,7 +4,6 @@
 
 #include "base/version.h"
 #include "python/core/call_scope.h"
-#include "python/core/engine_jobs.h"
 #include "python/core/inbox.h"
 #include "python/core/namespace_config.h"
 #include "python/core/numpy_api.h"
@@ -18,7 +17,6 @@ PYBIND11_MODULE(_core, module) {
   tensorkv::python::RegisterErrors();
   tensorkv::python::RegisterNumPy(module);
   tensorkv::python::CallScope::Register(module);
-  tensorkv::python::EngineJobs::Register(module);
   tensorkv::python::Inbox::Register(module);
   tensorkv::python::PulledArray::Register(module);
   tensorkv::python::RegisterNamespaceConfig(module);

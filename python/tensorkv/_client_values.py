@@ -27,6 +27,7 @@ from tensorkv._client_arguments import (
 )
 from tensorkv._types import KeyStatus, NDArray, OnExisting, Out
 from tensorkv.errors import FailedPreconditionError
+from tensorkv.row_sparse import row_ids_of
 
 Array = Any
 KeyList = Union[List[str], Tuple[str, ...]]
@@ -304,7 +305,7 @@ class ValueVerbs:
         left out before; with others rows go as they are.
 
         Args:
-          row_ids: int32 or int64 of shape [n], in any order.
+          row_ids: int32 or int64 of shape [n], in any order, or a list.
           value: of shape [n, ...], a row for each id.
           step, priority: as in `push`.
           update_all_rows: gives those that are not named zeros, so that the
@@ -314,7 +315,7 @@ class ValueVerbs:
           As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
         """
         keys, values = as_list(key, value, "value")
-        ids = all_to_core(as_list(key, row_ids, "row_ids")[1])
+        ids = _ids_of(as_list(key, row_ids, "row_ids")[1])
         arrays = all_to_core(values)
         with within(timeout):
             versions = self._store.push_rows(
@@ -352,7 +353,7 @@ class ValueVerbs:
         different ones.
         """
         keys, row_ids = as_list(key, row_ids, "row_ids")
-        ids = all_to_core(row_ids)
+        ids = _ids_of(row_ids)
         with within(timeout):
             pulled = self._read(lambda store: store.pull_rows(keys, ids))
         return self._answer(key, pulled)
@@ -511,3 +512,10 @@ class ValueVerbs:
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:
         return answers[0] if isinstance(key, str) else answers
+
+
+def _ids_of(row_ids: List[Any]) -> List[Any]:
+    """The row ids of each key, as the extension module takes them."""
+    return all_to_core(
+        [row_ids_of(ids) if isinstance(ids, list) else ids for ids in row_ids]
+    )

@@ -27,28 +27,6 @@ class CallScope:
     def __enter__(self) -> CallScope: ...
     def __exit__(self, *_: Any) -> None: ...
 
-class EngineJobs:
-    """Numbers of jobs that an engine of C says are ready.
-
-    The engine is given the addresses of functions, and as their argument what
-    `new_operation` makes for each.
-    """
-
-    begin: int
-    delete: int
-
-    def __init__(self, longest_wait: float = 0.001) -> None: ...
-    def new_operation(self, job: int, key: int, bytes: int) -> int: ...
-    def take(self) -> List[int]:
-        """Waits for jobs that are ready; none once this is closed.
-
-        Small ones wait for those of other keys that have an operation or were
-        taken with theirs the last time, a millisecond long.
-        """
-
-    def end(self, jobs: List[int]) -> None: ...
-    def close(self) -> None: ...
-
 class Inbox:
     """Takes what calls come to that nobody waits for.
 

@@ -194,9 +194,10 @@ class DistKVStore(KVStore):
         A worker that has come back takes what is stored, and so does one that
         comes to a run under way, unless its group is whole or does not go on.
         Any other finds AlreadyExistsError where the keys are those of an
-        earlier run, whatever its rank. In "dist_async" so does a slow worker of
-        the same run where those before it have left meanwhile: have all meet at
-        a `barrier` before they leave, or give the slow one `resume=True`.
+        earlier run, whatever its rank. In "dist_async", or where a quorum lets
+        rounds close without it, so does a slow worker of the same run where
+        those before it have left meanwhile: have all meet at a `barrier` before
+        they leave, or give the slow one `resume=True`.
         """
         keys, values = self._keys(key), first_values(key, value)
         with within(timeout), self._watch(f"init of {keys[0]!r}"):

@@ -15,6 +15,7 @@ MXNet; roles are not told apart.
 
 from __future__ import annotations
 
+import collections
 import copy
 import types
 from typing import Any, Callable, Dict, List, Optional
@@ -25,12 +26,7 @@ from mxnet.kvstore import KVStoreBase
 from mxnet.ndarray import NDArray
 
 import tensorkv
-from tensorkv._mxnet_exchange import (
-    Exchange,
-    check_is_dense,
-    is_on_host,
-    memory_of,
-)
+from tensorkv.errors import UnimplementedError
 from tensorkv.kvstore import KVStore
 
 
@@ -38,12 +34,10 @@ class TensorKV(KVStoreBase):
     """A tensorkv.KVStore for MXNet: a worker's view of a server's values.
 
     Takes NDArrays that are dense, on any device: one or a list of keys, and for
-    each key an NDArray or a list of one per device, which are summed.
-    `pushpull` is an operation of MXNet's engine, with its priority: it returns
-    at once, and what fails raises an error in a later call: that of the last
-    step with `barrier` or `close`, which a training ends with. It leaves `out`
-    as it was, or where that is what was pushed, perhaps with a part of the new
-    value. Other calls return when they are done.
+    each key an NDArray or a list of one per device, which are summed. A call
+    waits until MXNet's engine has computed what is pushed, and returns when it
+    is done; what fails leaves `out` as it was. Priorities are ignored: workers
+    make their calls in the same order, as gluon.Trainer does.
 
     With gluon.Trainer the server updates the weights, or the workers do with
     update_on_kvstore=False. A server uses the rule of the optimizer's name,
@@ -63,9 +57,10 @@ class TensorKV(KVStoreBase):
         self._store = store or tensorkv.create(self._KIND)
         # gluon.Trainer looks here for the optimizer of states it has loaded.
         self._updater = types.SimpleNamespace(optimizer=None)
-        self._exchange = Exchange(self._store)
+        # The hyperparameters that the server has.
+        self._known: Dict[str, float] = {}
         # This counts the pushes of each key, by its name in the store.
-        self._updates: Dict[str, int] = {}
+        self._updates: Dict[str, int] = collections.Counter()
 
     @property
     def store(self) -> KVStore:
@@ -89,7 +84,6 @@ class TensorKV(KVStoreBase):
 
     def init(self, key: Any, value: Any) -> None:
         """Creates keys with the values of rank 0."""
-        self._exchange.settle()
         self._store.init(key, _each(value, _elements))
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0):
@@ -99,35 +93,24 @@ class TensorKV(KVStoreBase):
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Contributes gradients, or values where there is no optimizer."""
-        self._exchange.settle()
-        self._exchange.tell(self._hyperparameters(key))
-        self._store.push(key, _each(value, _elements))
+        pushed = _each(value, _elements)
+        self._follow_optimizer(key)
+        self._store.push(key, pushed)
 
     def pull(self, key: Any, out: Any, priority: int = 0, **_: Any) -> None:
         """Fills `out` with the values."""
-        self._exchange.settle()
-        _each(out, check_is_dense)
-        pulled = self._store.pull(key)
-        for array, target in zip(_per_key(key, pulled), _per_key(key, out)):
-            _fill(target, array)
+        _each(out, _check_is_dense)
+        _fill(key, out, self._store.pull(key))
 
     def pushpull(
         self, key: Any, value: Any, out: Any = None, priority: int = 0
     ) -> None:
         """push, and then pull, in place without `out`."""
-        self._exchange.raise_error()
-        targets = value if out is None else out
-        exchanged = [
-            (each, _list(gradients), _list(outs))
-            for each, gradients, outs in zip(
-                _per_key(key, key), _per_key(key, value), _per_key(key, targets)
-            )
-        ]
-        for each in exchanged:
-            self._exchange.check(*each)
-        hyperparameters = self._hyperparameters(key)
-        for each in exchanged:
-            self._exchange.add(*each, hyperparameters, priority)
+        out = value if out is None else out
+        _each(out, _check_is_dense)
+        pushed = _each(value, _elements)
+        self._follow_optimizer(key)
+        _fill(key, out, self._store.pushpull(key, pushed))
 
     def set_optimizer(self, optimizer: "mxnet.optimizer.Optimizer") -> None:
         """Lets the server do what rank 0's optimizer would do.
@@ -141,7 +124,7 @@ class TensorKV(KVStoreBase):
         plain.lr, plain.lr_scheduler = optimizer.learning_rate, None
         plain.lr_mult, plain.wd_mult = {}, {}
         self._store.set_optimizer(plain)
-        self._exchange.known = _followed(plain)
+        self._known = _followed(plain)
         for key, (lr_mult, wd_mult) in _multipliers(optimizer).items():
             self._store.client.set_multipliers(
                 str(key), learning_rate=lr_mult, weight_decay=wd_mult
@@ -158,7 +141,6 @@ class TensorKV(KVStoreBase):
 
         The optimizer itself is not in it, whatever `dump_optimizer` says.
         """
-        self._exchange.settle()
         self._store.save_optimizer_states(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
@@ -166,12 +148,11 @@ class TensorKV(KVStoreBase):
 
         That is rank 0 where a learning-rate scheduler is to go on.
         """
-        self._exchange.settle()
         self._store.load_optimizer_states(fname)
         client = self._store.client
         keys = client.keys()
         counts = client.pull(keys, state="update_count") if keys else []
-        self._updates = {key: int(n) for key, n in zip(keys, counts)}
+        self._updates.update(dict(zip(keys, map(int, counts))))
         optimizer = self._updater.optimizer
         if optimizer is not None:
             optimizer.num_update = max(
@@ -180,30 +161,28 @@ class TensorKV(KVStoreBase):
 
     def barrier(self) -> None:
         """Returns when all workers have come to it."""
-        self._exchange.settle()
         self._store.barrier()
 
     _barrier = barrier
 
     def close(self) -> None:
-        """Leaves the group, when all that was asked for has happened."""
-        try:
-            self._exchange.settle()
-        finally:
-            self._exchange.close()
-            self._store.close()
+        """Leaves the group."""
+        self._store.close()
 
-    def _hyperparameters(self, key: Any) -> Dict[str, float]:
-        """What rank 0's optimizer has for this push; others say nothing."""
+    def _follow_optimizer(self, key: Any) -> None:
+        """Gives the server what rank 0's optimizer has for this push."""
         optimizer = self._updater.optimizer
         if optimizer is None or self.rank != 0:
-            return {}
+            return
         for each in map(str, _per_key(key, key)):
-            self._updates[each] = self._updates.get(each, 0) + 1
+            self._updates[each] += 1
             optimizer.num_update = max(
                 optimizer.num_update, self._updates[each]
             )
-        return _followed(optimizer)
+        followed = _followed(optimizer)
+        if followed != self._known:
+            self._store.client.set_hyperparameters(**followed)
+            self._known = followed
 
 
 class TensorKVAsync(TensorKV):
@@ -231,7 +210,7 @@ def _followed(optimizer: "mxnet.optimizer.Optimizer") -> Dict[str, float]:
 
 
 def _multipliers(optimizer: "mxnet.optimizer.Optimizer") -> Dict[Any, tuple]:
-    """What multiplies a key's learning rate and weight decay, if not 1."""
+    """Returns what multiplies a key's learning rate and weight decay."""
     found = {
         key: (parameter.lr_mult, parameter.wd_mult)
         for key, parameter in optimizer.param_dict.items()
@@ -250,25 +229,29 @@ def _each(value: Any, convert: Callable[[NDArray], Any]) -> Any:
     return convert(value)
 
 
+def _check_is_dense(array: NDArray) -> None:
+    if array.stype != "default":
+        raise UnimplementedError(
+            f"an array of the storage type {array.stype!r}: expected a dense "
+            "one; use tensorkv.KVStore with RowSparseArray"
+        )
+
+
 def _elements(array: NDArray) -> np.ndarray:
-    """Those of an array that the engine is done with."""
-    check_is_dense(array)
-    return memory_of(array) if is_on_host(array) else array.asnumpy()
+    _check_is_dense(array)
+    return array.asnumpy()
 
 
 def _per_key(key: Any, value: Any) -> List[Any]:
     return list(value) if isinstance(key, (list, tuple)) else [value]
 
 
-def _list(value: Any) -> List[NDArray]:
+def _list(value: Any) -> List[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _fill(target: Any, array: np.ndarray) -> None:
-    """Writes arrays that the engine is done with."""
-    for each in _list(target):
-        if is_on_host(each):
-            memory_of(each)[...] = array
-        else:
-            # This waits for a thread of the engine, each time.
-            each[:] = array
+def _fill(key: Any, out: Any, values: Any) -> None:
+    """Copies the value of each key, or the first of its equal ones, to all."""
+    for targets, value in zip(_per_key(key, out), _per_key(key, values)):
+        for target in _list(targets):
+            target[:] = _list(value)[0]

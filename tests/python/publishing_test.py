@@ -166,6 +166,15 @@ class RunsTest(StoreTest):
         self.assertEqual(number_of(reader.fetch()), 2)
         self.assertEqual(number_of(Reader(self.client).fetch()), 2)
 
+    def test_what_is_no_state_is_refused_by_its_type(self):
+        for wrong in ("nonsense", 3, [("w", torch.zeros(3))]):
+            for call in (
+                Publisher(self.client).publish,
+                Reader(self.client).fetch,
+            ):
+                with self.assertRaisesRegex(TypeError, "expected a module"):
+                    call(wrong)
+
     def test_metadata_come_with_their_state(self):
         publisher, reader = Publisher(self.client), Reader(self.client)
         self.assertEqual(reader.metadata, {})

@@ -1,5 +1,6 @@
 #include "tests/swarm/elements.h"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -29,7 +30,20 @@ Tensor TensorOf(const Elements& elements, DType dtype) {
                 {elements.begin(), elements.end()}, dtype);
 }
 
+double Converted(DType dtype, double element) {
+  if (dtype != DType::kBF16) return element;
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(element));
+  // To nearest, of two that are as near to the even one.
+  const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  return std::bit_cast<float>(rounded);
+}
+
 double ElementOf(const Tensor& tensor, int i) {
+  if (tensor.dtype() == DType::kBF16) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, tensor.data() + i * sizeof(bits), sizeof(bits));
+    return std::bit_cast<float>(uint32_t{bits} << 16);
+  }
   const char* const from = tensor.data() + i * sizeof(float);
   float element = 0;
   int32_t integer = 0;

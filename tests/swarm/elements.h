@@ -16,8 +16,11 @@ namespace tensorkv::swarm {
 
 // A tensor of the shape that every key has.
 Tensor TensorOf(const Elements& elements, DType dtype);
-// REQUIRES for these: the tensor is f32 or i32, and has so many elements.
+// REQUIRES for these: the tensor is f32, i32 or bf16, and has so many elements.
 double ElementOf(const Tensor& tensor, int i);
+// Returns the element, an f32, as it is in that dtype: bf16 or, as itself,
+// unknown.
+double Converted(DType dtype, double element);
 Elements ElementsOf(const Tensor& tensor);
 
 // A tensor with memory of its own.

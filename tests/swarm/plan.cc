@@ -64,6 +64,9 @@ SpacePlan ChooseSpace(Random& random, uint32_t index) {
     space.config.gradient_guard.on_large_norm =
         random.OneIn(2) ? OnLargeNorm::kClip : OnLargeNorm::kRefuse;
     space.is_exact = false;
+  } else if (random.OneIn(6)) {
+    space.config.gradient_guard.on_non_finite =
+        random.OneIn(2) ? OnNonFinite::kSkip : OnNonFinite::kRefuse;
   }
   if (random.OneIn(6)) space.config.budget_bytes = 4096 << random.Below(3);
   return space;
@@ -107,6 +110,10 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
   }
   if (plan.has_skips) Of(weights, Verb::kWorkerPull) += 3;
   if (has_quorum) Of(weights, Verb::kAdvance) += 2;
+  if (Of(weights, Verb::kMove) > 0) {
+    Of(weights, Verb::kMove) += 2;
+    Of(weights, Verb::kFailDevice) += random.Below(3);
+  }
   return weights;
 }
 
@@ -116,6 +123,7 @@ void ChooseCluster(Random& random, Plan& plan) {
   plan.num_servers = random.Between(2, 3);
   plan.num_partitions = 1 << random.Below(4);
   plan.is_mirrored = random.OneIn(3);
+  plan.has_delays = !plan.is_mirrored && random.OneIn(2);
   for (SpacePlan& space : plan.spaces) {
     NamespaceConfig& config = space.config;
     if (config.mode == Mode::kBounded) config.mode = Mode::kSync;
@@ -153,7 +161,8 @@ void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
   }
   Of(weights, Verb::kMove) += 4;
   Of(weights, Verb::kLearn) += 2;
-  Of(weights, Verb::kResume) += 6;
+  Of(weights, Verb::kPull) += 4;
+  Of(weights, Verb::kResume) += plan.has_delays ? 12 : 6;
   if (Of(weights, Verb::kLose) > 0) {
     Of(weights, Verb::kLose) = 1;
     Of(weights, Verb::kSnapshot) += 3;
@@ -310,8 +319,11 @@ std::string ToString(const SpacePlan& space) {
   add(config.aggregation == Aggregation::kMedian, "median");
   add(config.aggregation == Aggregation::kTrimmedMean, "mean without ",
       config.trim_fraction, " at both ends");
-  add(config.gradient_guard.is_on(), "norms up to ",
+  add(config.gradient_guard.max_norm > 0, "norms up to ",
       config.gradient_guard.max_norm);
+  add(space.has_infinities(), "infinities ",
+      config.gradient_guard.on_non_finite == OnNonFinite::kSkip ? "skipped"
+                                                                : "refused");
   add(config.budget_bytes > 0, config.budget_bytes, " bytes");
   add(config.mirrored, "mirrored");
   add(space.is_orderly, "all keys in every step");

@@ -113,6 +113,9 @@ struct SpacePlan {
     if (!is_group()) return kNumActors;
     return std::max(config.num_workers, config.max_workers);
   }
+  bool has_infinities() const {
+    return config.gradient_guard.on_non_finite != OnNonFinite::kApply;
+  }
   // Every round has a contribution of every rank.
   bool is_whole() const {
     return config.mode == Mode::kSync && config.quorum == 0 &&
@@ -129,6 +132,8 @@ struct Plan {
   uint32_t num_partitions = 0;
   // Every server of the cluster has all keys.
   bool is_mirrored = false;
+  // Messages between servers take their time from the start.
+  bool has_delays = false;
   // Whether calls have deadlines of seconds, rather than the store's bound.
   bool has_deadlines = false;
   // Whether some pushes have hundreds of entries.

@@ -170,6 +170,11 @@ struct Space {
   std::map<std::tuple<uint32_t, uint32_t, Step>, uint64_t> taken;
   // By rank: the contribution that it was told to push again, and has not.
   std::map<uint32_t, Answered> told_again;
+  // By rank, key and step: when it was last brought, or answered.
+  std::map<std::tuple<uint32_t, uint32_t, Step>, uint64_t> brought;
+  // When what has last deleted or replaced the key began.
+  std::array<uint64_t, kNumKeys> gone = {};
+  bool is_restored = false;
   // Patterns as they were added, each with the variant of the plan's rule that
   // is bound to it; nothing if nobody knows.
   std::optional<std::vector<std::pair<std::string, uint32_t>>> rules;

@@ -188,7 +188,8 @@ std::string Describe(const Plan& plan, const std::vector<size_t>& places,
   std::string text = absl::StrCat("seed ", plan.seed, ": ", finding, "\n");
   if (plan.num_servers > 1) {
     absl::StrAppend(&text, "  ", plan.num_servers, " servers, ",
-                    plan.num_partitions, " partitions\n");
+                    plan.num_partitions, " partitions",
+                    plan.has_delays ? ", messages take their time\n" : "\n");
   }
   for (const SpacePlan& space : plan.spaces) {
     absl::StrAppend(&text, "  ", ToString(space), "\n");

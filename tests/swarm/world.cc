@@ -135,6 +135,9 @@ void World::Resume(const Action& action) {
   if (action.verb == Verb::kResume) {
     const size_t num_ready = scheduler_->num_ready();
     if (num_ready > 0) scheduler_->Resume(action.number % num_ready);
+    if (is_cluster() && !plan_.is_mirrored && action.how % 4 == 0) {
+      CheckServing();
+    }
   } else if (action.verb == Verb::kResumeReader) {
     const size_t num_readers = scheduler_->num_readers();
     if (num_readers > 0) scheduler_->ResumeReader(action.number % num_readers);

@@ -97,6 +97,9 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
     if (!is_alone) continue;
     space.keys[key] = before;
     if (!reply.ok() || !is_first) continue;
+    if (on_existing == OnExisting::kReplace && !attempt->is_repeat) {
+      space.gone[key] = attempt->moment;
+    }
     if (on_existing == OnExisting::kFail && before == Known::kYes) {
       Find(absl::StrCat("created although it was there: ", call.what));
     }
@@ -127,6 +130,9 @@ void World::Pull(const Action& action) {
     request.name_space = space.plan.name;
     const bool waits = action.verb == Verb::kWaitingPull;
     request.wait_for_keys = waits;
+    const bool is_whole =
+        action.verb != Verb::kPullRows && action.verb != Verb::kPullState;
+    if (is_whole && action.how / 8 % 8 == 1) request.dtype = DType::kBF16;
     if (action.verb == Verb::kWorkerPull && space.plan.is_group()) {
       request.worker = space.members[action.actor].worker;
     }
@@ -186,7 +192,9 @@ void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
     return;
   }
   if (!request.entries[0].state.empty()) return;
-  if (request.entries[0].rows) return CheckRows(*attempt, request, *reply);
+  if (request.entries[0].rows || request.dtype != DType::kUnknown) {
+    return CheckParts(*attempt, request, *reply);
+  }
   std::vector<uint32_t> keys;
   for (size_t i = 0; i < request.entries.size(); ++i) {
     const PullEntry& entry = request.entries[i];
@@ -244,11 +252,13 @@ void World::Delete(const Action& action) {
   const auto keys = KeysOf(action);
   Ask(
       call,
-      [this, at, request, keys, server = servers_[action.server].get(),
+      [this, at, request, keys, call, server = servers_[action.server].get(),
        call_generation = call->generation] {
+        uint64_t moment = 0;
         {
           MutexLock lock(&mutex_);
           Space& space = spaces_[at];
+          moment = ++moment_;
           if (space.generation == call_generation) {
             for (const uint32_t key : keys) BeginChange(space, key);
           }
@@ -261,6 +271,7 @@ void World::Delete(const Action& action) {
         for (const uint32_t key : keys) {
           space.ledgers[key].Forget();
           EndChange(space, key);
+          if (status.ok() && call->num_attempts == 1) space.gone[key] = moment;
         }
         return status;
       },

@@ -1,6 +1,7 @@
 // How the world pushes, and what it makes of the answers.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -56,6 +57,14 @@ void World::MakeEntries(const Action& action, uint32_t key, bool with_rows,
     return AddEncoded(random, KeyName(key), kUnit, request, contribution);
   }
   Elements elements = {};
+  if (space.plan.has_infinities() && dtype == DType::kF32 && random.OneIn(6)) {
+    // It is refused, or taken for nothing.
+    elements[0] = std::numeric_limits<double>::infinity();
+    contribution.skips = true;
+    request.entries.push_back(
+        {.key = KeyName(key), .tensor = TensorOf(elements, dtype)});
+    return;
+  }
   for (double& each : elements) each = kUnit * random.Between(-3, 3);
   if (plan_.has_cancelling_entries && dtype == DType::kF32 && random.OneIn(2)) {
     Elements large = {};
@@ -168,6 +177,7 @@ void World::MakePush(const CallPtr& call, const PushRequest& request,
       }
     }
     const Step step = request.step;
+    RecordBrought(*attempt, step);
     pushed =
         Ending<PushReply>(attempt, [this, attempt, as_worker, step, keys](
                                        const absl::StatusOr<PushReply>& reply) {
@@ -268,7 +278,8 @@ void World::EndAttemptOfWork(const Attempt& attempt, Step step,
                              const absl::Status& status) {
   Call& call = *attempt.call;
   const uint32_t rank = call.contributions.begin()->second->rank;
-  if (status.ok()) RecordArrival(call, step);
+  if (status.ok()) RecordArrival(attempt, step);
+  RecordBrought(attempt, step);
   CheckAskedAgain(attempt, rank, status);
   CheckKeptOut(attempt, rank, step, status);
   if (call.has_ended_work) return;
@@ -277,6 +288,18 @@ void World::EndAttemptOfWork(const Attempt& attempt, Step step,
   call.has_ended_work = true;
   EndWork(call, step, call.work);
 }
+
+namespace {
+
+// The worker has nothing more to push of the step for the call's keys.
+void EndStep(const Space& space, Member& member, const Call& call, Step step) {
+  if (member.next != step) return;
+  member.pushed |= call.keys;
+  const bool is_whole = member.pushed == (1 << kNumKeys) - 1;
+  if (is_whole || !space.plan.is_orderly) member.GoTo(step + 1);
+}
+
+}  // namespace
 
 // What a good worker makes of the answer to its push.
 void World::EndWork(const Call& call, Step step, const absl::Status& status) {
@@ -290,11 +313,7 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
       Step& reached = space.reached[space.PlaceOf(call.actor, rank)];
       reached = std::max(reached, step);
     }
-    if (member.next != step) return;
-    member.pushed |= call.keys;
-    const bool is_whole = member.pushed == (1 << kNumKeys) - 1;
-    if (is_whole || !space.plan.is_orderly) member.GoTo(step + 1);
-    return;
+    return EndStep(space, member, call, step);
   }
   const Reason reason = ReasonOf(status);
   const bool may_come_late = !space.plan.is_whole();
@@ -309,7 +328,7 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   if (reason == Reason::kLeaseLost || reason == Reason::kNotMember) {
     member.has_joined = false;
   } else if (reason == Reason::kStepClosed) {
-    if (member.next == step) member.GoTo(step + 1);
+    EndStep(space, member, call, step);
   } else if (reason == Reason::kRoundFailed && !space.plan.joins) {
     // Nobody tells who has not joined; the error names the step.
     const auto info = ErrorInfoOf(status);

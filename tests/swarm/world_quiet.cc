@@ -57,12 +57,15 @@ void WorldState::CheckAgain() {
   }
 }
 
-void WorldState::RecordArrival(const Call& call, Step step) {
+void WorldState::RecordArrival(const Attempt& attempt, Step step) {
+  const Call& call = *attempt.call;
   Space& space = spaces_[call.space];
   for (const auto& [key, contribution] : call.contributions) {
     Arrivals& arrivals = space.arrivals[{key, step}];
     arrivals.ranks |= uint64_t{1} << contribution->rank;
     arrivals.last = alarms_.Now();
+    // The answer to a repeat may be about a round that has failed since.
+    if (attempt.is_repeat) continue;
     space.taken[{contribution->rank, key, step}] = ++moment_;
     const auto told = space.told_again.find(contribution->rank);
     if (told != space.told_again.end() && told->second.key == key &&
@@ -70,6 +73,36 @@ void WorldState::RecordArrival(const Call& call, Step step) {
       space.told_again.erase(told);
     }
   }
+}
+
+void WorldState::RecordBrought(const Attempt& attempt, Step step) {
+  Space& space = spaces_[attempt.call->space];
+  if (attempt.call->generation != space.generation) return;
+  for (const auto& [key, contribution] : attempt.call->contributions) {
+    space.brought[{contribution->rank, key, step}] = ++moment_;
+  }
+}
+
+// A step before the last is asked for where a key has lost what was brought.
+void WorldState::CheckOwedStep(const Space& space, uint32_t rank, Step next) {
+  const NamespaceConfig& config = space.plan.config;
+  if (!is_stepped() || is_cluster() || config.mode != Mode::kSync ||
+      config.max_workers > 0 || space.is_restored || num_restoring_ > 0 ||
+      config.on_worker_loss == OnWorkerLoss::kContinue ||
+      next >= space.reached[rank]) {
+    return;
+  }
+  for (const AttemptPtr& attempt : under_way_) {
+    if (!attempt->call->contributions.empty()) return;
+  }
+  for (uint32_t key = 0; key < kNumKeys; ++key) {
+    const auto brought = space.brought.find({rank, key, next});
+    if (brought == space.brought.end()) continue;
+    if (brought->second > space.gone[key]) return;
+  }
+  Find(absl::StrCat("a step is asked for that no key lacks: rank ", rank,
+                    " has come to step ", space.reached[rank], " and is told ",
+                    next));
 }
 
 void WorldState::BeginThreat() {

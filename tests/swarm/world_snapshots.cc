@@ -165,6 +165,7 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
       const bool is_same = space.uid == each.name_space.uid;
       StartAnew(space);
       space.rules.reset();
+      space.is_restored = true;
       if (is_same) space.ceilings = ceilings;
       space.uid = each.name_space.uid;
       servers_[0]->uids[static_cast<uint32_t>(&space - spaces_.data())] =
@@ -241,7 +242,7 @@ absl::Status World::MovePartitions(const Action& action,
     held_since_ = ++moment_;
   }
   absl::Status status = store.Hold(set, [&] {
-    return ++num_looks < 5 ? absl::OkStatus()
+    return ++num_looks < 8 ? absl::OkStatus()
                            : absl::UnavailableError("rounds are open");
   });
   {

@@ -227,6 +227,8 @@ void WorldState::StartAnew(Space& space) {
   space.arrivals = {};
   space.taken = {};
   space.told_again = {};
+  space.brought = {};
+  space.is_restored = false;
   space.rules.emplace();
   space.last_actor.fill(kNumActors);
   for (uint32_t actor = 0; actor < kNumActors; ++actor) {
@@ -235,12 +237,14 @@ void WorldState::StartAnew(Space& space) {
   for (KeyLedger& ledger : space.ledgers) ledger.Restart();
 }
 
-// Rows are those of the version that they come with.
-void WorldState::CheckRows(const Attempt& attempt, const PullRequest& request,
-                           const PullReply& reply) {
+// Rows, and values that were converted, are those of the version that they come
+// with.
+void WorldState::CheckParts(const Attempt& attempt, const PullRequest& request,
+                            const PullReply& reply) {
   const Space& space = spaces_[attempt.call->space];
   for (size_t i = 0; i < request.entries.size(); ++i) {
-    const uint32_t key = KeyOf(request.entries[i].key);
+    const PullEntry& entry = request.entries[i];
+    const uint32_t key = KeyOf(entry.key);
     const Version version = reply.values[i].version;
     if (version < attempt.floors[key]) {
       Find(absl::StrCat("a version goes back: ", attempt.call->what, ": ",
@@ -249,17 +253,17 @@ void WorldState::CheckRows(const Attempt& attempt, const PullRequest& request,
     }
     const auto known = values_.find({space.uid, key, version});
     if (known == values_.end()) continue;
-    const RowIds& rows = *request.entries[i].rows;
-    for (int64_t row = 0; row < rows.size(); ++row) {
-      for (int column = 0; column < kRowSize; ++column) {
-        const double had = known->second[rows[row] * kRowSize + column];
-        const double is = ElementOf(reply.values[i].tensor,
-                                    static_cast<int>(row) * kRowSize + column);
-        if (had == is) continue;
-        Find(absl::StrCat("a row of another version: ", attempt.call->what,
-                          ": ", KeyName(key), " version ", version, ", row ",
-                          rows[row], ": ", is, ", expected ", had));
-      }
+    const int64_t num_rows = entry.rows ? entry.rows->size() : kNumRows;
+    for (int64_t at = 0; at < num_rows * kRowSize; ++at) {
+      const int64_t row = at / kRowSize;
+      const int64_t from = entry.rows ? (*entry.rows)[row] : row;
+      const double had = Converted(
+          request.dtype, known->second[from * kRowSize + at % kRowSize]);
+      const double is = ElementOf(reply.values[i].tensor, static_cast<int>(at));
+      if (had == is) continue;
+      Find(absl::StrCat("a part of another version: ", attempt.call->what, ": ",
+                        KeyName(key), " version ", version, ", row ", from,
+                        ": ", is, ", expected ", had));
     }
   }
 }

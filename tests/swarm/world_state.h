@@ -92,15 +92,21 @@ class WorldState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckNextStep(const Call& call, const Space& space, uint32_t rank,
                      Step next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CheckRows(const Attempt& attempt, const PullRequest& request,
-                 const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckParts(const Attempt& attempt, const PullRequest& request,
+                  const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveAll(const Attempt& attempt, const Keys& keys,
                   const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- What holds when nothing can go on (world_quiet.cc) --------------------
   void CheckAgain();
   // Records that the call's contributions of that step were taken.
-  void RecordArrival(const Call& call, Step step)
+  void RecordArrival(const Attempt& attempt, Step step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Records that the attempt may bring its contributions, or may have.
+  void RecordBrought(const Attempt& attempt, Step step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Checks the step that a worker is told who keeps its lease.
+  void CheckOwedStep(const Space& space, uint32_t rank, Step next)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What may fail rounds begins, or ends.
   void BeginThreat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Sequence, Union
+from typing import Any, Dict, Iterable, Mapping, Sequence, Union
 
 import torch
 
@@ -10,6 +10,7 @@ from tensorkv.client import Client
 from tensorkv.kvstore import KVStore
 
 Store = Union[Client, KVStore]
+State = Union[torch.nn.Module, Mapping[str, torch.Tensor]]
 
 # The keys are the store's names. What this PyTorch does not have is left out.
 _DTYPES = {
@@ -82,13 +83,18 @@ def from_pulled(pulled: Any, shape: Sequence[int]) -> torch.Tensor:
     return torch.frombuffer(pulled, dtype=dtype).reshape(shape)
 
 
-def state_of(state: Any) -> Dict[str, torch.Tensor]:
+def state_of(state: State) -> Dict[str, torch.Tensor]:
     """The tensors of a module, or of a mapping of names to tensors.
 
     Errors: TypeError for what is neither.
     """
     if hasattr(state, "state_dict"):
         state = state.state_dict()
+    if not isinstance(state, Mapping):
+        raise TypeError(
+            "state: expected a module, or a mapping of names to tensors, got "
+            f"{type(state).__name__}"
+        )
     for name, tensor in dict(state).items():
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(

@@ -10,6 +10,7 @@ from typing import (
     List,
     NamedTuple,
     Optional,
+    Tuple,
 )
 
 import torch
@@ -61,7 +62,7 @@ class StoreOptimizer(torch.optim.Optimizer):
         optimizer: torch.optim.Optimizer,
         store: KVStore,
         name: str = "model",
-        named_parameters: Any = (),
+        named_parameters: Iterable[Tuple[str, torch.Tensor]] = (),
     ):
         """Creates the parameters in the store, and takes those of rank 0.
 

@@ -30,6 +30,7 @@ from tensorkv.errors import (
     NotFoundError,
 )
 from tensorkv.torch._tensors import (
+    State,
     Store,
     client_of,
     dtype_of,
@@ -131,7 +132,7 @@ class Publisher:
 
     def publish(
         self,
-        state: Any,
+        state: State,
         dtype: Optional[torch.dtype] = None,
         metadata: Optional[Mapping[str, Any]] = None,
     ) -> int:
@@ -343,7 +344,7 @@ class Reader:
 
     def fetch(
         self,
-        into: Any = None,
+        into: Optional[State] = None,
         dtype: Optional[torch.dtype] = None,
         timeout: Optional[float] = None,
     ) -> Dict[str, torch.Tensor]:
@@ -392,7 +393,7 @@ class Reader:
 
     async def fetch_async(
         self,
-        into: Any = None,
+        into: Optional[State] = None,
         dtype: Optional[torch.dtype] = None,
         timeout: Optional[float] = None,
     ) -> Dict[str, torch.Tensor]:

@@ -4,6 +4,8 @@ from typing import Any, List, Optional
 
 import numpy as np
 import tensorkv
+import torch
+from tensorkv.torch import Publisher, Reader
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -38,3 +40,13 @@ async def coroutines(array: Floats) -> None:
     await client.aio.push(["a"], [pulled])
     kv = tensorkv.create()
     await kv.aio.push("a", array)
+
+
+def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:
+    publisher = Publisher(client, run="r")
+    version: int = publisher.publish(module, metadata={"step": 3})
+    publisher.publish(dict(module.named_parameters()), dtype=torch.float16)
+    reader = Reader(client)
+    reader.fetch(into=module)
+    tensors = reader.fetch(into={"w": torch.zeros(3)})
+    print(version, tensors["w"], reader.metadata["step"])

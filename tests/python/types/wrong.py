@@ -2,6 +2,8 @@
 
 import numpy as np
 import tensorkv
+import torch
+from tensorkv.torch import Publisher, Reader
 
 array = np.zeros(3)
 
@@ -38,3 +40,12 @@ async def coroutines(client: tensorkv.Client, kv: tensorkv.KVStore) -> None:
     number: int = await client.aio.pull("w")  # E
     await kv.aio.psh("w", array)  # E
     await client.aio.push("w", array, sstep=1)  # E
+
+
+def weights(publisher: Publisher, reader: Reader) -> None:
+    publisher.publish("nonsense")  # E
+    publisher.publish({"w": 3})  # E
+    publisher.publish(torch.nn.Module(), dtype="f16")  # E
+    reader.fetch(into=3)  # E
+    reader.fetch()["w"].nothing  # E
+    Reader("host:1")  # E
