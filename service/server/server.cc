@@ -144,7 +144,10 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
               mirroring_.exchange()),
       access_(AccessOptionsOf()),
       placement_(options.cluster ? options.cluster->server_name : "",
-                 std::bind_front(&Mirroring::SetPlacement, &mirroring_)),
+                 [this](const KnownPlacement::View& view) {
+                   mirroring_.SetPlacement(view);
+                   engine_.partition_moves().Own(view.own_partitions());
+                 }),
       placed_store_(&engine_.store(), &placement_,
                     std::bind_front(&Engine::Knows, &engine_),
                     std::bind_front(&Engine::IsMirrored, &engine_)),
