@@ -183,4 +183,17 @@ int AcceptFrom(int listener) {
   return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
+std::optional<uint32_t> UserOf(int fd) {
+  int domain = AF_UNSPEC;
+  socklen_t size = sizeof(domain);
+  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  ucred peer = {};
+  size = sizeof(peer);
+  if (domain != AF_UNIX ||
+      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return std::nullopt;
+  }
+  return peer.uid;
+}
+
 }  // namespace tensorkv

@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,10 @@ class ListeningSockets {
 // The next connection of a listening socket, closed when a program is executed;
 // -1, with errno, if there is none. Does not block.
 int AcceptFrom(int listener);
+
+// The user (uid) at the other end of a connected Unix socket, as the kernel
+// tells it; nothing for other sockets.
+std::optional<uint32_t> UserOf(int fd);
 
 }  // namespace tensorkv
 

@@ -25,6 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/alarms.h"
 #include "service/allocator_memory.h"
+#include "service/guard/connection_guard.h"
 #include "service/server/log.h"
 #include "service/server/memory_releaser.h"
 #include "service/server/memory_size.h"
@@ -152,10 +153,12 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   // is allocated meanwhile.
   std::optional<GrowthInHugePages> growth;
   if (!flags.server.checkpoint_dir.empty()) growth.emplace();
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
+  ServerOptions options = flags.server;
+  if (flags.connection_guard) options.connection_filter = MakeConnectionGuard;
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options);
   growth.reset();
   if (!server.ok()) return ReportFailure(server.status());
-  LogStart(**server, flags.server);
+  LogStart(**server, options);
   Notify("READY=1");
   WaitForShutdownSignal(argc, argv, **server);
   Notify("STOPPING=1");

@@ -46,6 +46,13 @@ void AddFlags(CLI::App* app, Flags* flags) {
   TrainingOptions* const options = &flags->options;
   app->option_defaults()->always_capture_default();
   app->add_option("--server", options->server, "host:port of the server");
+  app->add_option("--tls_ca", options->credentials.tls_ca,
+                  "PEM file of who signs the server's certificate; without it "
+                  "nothing is encrypted");
+  app->add_option("--tls_cert", options->credentials.tls_cert,
+                  "PEM file of the workers' certificate");
+  app->add_option("--tls_key", options->credentials.tls_key,
+                  "PEM file of its key");
   app->add_option("--namespace", options->name_space,
                   "namespace to create (fashion_mnist-<process id>)");
   app->add_option("--data_dir", options->data_dir, "where the images are");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/compression/compression.h"
+#include "client/credentials.h"
 #include "contract/requests.h"
 #include "tensor/rule_spec.h"
 
@@ -14,6 +15,7 @@ namespace tensorkv::fashion_mnist {
 
 struct TrainingOptions {
   std::string server = "127.0.0.1:7363";
+  Credentials credentials;
   std::string name_space;
   std::string data_dir = "/usr/share/datasets/fashion-mnist";
   Mode mode = Mode::kSync;

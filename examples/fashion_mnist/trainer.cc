@@ -129,6 +129,7 @@ absl::StatusOr<double> Train(const TrainingOptions& options,
                    LoadDataset(options.data_dir, Split::kTest));
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
                    Client::Connect({.target = options.server,
+                                    .credentials = options.credentials,
                                     .name_space = options.name_space}));
   RETURN_IF_ERROR(
       CreateModel(options, {.inputs = images.image_size}, client.get()));

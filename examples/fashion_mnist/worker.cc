@@ -72,6 +72,7 @@ absl::Status RunWorker(
   const NetworkSize size = {.inputs = images.image_size};
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
                    Client::Connect({.target = options.server,
+                                    .credentials = options.credentials,
                                     .name_space = options.name_space,
                                     .rank = rank,
                                     .compression = options.compression}));

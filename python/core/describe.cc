@@ -20,7 +20,7 @@ py::tuple TupleOf(const Shape& shape) {
 }
 
 template <typename Choice>
-std::string TextOf(Choice choice) {
+std::string NameTextOf(Choice choice) {
   return std::string(NameOf(choice));
 }
 
@@ -36,7 +36,7 @@ py::list Describe(const std::vector<GuardCounts>& counts) {
 py::dict Describe(const KeyStatus& key) {
   py::object digest = py::none();
   if (key.digest) digest = py::int_(*key.digest);
-  return py::dict("key"_a = key.key, "dtype"_a = TextOf(key.dtype),
+  return py::dict("key"_a = key.key, "dtype"_a = NameTextOf(key.dtype),
                   "shape"_a = TupleOf(key.shape), "version"_a = key.version,
                   "value_bytes"_a = key.value_bytes,
                   "state_bytes"_a = key.state_bytes, "states"_a = key.states,
@@ -70,19 +70,19 @@ py::dict Describe(const NamespaceStatus& status) {
   const NamespaceConfig& config = status.config;
   const GradientGuard& guard = config.gradient_guard;
   return py::dict(
-      "name"_a = status.name, "mode"_a = TextOf(config.mode),
+      "name"_a = status.name, "mode"_a = NameTextOf(config.mode),
       "num_workers"_a = config.num_workers,
       "max_workers"_a = config.max_workers, "staleness"_a = config.staleness,
-      "on_worker_loss"_a = TextOf(config.on_worker_loss),
+      "on_worker_loss"_a = NameTextOf(config.on_worker_loss),
       "rescale_partial_rounds"_a = config.rescale_partial_rounds,
       "quorum"_a = config.quorum,
       "quorum_grace"_a = absl::ToDoubleSeconds(config.quorum_grace),
       "max_open_rounds"_a = config.max_open_rounds,
-      "aggregation"_a = TextOf(config.aggregation),
+      "aggregation"_a = NameTextOf(config.aggregation),
       "trim_fraction"_a = config.trim_fraction, "mirrored"_a = config.mirrored,
-      "on_non_finite"_a = TextOf(guard.on_non_finite),
+      "on_non_finite"_a = NameTextOf(guard.on_non_finite),
       "max_norm"_a = guard.max_norm, "max_call_norm"_a = guard.max_call_norm,
-      "on_large_norm"_a = TextOf(guard.on_large_norm),
+      "on_large_norm"_a = NameTextOf(guard.on_large_norm),
       "budget_bytes"_a = config.budget_bytes,
       "guard_counts"_a = Describe(status.guard_counts),
       "live_workers"_a = status.live_workers, "workers"_a = workers,

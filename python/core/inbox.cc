@@ -14,7 +14,7 @@ namespace {
 namespace py = pybind11;
 
 // The exception that the error becomes.
-py::object ExceptionOf(py::error_already_set& error) {
+py::object RaisedExceptionOf(py::error_already_set& error) {
   error.restore();
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -55,7 +55,7 @@ py::list Inbox::Take() {
     } catch (const UnusableError& error) {
       exception = ExceptionOf(error);
     } catch (py::error_already_set& error) {
-      exception = ExceptionOf(error);
+      exception = RaisedExceptionOf(error);
     } catch (const std::exception& error) {
       // Such as no memory; the other calls have their outcomes all the same.
       exception = ExceptionOf(absl::InternalError(error.what()));

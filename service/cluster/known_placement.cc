@@ -142,6 +142,17 @@ uint64_t KnownPlacement::View::num_own_partitions() const {
   return std::ranges::count(placement_.owners, *own_index_);
 }
 
+PartitionSet KnownPlacement::View::own_partitions() const {
+  const std::vector<uint32_t>& owners = placement_.owners;
+  PartitionSet own = {.num_partitions = static_cast<uint32_t>(owners.size())};
+  for (uint32_t i = 0; own_index_ && i < owners.size(); ++i) {
+    if (owners[i] == *own_index_ && !missing_.contains(i)) {
+      own.partitions.push_back(i);
+    }
+  }
+  return own;
+}
+
 KnownPlacement::KnownPlacement(std::string server_name, Listener listener)
     : listener_(std::move(listener)), is_in_cluster_(!server_name.empty()) {
   if (server_name.empty()) return;
@@ -153,23 +164,25 @@ KnownPlacement::KnownPlacement(std::string server_name, Listener listener)
 absl::Status KnownPlacement::Set(ClusterPlacement placement,
                                  std::string server_name) {
   RETURN_IF_ERROR(CheckOwners(placement));
-  std::shared_ptr<const View> view;
+  MutexLock setting(&setting_);
   {
     MutexLock lock(&mutex_);
     if (view_ != nullptr && placement.version < view_->placement().version) {
       return absl::OkStatus();
     }
     if (has_lost_name_) server_name.clear();
-    view = std::make_shared<const View>(std::move(server_name),
-                                        std::move(placement));
-    view_ = view;
-    is_in_cluster_.store(true, std::memory_order_release);
   }
+  const auto view = std::make_shared<const View>(std::move(server_name),
+                                                 std::move(placement));
   if (listener_) listener_(*view);
+  MutexLock lock(&mutex_);
+  view_ = view;
+  is_in_cluster_.store(true, std::memory_order_release);
   return absl::OkStatus();
 }
 
 void KnownPlacement::LoseName() {
+  MutexLock setting(&setting_);
   MutexLock lock(&mutex_);
   has_lost_name_ = true;
   if (view_ == nullptr) return;

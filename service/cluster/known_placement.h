@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
+#include "service/store/key_gate.h"
 
 namespace tensorkv {
 
@@ -28,7 +29,8 @@ namespace tensorkv {
 class KnownPlacement {
  public:
   class View;
-  // Hears of each newer placement, with no lock held.
+  // Hears of each newer placement, of one after the other, before any call is
+  // checked by it.
   using Listener = std::function<void(const View& view)>;
 
   // The server's name in its cluster; empty: it is in none.
@@ -85,6 +87,8 @@ class KnownPlacement {
     const std::string& server_name() const { return server_name_; }
     const ClusterPlacement& placement() const { return placement_; }
     uint64_t num_own_partitions() const;
+    // Those of them that it has.
+    PartitionSet own_partitions() const;
 
    private:
     // `subject` is the server's, and not this one's.
@@ -109,6 +113,8 @@ class KnownPlacement {
   std::atomic<bool> is_in_cluster_;
   std::atomic<std::chrono::steady_clock::time_point> own_until_ =
       std::chrono::steady_clock::time_point::max();
+  // Held while a placement is set. Taken before mutex_.
+  Mutex setting_;
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
   bool has_lost_name_ ABSL_GUARDED_BY(mutex_) = false;

@@ -172,6 +172,12 @@ absl::Status PartitionReceiver::Commit(const MovePartitionsRequest& request,
                                        Sender& sender) {
   MutexLock lock(&records_mutex_);
   RETURN_IF_ERROR(CheckAreArriving(sender));
+  // Late messages may have begun another move meanwhile, and this one again.
+  if (request.part != sender.next_part) {
+    return absl::DataLossError(
+        absl::StrCat("parts of the move: expected ", request.part,
+                     " since it began, got ", sender.next_part));
+  }
   RETURN_IF_ERROR(sender.reader->Finish());
   RETURN_IF_ERROR(sender.restoration->Commit());
   const std::vector<uint32_t>& partitions = sender.set.partitions;

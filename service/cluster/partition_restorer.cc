@@ -29,6 +29,9 @@ absl::StatusOr<bool> PartitionRestorer::Turn(const ClusterReading& reading) {
   absl::Status status;
   for (const LostPartitions& own : all) {
     if (own.partitions.empty()) continue;
+    // What this server knows may be from when it had them.
+    RETURN_IF_ERROR(
+        environment_.known->Set(reading.placement, environment_.server_name));
     // What one server had may be out of sight, while what another had is not.
     status =
         Restore(own, static_cast<uint32_t>(reading.placement.owners.size()));

@@ -35,16 +35,15 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
   const PartitionSet set = {.num_partitions = num_partitions,
                             .partitions = std::move(partitions)};
   const uint64_t move = absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
-  absl::Status status = Hold(set);
-  if (status.ok()) status = Send(to, move, set);
-  if (!status.ok()) {
+  const absl::StatusOr<uint64_t> num_parts = Send(to, move, set);
+  if (!num_parts.ok()) {
     // Nobody has told the receiver to commit.
     environment_.store->Release();
-    return status;
+    return num_parts.status();
   }
   environment_.store->Close();
   unsettled_ = Unsettled{.to = to.name, .partitions = set.partitions};
-  status = Commit(to, move, set.partitions);
+  const absl::Status status = Commit(to, move, set.partitions, *num_parts);
   ASSIGN_OR_RETURN(const bool has_moved, Settle());
   if (has_moved) return absl::OkStatus();
   return status.ok() ? absl::InternalError("the receiver has not committed")
@@ -60,8 +59,10 @@ absl::Status PartitionSender::Hold(const PartitionSet& set) {
   });
 }
 
-absl::Status PartitionSender::Send(const ClusterServer& to, uint64_t move,
-                                   const PartitionSet& set) {
+absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
+                                               uint64_t move,
+                                               const PartitionSet& set) {
+  RETURN_IF_ERROR(Hold(set));
   const MovePartitionsRequest begin = {.from = environment_.server_name,
                                        .move = move,
                                        .step = MoveStep::kBegin,
@@ -80,11 +81,12 @@ absl::Status PartitionSender::Send(const ClusterServer& to, uint64_t move,
   RETURN_IF_ERROR(environment_.store->TakeSnapshotOfHeld(writer));
   RETURN_IF_ERROR(writer.Finish());
   sent_bytes_ += writer.tensor_bytes();
-  return absl::OkStatus();
+  return part.part;
 }
 
 absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
-                                     const std::vector<uint32_t>& partitions) {
+                                     const std::vector<uint32_t>& partitions,
+                                     uint64_t num_parts) {
   absl::Status status;
   for (int i = 0; i < kMostLooks; ++i) {
     ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
@@ -99,6 +101,7 @@ absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
     status = call_(to, {.from = environment_.server_name,
                         .move = move,
                         .step = MoveStep::kCommit,
+                        .part = num_parts,
                         .placement_version = reading.placement.version,
                         .registration = own.revision});
     // Somebody else has changed the placement, or this server was registered

@@ -80,10 +80,12 @@ class PartitionSender {
 
   // Returns once no round of theirs is open.
   absl::Status Hold(const PartitionSet& set);
-  absl::Status Send(const ClusterServer& to, uint64_t move,
-                    const PartitionSet& set);
+  // Holds them, and returns in how many parts they were sent.
+  absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
+                                const PartitionSet& set);
   absl::Status Commit(const ClusterServer& to, uint64_t move,
-                      const std::vector<uint32_t>& partitions);
+                      const std::vector<uint32_t>& partitions,
+                      uint64_t num_parts);
 
   const MoveEnvironment environment_;
   ClusterRecords& records_;

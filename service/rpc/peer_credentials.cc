@@ -1,22 +1,17 @@
 #include "service/rpc/peer_credentials.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
@@ -24,20 +19,6 @@
 
 namespace tensorkv {
 namespace {
-
-// What comes before the user in the address of a Unix socket: an abstract name,
-// which no address with a path looks like. Peers may choose abstract names too,
-// but not know the random part of this one.
-const std::string& UserPrefix() {
-  static const auto* const prefix = [] {
-    uint64_t nonce[2];
-    if (getentropy(nonce, sizeof(nonce)) != 0) std::abort();
-    return new std::string(
-        absl::StrCat("tensorkv.", absl::Hex(nonce[0], absl::kZeroPad16),
-                     absl::Hex(nonce[1], absl::kZeroPad16), ".uid."));
-  }();
-  return *prefix;
-}
 
 using Values = std::vector<grpc::string_ref>;
 
@@ -62,10 +43,9 @@ std::string CertificateName(const grpc::AuthContext& connection) {
 }
 
 // Several headers come as one, as HTTP joins them.
-std::optional<std::string> AuthorizationOf(
-    const grpc::ServerContextBase& context) {
-  const auto [first, last] =
-      context.client_metadata().equal_range("authorization");
+std::optional<std::string> HeaderOf(const grpc::ServerContextBase& context,
+                                    const char* name) {
+  const auto [first, last] = context.client_metadata().equal_range(name);
   if (first == last) return std::nullopt;
   std::string text(first->second.data(), first->second.size());
   for (auto other = std::next(first); other != last; ++other) {
@@ -73,25 +53,6 @@ std::optional<std::string> AuthorizationOf(
                     std::string(other->second.data(), other->second.size()));
   }
   return text;
-}
-
-// Puts the peer's user into the address of a Unix socket. Nothing stays there
-// of what the peer has chosen.
-void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
-  ucred credentials = {};
-  socklen_t credentials_size = sizeof(credentials);
-  std::string name(1, '\0');
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials,
-                 &credentials_size) == 0) {
-    absl::StrAppend(&name, UserPrefix(), credentials.uid);
-  }
-  constexpr size_t kPathOffset = offsetof(sockaddr_un, sun_path);
-  char* const bytes = reinterpret_cast<char*>(address);
-  std::fill(bytes + kPathOffset, bytes + room, '\0');
-  *size = kPathOffset;
-  if (room < kPathOffset + name.size()) return;
-  std::copy(name.begin(), name.end(), bytes + kPathOffset);
-  *size = static_cast<socklen_t>(kPathOffset + name.size());
 }
 
 }  // namespace
@@ -118,24 +79,15 @@ std::string PeerHostOf(absl::string_view peer_address) {
   return inet_ntop(AF_INET6, &network, text, sizeof(text));
 }
 
-std::optional<uint32_t> UserOf(absl::string_view peer_address) {
-  uint32_t user = 0;
-  if (absl::ConsumePrefix(&peer_address, "unix-abstract:") &&
-      absl::ConsumePrefix(&peer_address, UserPrefix()) &&
-      absl::SimpleAtoi(peer_address, &user)) {
-    return user;
-  }
-  return std::nullopt;
-}
-
 Peer PeerOf(const grpc::ServerContextBase& context) {
   Peer peer;
-  peer.authorization = AuthorizationOf(context);
-  peer.uid = UserOf(context.peer());
+  peer.authorization = HeaderOf(context, "authorization");
+  peer.client = HeaderOf(context, "tensorkv-client");
+  peer.is_local = absl::StartsWith(context.peer(), "unix");
   const std::shared_ptr<const grpc::AuthContext> connection =
       context.auth_context();
   peer.is_private =
-      peer.uid ||
+      peer.is_local ||
       First(*connection, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME) ==
           GRPC_SSL_TRANSPORT_SECURITY_TYPE;
   if (connection->IsPeerAuthenticated()) {
@@ -145,18 +97,3 @@ Peer PeerOf(const grpc::ServerContextBase& context) {
 }
 
 }  // namespace tensorkv
-
-// In front of the C library's: gRPC's library finds this one first.
-extern "C" int getpeername(int fd, sockaddr* address,
-                           socklen_t* size) noexcept {
-  using Function = int (*)(int, sockaddr*, socklen_t*);
-  static const auto next =
-      reinterpret_cast<Function>(dlsym(RTLD_NEXT, "getpeername"));
-  const socklen_t room = size == nullptr ? 0 : *size;
-  const int result = next(fd, address, size);
-  if (result == 0 && room >= sizeof(sa_family_t) &&
-      address->sa_family == AF_UNIX) {
-    tensorkv::TellUser(fd, address, room, size);
-  }
-  return result;
-}

@@ -1,11 +1,8 @@
-// What gRPC tells of a caller, and who runs the process at the other end of a
-// Unix socket, which it does not tell.
+// What gRPC tells of a caller.
 
 #ifndef TENSORKV_SERVICE_RPC_PEER_CREDENTIALS_H_
 #define TENSORKV_SERVICE_RPC_PEER_CREDENTIALS_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -16,13 +13,6 @@ namespace tensorkv {
 
 // What the connection of a call and its metadata prove.
 Peer PeerOf(const grpc::ServerContextBase& context);
-
-// The user that a Unix socket's address, as ServerContext::peer gives it,
-// names. gRPC asks getpeername for the address of each connection that it
-// takes; this defines that function for the whole process, and of a Unix socket
-// it tells the user (SO_PEERCRED) in place of the path, which peers choose as
-// they like.
-std::optional<uint32_t> UserOf(absl::string_view peer_address);
 
 // Who is at an address, as ServerContext::peer gives it, in so far as the
 // address tells: whoever has an IPv6 address can have all of its network of 64

@@ -86,10 +86,22 @@ std::shared_ptr<const AccessControl::Rules> AccessControl::rules() const {
   return rules_;
 }
 
+absl::Status AccessControl::AdmitUnixUser(uint32_t user) const {
+  const std::shared_ptr<const Rules> rules = this->rules();
+  if (!rules->policy || rules->policy->AllowsUnixUser(user)) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      "expected a user of the policy's unix_users, got uid ", user));
+}
+
 absl::Status AccessControl::Admit(Method method, const Peer& peer,
                                   Caller& caller) const {
   const std::shared_ptr<const Rules> rules = this->rules();
   absl::StatusOr<std::string> identity = IdentityOf(peer, rules->tokens);
+  if (identity.ok() && rules->policy && rules->policy->IsFront(*identity)) {
+    identity = ForwardedIdentityOf(peer);
+  }
   if (!identity.ok()) {
     options_.refused(
         method, [&] { return LineOf(method, "", caller, identity.status()); });

@@ -56,6 +56,10 @@ class AccessControl {
   // Reads both files, and takes what they say. Errors: as of Take.
   absl::Status Reload();
 
+  // Errors: PermissionDenied (the policy names others who may connect by a Unix
+  // socket).
+  absl::Status AdmitUnixUser(uint32_t user) const;
+
   // Puts the caller's identity into `caller`, and tells whether there is a
   // namespace where it may make such calls; for a method that concerns the
   // whole server, whether it may make this one.

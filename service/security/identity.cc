@@ -12,6 +12,8 @@
 namespace tensorkv {
 namespace {
 
+// All who may connect by a Unix socket.
+constexpr char kUnixCaller[] = "unix";
 constexpr absl::string_view kScheme = "Bearer ";
 
 absl::Status Refused(absl::string_view why) {
@@ -51,8 +53,23 @@ absl::StatusOr<std::string> IdentityOf(const Peer& peer,
                                        const TokenFile& tokens) {
   if (peer.authorization) return BearerOf(peer, tokens);
   if (peer.certificate) return NameOf(*peer.certificate);
-  if (peer.uid) return absl::StrCat("uid:", *peer.uid);
+  if (peer.is_local) return std::string(kUnixCaller);
   return std::string(kAnonymous);
+}
+
+absl::StatusOr<std::string> ForwardedIdentityOf(const Peer& front) {
+  if (!front.client) return std::string(kAnonymous);
+  const std::string& name = *front.client;
+  // A comma may join two headers, the first of which the front has not made.
+  if (!absl::StrContains(name, ',')) {
+    for (const absl::string_view kind : {"spiffe://", "dns:", "san:", "cn:"}) {
+      if (absl::StartsWith(name, kind) && name.size() > kind.size()) {
+        return NameOf(name);
+      }
+    }
+  }
+  return Refused(
+      "tensorkv-client: expected the name of one certificate, such as cn:NAME");
 }
 
 }  // namespace tensorkv

@@ -3,7 +3,6 @@
 #ifndef TENSORKV_SERVICE_SECURITY_IDENTITY_H_
 #define TENSORKV_SERVICE_SECURITY_IDENTITY_H_
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,19 +18,25 @@ struct Peer {
   // The name in a certificate that was verified: a SPIFFE ID, "dns:NAME",
   // "san:NAME", "cn:NAME", or nothing.
   std::optional<std::string> certificate;
-  // Who runs the process at the other end of a Unix socket.
-  std::optional<uint32_t> uid;
-  // The header of that name.
+  // It is connected by a Unix socket.
+  bool is_local = false;
+  // The headers "authorization" and "tensorkv-client"; several of one name are
+  // joined by commas, as HTTP joins them.
   std::optional<std::string> authorization;
+  std::optional<std::string> client;
 };
 
 // The first of these that there is: "token:NAME", the certificate's name,
-// "uid:NUMBER", "anonymous". So a process with a certificate can say whose work
+// "unix", "anonymous". So a process with a certificate can say whose work
 // it does.
 // Errors: Unauthenticated, for a claim that does not hold. Nothing in it is
 // secret.
 absl::StatusOr<std::string> IdentityOf(const Peer& peer,
                                        const TokenFile& tokens);
+
+// For whom a front calls: whoever its header names, by the name of a
+// certificate, or "anonymous". Errors: Unauthenticated.
+absl::StatusOr<std::string> ForwardedIdentityOf(const Peer& front);
 
 }  // namespace tensorkv
 

@@ -112,7 +112,23 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
                     .streams = quota.max_streams(),
                     .bytes = quota.max_bytes()}});
   }
+  if (!message.fronts().empty()) {
+    RETURN_IF_ERROR(CheckPatterns("fronts", message.fronts()));
+    policy.fronts_ = Patterns(message.fronts().begin(), message.fronts().end());
+  }
+  policy.unix_users_.assign(message.unix_users().begin(),
+                            message.unix_users().end());
   return policy;
+}
+
+bool Policy::IsFront(absl::string_view caller) const {
+  return Names(fronts_, caller);
+}
+
+bool Policy::AllowsUnixUser(uint32_t user) const {
+  return unix_users_.empty() ||
+         std::find(unix_users_.begin(), unix_users_.end(), user) !=
+             unix_users_.end();
 }
 
 bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {

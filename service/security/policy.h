@@ -39,6 +39,12 @@ class Policy {
   // By grants for the namespaces "*".
   bool AllowsForServer(Right right, absl::string_view caller) const;
 
+  // Whether the user may connect by a Unix socket.
+  bool AllowsUnixUser(uint32_t user) const;
+
+  // Whether the caller calls for others.
+  bool IsFront(absl::string_view caller) const;
+
   // Without bounds for a caller whom no quota names.
   CallerLoad QuotaOf(absl::string_view caller) const;
   bool has_quotas() const { return !quotas_.empty(); }
@@ -74,6 +80,8 @@ class Policy {
 
   std::vector<Grant> grants_;
   std::vector<Quota> quotas_;
+  std::vector<uint32_t> unix_users_;  // empty: all
+  Patterns fronts_;
 };
 
 }  // namespace tensorkv

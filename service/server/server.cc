@@ -145,7 +145,10 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
               mirroring_.exchange()),
       access_(AccessOptionsOf()),
       placement_(options.cluster ? options.cluster->server_name : "",
-                 std::bind_front(&Mirroring::SetPlacement, &mirroring_)),
+                 [this](const KnownPlacement::View& view) {
+                   mirroring_.SetPlacement(view);
+                   engine_.partition_moves().Own(view.own_partitions());
+                 }),
       placed_store_(&engine_.store(), &placement_,
                     std::bind_front(&Engine::Knows, &engine_),
                     std::bind_front(&Engine::IsMirrored, &engine_)),
@@ -171,12 +174,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       handlers_(HandlerDependenciesOf(), LimitsOf(options)),
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
-      guard_({.max_unfinished_bytes = MaxUnfinishedBytes(
-                  options, engine_.budgets().host()->limit_bytes()),
-              .max_streams = options.max_streams},
-             [this](absl::string_view reason) {
-               engine_.event_log().PeerRefused(reason);
-             }),
+      connection_filter_(ConnectionFilterOf()),
       readings_(ReadingsOf()) {
   AddServerGauges(Describe(), &registry_);
 }
@@ -211,6 +209,18 @@ HandlerDependencies Server::HandlerDependenciesOf() {
           .staging = &staging_,
           .incarnation = &incarnation_,
           .ask_server = std::bind_front(&ServerCalls::Ask, &calls_)};
+}
+
+// It cannot look into what is encrypted.
+std::unique_ptr<ConnectionFilter> Server::ConnectionFilterOf() {
+  if (!options_.connection_filter || options_.tls.is_on()) return nullptr;
+  return options_.connection_filter(
+      {.max_unfinished_bytes = MaxUnfinishedBytes(
+           options_, engine_.budgets().host()->limit_bytes()),
+       .max_streams = options_.max_streams},
+      [this](absl::string_view reason) {
+        engine_.event_log().PeerRefused(reason);
+      });
 }
 
 Server::~Server() {
@@ -298,17 +308,19 @@ absl::Status Server::StartGrpc() {
   return absl::OkStatus();
 }
 
+absl::Status Server::AdmitConnection(int fd) {
+  if (const std::optional<uint32_t> user = UserOf(fd)) {
+    RETURN_IF_ERROR(access_.AdmitUnixUser(*user));
+  }
+  return connection_filter_ ? connection_filter_->Watch(fd) : absl::OkStatus();
+}
+
 void Server::StartAccepting(ListeningSockets sockets) {
   acceptor_ = std::make_unique<ConnectionAcceptor>(
       std::move(sockets),
       ConnectionAcceptor::Options{
           .max_connections = MaxConnections(options_),
-          .admit =
-              [this](int fd) {
-                // It cannot look into what is encrypted.
-                return options_.tls.is_on() ? absl::OkStatus()
-                                            : guard_.Watch(fd);
-              },
+          .admit = [this](int fd) { return AdmitConnection(fd); },
           .take =
               [this](int listener, int fd) {
                 grpc::experimental::ExternalConnectionAcceptor::
@@ -470,13 +482,10 @@ std::vector<Reading> Server::OtherReadings() {
        [this] { return acceptor() ? acceptor()->num_refused() : 0; }},
       {"tensorkv_connections_cut_total",
        "Connections of peers that sent what no client would.",
-       MetricType::Counter, [this] { return guard_.num_cut(); }},
-      {"tensorkv_read_turns_total",
-       "Reads of connections that ended for others' sake.", MetricType::Counter,
-       [this] { return guard_.num_turns(); }},
+       MetricType::Counter, [this] { return filter_counts().num_cut; }},
       {"tensorkv_unfinished_bytes",
        "What messages take of which a part has come.", MetricType::Gauge,
-       [this] { return guard_.unfinished_bytes(); }},
+       [this] { return filter_counts().unfinished_bytes; }},
       {"tensorkv_streams_open", "Streams of tensors under way.",
        MetricType::Gauge, [this] { return open_streams_.num_open(); }},
       {"tensorkv_device_failed", "1 once a device has failed.",

@@ -41,7 +41,7 @@
 #include "service/server/call_log.h"
 #include "service/server/cluster_part.h"
 #include "service/server/connection_acceptor.h"
-#include "service/server/connection_guard.h"
+#include "service/server/connection_filter.h"
 #include "service/server/device_probe.h"
 #include "service/server/engine.h"
 #include "service/server/mirroring.h"
@@ -122,10 +122,13 @@ class Server {
   AccessControl::Options AccessOptionsOf();
   StreamCall::Environment StreamEnvironmentOf();
   HandlerDependencies HandlerDependenciesOf();
+  std::unique_ptr<ConnectionFilter> ConnectionFilterOf();
 
   absl::Status OpenCheckpoints();
   absl::Status RestoreLastCheckpoint();
   absl::Status StartGrpc();
+  // Errors: why the connection is to be closed.
+  absl::Status AdmitConnection(int fd);
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
   Watchdog::Part Watch(Backend* device);
@@ -148,6 +151,10 @@ class Server {
   absl::Status readiness() const;
   // What is wrong although it takes calls; empty if nothing is.
   std::string Remark() const;
+  ConnectionFilter::Counts filter_counts() const {
+    return connection_filter_ ? connection_filter_->counts()
+                              : ConnectionFilter::Counts();
+  }
   // Null before the server accepts connections.
   ConnectionAcceptor* acceptor() {
     return is_started_ ? acceptor_.get() : nullptr;
@@ -191,7 +198,8 @@ class Server {
   TensorKvService service_;
   HealthService health_;
   UnimplementedService unimplemented_;
-  ConnectionGuard guard_;
+  // Null: nothing looks at connections before gRPC does.
+  const std::unique_ptr<ConnectionFilter> connection_filter_;
   std::unique_ptr<grpc::Server> grpc_server_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>
       grpc_acceptor_;

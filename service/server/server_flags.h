@@ -17,6 +17,9 @@ struct ServerFlags {
   // Memory that was free for so long, at most twice as long, goes back to the
   // system.
   absl::Duration idle_memory = absl::Seconds(30);
+  // Whether connections in plain text are looked at before gRPC does it
+  // (service/guard/).
+  bool connection_guard = true;
   std::string log_level = "info";   // debug, info, warning or error
   std::string log_format = "text";  // or json
 };

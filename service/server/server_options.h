@@ -12,6 +12,7 @@
 #include "kernels/cuda/open_cuda_backend.h"
 #include "service/cluster/cluster_options.h"
 #include "service/security/tls_options.h"
+#include "service/server/connection_filter.h"
 #include "service/server/device_choice.h"
 
 namespace tensorkv {
@@ -133,6 +134,9 @@ struct ServerOptions {
 
   // Nothing: the server is in no cluster, and every key is its own.
   std::optional<ClusterOptions> cluster;
+
+  // Looks at connections in plain text before gRPC does; null: nothing does.
+  MakeConnectionFilter connection_filter;
 
   // Whether clients may ask for the contract (gRPC server reflection).
   bool reflection = true;

@@ -76,6 +76,16 @@ KeyGate::View KeyGate::Copy() const {
   return view_ == nullptr ? View() : *view_;
 }
 
+KeyGate::View KeyGate::CopyWith(const PartitionSet& partitions,
+                                View::State state) const {
+  View view = Copy();
+  if (view.states_.size() != partitions.num_partitions) {
+    view.states_.assign(partitions.num_partitions, View::State::kOpen);
+  }
+  for (const uint32_t each : partitions.partitions) view.states_[each] = state;
+  return view;
+}
+
 void KeyGate::Publish(View view) {
   const bool is_open = std::ranges::count(view.states_, View::State::kOpen) ==
                        static_cast<std::ptrdiff_t>(view.states_.size());
@@ -85,14 +95,7 @@ void KeyGate::Publish(View view) {
 void KeyGate::Begin(const PartitionSet& partitions) {
   Release();
   MutexLock lock(&mutex_);
-  View view = Copy();
-  if (view.states_.size() != partitions.num_partitions) {
-    view.states_.assign(partitions.num_partitions, View::State::kOpen);
-  }
-  for (const uint32_t each : partitions.partitions) {
-    view.states_[each] = View::State::kHeld;
-  }
-  Publish(std::move(view));
+  Publish(CopyWith(partitions, View::State::kHeld));
 }
 
 void KeyGate::HoldNamespace(const std::string& name_space, Step last_step) {
@@ -126,12 +129,19 @@ void KeyGate::End(View::State state) {
   Publish(std::move(view));
 }
 
+void KeyGate::Shut(const PartitionSet& partitions) {
+  MutexLock lock(&mutex_);
+  Publish(CopyWith(partitions, View::State::kGone));
+}
+
 void KeyGate::Open(const PartitionSet& partitions) {
   MutexLock lock(&mutex_);
   if (view_ == nullptr) return;
   View view = Copy();
   for (const uint32_t each : partitions.partitions) {
-    if (each < view.states_.size()) view.states_[each] = View::State::kOpen;
+    if (each >= view.states_.size()) continue;
+    View::State& state = view.states_[each];
+    if (state == View::State::kGone) state = View::State::kOpen;
   }
   Publish(std::move(view));
 }

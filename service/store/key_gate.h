@@ -78,12 +78,17 @@ class KeyGate {
   // Has those that are held be open again, or gone.
   void Release() { End(View::State::kOpen); }
   void Leave() { End(View::State::kGone); }
-  // They come back.
+  // They are another server's, be it that their keys come here.
+  void Shut(const PartitionSet& partitions);
+  // Those of them that are gone are back.
   void Open(const PartitionSet& partitions);
 
  private:
   // A copy to change and to publish.
   View Copy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A copy in which these are in that state.
+  View CopyWith(const PartitionSet& partitions, View::State state) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Publish(View view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(View::State state);
 

@@ -141,6 +141,7 @@ class MemoryTensorStore final : public TensorStore,
       const PartitionSet& partitions) override;
   std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) override;
+  void Own(const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
 
   // Whether `caller` has made that call in that namespace, or is making it, so

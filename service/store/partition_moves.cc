@@ -147,12 +147,12 @@ void MemoryTensorStore::DropKeys(
 
 void MemoryTensorStore::Leave() {
   begun_snapshots_.clear();
-  const auto held = gate_.view();
-  gate_.Leave();
-  if (held == nullptr) return;
+  // Asked for each key: what comes back meanwhile is held no more, and stays.
   DropKeys([&](absl::string_view name_space, absl::string_view key) {
-    return held->Holds(name_space, key);
+    const auto gate = gate_.view();
+    return gate != nullptr && gate->Holds(name_space, key);
   });
+  gate_.Leave();
 }
 
 class MemoryTensorStore::StoreAdoption final : public Restoration {
@@ -185,7 +185,7 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     if (last_ == nullptr) return NoNamespaceYet();
-    return last_->RestoreKeys(std::move(keys));
+    return last_->RestoreKeys(std::move(keys), /*have_arrived=*/true);
   }
 
   absl::Status Commit() override { return absl::OkStatus(); }
@@ -238,7 +238,7 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     for (const KeySnapshot& key : keys) RepeatFrom(key.first_unsaved, last);
     if (keys.empty()) return absl::OkStatus();
     last.has_come = true;
-    return last.name_space->RestoreKeys(std::move(keys));
+    return last.name_space->RestoreKeys(std::move(keys), /*have_arrived=*/true);
   }
 
   // Groups go back once everything is there: what fails before disturbs nobody.
@@ -301,16 +301,21 @@ bool MemoryTensorStore::MayBeDeletedSince(absl::string_view name_space,
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
     const PartitionSet& partitions) {
+  // First: what waits since the keys were here before adds none to them.
+  gate_.Shut(partitions);
   Discard(partitions);
-  gate_.Open(partitions);
   return std::make_unique<StoreAdoption>(*this);
 }
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
     const PartitionSet& partitions) {
+  gate_.Shut(partitions);
   Discard(partitions);
-  gate_.Open(partitions);
   return std::make_unique<StoreTakeover>(*this, partitions);
+}
+
+void MemoryTensorStore::Own(const PartitionSet& partitions) {
+  gate_.Open(partitions);
 }
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {

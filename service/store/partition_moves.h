@@ -21,8 +21,10 @@ namespace tensorkv {
 //   Hold ─► TakeSnapshotOfHeld ─► Close ─┬─► Leave
 //     └───────────────┴──────────────────┴─► Release
 //
-// One that gets them puts what it is given into its store by a Restoration,
-// while nobody asks it for these keys, since the placement names another owner.
+// One that gets them puts what it is given into its store by a Restoration.
+// From its start until Own, calls about these keys fail as after Leave: there
+// may be some that have been let in while the keys were here before, and have
+// waited since.
 //
 // The first five are used by one thread; all are safe beside every other call
 // of the store.
@@ -74,6 +76,9 @@ class PartitionMoves {
   // all that the lost server may have given, be it that nothing was restored.
   virtual std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) = 0;
+  // By the newest placement, this server owns these and has what it owns of
+  // them: those that have come take calls.
+  virtual void Own(const PartitionSet& partitions) = 0;
   // Removes what the store has of `partitions`, which are another server's.
   virtual void Discard(const PartitionSet& partitions) = 0;
 };

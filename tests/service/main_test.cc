@@ -126,7 +126,7 @@ TEST(MainTest, SighupReadsThePolicyAgain) {
   EXPECT_THAT(server.WaitForLine("not reloaded"),
               HasSubstr("grant 1: namespaces"));
   std::ofstream(policy)
-      << R"(grants { callers: "uid:0" namespaces: "*" role: ADMIN })";
+      << R"(grants { callers: "unix" namespaces: "*" role: ADMIN })";
   server.Signal(SIGHUP);
 
   EXPECT_NE(server.WaitForLine("reloaded grants=1 tokens=0"), "");

@@ -191,7 +191,10 @@ Server::Server(std::string name, MemoryTensorStoreOptions options,
                           alarms, &backend_)),
       store_(With(std::move(options), exchange_.get()), &backend_, alarms),
       empty_bytes_(store_.used_bytes()),
-      known_(name_),
+      known_(name_,
+             [this](const KnownPlacement::View& view) {
+               store_.Own(view.own_partitions());
+             }),
       front_(
           &store_, &known_,
           [this](absl::string_view name_space, const Caller& caller,

@@ -21,16 +21,10 @@ struct KnownFinding {
 };
 
 constexpr KnownFinding kKnown[] = {
-    {"a worker that does as it is told is refused", "to contribute to step",
-     "a round that had closed without it fails, and is asked of it again"},
-    {"waits for what is there: WorkerPull", "",
-     "a pull of a round that a lost server had is not looked at again",
-     Verb::kLose},
-    {"a key is gone", "", "a message of an earlier move comes late",
-     Verb::kLateMessage},
-    {"updates are counted wrongly", "",
-     "Stat beside an update on a slow device tells a count that is one behind",
-     Verb::kSlowDevice},
+    {"a worker that does as it is told is refused", "",
+     "a group that grows and shrinks was restored: some repeat a step that "
+     "others are told to pass over",
+     Verb::kRestore},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/swarm/swarm.h"
 
 #include "gtest/gtest.h"
+#include "tests/testing/sanitizers.h"
 
 namespace tensorkv::swarm {
 namespace {
@@ -21,7 +22,8 @@ TEST(SwarmTest, FindsNothingOnThreads) {
 #else
 
 TEST(SwarmTest, FindsNothingThatIsNotKnown) {
-  const Catch caught = swarm::Run({.num_seeds = 2500});
+  const Catch caught =
+      swarm::Run({.num_seeds = testing::FewerIfSanitized(2500)});
 
   for (const std::string& finding : caught.findings) ADD_FAILURE() << finding;
 }

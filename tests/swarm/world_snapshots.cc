@@ -268,6 +268,7 @@ absl::Status World::MovePartitions(const Action& action,
     if (status.ok()) status.Update(adoption->Add(std::move(keys)));
   }
   if (status.ok()) status = adoption->Commit();
+  store.Own(set);
   MutexLock lock(&mutex_);
   for (Space& space : spaces_) {
     for (const SavedSpace& each : saved) {

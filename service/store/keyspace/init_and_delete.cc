@@ -43,16 +43,20 @@ std::vector<size_t> HashesOf(const InitRequest& request) {
   return hashes;
 }
 
+// Whether the gate lets an Init pass. REQUIRES: the mutex is held.
+absl::Status CheckGate(const NamespaceState& state,
+                       const InitRequest& request) {
+  return CheckEach(state.Gate(), request.entries,
+                   [&](const KeyGate::View& gate, const InitEntry& entry) {
+                     return gate.CheckChange(state.name, entry.key);
+                   });
+}
+
 // Which entries the call must create. REQUIRES: the mutex is held.
-// Errors: AlreadyExists, FailedPrecondition, Unavailable.
+// Errors: AlreadyExists, FailedPrecondition.
 absl::StatusOr<std::vector<bool>> EntriesToCreate(
     const NamespaceState& state, const InitRequest& request,
     const std::vector<size_t>& hashes) {
-  RETURN_IF_ERROR(
-      CheckEach(state.Gate(), request.entries,
-                [&](const KeyGate::View& gate, const InitEntry& entry) {
-                  return gate.CheckChange(state.name, entry.key);
-                }));
   std::vector<bool> wanted(request.entries.size(), true);
   if (request.on_existing == OnExisting::kReplace) return wanted;
   for (size_t i = 0; i < request.entries.size(); ++i) {
@@ -119,6 +123,7 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   std::shared_ptr<const RuleBindings> bindings;
   {
     MutexLock lock(&state.mutex);
+    RETURN_IF_ERROR(CheckGate(state, request));
     ASSIGN_OR_RETURN(wanted, EntriesToCreate(state, request, hashes));
     bindings = state.bindings;
   }
@@ -180,11 +185,12 @@ class KeyCreation {
   // As that of CreateKeys.
   using Made = absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)>;
 
-  KeyCreation(NamespaceState& state, InitRequest request,
+  KeyCreation(NamespaceState& state, InitRequest request, bool have_arrived,
               const CallContext& context, Made made)
       : transaction_(state, std::defer_lock),
         state_(state),
         request_(std::move(request)),
+        have_arrived_(have_arrived),
         hashes_(HashesOf(request_)),
         context_(context),
         made_(made),
@@ -212,6 +218,7 @@ class KeyCreation {
   bool Covers(const std::vector<bool>& wanted) const;
 
   // REQUIRES for these: the mutex is held.
+  absl::StatusOr<std::vector<bool>> Wanted() const;
   absl::StatusOr<std::optional<InitReply>> Insert(const RuleBindings& bindings);
   Version Replace(StoredKey* existing, size_t entry);
   absl::StatusOr<InitReply> InsertKeys(const std::vector<bool>& wanted);
@@ -219,6 +226,7 @@ class KeyCreation {
   Transaction transaction_;
   NamespaceState& state_;
   InitRequest request_;
+  const bool have_arrived_;
   const std::vector<size_t> hashes_;
   const CallContext& context_;
   const Made made_;
@@ -246,7 +254,7 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
   std::shared_ptr<const RuleBindings> bindings;
   {
     MutexLock lock(&state_.mutex);
-    ASSIGN_OR_RETURN(wanted, EntriesToCreate(state_, request_, hashes_));
+    ASSIGN_OR_RETURN(wanted, Wanted());
     bindings = state_.bindings;
   }
   RETURN_IF_ERROR(MakeKeys(wanted, *bindings));
@@ -257,11 +265,15 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
   return reply;
 }
 
+absl::StatusOr<std::vector<bool>> KeyCreation::Wanted() const {
+  if (!have_arrived_) RETURN_IF_ERROR(CheckGate(state_, request_));
+  return EntriesToCreate(state_, request_, hashes_);
+}
+
 absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
     const RuleBindings& bindings) {
   RETURN_IF_ERROR(state_.gone);
-  ASSIGN_OR_RETURN(const std::vector<bool> wanted,
-                   EntriesToCreate(state_, request_, hashes_));
+  ASSIGN_OR_RETURN(const std::vector<bool> wanted, Wanted());
   // The rules have changed, or are about to, or a key that was to be kept was
   // deleted.
   if (&bindings != state_.bindings.get() || state_.new_keys_wait ||
@@ -422,10 +434,12 @@ absl::Status NothingMore(size_t, StoredKey&) { return absl::OkStatus(); }
 }  // namespace
 
 absl::Status CreateKeys(
-    NamespaceState& state, InitRequest request,
+    NamespaceState& state, InitRequest request, bool have_arrived,
     absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made) {
   const CallContext context;
-  return KeyCreation(state, std::move(request), context, made).Run().status();
+  return KeyCreation(state, std::move(request), have_arrived, context, made)
+      .Run()
+      .status();
 }
 
 void Namespace::Init(InitRequest request, CallContext context,
@@ -446,7 +460,9 @@ void Namespace::Init(InitRequest request, CallContext context,
     // In two steps: what was not taken of the request goes before the
     // caller hears of the end.
     absl::StatusOr<InitReply> reply =
-        KeyCreation(*state, std::move(request), context, &NothingMore).Run();
+        KeyCreation(*state, std::move(request), /*have_arrived=*/false, context,
+                    &NothingMore)
+            .Run();
     std::move(done)(std::move(reply));
   };
   if (!takes_long || !state_->Submit(std::move(init))) std::move(init)();

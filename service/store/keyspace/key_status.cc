@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/state_turn.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -27,24 +28,25 @@ constexpr uint32_t kMaxPageSize = 10000;
 constexpr uint64_t kMaxPageBytes = 4 << 20;
 constexpr uint64_t kMaxStatBytes = 64 << 20;
 
+// The rest of it is of its rule, which is copied without the mutex: WithRules.
+using StatusAndRule = std::pair<KeyStatus, SharedRule>;
+
 // Values that are read together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
 // How many of the first keys' values are read together: one, whatever its size,
 // or more.
-size_t NumReadTogether(absl::Span<const KeyStatus> keys) {
-  uint64_t bytes = keys[0].value_bytes;
+size_t NumReadTogether(absl::Span<const StatusAndRule> keys) {
+  uint64_t bytes = keys[0].first.value_bytes;
   size_t num_keys = 1;
   while (num_keys < keys.size() &&
-         bytes + keys[num_keys].value_bytes <= kDigestBytes) {
-    bytes += keys[num_keys++].value_bytes;
+         bytes + keys[num_keys].first.value_bytes <= kDigestBytes) {
+    bytes += keys[num_keys++].first.value_bytes;
   }
   return num_keys;
 }
 
-// But for the rules, which are copied without the mutex: WithRules.
-std::pair<KeyStatus, SharedRule> StatusOf(const NamespaceState& state,
-                                          const StoredKey& key) {
+StatusAndRule StatusOf(const NamespaceState& state, const StoredKey& key) {
   KeyStatus status;
   status.key = std::string(key.name());
   status.dtype = key.dtype();
@@ -59,7 +61,7 @@ std::pair<KeyStatus, SharedRule> StatusOf(const NamespaceState& state,
 }
 
 // What a status will take once it has its rule, about.
-uint64_t SizeOf(const std::pair<KeyStatus, SharedRule>& status) {
+uint64_t SizeOf(const StatusAndRule& status) {
   constexpr uint64_t kStatusBytes = 128;
   constexpr uint64_t kHyperparameterBytes = 32;
   const RuleSpec& rule = status.second->spec();
@@ -79,8 +81,7 @@ absl::Status CheckStatBytes(uint64_t bytes, size_t num_keys) {
                     {{"needed", bytes}, {"available", kMaxStatBytes}});
 }
 
-std::vector<KeyStatus> WithRules(
-    std::vector<std::pair<KeyStatus, SharedRule>> statuses) {
+std::vector<KeyStatus> WithRules(std::vector<StatusAndRule> statuses) {
   std::vector<KeyStatus> complete;
   complete.reserve(statuses.size());
   for (auto& [status, rule] : statuses) {
@@ -112,15 +113,16 @@ absl::StatusOr<uint64_t> DigestOf(const Tensor& tensor,
   return XXH3_64bits_digest(state.get());
 }
 
-// Reads the values as any reader does, and reports what it read: version and
-// digest belong together. Waits for no more than an update under way.
-absl::Status AddDigests(Namespace& from, absl::Span<KeyStatus> keys,
+// Reads the values as any reader does, and reports what it read: version, count
+// and digest belong together. Waits for no more than an update under way.
+absl::Status AddDigests(NamespaceState& from, absl::Span<StatusAndRule> keys,
                         const CallContext& context,
                         absl::FunctionRef<absl::Status()> go_on) {
   PullRequest pull;
-  for (const KeyStatus& key : keys) pull.entries.push_back({key.key, 0});
+  for (const auto& [key, rule] : keys) pull.entries.push_back({key.key, 0});
+  std::vector<uint64_t> update_counts;
   const Answer<absl::StatusOr<PullReply>> answer;
-  from.Pull(std::move(pull), context,
+  StartPull(from, std::move(pull), UINT64_MAX, context, &update_counts,
             [answer](absl::StatusOr<PullReply> reply) {
               answer.Set(std::move(reply));
             });
@@ -128,11 +130,12 @@ absl::Status AddDigests(Namespace& from, absl::Span<KeyStatus> keys,
   absl::flat_hash_map<absl::string_view, uint64_t> digests;  // by key
   for (size_t i = 0; i < keys.size(); ++i) {
     const Value& value = reply.values[i];
-    KeyStatus& status = keys[i];
+    KeyStatus& status = keys[i].first;
     status.dtype = value.tensor.dtype();
     status.shape = value.tensor.shape();
     status.value_bytes = value.tensor.size_bytes();
     status.version = value.version;
+    status.update_count = update_counts[i];
     const auto [digest, is_new] = digests.try_emplace(status.key);
     if (is_new) {
       ASSIGN_OR_RETURN(digest->second, DigestOf(value.tensor, go_on));
@@ -155,7 +158,7 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
     }
   }
   ListReply reply;
-  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  std::vector<StatusAndRule> statuses;
   {
     MutexLock lock(&state_->mutex);
     // One more than the page tells whether there is another.
@@ -185,7 +188,7 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
   const absl::Duration end = state_->Now() + context.timeout;
   RETURN_IF_ERROR(state_->CheckNumEntries(request.keys.size()));
   for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
-  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  std::vector<StatusAndRule> statuses;
   statuses.reserve(request.keys.size());
   uint64_t bytes = 0;
   const bool is_large = request.keys.size() > kKeysPerTurn;
@@ -204,16 +207,15 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
       ++name;
     }
   }
-  StatReply reply = {WithRules(std::move(statuses))};
-  if (!request.with_digest) return reply;
-  absl::Span<KeyStatus> rest = absl::MakeSpan(reply.keys);
+  absl::Span<StatusAndRule> rest;
+  if (request.with_digest) rest = absl::MakeSpan(statuses);
   const auto go_on = [&]() -> absl::Status {
     RETURN_IF_ERROR(CheckIsWanted(*state_, context));
     if (state_->Now() < end) return absl::OkStatus();
     return absl::DeadlineExceededError(absl::StrCat(
         "namespace ", Quoted(state_->name), ": digests of ",
-        reply.keys.size() - rest.size(), " keys were made, and of ",
-        rest.size(), " were to follow, the next ", Quoted(rest[0].key)));
+        statuses.size() - rest.size(), " keys were made, and of ", rest.size(),
+        " were to follow, the next ", Quoted(rest[0].first.key)));
   };
   while (!rest.empty()) {
     RETURN_IF_ERROR(go_on());
@@ -221,10 +223,10 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
                               .timeout = end - state_->Now(),
                               .cancellation = context.cancellation};
     const size_t num_keys = NumReadTogether(rest);
-    RETURN_IF_ERROR(AddDigests(*this, rest.first(num_keys), read, go_on));
+    RETURN_IF_ERROR(AddDigests(*state_, rest.first(num_keys), read, go_on));
     rest.remove_prefix(num_keys);
   }
-  return reply;
+  return StatReply{WithRules(std::move(statuses))};
 }
 
 }  // namespace tensorkv

@@ -69,8 +69,10 @@ class Namespace {
   static absl::StatusOr<std::shared_ptr<Namespace>> Restore(
       const NamespaceSnapshot& snapshot,
       const NamespaceEnvironment& environment);
-  // As in Snapshots.
-  absl::Status RestoreKeys(std::vector<KeySnapshot> keys);
+  // As in Snapshots. `have_arrived`: they are of partitions that the gate keeps
+  // calls out of.
+  absl::Status RestoreKeys(std::vector<KeySnapshot> keys,
+                           bool have_arrived = false);
   absl::StatusOr<Tensor> AllocateToRestore(DType dtype,
                                            const Shape& shape) const;
   absl::Status TakeSnapshot(SnapshotSink& sink);

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -30,22 +29,16 @@ constexpr size_t kMostMissingNamed = 8;
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
  public:
-  // The steps of the worker of `request` that the call is about.
-  struct Steps {
-    // What it had contributed to, and waits for.
-    Step reached = 0;
-    // It must owe none up to this.
-    Step last = UINT64_MAX;
-  };
-
-  PullCall(NamespaceState& state, PullRequest request, const Steps& steps,
+  // The worker of `request` must owe no step up to `last`.
+  PullCall(NamespaceState& state, PullRequest request, Step last,
            CallContext context, absl::Duration started,
-           ReplyCallback<PullReply> done)
+           std::vector<uint64_t>* update_counts, ReplyCallback<PullReply> done)
       : WaitingCall(std::move(context), started),
         state_(state),
         request_(std::move(request)),
-        reached_(steps.reached),
-        last_(steps.last),
+        update_counts_(update_counts),
+        reached_(last),
+        last_(last),
         done_(std::move(done)) {
     if (request_.dtype != DType::kUnknown) {
       cancellation_ = this->context.cancellation;
@@ -156,9 +149,12 @@ class PullCall final : public WaitingCall {
 
   NamespaceState& state_;
   PullRequest request_;
-  // A worker waits for what it had contributed before its call, not for what
-  // it contributes meanwhile.
-  const Step reached_;
+  // Null unless the caller wants them.
+  std::vector<uint64_t>* const update_counts_;
+  // A worker waits for what it had contributed before its call, which the first
+  // look finds, not for what it contributes meanwhile. Where its steps go back,
+  // with keys that a lost server had, so does this.
+  Step reached_;
   // It may owe what comes after: it goes on where others have gone back to.
   const Step last_;
   uint64_t size_bytes_ = kOverheadBytes;
@@ -230,14 +226,14 @@ absl::Status PullCall::CheckGate() {
 absl::Status PullCall::CheckCaller() {
   RETURN_IF_ERROR(CheckGate());
   RETURN_IF_ERROR(state_.mode->CheckWorker(request_.worker, state_.Now()));
-  if (!request_.worker || !state_.mode->Owes(request_.worker->rank)) {
-    return absl::OkStatus();
-  }
+  if (!request_.worker) return absl::OkStatus();
+  const uint32_t rank = request_.worker->rank;
+  reached_ = std::min(reached_, state_.workers->step_of(rank));
+  if (!state_.mode->Owes(rank)) return absl::OkStatus();
   for (const PullEntry& entry : request_.entries) {
     const StoredKey* key = state_.keys.Find(entry.key);
     if (key == nullptr) continue;
-    RETURN_IF_ERROR(
-        state_.mode->CheckOwesNothing(*key, request_.worker->rank, last_));
+    RETURN_IF_ERROR(state_.mode->CheckOwesNothing(*key, rank, last_));
   }
   return absl::OkStatus();
 }
@@ -274,6 +270,7 @@ absl::StatusOr<bool> PullCall::WaitsForNext() {
 absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   const std::vector<PullEntry>& entries = request_.entries;
   reply.values.reserve(entries.size());
+  if (update_counts_ != nullptr) update_counts_->clear();
   devices_.clear();
   keys_of_rows_.clear();
   std::optional<size_t> first_busy;
@@ -297,6 +294,7 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     if (first_busy) continue;
     reply.values.emplace_back(key->version, key->ToTensor(),
                               NumContributions(*key));
+    if (update_counts_ != nullptr) update_counts_->push_back(key->update_count);
     if (needs_devices) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
@@ -508,6 +506,27 @@ absl::Status CheckFields(const NamespaceState& state,
 
 }  // namespace
 
+void StartPull(NamespaceState& state, PullRequest request, Step step,
+               CallContext context, std::vector<uint64_t>* update_counts,
+               ReplyCallback<PullReply> done) {
+  absl::Status status = CheckFields(state, request);
+  if (status.ok() && request.worker) {
+    MutexLock lock(&state.mutex);
+    status = state.CheckAndRenew(request.worker);
+  }
+  if (!status.ok()) return std::move(done)(std::move(status));
+  const auto call = std::make_shared<PullCall>(state, std::move(request), step,
+                                               std::move(context), state.Now(),
+                                               update_counts, std::move(done));
+  for (bool must_watch = call->is_large(); must_watch;) {
+    MutexLock turn(&state.turns_mutex);
+    MutexLock lock(&state.mutex);
+    if (call->is_finished) return;  // one of its keys has gone
+    must_watch = call->WatchMore();
+  }
+  StartCall(state, call);
+}
+
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
   PullOfPush(std::move(request), UINT64_MAX, std::move(context),
@@ -516,29 +535,11 @@ void Namespace::Pull(PullRequest request, CallContext context,
 
 void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
                            ReplyCallback<PullReply> done) {
-  NamespaceState& state = *state_;
   if (NamesStates(request.entries)) {
-    return PullStates(state, std::move(request), context, std::move(done));
+    return PullStates(*state_, std::move(request), context, std::move(done));
   }
-  absl::Status status = CheckFields(state, request);
-  PullCall::Steps steps = {.last = step};
-  if (status.ok() && request.worker) {
-    MutexLock lock(&state.mutex);
-    status = state.CheckAndRenew(request.worker);
-    steps.reached =
-        std::min(state.workers->step_of(request.worker->rank), step);
-  }
-  if (!status.ok()) return std::move(done)(std::move(status));
-  const auto call = std::make_shared<PullCall>(state, std::move(request), steps,
-                                               std::move(context), state.Now(),
-                                               std::move(done));
-  for (bool must_watch = call->is_large(); must_watch;) {
-    MutexLock turn(&state.turns_mutex);
-    MutexLock lock(&state.mutex);
-    if (call->is_finished) return;  // one of its keys has gone
-    must_watch = call->WatchMore();
-  }
-  StartCall(state, call);
+  StartPull(*state_, std::move(request), step, std::move(context),
+            /*update_counts=*/nullptr, std::move(done));
 }
 
 namespace {

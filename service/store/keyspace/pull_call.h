@@ -1,14 +1,25 @@
-// The ends of pulls that wait for keys and rounds which have gone.
+// Pulls: one that counts updates, and the ends of those that wait for keys and
+// rounds which have gone.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CALL_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CALL_H_
+
+#include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/transaction.h"
+#include "service/store/tensor_store.h"
 
 namespace tensorkv {
+
+// As Namespace::PullOfPush, but not of states. `update_counts`, which is null
+// or outlives the call, gets those of the keys as they are with their values.
+void StartPull(NamespaceState& state, PullRequest request, Step step,
+               CallContext context, std::vector<uint64_t>* update_counts,
+               ReplyCallback<PullReply> done);
 
 // These look at no other pulls than those that hear when `key` goes.
 

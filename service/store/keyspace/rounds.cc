@@ -36,6 +36,12 @@ absl::Status StepGap(absl::string_view key, Step step,
                     Reason::kStepGap, {{"key", key}, {"step", step}});
 }
 
+// Whether a quorum has closed that step at some key: whoever is late is told
+// there to go on, and pushes the step at no other key either.
+bool MayBePassedOver(const RoundPolicy& policy, Step step) {
+  return policy.quorum > 0 && step <= policy.workers->max_closed();
+}
+
 }  // namespace
 
 std::string RoundName(Step step, absl::string_view key) {
@@ -145,7 +151,8 @@ bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
   const auto round = open_.find(step);
   const auto owed = owed_.find(step);
   const bool had_closed = (round != open_.end() && round->second.had_closed) ||
-                          (owed != owed_.end() && owed->second.had_closed);
+                          (owed != owed_.end() && owed->second.had_closed) ||
+                          MayBePassedOver(policy_, step);
   if (had_closed && !Owes(rank, step)) return false;
   return round == open_.end() || (!round->second.contributors.contains(rank) &&
                                   !IsComplete(round->second));
@@ -184,7 +191,8 @@ absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
   }
   if (open_.contains(step)) return absl::OkStatus();
   // Those who came later pass over a step that others owe.
-  if (!owed_.contains(step) && IsSkipped(step)) {
+  if (!owed_.contains(step) && !MayBePassedOver(policy_, step) &&
+      IsSkipped(step)) {
     return StepGap(
         key, step,
         absl::StrCat("other workers have passed to step ", last_open()));

@@ -471,7 +471,8 @@ absl::StatusOr<Tensor> Namespace::AllocateToRestore(DType dtype,
   return AllocateOnHost(state_->memory.host().contributions, dtype, shape);
 }
 
-absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
+absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
+                                    bool have_arrived) {
   NamespaceState& state = *state_;
   const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
   if (!state.home->copies()) {
@@ -493,7 +494,8 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
     const auto restore = [&](size_t entry, StoredKey& key) {
       return RestoreKey(state, turn[entry], key, states);
     };
-    RETURN_IF_ERROR(CreateKeys(state, std::move(request), restore));
+    RETURN_IF_ERROR(
+        CreateKeys(state, std::move(request), have_arrived, restore));
   }
   {
     MutexLock lock(&state.mutex);

@@ -50,6 +50,25 @@ absl::Status CheckStatePull(const NamespaceState& state,
   return absl::OkStatus();
 }
 
+// Whether the gate lets a call about these pass: entries, or a map by key.
+// REQUIRES: the mutex is held.
+template <typename Entries>
+absl::Status CheckGate(const NamespaceState& state, StateTurn::Kind kind,
+                       const Entries& entries) {
+  return CheckEach(state.Gate(), entries,
+                   [&](const KeyGate::View& gate, const auto& entry) {
+                     const std::string* key = nullptr;
+                     if constexpr (requires { entry.key; }) {
+                       key = &entry.key;
+                     } else {
+                       key = &entry.first;
+                     }
+                     return kind == StateTurn::Kind::kRead
+                                ? gate.CheckRead(state.name, *key)
+                                : gate.CheckChange(state.name, *key);
+                   });
+}
+
 // The state as things are. REQUIRES: the mutex is held.
 template <typename Entry>
 absl::StatusOr<KeyState> FindState(const NamespaceState& state,
@@ -95,7 +114,7 @@ class TurnsOfKeys {
     {
       Transaction transaction(state_);
       missing = state_.gone;
-      missing.Update(CheckGate());
+      missing.Update(CheckGate(state_, kind_, updates_));
       for (const auto& [name, update] : updates_) {
         if (missing.ok() && state_.keys.Find(name) == nullptr) {
           missing = state_.NoSuchKey(name);
@@ -112,16 +131,6 @@ class TurnsOfKeys {
   }
 
  private:
-  // Whether the gate lets the call pass. REQUIRES: the mutex is held.
-  absl::Status CheckGate() const {
-    return CheckEach(state_.Gate(), updates_,
-                     [this](const KeyGate::View& gate, const auto& update) {
-                       return kind_ == StateTurn::Kind::kRead
-                                  ? gate.CheckRead(state_.name, update.first)
-                                  : gate.CheckChange(state_.name, update.first);
-                     });
-  }
-
   NamespaceState& state_;
   const StateTurn::Kind kind_;
   const RefPtr<PushCall> call_;
@@ -137,6 +146,7 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   {
     MutexLock lock(&state.mutex);
     RETURN_IF_ERROR(state.CheckAndRenew(request.worker));
+    RETURN_IF_ERROR(CheckGate(state, StateTurn::Kind::kRead, request.entries));
     for (const PullEntry& entry : request.entries) {
       ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
       ASSIGN_OR_RETURN(reply.values.emplace_back().tensor,
@@ -225,6 +235,7 @@ absl::Status CheckStateFields(const NamespaceState& state,
 absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
                                               const InitRequest& request) {
   MutexLock lock(&state.mutex);
+  RETURN_IF_ERROR(CheckGate(state, StateTurn::Kind::kWrite, request.entries));
   for (const InitEntry& entry : request.entries) {
     ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
     const Tensor& tensor = entry.tensor;

@@ -18,6 +18,7 @@
 #include "tests/client/cluster/test_cluster.h"
 #include "tests/contracts/caller.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/sanitizers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -310,7 +311,8 @@ TEST_P(DrawnReplacementsTest, EveryCallHasToDoWithWhatIsThere) {
     }
   };
   replace();
-  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+  constexpr int kNumCalls = testing::FewerIfSanitized(100);
+  for (int i = 0; i < kNumCalls && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const std::string& name = names[random() % names.size()];
     if (random() % 4 == 0) replace();

@@ -42,7 +42,10 @@ class MovingServer {
                  .lease = absl::Minutes(5)},
         records_(options_, [](const std::string&) {}),
         lease_(*records_.etcd().GrantLease(options_.lease)),
-        known_(name),
+        known_(name,
+               [this](const KnownPlacement::View& view) {
+                 store_.Own(view.own_partitions());
+               }),
         placed_(&store_, &known_,
                 [this](absl::string_view name_space, const Caller& caller,
                        const CallId& id) {

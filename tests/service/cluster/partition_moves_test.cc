@@ -367,6 +367,56 @@ TEST_F(PartitionMovesTest, StepsGoOnWhereKeysComeBack) {
   EXPECT_EQ(ElementOf(*a_), kSteps + 1);
 }
 
+// It has passed the check of the placement while the keys were here before, and
+// has waited since for its device.
+TEST_F(PartitionMovesTest, CallOfBeforeChangesNoKeysThatComeBack) {
+  CreateKey(Summing());
+  ASSERT_OK(Move());
+  std::vector<absl::Status> inits;
+  b_->call = [&](const MovePartitionsRequest& request) {
+    const absl::Status status = a_->receiver().Handle(request);
+    if (request.step != MoveStep::kCommit) {
+      InitRequest init = {.name_space = kNamespace,
+                          .on_existing = OnExisting::kReplace};
+      init.entries.push_back({"k", One(7)});
+      a_->store().Init(std::move(init), {}, [&](absl::StatusOr<InitReply> end) {
+        inits.push_back(end.status());
+      });
+    }
+    return status;
+  };
+
+  ASSERT_OK(Move(*b_, "a"));
+
+  ASSERT_EQ(inits.size(), 2u);
+  EXPECT_THAT(inits, ::testing::Each(HasReason(Reason::kWrongServer)));
+  EXPECT_EQ(ElementOf(*a_), 0);
+  EXPECT_OK(a_->Push(PushOne("k")));
+}
+
+TEST_F(PartitionMovesTest, MoveThatLateMessagesHaveBegunAgainDoesNotCommit) {
+  CreateKey(Summing());
+  MovePartitionsRequest begin;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step == MoveStep::kBegin) begin = request;
+    if (request.step == MoveStep::kCommit) {
+      MovePartitionsRequest earlier = begin;
+      ++earlier.move;
+      EXPECT_OK(b_->receiver().Handle(earlier));
+      EXPECT_OK(b_->receiver().Handle(begin));
+    }
+    return b_->receiver().Handle(request);
+  };
+
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kDataLoss));
+
+  ASSERT_EQ(Owner(), a_.get());
+  EXPECT_EQ(ElementOf(*a_), 0);
+  Connect(a_, b_);
+  ASSERT_OK(Move());
+  EXPECT_EQ(ElementOf(*b_), 0);
+}
+
 // What goes wrong at the n-th call of a move.
 enum class Fault {
   kRequestIsLost,

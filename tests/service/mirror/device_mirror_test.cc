@@ -22,6 +22,7 @@
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/open_fake_link.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/sanitizers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -127,11 +128,12 @@ class DeviceMirrorTest : public testing::MirroredServersTest {
 };
 
 TEST_F(DeviceMirrorTest, HasTheBitsOfOneServer) {
+  constexpr Step kSteps = testing::FewerIfSanitized(30);
   StartOnGpus();
 
-  RunWorkers(Workers(), 1, 30);
+  RunWorkers(Workers(), 1, kSteps);
 
-  ExpectBitsOfOneServer(30);
+  ExpectBitsOfOneServer(kSteps);
   for (uint32_t i = 0; i < kServers; ++i) {
     EXPECT_GT(CountsOf(i).attempts_whole, 0u);
     EXPECT_EQ(CountsOf(i).attempts_on_devices, CountsOf(i).attempts_whole);

@@ -19,6 +19,7 @@
 #include "tests/testing/background.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/sanitizers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -55,8 +56,10 @@ TEST_F(MirroredNamespaceTest, HasTheSameBitsOnGpus) {
   OpenGpus({&gpu, &other});
   Start();
 
-  RunWorkers(Workers(), 1, 20);
-  RunWorkers(WorkersOfOne(), 1, 20);
+  constexpr Step kSteps = testing::FewerIfSanitized(20);
+
+  RunWorkers(Workers(), 1, kSteps);
+  RunWorkers(WorkersOfOne(), 1, kSteps);
 
   ExpectSame();
   for (const auto& server : servers_) {
@@ -386,9 +389,11 @@ TEST_F(MirroredNamespaceTest, HasTheBitsOfOneServerWhateverIsLost) {
     return fate == 0 ? Fate::kIsLost : Fate::kReplyIsLost;
   });
 
-  RunWorkers(Workers(), 1, 30);
+  constexpr Step kSteps = testing::FewerIfSanitized(30);
 
-  RunWorkers(WorkersOfOne(), 1, 30);
+  RunWorkers(Workers(), 1, kSteps);
+
+  RunWorkers(WorkersOfOne(), 1, kSteps);
   ExpectSame();
 }
 

@@ -103,7 +103,7 @@ TEST(PolicyTest, ErrorsNameTheLineOrTheGrant) {
 constexpr char kPolicy[] = R"(
 grants { callers: "token:reader" namespaces: "team/*" role: READ }
 grants { callers: "spiffe://a/train/*" namespaces: "team/*" role: PUSH }
-grants { callers: "dns:*" callers: "uid:7" namespaces: "*" role: ADMIN }
+grants { callers: "dns:*" callers: "unix" namespaces: "*" role: ADMIN }
 grants { callers: "*" namespaces: "public" role: READ }
 grants { callers: "token:local" namespaces: "default" role: ADMIN }
 )";
@@ -122,9 +122,9 @@ TEST(PolicyTest, GrantsRightsInNamespaces) {
            {"spiffe://a/train/1", "team/a", 2},
            {"spiffe://a/other", "team/a", 0},
            {"dns:ops", "team/a", 3},
-           {"uid:7", "anything", 3},
-           {"uid:77", "anything", 0},
-           {"uid:77", "public", 1},
+           {"unix", "anything", 3},
+           {"san:b", "anything", 0},
+           {"san:b", "public", 1},
            {"token:local", "", 3},
            {"anonymous", "public", 0},
        }) {
@@ -135,7 +135,7 @@ TEST(PolicyTest, GrantsRightsInNamespaces) {
           << row.caller << " " << row.name_space << " " << right;
     }
   }
-  EXPECT_TRUE(policy.AllowsForServer(Right::kAdmin, "uid:7"));
+  EXPECT_TRUE(policy.AllowsForServer(Right::kAdmin, "unix"));
   EXPECT_FALSE(policy.AllowsForServer(Right::kAdmin, "token:local"));
   EXPECT_TRUE(policy.AllowsSomewhere(Right::kAdmin, "token:local"));
   EXPECT_FALSE(policy.AllowsSomewhere(Right::kRead, "anonymous"));
@@ -153,10 +153,10 @@ TEST(PolicyTest, AnonymousCallersAreMeantByTheirNameAlone) {
 
 TEST(PolicyTest, FirstQuotaThatNamesTheCallerCounts) {
   ASSERT_OK_AND_ASSIGN(const Policy policy, Policy::Parse(R"(
-    quotas { callers: "token:bulk" callers: "uid:7" max_bytes: 9 }
+    quotas { callers: "token:bulk" callers: "unix" max_bytes: 9 }
     quotas { callers: "*" max_calls: 2 max_streams: 1 })"));
 
-  EXPECT_EQ(policy.QuotaOf("uid:7"), CallerLoad({.bytes = 9}));
+  EXPECT_EQ(policy.QuotaOf("unix"), CallerLoad({.bytes = 9}));
   EXPECT_EQ(policy.QuotaOf("dns:a"), CallerLoad({.calls = 2, .streams = 1}));
   EXPECT_EQ(policy.QuotaOf(kAnonymous), CallerLoad());
   EXPECT_THAT(Policy::Parse("quotas { max_calls: 1 }"),
@@ -202,19 +202,35 @@ TEST_F(CallerQuotasTest, BytesThatCanNeverFitAreNotToBeTriedAgain) {
   EXPECT_OK(Take("a", {.calls = 1, .bytes = 100}).status());
 }
 
-TEST(IdentityTest, TokenThenCertificateThenUser) {
+TEST(IdentityTest, TokenThenCertificateThenSocket) {
   ASSERT_OK_AND_ASSIGN(const TokenFile tokens,
                        TokenFile::Parse(LineOf("alice", "s3cret")));
   Peer peer;
   EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("anonymous"));
-  peer.uid = 7;
+  peer.is_local = true;
   peer.is_private = true;
-  EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("uid:7"));
+  EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("unix"));
   peer.certificate = "spiffe://a/b";
   EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("spiffe://a/b"));
   for (const char* good : {"Bearer s3cret", "bearer s3cret"}) {
     peer.authorization = good;
     EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("token:alice"));
+  }
+}
+
+TEST(IdentityTest, FrontsNameTheHolderOfOneCertificate) {
+  Peer front = {.is_private = true, .certificate = "dns:front"};
+  EXPECT_THAT(ForwardedIdentityOf(front), IsOkAndHolds("anonymous"));
+  for (const char* name : {"cn:a", "spiffe://a/b", "dns:a.b", "san:x"}) {
+    front.client = name;
+    EXPECT_THAT(ForwardedIdentityOf(front), IsOkAndHolds(name));
+  }
+  for (const char* wrong : {"", "cn:", "a", "token:a", "unix", "anonymous",
+                            "cn:evil,cn:a", "cn:a\nb"}) {
+    front.client = wrong;
+    EXPECT_THAT(ForwardedIdentityOf(front),
+                StatusIs(absl::StatusCode::kUnauthenticated))
+        << wrong;
   }
 }
 
@@ -224,12 +240,12 @@ TEST(IdentityTest, ClaimsThatDoNotHoldAreRefused) {
       TokenFile::Parse(LineOf("alice", "s3cret") + LineOf("empty", "")));
   const std::vector<Peer> wrong = {
       {.authorization = "Bearer s3cret"},  // in plain text
-      {.is_private = true, .uid = 7, .authorization = "Bearer s3cre"},
+      {.is_private = true, .is_local = true, .authorization = "Bearer s3cre"},
       {.is_private = true, .authorization = "Bearer "},
       {.is_private = true, .authorization = "Basic s3cret"},
       {.is_private = true, .authorization = "Bearer s3cret,Bearer s3cret"},
       {.is_private = true, .certificate = "dns:a\nb"},
-      {.is_private = true, .certificate = "", .uid = 7},
+      {.is_private = true, .certificate = "", .is_local = true},
   };
   for (const Peer& peer : wrong) {
     const absl::Status status = IdentityOf(peer, tokens).status();
@@ -272,13 +288,27 @@ class AccessControlTest : public ::testing::Test {
 };
 
 TEST_F(AccessControlTest, RefusesEverythingUntilItsFilesAreRead) {
-  EXPECT_THAT(access_.Admit(Method::kStat, {.uid = 7}, caller_),
+  EXPECT_THAT(access_.Admit(Method::kStat, {.is_local = true}, caller_),
               StatusIs(absl::StatusCode::kPermissionDenied));
 
   ASSERT_OK(access_.Reload());
 
-  EXPECT_OK(access_.Admit(Method::kStat, {.uid = 7}, caller_));
+  EXPECT_OK(access_.Admit(Method::kStat, {.is_local = true}, caller_));
   EXPECT_EQ(access_.Summary(), "grants=5 tokens=1");
+}
+
+TEST_F(AccessControlTest, HeaderCountsOfAFrontAlone) {
+  Write("policy",
+        "fronts: \"dns:front\" "
+        "grants { callers: \"*\" namespaces: \"*\" role: ADMIN }");
+  ASSERT_OK(access_.Reload());
+  for (const auto& [certificate, caller] :
+       {std::pair("dns:front", "cn:alice"), {"dns:other", "dns:other"}}) {
+    EXPECT_OK(access_.Admit(Method::kStat,
+                            {.certificate = certificate, .client = "cn:alice"},
+                            caller_));
+    EXPECT_EQ(caller_.name, caller);
+  }
 }
 
 TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
@@ -312,7 +342,7 @@ TEST_F(AccessControlTest, LongNamesAreCut) {
 
   const absl::Status status =
       access_.Check(Method::kDelete, name, {.name = "token:reader"});
-  access_.Audit(Method::kDelete, name, {.name = "uid:7"}, status);
+  access_.Audit(Method::kDelete, name, {.name = "unix"}, status);
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_LT(status.message().size(), 1000u);
@@ -335,12 +365,12 @@ TEST_F(AccessControlTest, NamesAreShownWithoutControlCharacters) {
 TEST_F(AccessControlTest, AuditsTheCallsOfAdmins) {
   ASSERT_OK(access_.Reload());
 
-  access_.Audit(Method::kPush, "n", {.name = "uid:7"}, absl::OkStatus());
-  access_.Audit(Method::kSetRule, "n\n", {.name = "uid:7", .trace = "a1-b2"},
+  access_.Audit(Method::kPush, "n", {.name = "unix"}, absl::OkStatus());
+  access_.Audit(Method::kSetRule, "n\n", {.name = "unix", .trace = "a1-b2"},
                 absl::NotFoundError("no"));
 
   EXPECT_THAT(made_,
-              ElementsAre("audit: caller=\"uid:7\" method=SetRule "
+              ElementsAre("audit: caller=\"unix\" method=SetRule "
                           "namespace=\"n\\n\" outcome=NOT_FOUND trace=a1-b2"));
 }
 

@@ -35,13 +35,13 @@ class ServerCallsTest : public ::testing::Test {
   template <typename Request>
   absl::Status Call(const Request& request) {
     ReplyTo<Request> reply;
-    return calls_.Ask({request, reply}, {.caller = {.name = "uid:7"}});
+    return calls_.Ask({request, reply}, {.caller = {.name = "unix"}});
   }
 
   // What an audit says of a call.
   static std::string Line(absl::string_view method_and_subject,
                           absl::string_view outcome) {
-    return absl::StrCat("audit: caller=\"uid:7\" method=", method_and_subject,
+    return absl::StrCat("audit: caller=\"unix\" method=", method_and_subject,
                         " outcome=", outcome);
   }
 

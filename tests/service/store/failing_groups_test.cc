@@ -29,6 +29,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/sanitizers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -384,7 +385,8 @@ class Group {
 };
 
 TEST(FailingGroupsTest, EveryGroupComesToItsEndAndCountsEveryContribution) {
-  for (uint32_t seed = 0; seed < 1500 && !::testing::Test::HasFailure();
+  constexpr uint32_t kNumSeeds = testing::FewerIfSanitized(1500);
+  for (uint32_t seed = 0; seed < kNumSeeds && !::testing::Test::HasFailure();
        ++seed) {
     std::mt19937 random(seed);
     Group group(

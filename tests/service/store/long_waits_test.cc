@@ -226,6 +226,34 @@ TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItsCallerDoes) {
               StatusIs(absl::StatusCode::kCancelled));
 }
 
+// It waits for "k", while "other" changes.
+TEST_F(LongWaitsTest, StatWithDigestsTellsTheCountsOfWhenItReadsTheValues) {
+  InitRequest init;
+  init.entries.push_back({"other", *Tensor::Filled(DType::kF32, {4}, 1)});
+  ASSERT_OK(InitNow(store_, std::move(init)));
+  backend_.Hold();
+  PushRequest push;
+  push.entries.push_back(
+      {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
+  store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
+  backend_.WaitUntilHeld();
+  Background stat([&] {
+    return store_.Stat({.keys = {"k", "other"}, .with_digest = true}, {});
+  });
+  while (alarms_.num_pending() == 0) std::this_thread::yield();
+
+  InitRequest set;
+  set.entries.push_back(
+      {"other", *Tensor::Filled(DType::kU64, {}, 5), "update_count"});
+  ASSERT_OK(InitNow(store_, std::move(set)));
+  backend_.Release();
+
+  ASSERT_OK_AND_ASSIGN(const StatReply reply, stat.Result());
+  EXPECT_EQ(reply.keys[0].version, 2u);
+  EXPECT_EQ(reply.keys[0].update_count, 1u);
+  EXPECT_EQ(reply.keys[1].update_count, 5u);
+}
+
 TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItMay) {
   EXPECT_THAT(StatOfChanging(Until(absl::Seconds(2)),
                              [this] { alarms_.Advance(absl::Seconds(2)); }),

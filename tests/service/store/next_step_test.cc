@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/sanitizers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -169,7 +170,8 @@ class RandomGroup {
 };
 
 TEST(NextStepTest, IsNeverAGap) {
-  for (uint32_t seed = 0; seed < 2000 && !::testing::Test::HasFailure();
+  constexpr uint32_t kNumSeeds = testing::FewerIfSanitized(2000);
+  for (uint32_t seed = 0; seed < kNumSeeds && !::testing::Test::HasFailure();
        ++seed) {
     RandomGroup group(seed);
 

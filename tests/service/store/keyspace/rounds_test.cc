@@ -506,6 +506,30 @@ TEST_F(QuorumTest, LateContributionIsRefused) {
   EXPECT_OK(Check(1, 2));
 }
 
+// At another key the quorum was there, which has told the worker to go on.
+TEST_F(QuorumTest, StepThatHasClosedElsewhereMayBePassedOver) {
+  Add(2, 1);
+  EXPECT_THAT(Check(0, 2), HasReason(Reason::kStepGap));
+
+  group_.Close(1);
+
+  EXPECT_OK(Check(0, 2));
+  EXPECT_OK(Check(0, 1)) << "it may";
+  EXPECT_OK(Check(1, 2));
+}
+
+// It was not saved with the key.
+TEST_F(QuorumTest, StepThatHasClosedElsewhereOpensBelowALaterOne) {
+  Add(2, 2);
+  EXPECT_THAT(Check(0, 1), HasReason(Reason::kStepGap));
+
+  group_.Close(1);
+
+  Add(0, 1);
+  EXPECT_TRUE(rounds_.EndGrace(1, rounds_.IdOf(1)).empty());
+  EXPECT_TRUE(Add(1, 1));
+}
+
 TEST_F(QuorumTest, GraceOfAnEarlierRoundOfTheStepCountsNothing) {
   Add(0, 1);
   const uint64_t id = rounds_.IdOf(1);

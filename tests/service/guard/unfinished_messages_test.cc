@@ -1,4 +1,4 @@
-#include "service/server/unfinished_messages.h"
+#include "service/guard/unfinished_messages.h"
 
 #include <sys/socket.h>
 

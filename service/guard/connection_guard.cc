@@ -1,26 +1,24 @@
-#include "service/server/connection_guard.h"
+#include "service/guard/connection_guard.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
+#include "base/listening_sockets.h"
 #include "base/mutex.h"
-#include "service/server/http2_scanner.h"
-#include "service/server/read_turn.h"
-#include "service/server/unfinished_messages.h"
+#include "service/guard/http2_scanner.h"
+#include "service/guard/unfinished_messages.h"
 
 namespace tensorkv {
 namespace {
@@ -64,21 +62,13 @@ class Allowance {
   Clock::time_point time_;
 };
 
-// Who is at the other end of a Unix socket.
-std::string UserOf(int fd) {
-  ucred user = {.pid = 0, .uid = static_cast<uid_t>(-1), .gid = 0};
-  socklen_t size = sizeof(user);
-  getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
-  return absl::StrCat("uid:", user.uid);
-}
-
 // Whoever can have one of these addresses can have all that look the same here:
 // of IPv6 addresses, the network counts.
 std::string AddressOf(int fd) {
+  if (const auto user = UserOf(fd)) return absl::StrCat("uid:", *user);
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
   getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  if (address.ss_family == AF_UNIX) return UserOf(fd);
   char text[INET6_ADDRSTRLEN] = "unknown";
   if (address.ss_family == AF_INET) {
     inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in&>(address).sin_addr, text,
@@ -136,10 +126,7 @@ class ConnectionGuard::State {
     }
   }
 
-  void CountTurn() { ++num_turns_; }
-
   uint64_t num_cut() const { return num_cut_; }
-  uint64_t num_turns() const { return num_turns_; }
   UnfinishedMessages& unfinished() { return unfinished_; }
 
  private:
@@ -159,7 +146,6 @@ class ConnectionGuard::State {
   const size_t max_streams_;
   const std::function<void(absl::string_view)> cut_;
   std::atomic<uint64_t> num_cut_{0};
-  std::atomic<uint64_t> num_turns_{0};
   Mutex mutex_;
   absl::flat_hash_map<std::string, Allowance> allowances_
       ABSL_GUARDED_BY(mutex_);
@@ -172,23 +158,6 @@ namespace {
 template <typename Function>
 Function* Next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
-int NextEpollCtl(int epoll, int operation, int fd, epoll_event* event) {
-  static const auto next = Next<decltype(epoll_ctl)>("epoll_ctl");
-  return next(epoll, operation, fd, event);
-}
-
-// Where the system says how many bytes are left to read (TCP_INQ), as an int;
-// null if it does not.
-void* BytesLeft(msghdr* message) {
-  for (cmsghdr* each = CMSG_FIRSTHDR(message); each != nullptr;
-       each = CMSG_NXTHDR(message, each)) {
-    if (each->cmsg_level == SOL_TCP && each->cmsg_type == TCP_CM_INQ) {
-      return CMSG_DATA(each);
-    }
-  }
-  return nullptr;
 }
 
 // What is known of one connection. One thread at a time reads from it, and one
@@ -230,7 +199,6 @@ class Watched {
     if (std::exchange(is_new_, false) && !AdmitNew().ok()) return Cut(kIsBack);
     last_read_ = Clock::now();
     const Http2Scanner::Seen seen = scanner_.Scan(bytes);
-    work_ += seen.work;
     if (!seen.is_http2) return CutAndCharge("speaks no HTTP/2");
     if (seen.header_block_bytes > ConnectionGuard::kMaxHeaderBlockBytes) {
       return CutAndCharge("headers without end");
@@ -249,33 +217,6 @@ class Watched {
     return CutAndCharge("resets calls without end");
   }
   void SeeReply(absl::string_view bytes) { scanner_.ScanReply(bytes); }
-
-  // How much to read next; 0 if others have their turn first.
-  size_t BeginRead() {
-    if (std::exchange(must_wait_, false) && TellLater()) {
-      state_->CountTurn();
-      return 0;
-    }
-    return turn_.max_bytes();
-  }
-
-  // Counts a read that was admitted. If its turn is over with that, gRPC hears
-  // that nothing is left, and waits for epoll, which tells of the rest when it
-  // has told of all others that are ready. After the peer's GOAWAY, gRPC tries
-  // to read whatever it hears: the next read has to bring nothing.
-  void EndRead(msghdr* message, size_t size) {
-    if (!turn_.Count(size, std::exchange(work_, 0))) return;
-    void* const bytes_left = BytesLeft(message);
-    if (bytes_left == nullptr || !TellLater()) return;
-    const int nothing = 0;
-    std::memcpy(bytes_left, &nothing, sizeof(nothing));
-    must_wait_ = scanner_.has_goaway();
-    if (!must_wait_) state_->CountTurn();
-  }
-  void SetEpoll(int epoll, const epoll_event& event) {
-    epoll_ = epoll;
-    event_ = event;
-  }
 
   // Counts what its messages take by now. Returns where connections have to be
   // cut off for that; null if nowhere.
@@ -297,11 +238,6 @@ class Watched {
     state_->ChargeResets(connection_.address,
                          std::max(num_open, least) - num_paid);
   }
-  // Has epoll tell once more of what can be read. Returns false if it will not.
-  bool TellLater() {
-    return epoll_ >= 0 &&
-           NextEpollCtl(epoll_, EPOLL_CTL_MOD, connection_.fd, &event_) == 0;
-  }
   bool Cut(absl::string_view why) {
     connection_.is_cut = true;
     End();
@@ -321,12 +257,6 @@ class Watched {
   bool is_new_ = true;
   bool has_ended_ = false;
   Clock::time_point last_read_ = Clock::now();
-  ReadTurn turn_;
-  bool must_wait_ = false;
-  uint32_t work_ = 0;
-  // Where gRPC waits for it.
-  int epoll_ = -1;
-  epoll_event event_ = {};
   Allowance acks_{ConnectionGuard::kMaxAcks, ConnectionGuard::kAcksPerSecond,
                   ConnectionGuard::kMaxAcks};
   Allowance idle_pings_{ConnectionGuard::kMaxIdlePings,
@@ -381,7 +311,6 @@ bool Admit(int fd, msghdr* message, size_t size) {
         ForEachPart(*message, size, [&connection](absl::string_view bytes) {
           return connection.Admit(bytes);
         });
-    if (is_admitted) connection.EndRead(message, size);
   });
   return is_admitted;
 }
@@ -392,46 +321,6 @@ void SeeNoBytes(int fd, ssize_t size) {
   if (size < 0 && (error == EAGAIN || error == EINTR)) return;
   WithWatched(fd, [](Watched& connection) { connection.End(); });
   errno = error;
-}
-
-// Offers less room to read into, until it goes.
-class SmallerRead {
- public:
-  SmallerRead(msghdr* message, size_t max_bytes)
-      : message_(message), num_parts_(message->msg_iovlen) {
-    for (size_t i = 0; i < num_parts_; ++i) {
-      iovec& part = message->msg_iov[i];
-      if (part.iov_len >= max_bytes) {
-        last_ = &part;
-        last_bytes_ = std::exchange(part.iov_len, max_bytes);
-        message->msg_iovlen = i + 1;
-        return;
-      }
-      max_bytes -= part.iov_len;
-    }
-  }
-  ~SmallerRead() {
-    message_->msg_iovlen = num_parts_;
-    if (last_ != nullptr) last_->iov_len = last_bytes_;
-  }
-  SmallerRead(const SmallerRead&) = delete;
-  SmallerRead& operator=(const SmallerRead&) = delete;
-
- private:
-  msghdr* const message_;
-  const size_t num_parts_;
-  iovec* last_ = nullptr;
-  size_t last_bytes_ = 0;
-};
-
-// How much may be read; 0 if nothing for now.
-size_t MaxRead(int fd) {
-  if (fd < 0 || fd >= kMaxWatched) return SIZE_MAX;
-  MutexLock lock(&mutexes[fd % kNumMutexes]);
-  Watched* const connection = watched[fd];
-  // Sockets of other kinds would lose what there is no room for.
-  if (connection == nullptr || !connection->IsOpen()) return SIZE_MAX;
-  return connection->BeginRead();
 }
 
 void SeeReply(int fd, const msghdr& message, size_t size) {
@@ -460,12 +349,15 @@ absl::Status ConnectionGuard::Watch(int fd) {
   return status;
 }
 
-uint64_t ConnectionGuard::num_cut() const { return state_->num_cut(); }
+ConnectionFilter::Counts ConnectionGuard::counts() {
+  return {.num_cut = state_->num_cut(),
+          .unfinished_bytes = state_->unfinished().bytes()};
+}
 
-uint64_t ConnectionGuard::num_turns() const { return state_->num_turns(); }
-
-uint64_t ConnectionGuard::unfinished_bytes() const {
-  return state_->unfinished().bytes();
+std::unique_ptr<ConnectionFilter> MakeConnectionGuard(
+    const ConnectionFilter::Limits& limits,
+    std::function<void(absl::string_view reason)> cut) {
+  return std::make_unique<ConnectionGuard>(limits, std::move(cut));
 }
 
 }  // namespace tensorkv
@@ -474,16 +366,7 @@ uint64_t ConnectionGuard::unfinished_bytes() const {
 extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   static const auto next = tensorkv::Next<decltype(recvmsg)>("recvmsg");
   if ((flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return next(fd, message, flags);
-  const size_t max_bytes = tensorkv::MaxRead(fd);
-  if (max_bytes == 0) {
-    errno = EAGAIN;
-    return -1;
-  }
-  ssize_t size;
-  {
-    const tensorkv::SmallerRead smaller(message, max_bytes);
-    size = next(fd, message, flags);
-  }
+  const ssize_t size = next(fd, message, flags);
   if (size <= 0) {
     tensorkv::SeeNoBytes(fd, size);
     return size;
@@ -500,15 +383,4 @@ extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     tensorkv::SeeReply(fd, *message, static_cast<size_t>(size));
   }
   return size;
-}
-
-extern "C" int epoll_ctl(int epoll, int operation, int fd,
-                         epoll_event* event) noexcept {
-  const int result = tensorkv::NextEpollCtl(epoll, operation, fd, event);
-  if (result == 0 && operation == EPOLL_CTL_ADD) {
-    tensorkv::WithWatched(fd, [epoll, event](tensorkv::Watched& connection) {
-      connection.SetEpoll(epoll, *event);
-    });
-  }
-  return result;
 }

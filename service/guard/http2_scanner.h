@@ -1,7 +1,7 @@
 // Follows the frames of an HTTP/2 connection.
 
-#ifndef TENSORKV_SERVICE_SERVER_HTTP2_SCANNER_H_
-#define TENSORKV_SERVICE_SERVER_HTTP2_SCANNER_H_
+#ifndef TENSORKV_SERVICE_GUARD_HTTP2_SCANNER_H_
+#define TENSORKV_SERVICE_GUARD_HTTP2_SCANNER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -76,9 +76,6 @@ class Http2Scanner final : private Http2Frames::Listener {
     uint64_t header_block_bytes = 0;
     // The most streams that were open at a time.
     size_t num_open_streams = 0;
-    // What gRPC has to do for these frames, about; 1 is for a frame of data,
-    // 128 for a call that begins.
-    uint32_t work = 0;
   };
 
   // Looks at the next bytes that the client has sent; returns what was in them.
@@ -91,9 +88,6 @@ class Http2Scanner final : private Http2Frames::Listener {
 
   // Whether the client has ever begun a call.
   bool has_calls() const { return last_stream_ > 0; }
-
-  // Whether the client has said that it will take no calls (GOAWAY).
-  bool has_goaway() const { return has_goaway_; }
 
   // What has come of messages that are not there as a whole.
   uint64_t unfinished_bytes() const { return unfinished_bytes_; }
@@ -133,10 +127,9 @@ class Http2Scanner final : private Http2Frames::Listener {
   uint32_t last_stream_ = 0;
   // What came last of these was a PING, and not something of a call.
   bool was_pinged_ = false;
-  bool has_goaway_ = false;
   uint64_t unfinished_bytes_ = 0;
 };
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_SERVER_HTTP2_SCANNER_H_
+#endif  // TENSORKV_SERVICE_GUARD_HTTP2_SCANNER_H_

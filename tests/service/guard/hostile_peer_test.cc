@@ -14,6 +14,7 @@
 #include "base/file_descriptor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/guard/connection_guard.h"
 #include "service/server/server.h"
 #include "tests/service/http_get.h"
 #include "tests/service/server/local_server.h"
@@ -26,11 +27,15 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::HttpGet;
 using testing::Init;
-using testing::Local;
 using ::testing::Not;
 using testing::Pull;
 using testing::StubOf;
-using testing::WithHttp;
+
+ServerOptions Guarded() {
+  ServerOptions options = testing::WithHttp();
+  options.connection_filter = MakeConnectionGuard;
+  return options;
+}
 
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
                   const std::string& payload) {
@@ -92,7 +97,7 @@ class RawPeer {
 };
 
 TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Guarded()));
   RawPeer peer(server->port());
   // Literal fields, "x" with a value of 100 bytes.
   std::string fields;
@@ -110,7 +115,7 @@ TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
 }
 
 TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Guarded()));
   const auto stub = StubOf(*server);
   ASSERT_OK(Init(*stub, "bytes"));
   RawPeer peer(server->port());
@@ -128,7 +133,7 @@ TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
 // again.
 void ExpectCut(const std::string& frame,
                const std::string& first = Greeting()) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Guarded()));
   RawPeer peer(server->port(), first);
   std::string frames;
   for (int i = 0; i < 1000; ++i) frames += frame;
@@ -177,7 +182,7 @@ std::string BeginCalls() {
 
 // It acknowledges no setting, so that gRPC bounds nothing.
 TEST(HostilePeerTest, MoreStreamsThanAllowedEndTheConnection) {
-  ServerOptions options = WithHttp();
+  ServerOptions options = Guarded();
   options.max_streams = 4;
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
   RawPeer peer(server->port());
@@ -216,7 +221,7 @@ std::vector<std::unique_ptr<RawPeer>> PeersOf(const Server& server,
 
 // Expects that an address is refused whose connections send that, and end.
 void ExpectRefusalAfter(const std::string& frames) {
-  ServerOptions options = Local();
+  ServerOptions options = Guarded();
   options.max_streams = kNumStreams;
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
   const auto stub = StubOf(*server);
@@ -252,7 +257,7 @@ TEST(HostilePeerTest, AddressThatIsCutOffWithStreamsOpenIsRefused) {
 TEST(HostilePeerTest, AddressThatIsCutOffAgainAndAgainIsRefused) {
   // Three times as many as its allowance is for.
   constexpr int kNumPeers = 150;
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Guarded()));
   const auto stub = StubOf(*server);
   ASSERT_OK(Init(*stub, "bytes"));
   const auto peers = PeersOf(*server, kNumPeers);
@@ -268,7 +273,7 @@ TEST(HostilePeerTest, AddressThatIsCutOffAgainAndAgainIsRefused) {
 TEST(HostilePeerTest, AddressOfManyConnectionsWithoutCallsIsRefused) {
   // Twice as many as its allowance is for.
   constexpr int kNumPeers = 500;
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Guarded()));
   const auto stub = StubOf(*server);
   ASSERT_OK(Init(*stub, "bytes"));
   PeersOf(*server, kNumPeers).clear();
@@ -284,32 +289,8 @@ TEST(HostilePeerTest, AddressOfManyConnectionsWithoutCallsIsRefused) {
             Not(HasSubstr("\ntensorkv_connections_refused_total 0\n"))));
 }
 
-// Of peers that have much to read, none of which is lost.
-void ExpectTurns(const std::string& first) {
-  constexpr size_t kNumPings = 5000;
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
-  RawPeer peer(server->port());
-  std::string pings;
-  // Their acknowledgements, so that gRPC does not take them for a flood.
-  for (size_t i = 0; i < kNumPings; ++i) pings += Frame(6, 1, 0, "12345678");
-
-  EXPECT_TRUE(peer.Send(first + pings + Frame(6, 0, 0, "the last")));
-
-  EXPECT_TRUE(peer.ReceiveUntil("the last"));
-  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
-              AllOf(HasSubstr("\ntensorkv_read_turns_total "),
-                    Not(HasSubstr("\ntensorkv_read_turns_total 0\n"))));
-}
-
-TEST(HostilePeerTest, PingsAreReadInTurns) { ExpectTurns(/*first=*/""); }
-
-// gRPC then reads even where it hears that nothing is left.
-TEST(HostilePeerTest, PingsAfterGoawayAreReadInTurns) {
-  ExpectTurns(Frame(7, 0, 0, std::string(8, '\0')));
-}
-
 TEST(HostilePeerTest, MessagesWithoutEndEndTheConnectionThatHasTheMost) {
-  ServerOptions options = WithHttp();
+  ServerOptions options = Guarded();
   // Less than a peer may send before the server asks for more.
   options.max_message_bytes = 40'000;
   options.max_unfinished_bytes = 40'000;
@@ -341,7 +322,7 @@ TEST(HostilePeerTest, MessagesWithoutEndEndTheConnectionThatHasTheMost) {
 }
 
 TEST(HostilePeerTest, ConnectionsBeyondTheLimitAreClosed) {
-  ServerOptions options = Local();
+  ServerOptions options = Guarded();
   options.max_connections = 1;
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
   const auto stub = StubOf(*server);

@@ -1,15 +1,15 @@
 // Cuts off peers that send what gRPC does not bound.
 
-#ifndef TENSORKV_SERVICE_SERVER_CONNECTION_GUARD_H_
-#define TENSORKV_SERVICE_SERVER_CONNECTION_GUARD_H_
+#ifndef TENSORKV_SERVICE_GUARD_CONNECTION_GUARD_H_
+#define TENSORKV_SERVICE_GUARD_CONNECTION_GUARD_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "service/server/connection_filter.h"
 
 namespace tensorkv {
 
@@ -35,14 +35,11 @@ namespace tensorkv {
 //    together take more than a bound (UnfinishedMessages): gRPC keeps them. To
 //    send some is allowed: this costs as any end does.
 //
-// Reads the others in turns (ReadTurn): gRPC alone reads from a connection as
-// long as there is something, and has others wait.
-//
-// gRPC offers no place for that: this defines recvmsg, sendmsg and epoll_ctl,
-// by which it reads, writes and waits, for the whole process
+// gRPC offers no place for that: this defines recvmsg and sendmsg, by which it
+// reads and writes, for the whole process
 // (docs/decisions/0014-frames-before-grpc.md).
 // Thread-safe.
-class ConnectionGuard {
+class ConnectionGuard final : public ConnectionFilter {
  public:
   static constexpr uint64_t kMaxHeaderBlockBytes = 64 * 1024;
   // By address.
@@ -62,32 +59,13 @@ class ConnectionGuard {
   static constexpr double kMaxIdlePings = 100;
   static constexpr double kIdlePingsPerSecond = 1;
 
-  struct Limits {
-    // All connections together may have so many bytes of messages that do not
-    // end.
-    uint64_t max_unfinished_bytes;
-    // One connection may have so many streams open, as gRPC announces.
-    size_t max_streams;
-  };
-
-  // `cut` hears why a peer was cut off, and of which address. It may run, on
-  // any thread, until all connections are closed; must not block.
+  // As of MakeConnectionFilter.
   ConnectionGuard(const Limits& limits,
                   std::function<void(absl::string_view reason)> cut);
 
-  // Watches a connection, from before its first byte is read to its end. The
-  // system closes it for this object: a descriptor that means another socket
-  // is not watched.
-  // Errors: ResourceExhausted (its address is refused for now): it is to be
-  // closed before gRPC makes a transport of it, which costs much more.
-  absl::Status Watch(int fd);
-
-  // Counts connections that were watched.
-  uint64_t num_cut() const;
-  // How often a connection had to let others read.
-  uint64_t num_turns() const;
-  // What messages take of which a part has come.
-  uint64_t unfinished_bytes() const;
+  // A descriptor that comes to mean another socket is watched no longer.
+  absl::Status Watch(int fd) override;
+  Counts counts() override;
 
   class State;
 
@@ -95,6 +73,10 @@ class ConnectionGuard {
   const std::shared_ptr<State> state_;
 };
 
+std::unique_ptr<ConnectionFilter> MakeConnectionGuard(
+    const ConnectionFilter::Limits& limits,
+    std::function<void(absl::string_view reason)> cut);
+
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_SERVER_CONNECTION_GUARD_H_
+#endif  // TENSORKV_SERVICE_GUARD_CONNECTION_GUARD_H_

@@ -1,7 +1,7 @@
 // Bounds what messages take that have not come as a whole.
 
-#ifndef TENSORKV_SERVICE_SERVER_UNFINISHED_MESSAGES_H_
-#define TENSORKV_SERVICE_SERVER_UNFINISHED_MESSAGES_H_
+#ifndef TENSORKV_SERVICE_GUARD_UNFINISHED_MESSAGES_H_
+#define TENSORKV_SERVICE_GUARD_UNFINISHED_MESSAGES_H_
 
 #include <sys/types.h>
 
@@ -69,4 +69,4 @@ class UnfinishedMessages {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_SERVER_UNFINISHED_MESSAGES_H_
+#endif  // TENSORKV_SERVICE_GUARD_UNFINISHED_MESSAGES_H_

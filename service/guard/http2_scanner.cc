@@ -1,4 +1,4 @@
-#include "service/server/http2_scanner.h"
+#include "service/guard/http2_scanner.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,6 @@ constexpr uint8_t kHeaders = 0x1;
 constexpr uint8_t kRstStream = 0x3;
 constexpr uint8_t kSettings = 0x4;
 constexpr uint8_t kPing = 0x6;
-constexpr uint8_t kGoaway = 0x7;
 constexpr uint8_t kWindowUpdate = 0x8;
 constexpr uint8_t kContinuation = 0x9;
 constexpr uint8_t kAck = 0x1;
@@ -40,13 +39,6 @@ bool IsOfCalls(const Http2Frames::Frame& frame) {
 
 bool HasHeaders(const Http2Frames::Frame& frame) {
   return frame.type == kHeaders || frame.type == kContinuation;
-}
-
-uint32_t WorkFor(const Http2Frames::Frame& frame) {
-  if (frame.type == kData) return 1;
-  if (!HasHeaders(frame)) return 16;
-  // Each byte may stand for a header that was sent before.
-  return (frame.type == kHeaders ? 128 : 16) + frame.payload_bytes / 8;
 }
 
 uint32_t BigEndian32(const uint8_t* bytes) {
@@ -143,7 +135,6 @@ void Http2Scanner::ScanReply(absl::string_view bytes) {
 
 void Http2Scanner::OnFrame(const Http2Frames::Frame& frame) {
   frame_ = frame;
-  seen_.work += WorkFor(frame);
   if (WantsAck(frame)) ++seen_.num_acks_due;
   if (frame.type == kPing && WantsAck(frame) &&
       std::exchange(was_pinged_, true)) {
@@ -153,7 +144,6 @@ void Http2Scanner::OnFrame(const Http2Frames::Frame& frame) {
     ++seen_.num_resets;
     EndStream(frame.stream);
   }
-  if (frame.type == kGoaway) has_goaway_ = true;
   if (frame.type == kHeaders) OpenStream(frame.stream);
   if (HasHeaders(frame)) CountHeaders(frame);
 }

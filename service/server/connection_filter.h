@@ -1,0 +1,53 @@
+// What a server has look at its connections before gRPC reads from them.
+
+#ifndef TENSORKV_SERVICE_SERVER_CONNECTION_FILTER_H_
+#define TENSORKV_SERVICE_SERVER_CONNECTION_FILTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+// Refuses connections, or ends them for what they send. Thread-safe.
+class ConnectionFilter {
+ public:
+  struct Limits {
+    // All connections together may have so many bytes of messages that do not
+    // end.
+    uint64_t max_unfinished_bytes = 0;
+    // One connection may have so many streams open, as gRPC announces.
+    size_t max_streams = 0;
+  };
+  struct Counts {
+    // Connections that were ended for what they sent.
+    uint64_t num_cut = 0;
+    // What messages take of which a part has come.
+    uint64_t unfinished_bytes = 0;
+  };
+
+  virtual ~ConnectionFilter() = default;
+
+  // Watches a connection, from before its first byte is read to its end. The
+  // descriptor stays the caller's.
+  // Errors: ResourceExhausted (its address is refused for now): the caller
+  // closes it before gRPC makes a transport of it, which costs much more.
+  virtual absl::Status Watch(int fd) = 0;
+
+  virtual Counts counts() = 0;
+};
+
+// Makes the filter of one server. `cut` hears why a peer was cut off, and of
+// which address. It may run, on any thread, until all connections are closed;
+// it does not block.
+using MakeConnectionFilter = std::function<std::unique_ptr<ConnectionFilter>(
+    const ConnectionFilter::Limits& limits,
+    std::function<void(absl::string_view reason)> cut)>;
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_CONNECTION_FILTER_H_

@@ -1,0 +1,124 @@
+// Keys that come from another server, in the store that gets them.
+
+#include "service/store/partition_moves.h"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "contract/placement.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/store/scripted_store.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::First;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::IsOk;
+using ::testing::Each;
+
+using Start =
+    std::unique_ptr<Restoration> (PartitionMoves::*)(const PartitionSet&);
+
+// Of every way in which keys come.
+class ArrivalTest : public testing::ScriptedStoreTest,
+                    public ::testing::WithParamInterface<Start> {
+ protected:
+  // One of each kind that reads or changes "w", as they come out of the checks
+  // of before; the one that deletes it is last.
+  std::vector<absl::Status> CallAll() {
+    InitRequest init_state;
+    init_state.entries.push_back(
+        {"w", *Tensor::Filled(DType::kU64, {}, 1), "update_count"});
+    PullRequest pull_state;
+    pull_state.entries.push_back({.key = "w", .state = "update_count"});
+    return {
+        Init("w", 7, OnExisting::kReplace),
+        Init("w", 7, OnExisting::kKeep),
+        testing::InitNow(store_, std::move(init_state)).status(),
+        Push(PushOf("w", 7)).status(),
+        Pull(PullOf("w")).status(),
+        Pull(std::move(pull_state)).status(),
+        store_.Stat({.keys = {"w"}}, {}).status(),
+        store_.Delete({.keys = {"w"}}, {}).status(),
+    };
+  }
+
+  PartitionMoves& moves() { return store_; }
+
+  const PartitionSet all_ = {.num_partitions = 1, .partitions = {0}};
+};
+
+// It has passed all checks while the keys were here before, and has waited.
+TEST_P(ArrivalTest, NoCallOfBeforeHasAnEffectUntilTheKeysAreOwned) {
+  NamespaceSnapshot name_space = {.name = "default"};
+  name_space.config = store_.DescribeNamespace("")->config;
+  KeySnapshot key;
+  key.key = "w";
+  key.value = Filled(3);
+  std::vector<KeySnapshot> keys;
+  keys.push_back(std::move(key));
+
+  const auto arrival = (moves().*GetParam())(all_);
+  EXPECT_THAT(CallAll(), Each(HasReason(Reason::kWrongServer)));
+  ASSERT_OK(arrival->Begin(name_space));
+  ASSERT_OK(arrival->Add(std::move(keys)));
+  EXPECT_THAT(CallAll(), Each(HasReason(Reason::kWrongServer)));
+  ASSERT_OK(arrival->Commit());
+  EXPECT_THAT(CallAll(), Each(HasReason(Reason::kWrongServer)));
+  moves().Own(all_);
+
+  ASSERT_OK_AND_ASSIGN(const Value value, Pull(PullOf("w")));
+  EXPECT_EQ(First(value), 3);
+  EXPECT_THAT(CallAll(), Each(IsOk()));
+}
+
+INSTANTIATE_TEST_SUITE_P(AllWays, ArrivalTest,
+                         ::testing::Values(&PartitionMoves::StartAdoption,
+                                           &PartitionMoves::StartTakeover));
+
+using TakeoverTest = testing::ScriptedStoreTest;
+
+// Else it would wait for a round that nobody has to make before the steps that
+// come before it have been made again.
+TEST_F(TakeoverTest,
+       PullThatWaitsIsAnsweredAsOneThatComesWhenStepsHaveGoneBack) {
+  CreateSyncNamespace(2);
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  ASSERT_OK(Push(SyncPush(1, 1, 1)));
+  ASSERT_OK(Push(SyncPush(0, 2, 1)));
+  testing::Inbox<PullReply> waiting;
+  store_.Pull(SyncPull(0), {}, waiting.Callback());
+  ASSERT_TRUE(waiting.is_empty());
+  const uint32_t partition = 1 - PartitionOf("sync", "w", 2);
+  NamespaceSnapshot saved = {.name = "sync"};
+  saved.config = store_.DescribeNamespace("sync")->config;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    saved.workers.push_back({.worker = {.rank = rank}, .step = 1});
+  }
+  std::vector<KeySnapshot> keys(1);
+  keys[0].key = "k";
+  while (PartitionOf("sync", keys[0].key, 2) != partition) keys[0].key += "k";
+  keys[0].value = Filled(3);
+
+  const auto takeover =
+      store_.StartTakeover({.num_partitions = 2, .partitions = {partition}});
+  ASSERT_OK(takeover->Begin(saved));
+  ASSERT_OK(takeover->Add(std::move(keys)));
+  ASSERT_OK(takeover->Commit());
+
+  ASSERT_FALSE(waiting.is_empty());
+  ASSERT_OK(*waiting.answer);
+  ASSERT_OK_AND_ASSIGN(const Value value, Pull(SyncPull(0)));
+  EXPECT_EQ(First((*waiting.answer)->values[0]), First(value));
+}
+
+}  // namespace
+}  // namespace tensorkv
