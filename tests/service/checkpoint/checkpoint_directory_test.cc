@@ -42,10 +42,13 @@ class CheckpointDirectoryTest : public CheckpointsTest {
   // The partition of the key among four.
   static uint32_t PartitionOfK() { return PartitionOf("", "k", 4); }
   absl::Status TakeOver(uint32_t partition) {
+    const PartitionSet set = {.num_partitions = 4, .partitions = {partition}};
     const std::unique_ptr<Restoration> restoration =
-        other_.store().StartTakeover(
-            {.num_partitions = 4, .partitions = {partition}});
-    return RestoreLastIn(directory_, *restoration).status();
+        other_.store().StartTakeover(set);
+    const absl::Status status =
+        RestoreLastIn(directory_, *restoration).status();
+    if (status.ok()) other_.store().Own(set);
+    return status;
   }
 
   Version lost_version_ = 0;
