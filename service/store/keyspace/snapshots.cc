@@ -409,7 +409,14 @@ std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
 absl::Status Namespace::TakeSnapshotOfHeld(LongLock::Holder begun,
                                            SnapshotSink& sink) {
   const LongLock::Holder cut = std::move(begun);
-  return SnapshotRun(*state_, sink, state_->environment.gate->view()).Run();
+  SnapshotRun run(*state_, sink, state_->environment.gate->view());
+  RETURN_IF_ERROR(run.Run());
+  // What had closed and was not applied may have failed since Hold.
+  if (HoldKeysIfIdle()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("namespace ", Quoted(state_->name),
+                   ": the update of a round has failed, which is to be pushed "
+                   "again before its key moves"));
 }
 
 absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {

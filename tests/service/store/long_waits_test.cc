@@ -327,5 +327,32 @@ TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
   store_.Release();
 }
 
+TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
+  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
+  ASSERT_OK(store_.CreateNamespace({.name_space = "sync", .config = config}));
+  InitRequest init = {.name_space = "sync"};
+  init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {kMany}, 1)});
+  ASSERT_OK(InitNow(store_, std::move(init)));
+  backend_.Hold();
+  backend_.FailApply(absl::ResourceExhaustedError("no memory"));
+  PushRequest push = {.name_space = "sync", .worker = Worker{}, .step = 1};
+  push.entries.push_back(
+      {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
+  store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
+  backend_.WaitUntilHeld();
+  ASSERT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}}, [] {
+    return absl::CancelledError("a round is open");
+  }));
+
+  HeldSink moved;
+  moved.may_go_on.Notify();
+  Background taken([&] { return store_.TakeSnapshotOfHeld(moved); });
+  backend_.Release();
+
+  EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,
+                                       HasSubstr("pushed again")));
+  store_.Release();
+}
+
 }  // namespace
 }  // namespace tensorkv
