@@ -246,57 +246,73 @@ std::optional<std::string> KeyLedger::Observe(Version version,
                                               const Elements& value) {
   std::erase_if(states_, [](const State& each) { return !IsPossible(each); });
   if (states_.empty()) return std::nullopt;
-  States open = states_;
   States reached;
-  size_t num_looked_at = 0;
-  while (!open.empty()) {
-    const State state = open.back();
-    open.pop_back();
-    if (state.version > version) return std::nullopt;  // of an earlier moment
-    if (state.version == version) {
-      if (state.value != value ||
-          std::find(reached.begin(), reached.end(), state) != reached.end()) {
-        continue;
-      }
-      reached.push_back(state);
-      if (reached.size() <= kMostReached) continue;
+  switch (Reach(version, value, reached)) {
+    case Reached::kEarlier:
+      return std::nullopt;
+    case Reached::kTooMany:
       states_.clear();
       return std::nullopt;
-    }
-    if (++num_looked_at > kMostStates || open.size() > 4 * kMostStates) {
-      states_.clear();
-      return std::nullopt;
-    }
-    if (space_.config.mode != Mode::kSync) {
-      AddNextOfPushes(state, version, open);
-    } else if (!AddNextOfRounds(state, version, open)) {
-      states_.clear();
-      return std::nullopt;
-    }
+    case Reached::kAll:
+      break;
   }
   if (!reached.empty()) {
     states_ = std::move(reached);
     Prune();
     return std::nullopt;
   }
-  std::string expected;
+  const std::string expected = Describe();
+  states_.clear();
+  return absl::StrCat("version ", version, " is ", ToString(value), "; it was",
+                      expected);
+}
+
+KeyLedger::Reached KeyLedger::Reach(Version version, const Elements& value,
+                                    States& reached) const {
+  States open = states_;
+  size_t num_looked_at = 0;
+  while (!open.empty()) {
+    const State state = open.back();
+    open.pop_back();
+    if (state.version > version) return Reached::kEarlier;
+    if (state.version == version) {
+      if (state.value != value ||
+          std::find(reached.begin(), reached.end(), state) != reached.end()) {
+        continue;
+      }
+      reached.push_back(state);
+      if (reached.size() > kMostReached) return Reached::kTooMany;
+      continue;
+    }
+    if (++num_looked_at > kMostStates || open.size() > 4 * kMostStates) {
+      return Reached::kTooMany;
+    }
+    if (space_.config.mode != Mode::kSync) {
+      AddNextOfPushes(state, version, open);
+    } else if (!AddNextOfRounds(state, version, open)) {
+      return Reached::kTooMany;
+    }
+  }
+  return Reached::kAll;
+}
+
+std::string KeyLedger::Describe() const {
+  std::string known;
   for (const State& state : states_) {
-    absl::StrAppend(&expected, " version ", state.version, " ",
+    absl::StrAppend(&known, " version ", state.version, " ",
                     ToString(state.value), " after step ", state.step);
   }
   for (const ContributionPtr& each : pushes_) {
-    absl::StrAppend(&expected, ", pushed ", ToString(each->elements),
+    absl::StrAppend(&known, ", pushed ", ToString(each->elements),
                     " as version ", each->version);
   }
   for (const auto& [step, round] : rounds_) {
     for (const ContributionPtr& each : round) {
-      absl::StrAppend(&expected, ", step ", step, " of rank ", each->rank,
+      absl::StrAppend(&known, ", step ", step, " of rank ", each->rank,
                       each->skips ? " skip" : ToString(each->elements));
     }
   }
-  states_.clear();
-  return absl::StrCat("version ", version, " is ", ToString(value), "; it was",
-                      expected);
+  return known;
 }
 
 }  // namespace tensorkv::swarm

@@ -101,6 +101,13 @@ class KeyLedger {
   };
   using States = std::vector<State>;
 
+  // What was looked for: states of an earlier moment than the present ones, or
+  // too many to look at all, or all.
+  enum class Reached : uint8_t { kEarlier, kTooMany, kAll };
+  // Finds the states with that version and value that may follow.
+  Reached Reach(Version version, const Elements& value, States& reached) const;
+  // Says what is known, and what was brought since.
+  std::string Describe() const;
   State Next(const State& state, const Elements& sum, uint8_t rows) const;
   // What may follow, on the way to a version that was observed.
   void AddNextOfPushes(const State& state, Version observed,

@@ -1,10 +1,12 @@
 // The swarm by itself: tools/swarm says how it is used.
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -55,51 +57,60 @@ int RunThreads(const Hunt& hunt, int num_threads) {
   return 0;
 }
 
-int Main(int argc, char** argv) {
-  Hunt hunt = {.stops = false};
-  hunt.time = absl::Minutes(1);
-  absl::string_view steps;
+struct Arguments {
+  Hunt hunt = {.time = absl::Minutes(1), .stops = false};
+  std::optional<absl::string_view> steps;
   int num_threads = 0;
-  bool is_one_seed = false;
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view flag = argv[i];
-    double minutes = 0;
-    if (absl::ConsumePrefix(&flag, "--minutes=") &&
-        absl::SimpleAtod(flag, &minutes)) {
-      hunt.time = absl::Minutes(minutes);
-    } else if (absl::ConsumePrefix(&flag, "--seed=") &&
-               absl::SimpleAtoi(flag, &hunt.first_seed)) {
-    } else if (absl::ConsumePrefix(&flag, "--seeds=") &&
-               absl::SimpleAtoi(flag, &hunt.num_seeds)) {
-      hunt.time = absl::InfiniteDuration();
-    } else if (absl::ConsumePrefix(&flag, "--threads=") &&
-               absl::SimpleAtoi(flag, &num_threads)) {
-    } else if (absl::ConsumePrefix(&flag, "--steps=")) {
-      steps = flag;
-      is_one_seed = true;
-    } else {
-      std::fprintf(stderr, "swarm: unknown argument %s\n", argv[i]);
-      return 2;
-    }
+};
+
+// Returns false if it is none.
+bool TakeArgument(absl::string_view argument, Arguments& arguments) {
+  const auto number = [argument](absl::string_view flag, auto& value) {
+    absl::string_view text = argument;
+    return absl::ConsumePrefix(&text, flag) && absl::SimpleAtoi(text, &value);
+  };
+  Hunt& hunt = arguments.hunt;
+  if (number("--seed=", hunt.first_seed)) return true;
+  if (number("--threads=", arguments.num_threads)) return true;
+  if (number("--seeds=", hunt.num_seeds)) {
+    hunt.time = absl::InfiniteDuration();
+    return true;
   }
-  if (num_threads > 0) return RunThreads(hunt, num_threads);
-  if (is_one_seed) return TakeSteps(hunt.first_seed, steps);
+  double minutes = 0;
+  if (absl::ConsumePrefix(&argument, "--minutes=")) {
+    if (!absl::SimpleAtod(argument, &minutes)) return false;
+    hunt.time = absl::Minutes(minutes);
+    return true;
+  }
+  if (!absl::ConsumePrefix(&argument, "--steps=")) return false;
+  arguments.steps = argument;
+  return true;
+}
+
+int Main(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    if (TakeArgument(argv[i], arguments)) continue;
+    std::fprintf(stderr, "swarm: unknown argument %s\n", argv[i]);
+    return 2;
+  }
+  const Hunt& hunt = arguments.hunt;
+  if (arguments.num_threads > 0) return RunThreads(hunt, arguments.num_threads);
+  if (arguments.steps) return TakeSteps(hunt.first_seed, *arguments.steps);
   const Catch caught = Run(hunt);
   for (const std::string& finding : caught.findings) {
     std::printf("%s\n", finding.c_str());
   }
-  std::printf(
-      "swarm: seeds %llu to %llu, %llu calls (clusters: %llu seeds, %llu "
-      "calls), %.0f calls a second, "
-      "%llu seeds with known findings, %zu with others\n",
-      static_cast<unsigned long long>(hunt.first_seed),
-      static_cast<unsigned long long>(hunt.first_seed + caught.num_seeds - 1),
-      static_cast<unsigned long long>(caught.num_calls),
-      static_cast<unsigned long long>(caught.num_clusters),
-      static_cast<unsigned long long>(caught.num_cluster_calls),
-      caught.num_calls / absl::ToDoubleSeconds(caught.time),
-      static_cast<unsigned long long>(caught.num_known),
-      caught.findings.size());
+  const std::string summary = absl::StrCat(
+      "swarm: seeds ", hunt.first_seed, " to ",
+      hunt.first_seed + caught.num_seeds - 1, ", ", caught.num_calls,
+      " calls (clusters: ", caught.num_clusters, " seeds, ",
+      caught.num_cluster_calls, " calls), ",
+      static_cast<uint64_t>(caught.num_calls /
+                            absl::ToDoubleSeconds(caught.time)),
+      " calls a second, ", caught.num_known, " seeds with known findings, ",
+      caught.findings.size(), " with others");
+  std::printf("%s\n", summary.c_str());
   return caught.findings.empty() ? 0 : 1;
 }
 

@@ -187,6 +187,34 @@ Verb Choose(Random& random, const Weights& weights) {
   return static_cast<Verb>(verb);
 }
 
+// What calls bring, and how much room there is.
+void ChooseOptions(Random& random, Plan& plan) {
+  plan.has_deadlines = random.OneIn(2);
+  plan.has_long_calls = random.OneIn(6);
+  plan.has_rows = random.OneIn(4);
+  plan.has_encodings = random.OneIn(4);
+  plan.has_skips = random.OneIn(3);
+  plan.has_cancelling_entries = random.OneIn(3);
+  plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;
+  if (plan.spaces.size() < 2 || !random.OneIn(3)) return;
+  // Together they may have more than there is.
+  for (SpacePlan& space : plan.spaces) space.config.budget_bytes = 32 << 10;
+  plan.budget_bytes = 40 << 10;
+  plan.has_long_calls = true;
+}
+
+Action ChooseAction(Random& random, const Weights& weights,
+                    uint32_t num_spaces) {
+  Action action;
+  action.verb = Choose(random, weights);
+  action.actor = random.Below(kNumActors);
+  action.space = random.Below(num_spaces);
+  action.keys = 1 + random.Below((1 << kNumKeys) - 1);
+  action.how = random.Below(256);
+  action.number = static_cast<uint32_t>(random.Next());
+  return action;
+}
+
 }  // namespace
 
 Plan MakePlan(uint64_t seed, bool may_be_cluster) {
@@ -197,19 +225,7 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   for (uint32_t i = 0; i < num_spaces; ++i) {
     plan.spaces.push_back(ChooseSpace(random, i));
   }
-  plan.has_deadlines = random.OneIn(2);
-  plan.has_long_calls = random.OneIn(6);
-  plan.has_rows = random.OneIn(4);
-  plan.has_encodings = random.OneIn(4);
-  plan.has_skips = random.OneIn(3);
-  plan.has_cancelling_entries = random.OneIn(3);
-  plan.budget_bytes = random.OneIn(8) ? 64 << 10 : 64 << 20;
-  if (num_spaces == 2 && random.OneIn(3)) {
-    // Together they may have more than there is.
-    for (SpacePlan& space : plan.spaces) space.config.budget_bytes = 32 << 10;
-    plan.budget_bytes = 40 << 10;
-    plan.has_long_calls = true;
-  }
+  ChooseOptions(random, plan);
   // Its own choices, so that seeds of one server stay what they are.
   Random of_cluster(~seed);
   const bool is_cluster = may_be_cluster && of_cluster.Below(5) < 2;
@@ -223,14 +239,7 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   }
   const size_t num_actions = 40u << random.Below(5);
   while (plan.actions.size() < num_actions) {
-    Action action;
-    action.verb = Choose(random, weights);
-    action.actor = random.Below(kNumActors);
-    action.space = random.Below(num_spaces);
-    action.keys = 1 + random.Below((1 << kNumKeys) - 1);
-    action.how = random.Below(256);
-    action.number = static_cast<uint32_t>(random.Next());
-    plan.actions.push_back(action);
+    plan.actions.push_back(ChooseAction(random, weights, num_spaces));
   }
   return plan;
 }
@@ -282,6 +291,26 @@ RuleSpec VariantOf(Rule rule, uint32_t variant) {
 bool Matches(absl::string_view pattern, absl::string_view key) {
   if (!absl::ConsumeSuffix(&pattern, "*")) return key == pattern;
   return absl::StartsWith(key, pattern);
+}
+
+bool IsOfKeys(Verb verb) {
+  switch (verb) {
+    case Verb::kInit:
+    case Verb::kPush:
+    case Verb::kPushPull:
+    case Verb::kPushRows:
+    case Verb::kPull:
+    case Verb::kWorkerPull:
+    case Verb::kWaitingPull:
+    case Verb::kPullRows:
+    case Verb::kPullState:
+    case Verb::kDelete:
+    case Verb::kStat:
+    case Verb::kWork:
+      return true;
+    default:
+      return false;
+  }
 }
 
 absl::string_view NameOf(Verb verb) {

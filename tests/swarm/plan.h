@@ -41,7 +41,6 @@ inline constexpr int kNumElements = kNumRows * kRowSize;
   V(SetRule)                                                               \
   V(UnsetRule)                                                             \
   V(SetHyperparameters)                                                    \
-  V(Rebalance)                                                             \
   V(KeepAlive)                                                             \
   V(Rejoin)                                                                \
   V(Leave)                                                                 \
@@ -165,6 +164,8 @@ RuleSpec VariantOf(Rule rule, uint32_t variant);
 bool Matches(absl::string_view pattern, absl::string_view key);
 
 absl::string_view NameOf(Verb verb);
+// Whether its calls go to the servers that have the keys.
+bool IsOfKeys(Verb verb);
 // One line each.
 std::string ToString(const SpacePlan& space);
 std::string ToString(const Action& action);

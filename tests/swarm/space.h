@@ -53,6 +53,8 @@ struct Call {
   // What says everything of the first answer that is kept; empty before.
   std::string answer;
   bool is_compared = true;
+  // A worker's push of a step that it is through with.
+  bool is_again = false;
   // An attempt of it may have had an effect: it is not made elsewhere.
   bool is_bound = false;
   int num_under_way = 0;

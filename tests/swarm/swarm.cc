@@ -203,6 +203,46 @@ std::string Describe(const Plan& plan, const std::vector<size_t>& places,
   return text;
 }
 
+namespace {
+
+// Takes the seeds from told.seed to before `end`, or to the first that finds
+// something.
+void TakeSeeds(const SharedTold& told, uint64_t end) {
+  for (; told->seed < end; ++told->seed) {
+    alarm(kMostSecondsOfSeed);
+    const Plan plan = MakePlan(told->seed);
+    const Outcome outcome = RunStepped(plan);
+    if (outcome.finding) return told.Find(*outcome.finding);
+    ++told->num_seeds;
+    told->num_calls += outcome.num_calls;
+    if (plan.num_servers == 1) continue;
+    ++told->num_clusters;
+    told->num_cluster_calls += outcome.num_calls;
+  }
+}
+
+void AddTo(Catch& caught, const SharedTold& told) {
+  caught.num_seeds += told->num_seeds;
+  caught.num_calls += told->num_calls;
+  caught.num_clusters += told->num_clusters;
+  caught.num_cluster_calls += told->num_cluster_calls;
+}
+
+// Returns whether the finding is not known.
+bool AddTo(Catch& caught, const Plan& plan, const std::string& finding) {
+  ++caught.num_seeds;
+  if (!KnownReason(plan, finding).empty()) {
+    ++caught.num_known;
+    return false;
+  }
+  const std::vector<size_t> places = Shrink(plan, finding);
+  const std::optional<std::string> again = RunApart(Keep(plan, places));
+  caught.findings.push_back(Describe(plan, places, again ? *again : finding));
+  return true;
+}
+
+}  // namespace
+
 Catch Run(const Hunt& hunt) {
   Catch caught;
   const absl::Time start = absl::Now();
@@ -211,36 +251,14 @@ Catch Run(const Hunt& hunt) {
     const uint64_t end =
         seed + std::min(kSeedsOfChild, hunt.num_seeds - caught.num_seeds);
     const SharedTold told;
-    const std::optional<std::string> crash = InChild([&] {
-      for (told->seed = seed; told->seed < end; ++told->seed) {
-        alarm(kMostSecondsOfSeed);
-        const Plan plan = MakePlan(told->seed);
-        const Outcome outcome = RunStepped(plan);
-        if (outcome.finding) return told.Find(*outcome.finding);
-        ++told->num_seeds;
-        told->num_calls += outcome.num_calls;
-        if (plan.num_servers == 1) continue;
-        ++told->num_clusters;
-        told->num_cluster_calls += outcome.num_calls;
-      }
-    });
-    caught.num_seeds += told->num_seeds;
-    caught.num_calls += told->num_calls;
-    caught.num_clusters += told->num_clusters;
-    caught.num_cluster_calls += told->num_cluster_calls;
+    told->seed = seed;
+    const std::optional<std::string> crash =
+        InChild([&] { TakeSeeds(told, end); });
+    AddTo(caught, told);
     seed = told->seed;
     if (!told->has_found && !crash) continue;
     const std::string finding = told->has_found ? told->finding : *crash;
-    ++caught.num_seeds;
-    const Plan plan = MakePlan(seed++);
-    if (!KnownReason(plan, finding).empty()) {
-      ++caught.num_known;
-      continue;
-    }
-    const std::vector<size_t> places = Shrink(plan, finding);
-    const std::optional<std::string> again = RunApart(Keep(plan, places));
-    caught.findings.push_back(Describe(plan, places, again ? *again : finding));
-    if (hunt.stops) break;
+    if (AddTo(caught, MakePlan(seed++), finding) && hunt.stops) break;
   }
   caught.time = absl::Now() - start;
   return caught;

@@ -72,7 +72,6 @@ void World::TakePart(const Action& action) {
     case Verb::kSetRule:
     case Verb::kUnsetRule:
     case Verb::kSetHyperparameters:
-    case Verb::kRebalance:
       return ChangeRules(action);
     case Verb::kDeleteNamespace:
     case Verb::kCreateNamespace:
@@ -224,42 +223,43 @@ void World::Finish() {
     // What is remembered of rounds counts as the namespace's.
     for (const auto& server : servers_) server->saved.reset();
   }
-  for (const auto& server : servers_) {
-    Run([this, &server] { RemoveKeys(*server); });
+  RemoveAll();
+  {
+    MutexLock lock(&mutex_);
+    if (finding_ && is_stepped()) return;
   }
+  OnAllServers([](Server& server) { server.Stop(); });
+}
+
+// Removes the keys and then the namespaces: nothing is left of them.
+void World::RemoveAll() {
+  OnAllServers([this](Server& server) { RemoveKeys(server); });
   if (is_stepped()) {
-    scheduler_->Settle();
     CheckBudgets(/*is_empty=*/true);
     if (!is_cluster()) {
       Run([this] { CheckRoom(servers_[0]->store(), rooms_); });
       scheduler_->Settle();
     }
   }
-  for (const auto& server : servers_) {
-    Run([this, &server] {
-      for (const SpacePlan& each : plan_.spaces) {
-        server->store()
-            .DeleteNamespace(each.name, {})
-            .IgnoreError();  // as above
-      }
-    });
-  }
-  if (is_stepped()) scheduler_->Settle();
-  {
-    MutexLock lock(&mutex_);
-    for (const auto& server : servers_) {
-      const uint64_t used = server->store().used_bytes();
-      if (!is_stepped() || used == server->empty_bytes()) continue;
-      Find(absl::StrCat("all namespaces are gone, and the store has ", used,
-                        " bytes; it had ", server->empty_bytes()));
+  OnAllServers([this](Server& server) {
+    for (const SpacePlan& each : plan_.spaces) {
+      server.store().DeleteNamespace(each.name, {}).IgnoreError();  // as above
     }
-    if (is_stepped() && scheduler_->num_ready() > 0) {
-      Find("a thread never comes to its end");
-    }
-    if (finding_ && is_stepped()) return;
-  }
+  });
+  if (!is_stepped()) return;
+  MutexLock lock(&mutex_);
   for (const auto& server : servers_) {
-    Run([&server] { server->Stop(); });
+    const uint64_t used = server->store().used_bytes();
+    if (used == server->empty_bytes()) continue;
+    Find(absl::StrCat("all namespaces are gone, and the store has ", used,
+                      " bytes; it had ", server->empty_bytes()));
+  }
+  if (scheduler_->num_ready() > 0) Find("a thread never comes to its end");
+}
+
+void World::OnAllServers(const std::function<void(Server&)>& work) {
+  for (const auto& server : servers_) {
+    Run([&server, work] { work(*server); });
     if (is_stepped()) scheduler_->Settle();
   }
 }

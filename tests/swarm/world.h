@@ -43,6 +43,9 @@ class World final : public WorldState {
   void Settle();
   void EndWaits();
   void RemoveKeys(Server& server);
+  void RemoveAll();
+  // Has it done at each server, and all else that follows.
+  void OnAllServers(const std::function<void(Server&)>& work);
 
   // --- Pushes (world_pushes.cc) ----------------------------------------------
   void Work(const Action& action);
@@ -119,6 +122,8 @@ class World final : public WorldState {
   void StartCluster();
   // One for each server that has keys of it, as far as its client knows.
   std::vector<Action> PartsOf(const Action& action);
+  std::vector<Action> PartsByOwner(Action part)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Deliver(Server& from, const ClusterServer& to,
                        const MovePartitionsRequest& request);
   absl::Status RestoreLastOf(const std::string& server, Restoration& to);
@@ -128,6 +133,9 @@ class World final : public WorldState {
   void Disturb(const Action& action);
   void DeliverLate(const Action& action);
   void Lose(const Action& action);
+  void CountAsLost(const Server& lost, bool is_given_up)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddToCluster();
   void LoseKeys(const Server& lost, const std::vector<uint32_t>& partitions,
                 bool is_given_up) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Heal();

@@ -330,75 +330,94 @@ void World::Look(const Action& action) {
       nullptr);
 }
 
+namespace {
+
+// A call that changes the rules of the namespace of that name.
+struct Ruling {
+  Verb verb = Verb::kSetRule;
+  std::string name;
+  std::string pattern;
+  uint32_t variant = 0;
+  RuleSpec rule;
+  std::optional<CallId> id;
+
+  absl::Status Make(MemoryTensorStore& store) const {
+    switch (verb) {
+      case Verb::kSetRule:
+        return store.SetRule({.name_space = name,
+                              .key_pattern = pattern,
+                              .rule = rule,
+                              .call_id = id});
+      case Verb::kUnsetRule:
+        return store.UnsetRule(
+            {.name_space = name, .key_pattern = pattern, .call_id = id});
+      default:
+        return store
+            .SetHyperparameters({.name_space = name,
+                                 .hyperparameters = rule.hyperparameters,
+                                 .call_id = id})
+            .status();
+    }
+  }
+
+  bool binds() const {
+    return verb == Verb::kSetRule || verb == Verb::kUnsetRule;
+  }
+
+  void Record(Space& space) const {
+    const auto at = std::ranges::find(
+        *space.rules, pattern, [](const auto& each) { return each.first; });
+    const bool is_bound = at != space.rules->end();
+    if (verb == Verb::kUnsetRule) {
+      if (is_bound) space.rules->erase(at);
+    } else if (is_bound) {
+      at->second = variant;
+    } else {
+      space.rules->emplace_back(pattern, variant);
+    }
+  }
+};
+
+}  // namespace
+
 // Sets a variant of the plan's rule, from which the same values follow.
 void World::ChangeRules(const Action& action) {
   CallPtr call;
-  std::string name;
-  RuleSpec rule;
   constexpr absl::string_view kPatterns[] = {"k*", "k1", "k1*", "*"};
-  const std::string pattern(kPatterns[action.how % 4]);
-  const uint32_t variant = is_cluster() ? 0 : action.how / 4 % 4;
+  Ruling ruling = {.verb = action.verb,
+                   .pattern = std::string(kPatterns[action.how % 4])};
+  if (!is_cluster() && action.verb == Verb::kSetRule) {
+    ruling.variant = action.how / 4 % 4;
+  }
   {
     MutexLock lock(&mutex_);
     call = NewCall(action, /*changes=*/true);
     const SpacePlan& plan = spaces_[action.space].plan;
-    name = plan.name;
-    rule = VariantOf(plan.rule, action.verb == Verb::kSetRule ? variant : 0);
+    ruling.name = plan.name;
+    ruling.rule = VariantOf(plan.rule, ruling.variant);
+    ruling.id = call->id;
   }
-  const auto id = call->id;
-  MemoryTensorStore* const store = &servers_[action.server]->store();
-  const auto change = [=, verb = action.verb]() -> absl::Status {
-    switch (verb) {
-      case Verb::kSetRule:
-        return store->SetRule({.name_space = name,
-                               .key_pattern = pattern,
-                               .rule = rule,
-                               .call_id = id});
-      case Verb::kUnsetRule:
-        return store->UnsetRule(
-            {.name_space = name, .key_pattern = pattern, .call_id = id});
-      case Verb::kRebalance:
-        return store->RebalanceNamespace({.name_space = name}).status();
-      default:
-        return store
-            ->SetHyperparameters({.name_space = name,
-                                  .hyperparameters = rule.hyperparameters,
-                                  .call_id = id})
-            .status();
-    }
-  };
   Ask(
       call,
-      [=, this] {
+      [=, this, store = &servers_[action.server]->store()] {
         bool is_first = false;
         {
           MutexLock lock(&mutex_);
           is_first = call->answer.empty();
           BeginRuling(spaces_[call->space]);
         }
-        const absl::Status status = change();
+        const absl::Status status = ruling.Make(*store);
         MutexLock lock(&mutex_);
         Space& space = spaces_[call->space];
         const bool is_alone = EndRuling(space);
         if (call->generation != space.generation || !space.rules ||
-            action.verb == Verb::kRebalance ||
-            action.verb == Verb::kSetHyperparameters) {
+            !ruling.binds()) {
           return status;
         }
         if (!is_first || !is_alone || num_moving_ > 0 || num_restoring_ > 0) {
           space.rules.reset();
         } else if (status.ok()) {
-          const auto at =
-              std::ranges::find(*space.rules, pattern,
-                                [](const auto& each) { return each.first; });
-          const bool is_bound = at != space.rules->end();
-          if (action.verb == Verb::kUnsetRule) {
-            if (is_bound) space.rules->erase(at);
-          } else if (is_bound) {
-            at->second = variant;
-          } else {
-            space.rules->emplace_back(pattern, variant);
-          }
+          ruling.Record(space);
         }
         return status;
       },

@@ -86,21 +86,10 @@ std::vector<Action> World::PartsOf(const Action& action) {
   if (action.verb == Verb::kList) part.keys = (1 << kNumKeys) - 1;
   if (!is_cluster()) return {part};
   MutexLock lock(&mutex_);
+  if (IsOfKeys(action.verb)) {
+    return plan_.is_mirrored ? PartsOfMirrored(part) : PartsByOwner(part);
+  }
   switch (action.verb) {
-    case Verb::kInit:
-    case Verb::kPush:
-    case Verb::kPushPull:
-    case Verb::kPushRows:
-    case Verb::kPull:
-    case Verb::kWorkerPull:
-    case Verb::kWaitingPull:
-    case Verb::kPullRows:
-    case Verb::kPullState:
-    case Verb::kDelete:
-    case Verb::kStat:
-    case Verb::kWork:
-      if (plan_.is_mirrored) return PartsOfMirrored(part);
-      break;
     case Verb::kBarrier:
       part.server = OwnerOf(spaces_[action.space], std::nullopt);
       return {part};
@@ -126,13 +115,15 @@ std::vector<Action> World::PartsOf(const Action& action) {
       part.server = AnyServer(servers_, action.number >> 8);
       return {part};
   }
-  if (action.how / 16 % 4 == 0) {
-    placements_seen_[action.actor] = admin_.Placement();
-  }
+}
+
+std::vector<Action> World::PartsByOwner(Action part) {
+  const uint8_t keys = part.keys;
+  if (part.how / 16 % 4 == 0) placements_seen_[part.actor] = admin_.Placement();
   std::map<uint32_t, Action> parts;
   for (uint32_t key = 0; key < kNumKeys; ++key) {
-    if ((action.keys >> key & 1) == 0) continue;
-    part.server = OwnerFor(action.actor, spaces_[action.space], key);
+    if ((keys >> key & 1) == 0) continue;
+    part.server = OwnerFor(part.actor, spaces_[part.space], key);
     part.keys = 0;
     parts.try_emplace(part.server, part).first->second.keys |= 1 << key;
   }
@@ -281,7 +272,6 @@ void World::DeliverLate(const Action& action) {
 // checkpoint, or nothing.
 void World::Lose(const Action& action) {
   Server& lost = *servers_[action.server];
-  bool is_added = false;
   {
     MutexLock lock(&mutex_);
     const auto num_live = std::ranges::count_if(
@@ -296,23 +286,7 @@ void World::Lose(const Action& action) {
       is_given_up |=
           lost.saved_generations[space.plan.name] != space.generation;
     }
-    const ClusterReading reading = *admin_.records().Read();
-    ResizeClusterRequest request = TakeoverOf({lost.name()}, reading);
-    request.give_up = is_given_up;
-    const absl::StatusOr<ResizedCluster> resized = Resized(request, reading);
-    if (!resized.ok()) {
-      return Find(absl::StrCat("a server cannot be lost: ",
-                               resized.status().ToString()));
-    }
-    for (const LostPartitions& each : resized->placement.lost) {
-      if (each.server == lost.name()) {
-        LoseKeys(lost, each.partitions, is_given_up);
-      }
-    }
-    admin_.records()
-        .ReplaceBoth(resized->placement, resized->wanted, reading,
-                     {lost.name()})
-        .IgnoreError();  // nobody else writes meanwhile
+    CountAsLost(lost, is_given_up);
     // Its callers hear nothing any more.
     for (const AttemptPtr& attempt : std::vector<AttemptPtr>(under_way_)) {
       if (&At(*attempt->call) != &lost) continue;
@@ -320,10 +294,32 @@ void World::Lose(const Action& action) {
       if (const auto lose = std::move(attempt->lose)) lose();
     }
     whole_calls_.clear();
-    is_added = action.how % 8 < 4 && servers_.size() < kMostServers;
   }
-  if (!is_added) return;
+  if (action.how % 8 < 4 && servers_.size() < kMostServers) AddToCluster();
+}
+
+void World::CountAsLost(const Server& lost, bool is_given_up) {
+  const ClusterReading reading = *admin_.records().Read();
+  ResizeClusterRequest request = TakeoverOf({lost.name()}, reading);
+  request.give_up = is_given_up;
+  const absl::StatusOr<ResizedCluster> resized = Resized(request, reading);
+  if (!resized.ok()) {
+    return Find(
+        absl::StrCat("a server cannot be lost: ", resized.status().ToString()));
+  }
+  for (const LostPartitions& each : resized->placement.lost) {
+    if (each.server == lost.name()) {
+      LoseKeys(lost, each.partitions, is_given_up);
+    }
+  }
+  admin_.records()
+      .ReplaceBoth(resized->placement, resized->wanted, reading, {lost.name()})
+      .IgnoreError();  // nobody else writes meanwhile
+}
+
+void World::AddToCluster() {
   AddServer();
+  servers_.back()->link().is_slow = plan_.has_delays;
   const ClusterReading reading = *admin_.records().Read();
   const absl::StatusOr<ResizedCluster> resized =
       Resized({.add = {servers_.back()->name()}}, reading);

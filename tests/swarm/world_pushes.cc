@@ -134,6 +134,10 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
   if (as_worker) {
     request.worker = member.worker;
     request.step = member.next;
+    const Step back = 1 + action.how / 16 % 6;
+    call->is_again = space.plan.config.mode == Mode::kSync && !is_cluster() &&
+                     action.how % 16 == 13 && back < member.next;
+    if (call->is_again) request.step -= back;
     // Who does not keep the order may push any step.
     if (!space.plan.is_orderly && action.how % 8 == 7) {
       request.step += action.how / 8 % 4;
@@ -281,6 +285,7 @@ void World::EndAttemptOfWork(const Attempt& attempt, Step step,
   if (status.ok()) RecordArrival(attempt, step);
   RecordBrought(attempt, step);
   CheckAskedAgain(attempt, rank, status);
+  CheckRemembered(attempt, rank, status);
   CheckKeptOut(attempt, rank, step, status);
   if (call.has_ended_work) return;
   if (call.num_ended++ == 0 || !call.work.ok()) call.work = status;
@@ -291,10 +296,10 @@ void World::EndAttemptOfWork(const Attempt& attempt, Step step,
 
 namespace {
 
-// The worker has nothing more to push of the step for the call's keys.
-void EndStep(const Space& space, Member& member, const Call& call, Step step) {
+// The worker has nothing more to push of the step for these keys.
+void EndStep(const Space& space, Member& member, uint8_t keys, Step step) {
   if (member.next != step) return;
-  member.pushed |= call.keys;
+  member.pushed |= keys;
   const bool is_whole = member.pushed == (1 << kNumKeys) - 1;
   if (is_whole || !space.plan.is_orderly) member.GoTo(step + 1);
 }
@@ -313,13 +318,14 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
       Step& reached = space.reached[space.PlaceOf(call.actor, rank)];
       reached = std::max(reached, step);
     }
-    return EndStep(space, member, call, step);
+    return EndStep(space, member, call.keys, step);
   }
   const Reason reason = ReasonOf(status);
   const bool may_come_late = !space.plan.is_whole();
-  const bool is_wrong = reason == Reason::kStepGap ||
-                        reason == Reason::kContributionExists ||
-                        (reason == Reason::kStepClosed && !may_come_late);
+  const bool is_wrong =
+      !call.is_again &&
+      (reason == Reason::kStepGap || reason == Reason::kContributionExists ||
+       (reason == Reason::kStepClosed && !may_come_late));
   if (is_stepped() && space.plan.is_orderly && is_wrong &&
       member.worker.rank == rank) {
     Find(absl::StrCat("a worker that does as it is told is refused: ",
@@ -328,7 +334,8 @@ void World::EndWork(const Call& call, Step step, const absl::Status& status) {
   if (reason == Reason::kLeaseLost || reason == Reason::kNotMember) {
     member.has_joined = false;
   } else if (reason == Reason::kStepClosed) {
-    EndStep(space, member, call, step);
+    const uint32_t key = KeyOf(ErrorInfoOf(status)->metadata.at("key"));
+    EndStep(space, member, 1 << key, step);
   } else if (reason == Reason::kRoundFailed && !space.plan.joins) {
     // Nobody tells who has not joined; the error names the step.
     const auto info = ErrorInfoOf(status);

@@ -139,6 +139,36 @@ void WorldState::CheckAskedAgain(const Attempt& attempt, uint32_t rank,
                     attempt.call->what, ": ", status.message()));
 }
 
+// What was brought to one of the last rounds is known when it comes again.
+void WorldState::CheckRemembered(const Attempt& attempt, uint32_t rank,
+                                 const absl::Status& status) {
+  const Space& space = spaces_[attempt.call->space];
+  const NamespaceConfig& config = space.plan.config;
+  if (ReasonOf(status) != Reason::kStepClosed || config.mode != Mode::kSync ||
+      !is_stepped() || is_cluster() || space.plan.joins || has_moved_ ||
+      has_failed_device_ || !HasRoom(plan_)) {
+    return;
+  }
+  const auto info = ErrorInfoOf(status);
+  const uint32_t key = KeyOf(info->metadata.at("key"));
+  Step step = 0;
+  if (!absl::SimpleAtoi(info->metadata.at("step"), &step)) return;
+  const auto taken = space.taken.find({rank, key, step});
+  if (taken == space.taken.end() || taken->second > attempt.moment ||
+      taken->second < space.gone[key]) {
+    return;
+  }
+  const auto num_later =
+      std::ranges::count_if(space.arrivals, [&](const auto& each) {
+        return each.first.first == key && each.first.second > step;
+      });
+  const uint32_t most_open =
+      config.max_open_rounds > 0 ? config.max_open_rounds : 4;
+  if (num_later > most_open) return;
+  Find(absl::StrCat("a contribution is forgotten: ", attempt.call->what, ": ",
+                    status.message()));
+}
+
 // A move waits for what is to be pushed again, and takes it.
 void WorldState::CheckKeptOut(const Attempt& attempt, uint32_t rank, Step step,
                               const absl::Status& status) {

@@ -18,23 +18,16 @@ constexpr uint64_t kValueBytes = kNumElements * sizeof(float);
 // Whether the verb leaves rounds as they are, or only brings contributions.
 bool IsCalm(Verb verb) {
   switch (verb) {
-    case Verb::kWork:
-    case Verb::kPush:
-    case Verb::kPushPull:
-    case Verb::kPushRows:
-    case Verb::kPull:
-    case Verb::kWorkerPull:
-    case Verb::kWaitingPull:
-    case Verb::kPullRows:
-    case Verb::kPullState:
+    case Verb::kInit:
+    case Verb::kDelete:
+      return false;
     case Verb::kList:
-    case Verb::kStat:
     case Verb::kKeepAlive:
     case Verb::kBarrier:
     case Verb::kMove:
       return true;
     default:
-      return false;
+      return IsOfKeys(verb);
   }
 }
 

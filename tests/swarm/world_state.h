@@ -115,6 +115,9 @@ class WorldState {
   void CheckAskedAgain(const Attempt& attempt, uint32_t rank,
                        const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckRemembered(const Attempt& attempt, uint32_t rank,
+                       const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckKeptOut(const Attempt& attempt, uint32_t rank, Step step,
                     const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -18,7 +18,6 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
-#include "tests/service/store/several_gpus.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
@@ -190,17 +189,6 @@ class LongWaitsTest : public ::testing::Test {
   MemoryTensorStore store_{{.budget_bytes = 1 << 30}, &backend_, &alarms_};
 };
 
-TEST_F(LongWaitsTest, OneDeviceIsRebalancedWithoutAWait) {
-  HeldSink sink;
-  Background taken([&] { return store_.TakeSnapshot({}, sink); });
-  sink.has_begun.WaitForNotification();
-
-  EXPECT_OK(store_.RebalanceNamespace({}));
-
-  sink.may_go_on.Notify();
-  EXPECT_OK(taken.Result());
-}
-
 TEST_F(LongWaitsTest, StatOfCallerWhoHasGoneReadsNoValue) {
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
@@ -315,7 +303,7 @@ TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
 
   EXPECT_THAT(store_.Hold({.num_partitions = 1, .partitions = {0}}, may_wait),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("a checkpoint or a rebalance does not end")));
+                       HasSubstr("a checkpoint does not end")));
 
   EXPECT_OK(pushed);
   store_.Release();
@@ -339,25 +327,31 @@ TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
   store_.Release();
 }
 
-using RebalanceWaitTest = testing::SeveralGpusTest;
+TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
+  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
+  ASSERT_OK(store_.CreateNamespace({.name_space = "sync", .config = config}));
+  InitRequest init = {.name_space = "sync"};
+  init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {kMany}, 1)});
+  ASSERT_OK(InitNow(store_, std::move(init)));
+  backend_.Hold();
+  backend_.FailApply(absl::ResourceExhaustedError("no memory"));
+  PushRequest push = {.name_space = "sync", .worker = Worker{}, .step = 1};
+  push.entries.push_back(
+      {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
+  store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
+  backend_.WaitUntilHeld();
+  ASSERT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}}, [] {
+    return absl::CancelledError("a round is open");
+  }));
 
-TEST_F(RebalanceWaitTest, EndsWithItsCallerAndItsTime) {
-  HeldSink sink;
-  Background taken([&] { return store_->TakeSnapshot({}, sink); });
-  sink.has_begun.WaitForNotification();
-  const auto cancellation = std::make_shared<Cancellation>();
-  cancellation->Cancel();
+  HeldSink moved;
+  moved.may_go_on.Notify();
+  Background taken([&] { return store_.TakeSnapshotOfHeld(moved); });
+  backend_.Release();
 
-  EXPECT_THAT(
-      store_->RebalanceNamespace({}, Until(absl::Seconds(9), cancellation)),
-      StatusIs(absl::StatusCode::kCancelled,
-               HasSubstr("for the end of a checkpoint")));
-  EXPECT_THAT(store_->RebalanceNamespace({}, Until(absl::ZeroDuration())),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("for the end of a checkpoint")));
-
-  sink.may_go_on.Notify();
-  EXPECT_OK(taken.Result());
+  EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,
+                                       HasSubstr("pushed again")));
+  store_.Release();
 }
 
 }  // namespace
