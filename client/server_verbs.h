@@ -34,11 +34,6 @@ class ServerVerbs {
   // The one of that uid; 0 takes whichever has the name. Who repeats a call
   // that may have been made names it, so that none that came since is removed.
   absl::Status DeleteNamespace(absl::string_view name, uint64_t uid = 0);
-  // Moves keys between the GPUs of each server.
-  absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
-      absl::string_view name) {
-    return Call(RebalanceNamespaceRequest{.name_space = std::string(name)});
-  }
 
   // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),
   // ResizeCluster(request), ...; their requests and errors are explained in

@@ -192,7 +192,6 @@ struct KeyStatus {
   double learning_rate = 0;
   double weight_decay = 0;
   std::vector<std::string> states;
-  std::string device;
   std::optional<uint64_t> digest;
 };
 

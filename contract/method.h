@@ -60,7 +60,6 @@ enum class Scope : uint8_t {
 // alike, by this list. What changes the namespace for all who use it takes an
 // admin.
 #define TENSORKV_NAMESPACE_METHODS(X)                  \
-  X(RebalanceNamespace, kHarmless, kAdmin, kNamespace) \
   X(SetRule, kHarmless, kAdmin, kNamespace)            \
   X(UnsetRule, kByCallId, kAdmin, kNamespace)          \
   X(SetHyperparameters, kHarmless, kAdmin, kNamespace) \

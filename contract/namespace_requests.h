@@ -122,7 +122,7 @@ struct NamespaceStatus {
   std::vector<MultipliersBinding> multipliers;
   uint64_t num_keys = 0;
   MemoryUse memory;
-  // How much of it is on each GPU; empty where tensors are kept on the host.
+  // How much of it is on the GPU; empty where tensors are kept on the host.
   std::vector<DeviceMemoryUse> device_memory;
   uint64_t updates_applied = 0;
   uint64_t rounds_open = 0;
@@ -177,16 +177,6 @@ struct DeleteNamespaceRequest {
 };
 
 struct DeleteNamespaceReply {};
-
-struct RebalanceNamespaceRequest {
-  std::string name_space;
-};
-
-struct RebalanceNamespaceReply {
-  uint64_t moved_keys = 0;
-  uint64_t moved_bytes = 0;
-  uint64_t kept_keys = 0;
-};
 
 // One of `rule` and `multipliers`.
 struct SetRuleRequest {

@@ -63,7 +63,6 @@ absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
   }
   status.learning_rate = proto.learning_rate();
   status.weight_decay = proto.weight_decay();
-  status.device = proto.device();
   status.states = DecodeStrings(proto.states());
   if (proto.has_digest()) status.digest = proto.digest();
   return status;
@@ -81,7 +80,6 @@ void EncodeKeyStatus(const KeyStatus& status, v1::KeyStatus* proto) {
   ToProto(status.multipliers, proto->mutable_multipliers());
   proto->set_learning_rate(status.learning_rate);
   proto->set_weight_decay(status.weight_decay);
-  proto->set_device(status.device);
   EncodeStrings(status.states, proto->mutable_states());
   if (status.digest) proto->set_digest(*status.digest);
 }

@@ -29,7 +29,7 @@ struct ServerStatus {
   uint64_t used_bytes = 0;
   uint64_t max_message_bytes = 0;
   uint32_t max_entries = 0;
-  // One for each of `devices`; empty where tensors are kept on the host.
+  // Of each of `devices`; empty where tensors are kept on the host.
   std::vector<DeviceBudget> device_budgets;
 };
 

@@ -68,7 +68,7 @@ class PushedKey {
 
   explicit PushedKey(Backend* backend)
       : watch_(backend),
-        store_({.budget_bytes = kNoBound, .device_budget_bytes = {kNoBound}},
+        store_({.budget_bytes = kNoBound, .device_budget_bytes = kNoBound},
                &watch_, &alarms_) {}
 
   // Gives what is pushed memory as a server has it.

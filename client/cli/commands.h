@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<std::string>> KeysToUse(
     const std::vector<std::string>& keys, const std::string& prefix,
     Invocation& invocation);
 
-// ns create, ns ls, ns describe, ns rebalance, ns rm.
+// ns create, ns ls, ns describe, ns rm.
 void AddNamespaceCommands(CLI::App& app, Action& action);
 
 // workers.

@@ -193,7 +193,6 @@ std::string KeyStatusJson(const KeyStatus& status) {
     json["next_weight_decay"] = status.weight_decay;
   }
   json["states"] = status.states;
-  json["device"] = status.device;
   if (status.digest) json["digest"] = absl::StrFormat("%016x", *status.digest);
   return Dump(json);
 }

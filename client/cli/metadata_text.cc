@@ -185,17 +185,15 @@ std::string TableText(Rows rows) {
 }
 
 std::string KeyTable(const std::vector<KeyStatus>& keys, Columns columns) {
-  Rows rows = {Row(columns,
-                   {"key", "dtype", "shape", "version", "size", "device"},
+  Rows rows = {Row(columns, {"key", "dtype", "shape", "version", "size"},
                    {"state", "updates", "rule"})};
   for (const KeyStatus& status : keys) {
-    rows.push_back(
-        Row(columns,
-            {status.key, std::string(NameOf(status.dtype)),
-             status.shape.ToString(), absl::StrCat(status.version),
-             ByteText(status.value_bytes), status.device},
-            {ByteText(status.state_bytes), absl::StrCat(status.update_count),
-             status.rule.ToString()}));
+    rows.push_back(Row(
+        columns,
+        {status.key, std::string(NameOf(status.dtype)), status.shape.ToString(),
+         absl::StrCat(status.version), ByteText(status.value_bytes)},
+        {ByteText(status.state_bytes), absl::StrCat(status.update_count),
+         status.rule.ToString()}));
   }
   return TableText(std::move(rows));
 }
@@ -219,8 +217,7 @@ std::string KeyText(const KeyStatus& status) {
   }
   rows.insert(rows.end(),
               {{"lr_mult:", absl::StrCat(status.multipliers.learning_rate)},
-               {"wd_mult:", absl::StrCat(status.multipliers.weight_decay)},
-               {"device:", status.device}});
+               {"wd_mult:", absl::StrCat(status.multipliers.weight_decay)}});
   if (status.digest) {
     rows.push_back({"digest:", absl::StrFormat("%016x", *status.digest)});
   }

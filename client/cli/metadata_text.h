@@ -29,7 +29,7 @@ std::vector<std::string> Row(Columns columns, std::vector<std::string> row,
 // are PlainText.
 std::string TableText(std::vector<std::vector<std::string>> rows);
 
-// A table with a line per key: key dtype shape version size device; wide also
+// A table with a line per key: key dtype shape version size; wide also
 // state updates rule.
 std::string KeyTable(const std::vector<KeyStatus>& keys,
                      Columns columns = Columns::kUsual);

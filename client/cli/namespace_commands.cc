@@ -106,23 +106,6 @@ absl::Status RunNamespaceRm(const NamespaceFlags& flags,
   return invocation.client.DeleteNamespace(flags.name);
 }
 
-absl::Status RunRebalance(const NamespaceFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(
-      const RebalanceNamespaceReply reply,
-      invocation.client.RebalanceNamespace(
-          flags.name.empty() ? invocation.flags.name_space : flags.name));
-  if (invocation.flags.is_json()) {
-    invocation.out << "{\"moved_keys\":" << reply.moved_keys
-                   << ",\"moved_bytes\":" << reply.moved_bytes
-                   << ",\"kept_keys\":" << reply.kept_keys << "}\n";
-  } else {
-    invocation.out << "moved " << reply.moved_keys << " keys of "
-                   << reply.moved_bytes << " bytes, kept " << reply.kept_keys
-                   << "\n";
-  }
-  return absl::OkStatus();
-}
-
 void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   command.add_option("name", flags.name, "The new namespace")->required();
   NamespaceConfig& config = flags.config;
@@ -186,11 +169,6 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
   add("ls", "List all namespaces", RunNamespaceLs);
   add("describe", "Print one namespace; --namespace's if none is named",
       RunDescribe)
-      ->add_option("name", flags->name, "The namespace");
-  add("rebalance",
-      "Move keys between the GPUs of a server; of --namespace's if none is "
-      "named",
-      RunRebalance)
       ->add_option("name", flags->name, "The namespace");
   CLI::App* rm = add("rm", "Remove a namespace", RunNamespaceRm);
   rm->add_option("name", flags->name, "The namespace")->required();

@@ -114,13 +114,6 @@ inline void Add(const ServerStatus& other, ServerStatus& total) {
   absl::c_copy(other.device_budgets, std::back_inserter(total.device_budgets));
 }
 
-inline void Add(const RebalanceNamespaceReply& other,
-                RebalanceNamespaceReply& total) {
-  total.moved_keys += other.moved_keys;
-  total.moved_bytes += other.moved_bytes;
-  total.kept_keys += other.kept_keys;
-}
-
 // Adds the replies up, as Add does with two. REQUIRES: there is one.
 template <typename Reply>
 Reply SumOf(std::vector<Reply> replies) {

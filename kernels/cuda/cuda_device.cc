@@ -229,8 +229,8 @@ absl::Status CudaDevice::Open() {
       absl::string_view(properties.uuid.bytes, sizeof(properties.uuid.bytes)));
   ASSIGN_OR_RETURN(const int has_pools,
                    Attribute(cudaDevAttrMemoryPoolsSupported));
-  if (has_pools != 0 && options_.uses_pool) RETURN_IF_ERROR(CreatePool());
-  return LetPeersRead();
+  if (has_pools == 0 || !options_.uses_pool) return absl::OkStatus();
+  return CreatePool();
 }
 
 absl::Status CudaDevice::CreatePool() {
@@ -246,39 +246,6 @@ absl::Status CudaDevice::CreatePool() {
   return absl::OkStatus();
 }
 
-// Memory of pools is opened by its pool, all other by whoever reads it.
-absl::Status CudaDevice::LetPeersRead() {
-  std::vector<cudaMemAccessDesc> readers;
-  for (const int peer : options_.peers) {
-    if (pool_ == nullptr && CanAccess(ordinal_, peer)) {
-      const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
-      if (error == cudaErrorPeerAccessAlreadyEnabled) {
-        cudaGetLastError();  // or the thread's next launch would report it
-        continue;
-      }
-      RETURN_IF_CUDA_ERROR(*this, error, " of cuda:", peer);
-    }
-    if (!CanAccess(peer, ordinal_)) continue;
-    cudaMemAccessDesc& reader = readers.emplace_back();
-    reader.location.type = cudaMemLocationTypeDevice;
-    reader.location.id = peer;
-    reader.flags = cudaMemAccessFlagsProtReadWrite;  // there is no other
-  }
-  if (pool_ == nullptr || readers.empty()) return absl::OkStatus();
-  RETURN_IF_CUDA_ERROR(
-      *this, cudaMemPoolSetAccess(pool_, readers.data(), readers.size()));
-  return absl::OkStatus();
-}
-
-bool CudaDevice::CanAccess(int reader, int owner) {
-  int can_access = 0;
-  return reader != owner &&
-         Check(cudaDeviceCanAccessPeer(&can_access, reader, owner),
-               "cudaDeviceCanAccessPeer")
-             .ok() &&
-         can_access != 0;
-}
-
 bool CudaDevice::CanRead(const void* data) {
   cudaPointerAttributes place = {};
   if (!Begin().ok() ||
@@ -287,11 +254,7 @@ bool CudaDevice::CanRead(const void* data) {
     return false;
   }
   if (place.type == cudaMemoryTypeHost) return true;  // pinned
-  if (place.type != cudaMemoryTypeDevice) return false;
-  if (place.device == ordinal_) return true;
-  return std::count(options_.peers.begin(), options_.peers.end(),
-                    place.device) > 0 &&
-         CanAccess(ordinal_, place.device);
+  return place.type == cudaMemoryTypeDevice && place.device == ordinal_;
 }
 
 // Where no profiler is there, a look at a pointer.

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,9 +43,6 @@ struct CudaDeviceOptions {
   UpdateLauncher launcher = &LaunchAnyUpdate;
   // Without a pool memory comes as from a driver that has none.
   bool uses_pool = true;
-  // The GPUs of the process, by their numbers, which read each other's memory
-  // where they can.
-  std::vector<int> peers;
 };
 
 // Memory comes from a pool of its own, which keeps what was freed: asking the
@@ -95,8 +91,6 @@ class CudaDevice final : public Device {
   absl::Status Open();
   absl::Status CheckUsable();
   absl::Status CreatePool();
-  absl::Status LetPeersRead();
-  bool CanAccess(int reader, int owner);
   absl::Status LoadKernels();
   absl::StatusOr<int> Attribute(cudaDeviceAttr attribute);
 

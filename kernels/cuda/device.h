@@ -97,7 +97,7 @@ class Device {
   virtual absl::Duration spin_time() const = 0;
 
   // Whether kernels and copies of this device can read what is there: memory of
-  // its own, of a peer, or pinned.
+  // its own, or pinned.
   virtual bool CanRead(const void* data) = 0;
 
   // Marks, for those who look at a profile, that what is called `name` begins,

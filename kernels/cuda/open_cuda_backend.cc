@@ -30,10 +30,9 @@ absl::StatusOr<uint64_t> QuotaOf(const CudaDevice& device,
 }  // namespace
 
 absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
-    int ordinal, const GpuMemoryOptions& memory,
-    const std::vector<int>& peers) {
+    int ordinal, const GpuMemoryOptions& memory) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
-                   CudaDevice::Create(ordinal, {.peers = peers}));
+                   CudaDevice::Create(ordinal));
   // Who names hosts says that NCCL may take two processes on one GPU.
   const std::string gpu =
       std::getenv("NCCL_HOSTID") == nullptr ? device->uuid() : "";

@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -42,14 +41,12 @@ struct OpenedCudaBackend {
   OpenLink open_link;
 };
 
-// Takes what `memory` says of GPU `ordinal` as its quota. `peers` are the
-// GPUs of the process, which read each other's memory where they can.
+// Takes what `memory` says of GPU `ordinal` as its quota.
 // Errors: FailedPrecondition (this build has no CUDA; or no driver, no such GPU
 // or none that this build can use) · ResourceExhausted (it has not so many
 // bytes free) · Internal.
 absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
-    int ordinal, const GpuMemoryOptions& memory = {},
-    const std::vector<int>& peers = {});
+    int ordinal, const GpuMemoryOptions& memory = {});
 
 }  // namespace tensorkv
 

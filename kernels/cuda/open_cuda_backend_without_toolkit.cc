@@ -4,8 +4,7 @@
 namespace tensorkv {
 
 absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
-    int /*ordinal*/, const GpuMemoryOptions& /*memory*/,
-    const std::vector<int>& /*peers*/) {
+    int /*ordinal*/, const GpuMemoryOptions& /*memory*/) {
   return absl::FailedPreconditionError("this build has no CUDA");
 }
 

@@ -42,8 +42,7 @@ py::dict Describe(const KeyStatus& key) {
                   "state_bytes"_a = key.state_bytes, "states"_a = key.states,
                   "rule"_a = key.rule.ToString(),
                   "update_count"_a = key.update_count,
-                  "learning_rate"_a = key.learning_rate,
-                  "device"_a = key.device, "digest"_a = digest);
+                  "learning_rate"_a = key.learning_rate, "digest"_a = digest);
 }
 
 }  // namespace

@@ -60,7 +60,6 @@ class KeyStatus(TypedDict):
     update_count: int
     # What the next update computes with; 0 for a rule without one.
     learning_rate: float
-    device: str
     digest: Optional[int]
 
 

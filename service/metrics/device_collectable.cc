@@ -12,23 +12,16 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-struct UsageOfDevice {
-  std::string device;
-  DeviceUsage usage;
-};
-
-// A family with a metric for each device, of which `fill` sets the value.
+// Families with one metric each.
 class Families {
  public:
-  explicit Families(std::vector<UsageOfDevice> usages)
-      : usages_(std::move(usages)) {}
+  Families(const std::string& device, const DeviceUsage& usage)
+      : device_(device), usage_(usage) {}
 
   void AddGauge(const char* name, const char* help,
                 absl::FunctionRef<double(const DeviceUsage&)> value_of) {
     Add(name, help, MetricType::Gauge,
-        [&](const DeviceUsage& usage, ClientMetric& metric) {
-          metric.gauge.value = value_of(usage);
-        });
+        [&](ClientMetric& metric) { metric.gauge.value = value_of(usage_); });
   }
 
   // A sum of seconds with its count, without quantiles.
@@ -36,45 +29,40 @@ class Families {
       const char* name, const char* help,
       absl::FunctionRef<std::pair<uint64_t, absl::Duration>(const BatchUsage&)>
           sum_of) {
-    Add(name, help, MetricType::Summary,
-        [&](const DeviceUsage& usage, ClientMetric& metric) {
-          const auto [count, sum] = sum_of(usage.batches);
-          metric.summary.sample_count = count;
-          metric.summary.sample_sum = absl::ToDoubleSeconds(sum);
-        });
+    Add(name, help, MetricType::Summary, [&](ClientMetric& metric) {
+      const auto [count, sum] = sum_of(usage_.batches);
+      metric.summary.sample_count = count;
+      metric.summary.sample_sum = absl::ToDoubleSeconds(sum);
+    });
   }
 
   std::vector<MetricFamily> Take() { return std::move(families_); }
 
  private:
   void Add(const char* name, const char* help, MetricType type,
-           absl::FunctionRef<void(const DeviceUsage&, ClientMetric&)> fill) {
+           absl::FunctionRef<void(ClientMetric&)> fill) {
     MetricFamily& family = families_.emplace_back();
     family.name = name;
     family.help = help;
     family.type = type;
-    for (const UsageOfDevice& each : usages_) {
-      ClientMetric& metric = family.metric.emplace_back();
-      metric.label = {{"device", each.device}};
-      fill(each.usage, metric);
-    }
+    ClientMetric& metric = family.metric.emplace_back();
+    metric.label = {{"device", device_}};
+    fill(metric);
   }
 
-  const std::vector<UsageOfDevice> usages_;
+  const std::string& device_;
+  const DeviceUsage& usage_;
   std::vector<MetricFamily> families_;
 };
 
 }  // namespace
 
 std::vector<MetricFamily> DeviceCollectable::Collect() const {
-  std::vector<UsageOfDevice> usages;
-  for (const Device& device : devices_) {
-    if (device.usage) usages.push_back({device.name, device.usage()});
-  }
-  if (usages.empty()) return {};
+  if (!usage_) return {};
+  const DeviceUsage now = usage_();
   using Usage = const DeviceUsage&;
   using Batches = const BatchUsage&;
-  Families families(std::move(usages));
+  Families families(name_, now);
   families.AddGauge("tensorkv_device_memory_used_bytes",
                     "Device memory in use.",
                     [](Usage usage) { return usage.used_bytes; });

@@ -1,4 +1,4 @@
-// What devices have in use, as metrics.
+// Metrics of what a device has in use.
 
 #ifndef TENSORKV_SERVICE_METRICS_DEVICE_COLLECTABLE_H_
 #define TENSORKV_SERVICE_METRICS_DEVICE_COLLECTABLE_H_
@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// Reads the devices' usage at every scrape; shows nothing of one without.
+// Reads the device's usage at every scrape; shows nothing of one without.
 // Thread-safe.
 //
 //   tensorkv_device_memory_used_bytes     device memory in use
@@ -30,20 +30,15 @@ namespace tensorkv {
 // label: device. Calls per batch are the quotient of the two counts.
 class DeviceCollectable final : public prometheus::Collectable {
  public:
-  struct Device {
-    std::string name;
-    // May be null.
-    std::function<DeviceUsage()> usage;
-  };
-
-  // The devices live as long as this object.
-  explicit DeviceCollectable(std::vector<Device> devices)
-      : devices_(std::move(devices)) {}
+  // `usage` may be null. The device lives as long as this object.
+  DeviceCollectable(std::string name, std::function<DeviceUsage()> usage)
+      : name_(std::move(name)), usage_(std::move(usage)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  const std::vector<Device> devices_;
+  const std::string name_;
+  const std::function<DeviceUsage()> usage_;
 };
 
 }  // namespace tensorkv

@@ -163,7 +163,6 @@ void Handlers::ChooseThreads() {
   choose(Method::kSetRule, Threads::kLong);
   choose(Method::kUnsetRule, Threads::kLong);
   choose(Method::kSetHyperparameters, Threads::kLong);
-  choose(Method::kRebalanceNamespace, Threads::kLong);
   handlers_[static_cast<size_t>(Method::kStat)].long_if_set =
       v1::StatRequest::kWithDigestFieldNumber;
 }

@@ -1,47 +1,31 @@
 #include "service/server/device_choice.h"
 
-#include <utility>
-
-#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace tensorkv {
-namespace {
-
-absl::Status Unknown(absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "expected auto, cpu, cuda, cuda:N or cuda:N,M,..., got \"", text, "\""));
-}
-
-}  // namespace
 
 absl::StatusOr<DeviceChoice> ParseDeviceChoice(absl::string_view text) {
   using Kind = DeviceChoice::Kind;
   if (text == "auto") return DeviceChoice{Kind::kAuto};
   if (text == "cpu") return DeviceChoice{Kind::kCpu};
   if (text == "cuda") return DeviceChoice{Kind::kCuda};
-  absl::string_view list = text;
-  if (!absl::ConsumePrefix(&list, "cuda:")) return Unknown(text);
-  std::vector<int> ordinals;
-  for (const absl::string_view part : absl::StrSplit(list, ',')) {
-    int ordinal = 0;
-    if (!absl::SimpleAtoi(part, &ordinal) || ordinal < 0) return Unknown(text);
-    if (absl::c_linear_search(ordinals, ordinal)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expected every GPU once, got ", ordinal, " twice in \"",
-                       text, "\""));
-    }
-    ordinals.push_back(ordinal);
-  }
-  if (ordinals.size() > kMaxGpus) {
+  absl::string_view number = text;
+  const bool is_cuda = absl::ConsumePrefix(&number, "cuda:");
+  if (is_cuda && absl::StrContains(number, ',')) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "expected at most ", kMaxGpus, " GPUs, got ", ordinals.size()));
+        "expected one GPU, got \"", text,
+        "\": run one server for each GPU, as a cluster (docs/gpu.md)"));
   }
-  return DeviceChoice{Kind::kCuda, std::move(ordinals)};
+  int ordinal = 0;
+  if (is_cuda && absl::SimpleAtoi(number, &ordinal) && ordinal >= 0) {
+    return DeviceChoice{Kind::kCuda, ordinal};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected auto, cpu, cuda or cuda:N, got \"", text, "\""));
 }
 
 }  // namespace tensorkv

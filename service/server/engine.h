@@ -3,9 +3,6 @@
 #ifndef TENSORKV_SERVICE_SERVER_ENGINE_H_
 #define TENSORKV_SERVICE_SERVER_ENGINE_H_
 
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,7 +17,6 @@
 #include "service/server/event_log.h"
 #include "service/server/open_device.h"
 #include "service/server/server_options.h"
-#include "service/store/device_set.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/namespace_summary.h"
@@ -33,9 +29,8 @@ class Engine {
  public:
   // `registry` and `exchange` outlive the engine. `log` takes the lines of the
   // event log.
-  Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
-         EventLog::Sink log, prometheus::Registry* registry,
-         RoundExchange* exchange);
+  Engine(const ServerOptions& options, OpenedDevice device, EventLog::Sink log,
+         prometheus::Registry* registry, RoundExchange* exchange);
   ~Engine();
 
   // For the calls of clients.
@@ -67,17 +62,17 @@ class Engine {
   // Goes through all locks of the store.
   void Probe() const { store_.Summaries(); }
 
-  // What the store and its devices hold; the rest of their metrics is in the
+  // What the store and its device hold; the rest of their metrics is in the
   // registry.
   std::vector<const prometheus::Collectable*> collectables() const {
     return {&collectable_, &device_collectable_};
   }
 
-  // OK, or Unavailable with the cause once a device has failed.
-  absl::Status health();
+  // OK, or Unavailable with the cause once the device has failed.
+  absl::Status health() { return backend_.health().status(); }
 
-  // Has `listener` called with that status, on a thread of the alarms, for each
-  // device that has failed, when all waiting calls have ended so. At most one.
+  // Has `listener` called with that status, on a thread of the alarms, once the
+  // device has failed, when all waiting calls have ended so. At most one.
   void OnFailure(DeviceHealth::Listener listener);
 
   // Ends all waiting calls with Unavailable. For shutdown.
@@ -91,22 +86,13 @@ class Engine {
   // set the alarm may go. REQUIRES: no call of a client is under way.
   void Stop();
 
-  std::vector<std::string> devices() const;
-  // Those whose memory is not the host's.
-  std::vector<Backend*> gpus() const;
+  Backend& device() { return backend_; }
   const ServerBudgets& budgets() const { return store_.budgets(); }
 
  private:
-  using Backends = std::vector<std::unique_ptr<MeteredBackend>>;
-
-  // Takes the backends out of `devices`.
-  static Backends Metered(std::vector<OpenedDevice>& devices,
-                          const Alarms* alarms, prometheus::Registry* registry);
-  std::vector<Backend*> backends() const;
-
   SteadyAlarms alarms_;
   EventLog event_log_;
-  const Backends backends_;
+  MeteredBackend backend_;
   MemoryTensorStore store_;
   MeteredTensorStore metered_store_;
   const StoreCollectable collectable_;

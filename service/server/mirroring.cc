@@ -36,26 +36,26 @@ bool IsNcclNamed(const ServerOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceLink>> OpenLinkOfGpu(
-    const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
-  if (devices.size() != 1 || !devices.front().open_link) {
-    return absl::FailedPreconditionError("expected one GPU");
+    const ServerOptions& options, const OpenedDevice& device) {
+  if (!device.open_link) {
+    return absl::FailedPreconditionError("expected a GPU");
   }
-  if (IsNcclNamed(options)) return devices.front().open_link(options.nccl);
+  if (IsNcclNamed(options)) return device.open_link(options.nccl);
   if (options.tls.is_on()) {
     return absl::FailedPreconditionError(
         "NCCL does not encrypt: with TLS it is to be named");
   }
-  return devices.front().open_link("libnccl.so.2");
+  return device.open_link("libnccl.so.2");
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
-    const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
+    const ServerOptions& options, const OpenedDevice& device) {
   const bool is_named = IsNcclNamed(options);
   if (options.nccl == "off" || (!is_named && !options.cluster)) return nullptr;
   absl::StatusOr<std::unique_ptr<DeviceLink>> link =
-      OpenLinkOfGpu(options, devices);
+      OpenLinkOfGpu(options, device);
   if (link.ok()) return link;
   if (is_named) {
     return absl::Status(
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
         absl::StrCat("--nccl=", options.nccl, ": ", link.status().message()));
   }
   // Servers on the host have no choice.
-  if (devices.front().open_link) LogNotOnGpus(link.status());
+  if (device.open_link) LogNotOnGpus(link.status());
   return nullptr;
 }
 

@@ -27,12 +27,12 @@
 
 namespace tensorkv {
 
-// The link of the device that has all tensors to those of other servers. Null,
-// with a line in the log where there are GPUs: there are several devices, or it
-// is the host, or `options` say so, or the library is not there.
+// The link of the server's GPU to those of other servers. Null, with a line in
+// the log where there is a GPU: the device is the host, or `options` say so, or
+// the library is not there.
 // Errors: FailedPrecondition: a library that `options` name cannot be used.
 absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
-    const ServerOptions& options, const std::vector<OpenedDevice>& devices);
+    const ServerOptions& options, const OpenedDevice& device);
 
 // The exchange of a process, with what it works on: the servers of the newest
 // placement that it was told. Thread-safe.

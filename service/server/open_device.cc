@@ -14,12 +14,9 @@ int ThreadsOf(int num_threads) {
   return num_threads > 0 ? num_threads : NumCores();
 }
 
-OpenedDevices OpenCpu(int num_threads) {
-  OpenedDevices opened;
-  opened.devices.push_back(
-      {.backend = std::make_unique<CpuBackend>(ThreadsOf(num_threads)),
-       .memory_bytes = MemorySizeBytes()});
-  return opened;
+OpenedDevice OpenCpu(int num_threads) {
+  return {.backend = std::make_unique<CpuBackend>(ThreadsOf(num_threads)),
+          .memory_bytes = MemorySizeBytes()};
 }
 
 absl::Status Unusable(int ordinal, const absl::Status& reason) {
@@ -29,28 +26,24 @@ absl::Status Unusable(int ordinal, const absl::Status& reason) {
 
 }  // namespace
 
-absl::StatusOr<OpenedDevices> OpenDevices(
+absl::StatusOr<OpenedDevice> OpenDevice(
     const DeviceChoice& choice, int num_threads,
     absl::FunctionRef<absl::StatusOr<OpenedCudaBackend>(int ordinal)>
         open_cuda) {
   if (choice.kind == DeviceChoice::Kind::kCpu) return OpenCpu(num_threads);
-  OpenedDevices opened;
-  for (const int ordinal : choice.ordinals) {
-    absl::StatusOr<OpenedCudaBackend> cuda = open_cuda(ordinal);
-    if (!cuda.ok() && choice.kind == DeviceChoice::Kind::kCuda) {
-      return Unusable(ordinal, cuda.status());
-    }
-    if (!cuda.ok()) {
-      OpenedDevices cpu = OpenCpu(num_threads);
-      cpu.why_not_cuda = std::string(cuda.status().message());
-      return cpu;
-    }
-    opened.devices.push_back({.backend = std::move(cuda->backend),
-                              .memory_bytes = cuda->memory_bytes,
-                              .usage = std::move(cuda->usage),
-                              .open_link = std::move(cuda->open_link)});
+  absl::StatusOr<OpenedCudaBackend> cuda = open_cuda(choice.ordinal);
+  if (!cuda.ok() && choice.kind == DeviceChoice::Kind::kCuda) {
+    return Unusable(choice.ordinal, cuda.status());
   }
-  return opened;
+  if (!cuda.ok()) {
+    OpenedDevice cpu = OpenCpu(num_threads);
+    cpu.why_not_cuda = std::string(cuda.status().message());
+    return cpu;
+  }
+  return OpenedDevice{.backend = std::move(cuda->backend),
+                      .memory_bytes = cuda->memory_bytes,
+                      .usage = std::move(cuda->usage),
+                      .open_link = std::move(cuda->open_link)};
 }
 
 }  // namespace tensorkv

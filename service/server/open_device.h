@@ -1,4 +1,4 @@
-// From the choice of devices to the backends on them.
+// From the choice of a device to the backend on it.
 
 #ifndef TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
 #define TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -27,11 +26,6 @@ struct OpenedDevice {
   std::function<DeviceUsage()> usage;
   // As in OpenedCudaBackend; null for the CPU.
   OpenLink open_link;
-};
-
-struct OpenedDevices {
-  // The CPU alone, or GPUs.
-  std::vector<OpenedDevice> devices;
   // Why a choice of kAuto ended on the CPU.
   std::string why_not_cuda;
 };
@@ -39,7 +33,7 @@ struct OpenedDevices {
 // `num_threads` are the CPU backend's; 0 is one per CPU.
 // Errors: FailedPrecondition, naming the flag, if a GPU that was asked for
 // cannot be used, whatever the reason.
-absl::StatusOr<OpenedDevices> OpenDevices(
+absl::StatusOr<OpenedDevice> OpenDevice(
     const DeviceChoice& choice, int num_threads,
     absl::FunctionRef<absl::StatusOr<OpenedCudaBackend>(int ordinal)>
         open_cuda);

@@ -86,24 +86,23 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     const ServerOptions& options) {
   RETURN_IF_ERROR(CheckServerOptions(options));
   ASSIGN_OR_RETURN(
-      OpenedDevices devices,
-      OpenDevices(options.device, options.num_threads, [&options](int ordinal) {
-        return OpenCudaBackend(ordinal, options.gpu_memory,
-                               options.device.ordinals);
+      OpenedDevice device,
+      OpenDevice(options.device, options.num_threads, [&options](int ordinal) {
+        return OpenCudaBackend(ordinal, options.gpu_memory);
       }));
-  return Create(options, std::move(devices));
+  return Create(options, std::move(device));
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(
-    const ServerOptions& options, OpenedDevices devices) {
+    const ServerOptions& options, OpenedDevice device) {
   RETURN_IF_ERROR(CheckServerOptions(options));
   // Before what takes long.
   ASSIGN_OR_RETURN(std::unique_ptr<ServerFiles> files,
                    ServerFiles::Create(options, LogEvent));
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceLink> link,
-                   OpenMirrorLink(options, devices.devices));
+                   OpenMirrorLink(options, device));
   std::unique_ptr<Server> server(new Server(
-      options, std::move(files), std::move(devices), std::move(link)));
+      options, std::move(files), std::move(device), std::move(link)));
   RETURN_IF_ERROR(server->files_->WatchAccess(&server->access_));
   RETURN_IF_ERROR(server->OpenCheckpoints());
   // It answers while a checkpoint is restored.
@@ -131,17 +130,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
 }
 
 Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
-               OpenedDevices devices, std::unique_ptr<DeviceLink> link)
+               OpenedDevice device, std::unique_ptr<DeviceLink> link)
     : options_(options),
       files_(std::move(files)),
       incarnation_(NewIdentity(), [this] { return engine_.health(); }),
-      why_not_cuda_(std::move(devices.why_not_cuda)),
+      why_not_cuda_(std::move(device.why_not_cuda)),
       mirroring_(options, std::move(link),
                  std::bind_front(&ServerFiles::ChannelTo, files_.get()),
                  [this](const grpc::CallbackServerContext& context) {
                    return AdmitServer(access_, context);
                  }),
-      engine_(options, std::move(devices.devices), LogEvent, &registry_,
+      engine_(options, std::move(device), LogEvent, &registry_,
               mirroring_.exchange()),
       access_(AccessOptionsOf()),
       placement_(options.cluster ? options.cluster->server_name : "",
@@ -336,19 +335,21 @@ void Server::StartAccepting(ListeningSockets sockets) {
 }
 
 // A GPU that hangs tells nobody: it counts as failed.
-Watchdog::Part Server::Watch(Backend* device) {
-  DeviceProbe* const probe =
-      device_probes_.emplace_back(std::make_unique<DeviceProbe>(device)).get();
-  return {
-      .name = std::string(device->name()),
-      .probe = [probe](Watchdog::Done done) { probe->Start(std::move(done)); },
-      .on_stuck =
-          [device] {
-            device->health()
-                .Fail(absl::UnavailableError("its work does not end"))
-                .IgnoreError();
-          },
-      .limit = options_.device_timeout};
+Watchdog::Part Server::WatchDevice() {
+  Backend& device = engine_.device();
+  device_probe_ = std::make_unique<DeviceProbe>(&device);
+  return {.name = std::string(device.name()),
+          .probe =
+              [this](Watchdog::Done done) {
+                device_probe_->Start(std::move(done));
+              },
+          .on_stuck =
+              [&device] {
+                device.health()
+                    .Fail(absl::UnavailableError("its work does not end"))
+                    .IgnoreError();
+              },
+          .limit = options_.device_timeout};
 }
 
 void Server::StartWatchdog() {
@@ -367,7 +368,7 @@ void Server::StartWatchdog() {
        .probe =
            [this](Watchdog::Done done) { rpc_probe_->Start(std::move(done)); }},
       {.name = "store", .probe = probe_store}};
-  for (Backend* const device : engine_.gpus()) parts.push_back(Watch(device));
+  if (!engine_.device().is_host()) parts.push_back(WatchDevice());
   watchdog_ = std::make_unique<Watchdog>(
       std::move(parts),
       Watchdog::Options{.log =
@@ -498,7 +499,6 @@ std::vector<Reading> Server::OtherReadings() {
 
 StatusSources Server::StatusSourcesOf() {
   return {.store = &engine_.own_store(),
-          .budget = engine_.budgets().host(),
           .namespaces = &engine_.namespaces(),
           .summaries = &engine_.summaries(),
           .server = [this] { return Describe(); },

@@ -58,7 +58,7 @@ namespace tensorkv {
 // Serves a store of its own, and its metrics, from creation to shutdown. Any
 // number of servers can live in one process. Thread-safe.
 //
-// If one of its devices fails, state is lost: the server reports not ready and
+// If its device fails, state is lost: the server reports not ready and
 // not well, waiting calls end and all others are answered with Unavailable and
 // the cause.
 class Server {
@@ -72,7 +72,7 @@ class Server {
       const ServerOptions& options);
   // The same on a device that is open already.
   static absl::StatusOr<std::unique_ptr<Server>> Create(
-      const ServerOptions& options, OpenedDevices devices);
+      const ServerOptions& options, OpenedDevice device);
 
   // Shuts down without grace.
   ~Server();
@@ -84,7 +84,8 @@ class Server {
   void Shutdown(absl::Duration grace);
 
   // Writes what there is as a checkpoint, if there is a directory for them and
-  // no device has failed. For after Shutdown. Errors: those of SaveCheckpoint.
+  // the device has not failed. For after Shutdown. Errors: those of
+  // SaveCheckpoint.
   absl::Status SaveLastCheckpoint();
 
   // Reads the policy and the tokens, if it has any, at once, and logs what came
@@ -116,7 +117,7 @@ class Server {
 
  private:
   Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
-         OpenedDevices devices, std::unique_ptr<DeviceLink> link);
+         OpenedDevice device, std::unique_ptr<DeviceLink> link);
 
   // What parts are made of that refer to others.
   AccessControl::Options AccessOptionsOf();
@@ -131,7 +132,7 @@ class Server {
   absl::Status AdmitConnection(int fd);
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
-  Watchdog::Part Watch(Backend* device);
+  Watchdog::Part WatchDevice();
   void JoinCluster();
   TakeoverCheckpoints TakeoverCheckpointsOf();
   absl::Status StartHttp();
@@ -207,7 +208,7 @@ class Server {
   // Outlives what it probes with.
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<RpcProbe> rpc_probe_;
-  std::vector<std::unique_ptr<DeviceProbe>> device_probes_;
+  std::unique_ptr<DeviceProbe> device_probe_;  // null without a GPU
   // Waits for the store's locks.
   Executor store_probe_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;

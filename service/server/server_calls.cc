@@ -113,7 +113,7 @@ absl::StatusOr<ServerStatus> ServerCalls::DescribeServer(
   return ServerStatus{.version = kVersion,
                       .incarnation = parts_.incarnation->id(),
                       .start_unix_seconds = start_unix_seconds_,
-                      .devices = parts_.engine->devices(),
+                      .devices = {budgets.device_name()},
                       .budget_bytes = budgets.host()->limit_bytes(),
                       .used_bytes = budgets.host()->used_bytes(),
                       .max_message_bytes = parts_.options->max_message_bytes,

@@ -100,10 +100,10 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "Bytes of the host's memory that tensors and keys may take, "
                   "such as 8GiB (default: 80% of it)");
   app->add_option("--device_budget", texts->device_budget,
-                  "Bytes of each GPU's memory that tensors may take (default: "
+                  "Bytes of the GPU's memory that tensors may take (default: "
                   "90% of what the server has of it)");
   app->add_option("--device_memory", texts->device_memory,
-                  "What the server takes of each GPU's memory: a share of what "
+                  "What the server takes of the GPU's memory: a share of what "
                   "is free, or bytes, such as 64GiB")
       ->capture_default_str();
   app->add_option("--pinned_memory", texts->pinned_memory,
@@ -111,7 +111,7 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "page-locked for tensors that come and go")
       ->capture_default_str();
   app->add_option("--nccl", server->nccl,
-                  "With one GPU: the library of NCCL by which mirrored sums go "
+                  "With a GPU: the library of NCCL by which mirrored sums go "
                   "from GPU to GPU, where all servers have the same; off, or "
                   "auto (libnccl.so.2 in a cluster without TLS: NCCL does not "
                   "encrypt)")
@@ -151,8 +151,8 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
       ->capture_default_str();
   app->add_option(
          "--device", texts->device,
-         "Where tensors are kept: cpu, cuda:N (a GPU), cuda:N,M,... (several), "
-         "or auto (cuda:0 if it can be used, else cpu)")
+         "Where tensors are kept: cpu, cuda:N (a GPU; a host with several runs "
+         "a server for each), or auto (cuda:0 if it can be used, else cpu)")
       ->capture_default_str();
   app->add_option("--device_timeout", texts->device_timeout,
                   "A GPU whose work does not end for so long stands still, and "

@@ -62,11 +62,11 @@ struct ServerOptions {
   // kMinBudgetBytes; 0 is 80 % of it.
   uint64_t budget_bytes = 0;
 
-  // Bound on what tensors take of the memory of each GPU, at most all that the
+  // Bound on what tensors take of the memory of the GPU, at most all that the
   // server has of it; 0 is 90 % of that.
   uint64_t device_budget_bytes = 0;
 
-  // What the server has of the memory of each GPU, and may lock of the host's.
+  // What the server has of the memory of the GPU, and may lock of the host's.
   GpuMemoryOptions gpu_memory;
 
   // How the server's GPU, if it has one, reaches those of other servers: by the

@@ -187,8 +187,7 @@ Json JsonOf(const KeyStatus& status) {
                {"value_bytes", status.value_bytes},
                {"state_bytes", status.state_bytes},
                {"rule", RuleJson(status.rule)},
-               {"updates", status.update_count},
-               {"device", status.device}};
+               {"updates", status.update_count}};
   if (status.rule.hyperparameters.contains("learning_rate")) {
     json["learning_rate"] = status.learning_rate;
   }

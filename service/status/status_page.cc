@@ -1,6 +1,5 @@
 #include "service/status/status_page.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,7 +11,6 @@
 #include "base/status_macros.h"
 #include "service/status/page_files.h"
 #include "service/status/status_json.h"
-#include "service/status/update_norms.h"
 
 namespace tensorkv {
 namespace {
@@ -27,7 +25,6 @@ struct Query {
   std::optional<std::string> name_space;
   std::string prefix;
   std::string after;
-  std::optional<std::string> key;
 };
 
 absl::StatusOr<Query> ParseQuery(const HttpQuery& fields) {
@@ -39,11 +36,9 @@ absl::StatusOr<Query> ParseQuery(const HttpQuery& fields) {
       query.prefix = value;
     } else if (name == "after") {
       query.after = value;
-    } else if (name == "key") {
-      query.key = value;
     } else {
       return absl::InvalidArgumentError(
-          "query: expected namespace, prefix, after and key alone");
+          "query: expected namespace, prefix and after alone");
     }
   }
   return query;
@@ -79,34 +74,8 @@ absl::StatusOr<Json> ServerJson(const StatusSources& sources,
   return json;
 }
 
-// What updates of the namespace find free.
-uint64_t FreeBytes(const NamespaceStatus& name_space,
-                   const ServerStatus& server) {
-  const auto free = [](uint64_t budget, uint64_t used) {
-    return budget - std::min(used, budget);
-  };
-  const MemoryUse& use = name_space.memory;
-  return std::min(
-      free(server.budget_bytes, server.used_bytes),
-      free(name_space.config.budget_bytes,
-           use.values + use.state + use.contributions + use.metadata));
-}
-
-Json LookedAtJson(const StatusSources& sources, const Query& query,
-                  const NamespaceStatus& name_space, UpdateNorms& norms) {
-  if (!query.key) return Json();
-  const UpdateNorms::Looked looked = norms.Look(
-      *query.name_space, *query.key, FreeBytes(name_space, sources.server()));
-  Json json = {{"key", *query.key}, {"why_not", looked.why_not}};
-  if (looked.norm) {
-    json["version"] = std::to_string(looked.norm->version);
-    json["update_norm"] = looked.norm->norm;
-  }
-  return json;
-}
-
 absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
-                                   const Query& query, UpdateNorms& norms) {
+                                   const Query& query) {
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    sources.namespaces->DescribeNamespace(*query.name_space,
                                                          ContextOfPage()));
@@ -124,7 +93,6 @@ absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
                {"workers", JsonOf(status.workers)},
                {"rounds", JsonOf(rounds)},
                {"awaited", AwaitedJson(rounds, status.workers)},
-               {"looked_at", LookedAtJson(sources, query, status, norms)},
                {"keys", Json::array()},
                {"next", reply.next_page_token}};
   for (const KeyStatus& key : reply.keys) json["keys"].push_back(JsonOf(key));
@@ -132,11 +100,10 @@ absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
 }
 
 absl::StatusOr<std::string> StatusText(const StatusSources& sources,
-                                       const HttpQuery& fields,
-                                       UpdateNorms& norms) {
+                                       const HttpQuery& fields) {
   ASSIGN_OR_RETURN(const Query query, ParseQuery(fields));
   ASSIGN_OR_RETURN(const Json json, query.name_space
-                                        ? NamespaceJson(sources, query, norms)
+                                        ? NamespaceJson(sources, query)
                                         : ServerJson(sources, query.after));
   return TextOf(json);
 }
@@ -151,14 +118,12 @@ HttpPage FilePage(const char* content_type, absl::string_view text) {
 
 std::map<std::string, HttpPage, std::less<>> StatusPages(
     StatusSources sources) {
-  const auto norms = UpdateNorms::Create(sources.store, sources.budget);
-  HttpPage json = {
-      .content_type = "application/json",
-      .text =
-          [sources = std::move(sources), norms](const HttpQuery& query) {
-            return StatusText(sources, query, *norms);
-          },
-      .is_for_own_hosts = true};
+  HttpPage json = {.content_type = "application/json",
+                   .text =
+                       [sources = std::move(sources)](const HttpQuery& query) {
+                         return StatusText(sources, query);
+                       },
+                   .is_for_own_hosts = true};
   return {{"/", FilePage("text/html; charset=utf-8", kStatusHtml)},
           {"/status.css", FilePage("text/css; charset=utf-8", kStatusCss)},
           {"/status.js", FilePage("text/javascript; charset=utf-8", kStatusJs)},

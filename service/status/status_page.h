@@ -8,10 +8,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/metrics/http_endpoint.h"
-#include "service/store/byte_budget.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/tensor_store.h"
 
@@ -21,8 +19,6 @@ namespace tensorkv {
 // no calls of clients.
 struct StatusSources {
   TensorStore* store = nullptr;
-  // Bounds what all namespaces have of the host's memory.
-  RefPtr<ByteBudget> budget;
   NamespaceAdmin* namespaces = nullptr;
   const NamespaceSummaries* summaries = nullptr;
   std::function<ServerStatus()> server;
@@ -45,9 +41,7 @@ struct StatusSources {
 //                  namespaces in order of their names, those after `after`
 //   /status.json?namespace=N   a namespace with its workers, open rounds and
 //                  whom these wait for, and a page of its keys in order of
-//                  their names: those with `prefix`, after `after`;
-//                  with `key=K` also how large an update of that key was, for
-//                  which the server holds values as UpdateNorms says
+//                  their names: those with `prefix`, after `after`
 //
 // None changes anything, or answers with much more than 1 MiB: where there is
 // another page of the list, `next` is what to give as `after`; of workers the

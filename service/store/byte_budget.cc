@@ -10,44 +10,21 @@ namespace tensorkv {
 
 absl::Status ByteBudget::Reserve(uint64_t bytes) {
   RETURN_IF_ERROR(ReserveHere(bytes));
-  for (size_t i = 0; i < parents_.size(); ++i) {
-    absl::Status status = parents_[i]->Reserve(bytes);
-    if (status.ok()) continue;
-    while (i > 0) parents_[--i]->Release(bytes);
-    used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-    return status;
-  }
-  return absl::OkStatus();
+  if (!parent_) return absl::OkStatus();
+  absl::Status status = parent_->Reserve(bytes);
+  if (!status.ok()) used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return status;
 }
 
 absl::Status ByteBudget::CheckRoom(uint64_t bytes) const {
-  if (!CheckFits(used_bytes(), bytes).ok()) {
-    GiveBackSpare();
-    RETURN_IF_ERROR(CheckFits(used_bytes(), bytes));
-  }
-  for (const RefPtr<ByteBudget>& parent : parents_) {
-    RETURN_IF_ERROR(parent->CheckRoom(bytes));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckFits(used_bytes(), bytes));
+  return parent_ ? parent_->CheckRoom(bytes) : absl::OkStatus();
 }
 
 uint64_t ByteBudget::available_bytes() const {
-  uint64_t available = limit_bytes_ - std::min(used_bytes(), limit_bytes_);
-  for (const RefPtr<ByteBudget>& parent : parents_) {
-    available = std::min(available, parent->available_bytes());
-  }
-  return available;
-}
-
-void ByteBudget::SetSpare(std::function<void()> give_back) {
-  MutexLock lock(&mutex_);
-  give_back_ = std::move(give_back);
-}
-
-void ByteBudget::GiveBackSpare() const {
-  for (const RefPtr<ByteBudget>& parent : parents_) parent->GiveBackSpare();
-  MutexLock lock(&mutex_);
-  if (give_back_) give_back_();
+  const uint64_t available =
+      limit_bytes_ - std::min(used_bytes(), limit_bytes_);
+  return parent_ ? std::min(available, parent_->available_bytes()) : available;
 }
 
 absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
@@ -63,7 +40,7 @@ absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
        {"available", limit_bytes_ - std::min(used, limit_bytes_)}});
 }
 
-absl::Status ByteBudget::ReserveFree(uint64_t bytes) {
+absl::Status ByteBudget::ReserveHere(uint64_t bytes) {
   uint64_t used = used_bytes_.load(std::memory_order_relaxed);
   do {
     RETURN_IF_ERROR(CheckFits(used, bytes));
@@ -72,15 +49,9 @@ absl::Status ByteBudget::ReserveFree(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status ByteBudget::ReserveHere(uint64_t bytes) {
-  if (ReserveFree(bytes).ok()) return absl::OkStatus();
-  GiveBackSpare();
-  return ReserveFree(bytes);
-}
-
 void ByteBudget::Release(uint64_t bytes) {
   used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  for (const RefPtr<ByteBudget>& parent : parents_) parent->Release(bytes);
+  if (parent_) parent_->Release(bytes);
 }
 
 absl::Status BudgetAccount::Reserve(uint64_t bytes) {

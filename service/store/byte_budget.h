@@ -5,15 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
 #include "base/ref_counted.h"
 #include "tensor/buffer.h"
 
@@ -24,34 +20,26 @@ inline uint64_t SumOfBytes(uint64_t a, uint64_t b) {
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-// A number of bytes that may be in use at once, possibly as a part of larger
-// budgets. Thread-safe; lock-free but where it refuses.
+// A number of bytes that may be in use at once, possibly as a part of a larger
+// budget. Thread-safe and lock-free.
 class ByteBudget final : public RefCounted {
  public:
-  using Parents = absl::InlinedVector<RefPtr<ByteBudget>, 1>;
-
   // `subject` names the budget in errors: `namespace "default"`. Whatever is
-  // reserved here is reserved at the parents too.
-  ByteBudget(std::string subject, uint64_t limit_bytes, Parents parents = {})
+  // reserved here is reserved at the parent too, if there is one.
+  ByteBudget(std::string subject, uint64_t limit_bytes,
+             RefPtr<ByteBudget> parent = nullptr)
       : subject_(std::move(subject)),
         limit_bytes_(limit_bytes),
-        parents_(std::move(parents)) {}
+        parent_(std::move(parent)) {}
 
   // Errors: ResourceExhausted, naming the budget that would be passed; then
-  // nothing is reserved anywhere. This budget comes before its parents, so that
+  // nothing is reserved anywhere. This budget comes before its parent, so that
   // what it refuses never shows there.
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
-  // What Reserve would return now; as it does, has the spare given back before
-  // it refuses.
+  // What Reserve would return now.
   absl::Status CheckRoom(uint64_t bytes) const;
-
-  // Before this budget, or one that is a part of it, refuses anything, it has
-  // `give_back` called, on any thread and whatever locks that thread has: to
-  // release what its holder does without when others need it. Null for none;
-  // afterwards the one before is not called any more.
-  void SetSpare(std::function<void()> give_back) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What of it could be reserved now.
   uint64_t available_bytes() const;
@@ -63,19 +51,12 @@ class ByteBudget final : public RefCounted {
 
  private:
   absl::Status ReserveHere(uint64_t bytes);
-  // Without asking for the spare.
-  absl::Status ReserveFree(uint64_t bytes);
   absl::Status CheckFits(uint64_t used, uint64_t bytes) const;
-  void GiveBackSpare() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string subject_;
   const uint64_t limit_bytes_;
-  const Parents parents_;
+  const RefPtr<ByteBudget> parent_;
   std::atomic<uint64_t> used_bytes_{0};
-
-  // Held while it is called, so that it can be taken away.
-  mutable Mutex mutex_;
-  std::function<void()> give_back_ ABSL_GUARDED_BY(mutex_);
 };
 
 // What one use (values, state, contributions) takes of a budget. Thread-safe.

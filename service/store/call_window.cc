@@ -575,18 +575,6 @@ void CallWindow::RestoreForgotten(const CallSnapshot& saved) {
   (*client)->forgotten = std::max((*client)->forgotten, saved.forgotten);
 }
 
-size_t CallWindow::num_clients() const {
-  MutexLock lock(&mutex_);
-  return clients_.size();
-}
-
-size_t CallWindow::num_calls() const {
-  MutexLock lock(&mutex_);
-  size_t num_calls = 0;
-  for (const auto& [id, client] : clients_) num_calls += client->calls.size();
-  return num_calls;
-}
-
 WaitStatus CallWindow::waits() const {
   MutexLock lock(&mutex_);
   return waits_;

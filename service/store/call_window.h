@@ -131,9 +131,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // fewer if there is no room for all. REQUIRES: nobody has called yet.
   void Restore(const std::vector<CallSnapshot>& calls);
 
-  // What is remembered now, and the attempts that wait.
-  size_t num_clients() const;
-  size_t num_calls() const;
+  // The attempts that wait now.
   WaitStatus waits() const;
 
  private:

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/ref_counted.h"
 #include "base/status_macros.h"
+#include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "tensor/buffer.h"
 
@@ -19,15 +20,35 @@ namespace tensorkv {
 using AllocateBuffer = absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(
     uint64_t bytes, RefPtr<MemoryAccount> account)>;
 
+// Allocates the bytes of `room`, which the buffer has counted from then on.
+// Errors: those of `allocate`; then they are not reserved any more.
+inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(
+    Reservation room, AllocateBuffer allocate) {
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   allocate(room.bytes(), room.account()));
+  room.HandOver();
+  return buffer;
+}
+inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(Reservation room,
+                                                       Backend& device) {
+  return AllocateReserved(std::move(room),
+                          [&](uint64_t bytes, RefPtr<MemoryAccount> account) {
+                            return device.Allocate(bytes, std::move(account));
+                          });
+}
+
 // Reserves the bytes before it allocates them. Errors: ResourceExhausted ·
 // those of `allocate`.
 inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
     const RefPtr<BudgetAccount>& account, uint64_t bytes,
     AllocateBuffer allocate) {
   ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, allocate(bytes, account));
-  room.HandOver();
-  return buffer;
+  return AllocateReserved(std::move(room), allocate);
+}
+inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
+    const RefPtr<BudgetAccount>& account, uint64_t bytes, Backend& device) {
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  return AllocateReserved(std::move(room), device);
 }
 
 }  // namespace tensorkv

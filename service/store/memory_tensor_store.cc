@@ -77,13 +77,12 @@ absl::Status AskOnce(Namespace& in, const Request& request,
 }  // namespace
 
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
-                                     std::vector<Backend*> devices,
-                                     Alarms* alarms)
-    : devices_(std::move(devices)),
-      budgets_(options.budget_bytes, options.device_budget_bytes, devices_),
+                                     Backend* device, Alarms* alarms)
+    : budgets_(options.budget_bytes, options.device_budget_bytes, *device),
       next_epoch_(options.first_epoch),
       environment_{
-          .devices = &devices_,
+          .device = device,
+          .work_under_way = std::make_shared<WorkUnderWay>(),
           .alarms = alarms,
           .pool = options.pool ? options.pool : std::make_shared<TaskPool>(),
           .budgets = &budgets_,
@@ -109,9 +108,9 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
 // have to wait for one, which a thread of that device cannot.
 void MemoryTensorStore::Stop() {
   CancelWaits();
-  environment_.devices->under_way()->WaitForAll();
+  environment_.work_under_way->WaitForAll();
   environment_.pool->Stop();
-  environment_.devices->under_way()->WaitForAll();
+  environment_.work_under_way->WaitForAll();
 }
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(

@@ -1,4 +1,4 @@
-// The store: tensors in the memory of one or more devices, in namespaces.
+// The store: tensors in the memory of a device, in namespaces.
 
 #ifndef TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
 #define TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
@@ -24,7 +24,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
-#include "service/store/device_set.h"
+#include "service/store/device_work.h"
 #include "service/store/key_gate.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
@@ -41,8 +41,8 @@ namespace tensorkv {
 struct MemoryTensorStoreOptions {
   // Bound on the bytes of the host's memory that all namespaces take together.
   uint64_t budget_bytes = uint64_t{1} << 32;
-  // Bounds on the memory of each device, unless that is the host.
-  std::vector<uint64_t> device_budget_bytes;
+  // The same of the device's memory, unless that is the host.
+  uint64_t device_budget_bytes = 0;
   // Bound on every wait, whatever the caller's deadline.
   absl::Duration max_wait = absl::Minutes(5);
   // Bounds on the leases of workers.
@@ -72,14 +72,10 @@ class MemoryTensorStore final : public TensorStore,
                                 public Snapshots,
                                 public PartitionMoves {
  public:
-  // `devices`, as DeviceSet takes them, and `alarms` outlive the store and
-  // every tensor pulled from it. REQUIRES: each of `devices` but the host has a
-  // budget.
-  MemoryTensorStore(const MemoryTensorStoreOptions& options,
-                    std::vector<Backend*> devices, Alarms* alarms);
+  // `device` and `alarms` outlive the store and every tensor pulled from it.
+  // REQUIRES: a device other than the host has a budget.
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
-                    Alarms* alarms)
-      : MemoryTensorStore(options, std::vector<Backend*>{device}, alarms) {}
+                    Alarms* alarms);
   // As Stop.
   ~MemoryTensorStore() override { Stop(); }
 
@@ -228,7 +224,6 @@ class MemoryTensorStore final : public TensorStore,
   void DropKeys(
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
 
-  const DeviceSet devices_;
   const ServerBudgets budgets_;
   std::atomic<uint64_t> next_epoch_;
   KeyGate gate_;

@@ -89,8 +89,7 @@ absl::Status MemoryTensorStore::BeginSnapshots(
       if (!waits.ok()) {
         return absl::Status(
             waits.code(),
-            absl::StrCat("keys that are to move: a checkpoint or a rebalance "
-                         "does not end: ",
+            absl::StrCat("keys that are to move: a checkpoint does not end: ",
                          waits.message()));
       }
       absl::SleepFor(kLookAgain);

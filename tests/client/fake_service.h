@@ -76,7 +76,6 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(DescribeNamespace)
   TENSORKV_FAKE_RPC(ListNamespaces)
   TENSORKV_FAKE_RPC(DeleteNamespace)
-  TENSORKV_FAKE_RPC(RebalanceNamespace)
   TENSORKV_FAKE_RPC(SetRule)
   TENSORKV_FAKE_RPC(UnsetRule)
   TENSORKV_FAKE_RPC(SetHyperparameters)

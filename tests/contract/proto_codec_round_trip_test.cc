@@ -50,8 +50,6 @@ using Translations = ::testing::Types<
     Translation<NamespaceStatus, v1::NamespaceStatus>,
     Translation<NamespaceStatus, v1::DescribeNamespaceResponse>,
     Translation<RuleSpec, v1::SetHyperparametersResponse>,
-    Translation<RebalanceNamespaceRequest, v1::RebalanceNamespaceRequest>,
-    Translation<RebalanceNamespaceReply, v1::RebalanceNamespaceResponse>,
     Translation<SetRuleRequest, v1::SetRuleRequest>,
     Translation<SetHyperparametersRequest, v1::SetHyperparametersRequest>,
     Translation<WorkerStatus, v1::WorkerStatus>,

@@ -140,7 +140,6 @@ TEST(ProtoCodecTest, KeyStatusFields) {
                            state_bytes: 24
                            rule { name: "sgd" }
                            states: "momentum"
-                           device: "cpu"
                            digest: 0
                          }
                          next_page_token: "t")pb")));
@@ -160,7 +159,6 @@ TEST(ProtoCodecTest, KeyStatusFields) {
                          0,
                          0,
                          {"momentum"},
-                         "cpu",
                          0}));
 }
 

@@ -283,7 +283,7 @@ void RandomRequests::Draw(ListRequest& request) {
 void RandomRequests::Draw(KeyStatus& status) {
   DrawAll(status.key, status.dtype, status.shape, status.version,
           status.value_bytes, status.state_bytes, status.rule,
-          status.update_count, status.multipliers, status.states, status.device,
+          status.update_count, status.multipliers, status.states,
           status.digest);
   std::normal_distribution<double> numbers;
   status.learning_rate = numbers(random_);
@@ -368,10 +368,6 @@ void RandomRequests::Draw(ListNamespacesReply& reply) {
 void RandomRequests::Draw(UnsetRuleRequest& request) {
   DrawAll(request.name_space, request.call_id, request.key_pattern,
           request.multipliers);
-}
-
-void RandomRequests::Draw(RebalanceNamespaceReply& reply) {
-  DrawAll(reply.moved_keys, reply.moved_bytes, reply.kept_keys);
 }
 
 void RandomRequests::Draw(SetRuleRequest& request) {

@@ -46,8 +46,6 @@ class RandomRequests {
   void Draw(ListNamespacesRequest& request);
   void Draw(ListNamespacesReply& reply);
   void Draw(NamespaceStatus& status);
-  void Draw(RebalanceNamespaceRequest& request) { Draw(request.name_space); }
-  void Draw(RebalanceNamespaceReply& reply);
   void Draw(SetRuleRequest& request);
   void Draw(UnsetRuleRequest& request);
   void Draw(SetHyperparametersRequest& request);

@@ -72,7 +72,7 @@ inline auto Fields(const ListRequest& v) {
 inline auto Fields(const KeyStatus& v) {
   return std::tie(v.key, v.dtype, v.shape, v.version, v.value_bytes,
                   v.state_bytes, v.rule, v.update_count, v.multipliers,
-                  v.learning_rate, v.weight_decay, v.device, v.digest);
+                  v.learning_rate, v.weight_decay, v.digest);
 }
 inline auto Fields(const ListReply& v) {
   return std::tie(v.keys, v.next_page_token, v.placement_version);
@@ -118,12 +118,6 @@ inline auto Fields(const ListNamespacesReply& v) {
 }
 inline auto Fields(const UnsetRuleRequest& v) {
   return std::tie(v.name_space, v.call_id, v.key_pattern, v.multipliers);
-}
-inline auto Fields(const RebalanceNamespaceRequest& v) {
-  return std::tie(v.name_space);
-}
-inline auto Fields(const RebalanceNamespaceReply& v) {
-  return std::tie(v.moved_keys, v.moved_bytes, v.kept_keys);
 }
 inline auto Fields(const SetRuleRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.rule, v.multipliers,

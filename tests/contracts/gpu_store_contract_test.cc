@@ -1,4 +1,4 @@
-// The contract on a live server that keeps its tensors on two fake GPUs, whose
+// The contract on a live server that keeps its tensors on a fake GPU, whose
 // streams run in random order.
 
 #include <memory>
@@ -21,30 +21,22 @@ class GpuStore : public StoreUnderTest {
   GpuStore()
       : server_(Server::Create(
                     {.listen = "127.0.0.1:0", .budget_bytes = kMemoryBytes},
-                    Open({&gpu_, &other_gpu_}))
+                    Open(gpu_))
                     .value()),
         connection_(
             GrpcConnection::Create({.target = server_->address()}).value()) {}
 
   Connection& connection() override { return *connection_; }
-  // Where the first key goes.
   std::string device() const override { return "fake:0"; }
 
  private:
-  static OpenedDevices Open(std::initializer_list<FakeGpu*> gpus) {
-    OpenedDevices opened;
-    for (FakeGpu* gpu : gpus) {
-      auto backend =
-          CudaBackend::Create(gpu->Open(), {.quota_bytes = 2 * kMemoryBytes});
-      opened.devices.push_back(
-          {.backend = *std::move(backend), .memory_bytes = kMemoryBytes});
-    }
-    return opened;
+  static OpenedDevice Open(FakeGpu& gpu) {
+    return {.backend = *CudaBackend::Create(gpu.Open(),
+                                            {.quota_bytes = 2 * kMemoryBytes}),
+            .memory_bytes = kMemoryBytes};
   }
 
   FakeGpu gpu_{{.memory_bytes = 2 * kMemoryBytes, .shuffle_seed = 1}};
-  FakeGpu other_gpu_{
-      {.ordinal = 1, .memory_bytes = 2 * kMemoryBytes, .shuffle_seed = 2}};
   const std::unique_ptr<Server> server_;
   const std::unique_ptr<Connection> connection_;
 };

@@ -41,7 +41,6 @@ inline constexpr int kNumElements = kNumRows * kRowSize;
   V(SetRule)                                                               \
   V(UnsetRule)                                                             \
   V(SetHyperparameters)                                                    \
-  V(Rebalance)                                                             \
   V(KeepAlive)                                                             \
   V(Rejoin)                                                                \
   V(Leave)                                                                 \

@@ -72,7 +72,6 @@ void World::TakePart(const Action& action) {
     case Verb::kSetRule:
     case Verb::kUnsetRule:
     case Verb::kSetHyperparameters:
-    case Verb::kRebalance:
       return ChangeRules(action);
     case Verb::kDeleteNamespace:
     case Verb::kCreateNamespace:

@@ -351,8 +351,6 @@ struct Ruling {
       case Verb::kUnsetRule:
         return store.UnsetRule(
             {.name_space = name, .key_pattern = pattern, .call_id = id});
-      case Verb::kRebalance:
-        return store.RebalanceNamespace({.name_space = name}).status();
       default:
         return store
             .SetHyperparameters({.name_space = name,

@@ -482,36 +482,18 @@ absl::StatusOr<char*> FakeGpu::Find(const void* device,
   return memory;
 }
 
-void FakeGpu::AddPeer(const FakeGpu* peer) {
-  MutexLock lock(&mutex_);
-  peers_.push_back(peer);
-}
-
 absl::StatusOr<char*> FakeGpu::FindToRead(const void* data,
                                           size_t size_bytes) const {
   if (!IsDeviceAddress(data)) {
     RETURN_IF_ERROR(CheckPinned(data, size_bytes));
     return static_cast<char*>(const_cast<void*>(data));
   }
-  absl::StatusOr<char*> memory = Find(data, size_bytes);
-  for (const FakeGpu* const peer : peers()) {
-    if (!memory.ok()) memory = peer->Find(data, size_bytes);
-  }
-  return memory;
-}
-
-std::vector<const FakeGpu*> FakeGpu::peers() const {
-  MutexLock lock(&mutex_);
-  return peers_;
+  return Find(data, size_bytes);
 }
 
 absl::Status FakeGpu::CheckPinned(const void* pinned, size_t size_bytes) const {
-  const auto* const begin = static_cast<const char*>(pinned);
-  absl::Status status = CheckRange(begin, size_bytes, /*is_pinned=*/true);
-  for (const FakeGpu* const peer : peers()) {
-    if (!status.ok()) status = peer->CheckRange(begin, size_bytes, true);
-  }
-  return status;
+  return CheckRange(static_cast<const char*>(pinned), size_bytes,
+                    /*is_pinned=*/true);
 }
 
 absl::Status FakeGpu::CheckRange(const char* begin, size_t size_bytes,

@@ -53,10 +53,6 @@ class FakeGpu {
   // The GPU as the code under test sees it. REQUIRES: one at a time.
   std::unique_ptr<Device> Open();
 
-  // Has its kernels read the memory of `peer`, and its copies use what is
-  // pinned there. `peer` outlives the work.
-  void AddPeer(const FakeGpu* peer);
-
   // The call of the device, a stream or an event that is `index` calls from
   // now (0 is the next) returns `status` and does nothing; but memory that it
   // would free is freed.
@@ -143,9 +139,8 @@ class FakeGpu {
   // Where the bytes at an address of the device really are.
   // Errors: Internal if they are not all its memory.
   absl::StatusOr<char*> Find(const void* device, size_t size_bytes) const;
-  // The same, and for what kernels may only read: memory of peers, and pinned.
+  // The same, and for what kernels may only read, which is pinned.
   absl::StatusOr<char*> FindToRead(const void* data, size_t size_bytes) const;
-  std::vector<const FakeGpu*> peers() const;
   absl::Status CheckPinned(const void* pinned, size_t size_bytes) const;
   absl::Status CheckRange(const char* begin, size_t size_bytes,
                           bool is_pinned) const;
@@ -180,7 +175,6 @@ class FakeGpu {
   std::atomic<int64_t> num_waits_ = 0;
   std::atomic<int64_t> num_open_ranges_ = 0;
   uint64_t reserved_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<const FakeGpu*> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv::testing

@@ -10,7 +10,6 @@ const byId = (id) => document.getElementById(id);
 
 const view = {
   chosen: null,       // the namespace that is shown
-  key: null,          // the key of it that is looked at
   namespacePages: 1,  // how many pages of each list are read
   keyPages: 1,
   isPaused: false,
@@ -374,11 +373,7 @@ function makeBranch(item) {
   const branch = node('li');
   if (!item.groups) {
     branch.className = 'key';
-    const button = node('button');
-    button.type = 'button';
-    button.addEventListener('click', () => lookAt(item.key));
-    branch.append(button);
-    for (let i = 0; i < 6; ++i) branch.append(node('span'));
+    for (let i = 0; i < 7; ++i) branch.append(node('span'));
     return branch;
   }
   const details = node('details');
@@ -396,9 +391,8 @@ function updateKey(at, key) {
     number(key.updates), bytes(key.value_bytes + key.state_bytes), key.rule,
   ].forEach((text, i) => setText(at.children[i], text));
   at.children[0].title = key.key;
-  at.children[0].setAttribute('aria-current', String(key.key === view.key));
   const rate = key.learning_rate === undefined ? '' : `, learning rate ${key.learning_rate}`;
-  at.children[6].title = `${key.rule} on ${key.device}${rate}`;
+  at.children[6].title = `${key.rule}${rate}`;
 }
 
 function updateBranch(at, item) {
@@ -428,51 +422,26 @@ function showKeys(reply) {
   byId('more-keys').hidden = !reply.next || view.keyPages >= MAX_LIVE_PAGES;
 }
 
-function normText(looked) {
-  if (looked === null) return 'Choose a key to see how large its updates are.';
-  if (looked.version === undefined) {
-    return looked.why_not ? `${looked.key}: no norm, as ${looked.why_not}` :
-                            `${looked.key}: no update was seen yet`;
-  }
-  // Infinity, and what is no number, come as null: JSON has neither.
-  const norm = looked.update_norm === null ?
-      'is not finite' : `was ${looked.update_norm.toPrecision(6)}`;
-  return `${looked.key}: the norm of the update to version ${looked.version} ${norm}`;
-}
-
 // --- What the user does ------------------------------------------------------
 
-// What is looked at is also what the address ends with.
-function show(name, key) {
-  view.chosen = name;
-  view.key = key;
-  const asked = new URLSearchParams({namespace: name});
-  if (key !== null) asked.set('key', key);
-  history.replaceState(null, '', `#${asked}`);
-  refresh();
-}
-
-function lookAt(key) {
-  show(view.chosen, view.key === key ? null : key);
-}
-
+// The address ends with what is chosen.
 function choose(name) {
   view.keyPages = 1;
-  show(name, null);
+  view.chosen = name;
+  history.replaceState(null, '', `#${new URLSearchParams({namespace: name})}`);
+  refresh();
 }
 
 async function showChosen() {
   if (view.chosen === null) return;
   const chosen = view.chosen;
   const prefix = byId('prefix').value;
-  const asked = {namespace: chosen, prefix};
-  if (view.key !== null) asked.key = view.key;
-  const reply = await readPages(asked, 'keys', view.keyPages);
+  const reply =
+      await readPages({namespace: chosen, prefix}, 'keys', view.keyPages);
   if (chosen !== view.chosen || prefix !== byId('prefix').value) return;
   showWorkers(reply);
   showRounds(reply);
   showKeys(reply);
-  setText(byId('norm'), normText(reply.looked_at));
 }
 
 async function showAll() {
@@ -487,7 +456,6 @@ async function showAll() {
   } catch (error) {
     if (!error.isGone) throw error;
     view.chosen = null;  // it was deleted
-    view.key = null;
   }
 }
 
@@ -512,7 +480,6 @@ async function refresh() {
 function start() {
   const asked = new URLSearchParams(location.hash.slice(1));
   view.chosen = asked.get('namespace');
-  if (view.chosen !== null) view.key = asked.get('key');
   byId('pause').addEventListener('click', () => {
     view.isPaused = !view.isPaused;
     byId('pause').setAttribute('aria-pressed', String(view.isPaused));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/answer.h"
 #include "base/status_macros.h"
+#include "service/store/counted_buffer.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
@@ -14,17 +14,9 @@ namespace tensorkv {
 absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
                                       DType dtype, const Shape& shape) {
   const uint64_t bytes = shape.num_elements() * SizeOf(dtype);
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, HostBuffer::Allocate(bytes, account));
-  room.HandOver();
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   AllocateCounted(account, bytes, &HostBuffer::Allocate));
   return Tensor::OfBuffer(dtype, shape, std::move(buffer));
-}
-
-absl::Status CopyToHost(const NamespaceState& state, CopiesByDevice copies) {
-  const Answer<absl::Status> answer;
-  state.environment.devices->CopyToHost(
-      std::move(copies), [answer](absl::Status status) { answer.Set(status); });
-  return answer.Wait();
 }
 
 namespace {
@@ -129,7 +121,6 @@ void Cut::AfterUpdate(Transaction& transaction, StoredKey& key) {
 void Cut::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
   CutKey taken;
   taken.key = RefPtr<StoredKey>(&key);
-  taken.device = key.device;
   taken.snapshot.key = std::string(key.name());
   // As they are at the cut: what is noted later is of later updates.
   if (key.contributions) {
@@ -176,12 +167,12 @@ void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
 }
 
 void Cut::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
-  CopiesByDevice bytes(state.environment.devices->size());
+  std::vector<MemoryCopy> bytes;
   absl::Status status;
-  for (StateCopy& copy : copies) {
-    status.Update(AddStates(state, copy, bytes[copy.key.device]));
+  for (StateCopy& copy : copies) status.Update(AddStates(state, copy, bytes));
+  if (status.ok()) {
+    status = state.device().Run({.downloads = std::move(bytes)});
   }
-  if (status.ok()) status = CopyToHost(state, std::move(bytes));
   std::vector<KeyPtr> more;
   {
     Transaction transaction(state);

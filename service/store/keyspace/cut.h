@@ -18,7 +18,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
-#include "service/store/device_set.h"
 #include "service/store/key_gate.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/snapshot.h"
@@ -33,13 +32,9 @@ class Transaction;
 // Errors: ResourceExhausted.
 absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
                                       DType dtype, const Shape& shape);
-// Copies and waits.
-absl::Status CopyToHost(const NamespaceState& state, CopiesByDevice copies);
-
 // A key as the cut has it.
 struct CutKey {
   KeySnapshot snapshot;  // its value is on the device
-  DeviceIndex device = 0;
   // Null once it is taken: what it has by then it may give back.
   RefPtr<StoredKey> key;
   SharedRule rule;

@@ -129,9 +129,7 @@ void AddRoom(const PushMode& mode, const PushRequest& request,
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
   const StoredKey& key = *first.key;
   first.brings_room = BringsRoom(mode, key, request, request.entries[position]);
-  if (first.brings_room) {
-    entries.room_bytes[key.device] += key.value_bytes();
-  }
+  if (first.brings_room) entries.room_bytes += key.value_bytes();
 }
 
 // What the entry stands for; nothing if it is not encoded. REQUIRES: it fits
@@ -196,10 +194,10 @@ void AddDecodedBytes(const NamespaceState& state, const PushRequest& request,
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     const EntriesByKey::KeyOfEntry& first = entries.keys[i];
     if (!first.is_first || first.is_repeat) continue;
-    uint64_t& bytes = entries.decoded_bytes[first.key->device];
     entries.ForEach(i, [&](uint32_t position) {
-      bytes = SumOfBytes(
-          bytes, DecodedBytes(state, *first.key, request.entries[position]));
+      entries.decoded_bytes = SumOfBytes(
+          entries.decoded_bytes,
+          DecodedBytes(state, *first.key, request.entries[position]));
     });
   }
 }
@@ -211,8 +209,7 @@ void AddSumBytes(const NamespaceState& state, const PushRequest& request,
     if (!first.is_first || first.is_repeat) continue;
     const uint64_t bytes = SumBytes(state, request, entries, i);
     if (bytes == 0) continue;
-    uint64_t& sum = entries.sum_bytes[first.key->device];
-    sum = SumOfBytes(sum, bytes);
+    entries.sum_bytes = SumOfBytes(entries.sum_bytes, bytes);
     entries.has_sums = true;
   }
 }
@@ -289,9 +286,7 @@ uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,
 
 absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
                                         const PushRequest& request) {
-  EntriesByKey entries = {.room_bytes = state.memory.NoBytes(),
-                          .decoded_bytes = state.memory.NoBytes(),
-                          .sum_bytes = state.memory.NoBytes()};
+  EntriesByKey entries;
   RETURN_IF_ERROR(FindKeys(state, request, entries));
   const absl::Status status = AddEntries(*state.mode, request, entries);
   for (const auto& entry : entries.keys) entry.key->position_in_call = 0;

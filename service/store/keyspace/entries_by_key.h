@@ -40,12 +40,12 @@ struct EntriesByKey {
   std::vector<KeyOfEntry> keys;
   // The answers to repeats, with the first entry of each key.
   std::vector<std::pair<uint32_t, PushResult>> repeats;
-  // Room for new values, where their keys are.
-  BytesByDevice room_bytes;
-  // DecodedBytes of all, where their keys are.
-  BytesByDevice decoded_bytes;
-  // SumBytes of all, where their keys are.
-  BytesByDevice sum_bytes;
+  // Room for new values.
+  uint64_t room_bytes = 0;
+  // DecodedBytes of all.
+  uint64_t decoded_bytes = 0;
+  // SumBytes of all.
+  uint64_t sum_bytes = 0;
   // All present values, once for each entry.
   uint64_t value_bytes = 0;
   // What it takes to remember who has contributed.

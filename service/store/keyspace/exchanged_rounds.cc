@@ -24,7 +24,7 @@ namespace {
 struct RoundsUnderWay {
   RoundsUnderWay(NamespaceState& state, std::vector<FoldOfKey> jobs,
                  EndOfFold end)
-      : under_way(state.environment.devices->under_way()),
+      : under_way(state.environment.work_under_way),
         state(state.shared_from_this()),
         jobs(std::move(jobs)),
         end(std::move(end)) {
@@ -43,85 +43,65 @@ struct RoundsUnderWay {
   const EndOfFold end;
 };
 
-absl::StatusOr<RefPtr<Buffer>> AllocateOnDevice(const NamespaceState& state,
-                                                DeviceIndex device,
-                                                uint64_t bytes) {
-  return AllocateCounted(state.memory.on(device).contributions, bytes,
-                         [&](uint64_t size, RefPtr<MemoryAccount> account) {
-                           return (*state.environment.devices)[device].Allocate(
-                               size, std::move(account));
-                         });
-}
-
-// Decodes contributions that came encoded, on the device of their key, into the
-// accumulate type, which gives the sum the same bits. The room for that was
+// Decodes contributions that came encoded, on the device, into the accumulate
+// type, which gives the sum the same bits. The room for that was
 // reserved when they were admitted.
 absl::Status Decode(const NamespaceState& state, absl::Span<FoldOfKey> jobs,
                     std::vector<RoundToSum>& rounds) {
   static const UpdateRule* const kAssign = new UpdateRule();
-  const DeviceSet& devices = *state.environment.devices;
   // The updates refer to these.
   std::deque<TensorView> encoded;
   std::deque<const Packing*> packings;
-  std::vector<std::vector<TensorUpdate>> updates(devices.size());
+  std::vector<TensorUpdate> updates;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    const DeviceIndex device = jobs[i].key->device;
     const int64_t num_elements = rounds[i].num_elements;
     for (size_t j = 0; j < rounds[i].tensors.size(); ++j) {
       const Slot& slot = jobs[i].fold.slots[j];
       if (!slot.encoding) continue;
       MutableTensorView plain = {AccumulateType(rounds[i].dtype), num_elements};
-      Reservation room = jobs[i].fold.decoded.Split(plain.size_bytes());
       ASSIGN_OR_RETURN(
           RefPtr<Buffer> buffer,
-          devices[device].Allocate(plain.size_bytes(), room.account()));
-      room.HandOver();
+          AllocateReserved(jobs[i].fold.decoded.Split(plain.size_bytes()),
+                           state.device()));
       plain.data = buffer->mutable_data();
       encoded.push_back({slot.dtype, num_elements, slot.data});
       packings.push_back(slot.packing());
-      updates[device].push_back({.rule = kAssign,
-                                 .contributions = {&encoded.back(), 1},
-                                 .packings = {&packings.back(), 1},
-                                 .value = plain});
+      updates.push_back({.rule = kAssign,
+                         .contributions = {&encoded.back(), 1},
+                         .packings = {&packings.back(), 1},
+                         .value = plain});
       BroughtTensor& tensor = rounds[i].tensors[j];
       tensor.dtype = plain.dtype;
       tensor.data = buffer->data();
       tensor.buffer = std::move(buffer);
     }
   }
-  for (size_t device = 0; device < updates.size(); ++device) {
-    if (updates[device].empty()) continue;
-    RETURN_IF_ERROR(devices[device].Apply(updates[device]));
-  }
-  return absl::OkStatus();
+  return updates.empty() ? absl::OkStatus() : state.device().Apply(updates);
 }
 
-// Copies sums that are on the host to the devices of their keys, and waits:
-// what they take of the host is free before anybody hears of the end. One for
-// which there is no room becomes an error.
-absl::Status PlaceOnDevices(const NamespaceState& state,
-                            absl::Span<const FoldOfKey> jobs,
-                            std::vector<SummedRound>& summed) {
-  const DeviceSet& devices = *state.environment.devices;
-  CopiesByDevice copies(devices.size());
+// Copies sums that are on the host to the device, and waits: what they take of
+// the host is free before anybody hears of the end. One for which there is no
+// room becomes an error.
+absl::Status CopyToDevice(const NamespaceState& state,
+                          std::vector<SummedRound>& summed) {
+  std::vector<MemoryCopy> copies;
   std::vector<RefPtr<Buffer>> on_host;
   for (SummedRound& each : summed) {
     if (!each.sum.ok() || !each.sum->buffer) continue;
     if (each.sum->is_on_device) continue;
-    const DeviceIndex device = jobs[each.place].key->device;
     RefPtr<Buffer>& sum = each.sum->buffer;
     const size_t bytes = sum->size_bytes();
-    absl::StatusOr<RefPtr<Buffer>> on_device =
-        AllocateOnDevice(state, device, bytes);
+    absl::StatusOr<RefPtr<Buffer>> on_device = AllocateCounted(
+        state.memory.device().contributions, bytes, state.device());
     if (!on_device.ok()) {
       each.sum = on_device.status();
       continue;
     }
-    copies[device].push_back(
-        {sum->data(), (*on_device)->mutable_data(), bytes});
+    copies.push_back({sum->data(), (*on_device)->mutable_data(), bytes});
     on_host.push_back(std::exchange(sum, *std::move(on_device)));
   }
-  return devices.CopyToDevices(copies);
+  return copies.empty() ? absl::OkStatus()
+                        : state.device().CopyToDevice(copies);
 }
 
 RoundToSum RoundOf(const NamespaceState& state, const FoldOfKey& job,
@@ -133,9 +113,8 @@ RoundToSum RoundOf(const NamespaceState& state, const FoldOfKey& job,
                       .dtype = job.key->dtype(),
                       .num_elements = job.key->num_elements()};
   if (state.home->copies()) {
-    const DeviceIndex device = job.key->device;
-    round.device = &(*state.environment.devices)[device];
-    round.device_account = state.memory.on(device).contributions;
+    round.device = &state.device();
+    round.device_account = state.memory.device().contributions;
   }
   round.tensors.reserve(job.fold.slots.size());
   for (size_t i = 0; i < job.fold.slots.size(); ++i) {
@@ -174,10 +153,9 @@ Contribution ContributionOf(DType dtype, SumOfRound sum) {
 
 void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
   if (rounds.state->home->copies()) {
-    const absl::Status placed =
-        PlaceOnDevices(*rounds.state, rounds.jobs, summed);
+    const absl::Status copied = CopyToDevice(*rounds.state, summed);
     for (SummedRound& each : summed) {
-      if (!placed.ok() && each.sum.ok()) each.sum = placed;
+      if (!copied.ok() && each.sum.ok()) each.sum = copied;
     }
   }
   // What is left of sums that came too late goes last.
@@ -204,7 +182,7 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
 }
 
 // Ends them on the pool: callers have threads that others need, and copying
-// sums, or the updates that follow, may wait for the devices.
+// sums, or the updates that follow, may wait for the device.
 void EndOnPool(const std::shared_ptr<RoundsUnderWay>& rounds,
                std::vector<SummedRound> summed) {
   TaskPool::Task end = [rounds, summed = std::move(summed)]() mutable {

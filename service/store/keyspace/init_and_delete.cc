@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<bool>> EntriesToCreate(
   return wanted;
 }
 
-// What the value takes of its device, besides memory that the tensor has, or
+// What the value takes of the device, besides memory that the tensor has, or
 // that staging will give it.
 uint64_t BytesOfNewValue(const TensorHome& home, const Tensor& tensor) {
   return home.CanKeep(tensor) ? 0 : tensor.size_bytes();
@@ -136,22 +136,20 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
     names.clear();
   ASSIGN_OR_RETURN(const std::vector<const SharedRule*> rules,
                    bindings->Find(names, [] { return absl::OkStatus(); }));
-  Placement placement(*state.environment.budgets);
-  BytesNeeded bytes = {.devices = state.memory.NoBytes()};
+  BytesNeeded bytes;
   auto next_rule = rules.begin();
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
     RETURN_IF_ERROR(state.mode->CheckTakes(entry.key, entry.tensor.dtype()));
-    uint64_t key_bytes = BytesOfNewValue(*state.home, entry.tensor);
+    bytes.device =
+        SumOfBytes(bytes.device, BytesOfNewValue(*state.home, entry.tensor));
     if (next_rule != rules.end()) {
       const UpdateRule& rule = ***next_rule++;
       RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), rule));
-      key_bytes = SumOfBytes(key_bytes, StateBytesOf(entry.tensor, rule));
+      bytes.device = SumOfBytes(bytes.device, StateBytesOf(entry.tensor, rule));
     }
     bytes.host += KeyOverheadBytes(entry.key);
-    uint64_t& on_device = bytes.devices[placement.Place(key_bytes)];
-    on_device = SumOfBytes(on_device, key_bytes);
   }
   return bytes;
 }
@@ -208,9 +206,7 @@ class KeyCreation {
   // Finds the rules of all keys.
   absl::Status FindRules(const RuleBindings& bindings);
   absl::Status MakeStates();
-  // Choose the devices of new keys, which have their rules; give them their
-  // values, whose memory may be taken out of the request.
-  void PlaceKeys(absl::Span<const KeyPtr> keys) const;
+  // Gives new keys their values, whose memory may be taken out of the request.
   absl::Status MakeValues(absl::Span<const KeyPtr> keys);
   // The tensor's buffer, which is counted as a value from now on.
   RefPtr<Buffer> TakeAsValue(Tensor& tensor);
@@ -310,7 +306,6 @@ absl::Status KeyCreation::MakeKeys(const std::vector<bool>& wanted,
     keys_[i] = made[i];
   }
   RETURN_IF_ERROR(FindRules(bindings));
-  PlaceKeys(made);
   RETURN_IF_ERROR(MakeStates());
   return MakeValues(made);
 }
@@ -348,16 +343,6 @@ absl::Status KeyCreation::MakeStates() {
   return absl::OkStatus();
 }
 
-void KeyCreation::PlaceKeys(absl::Span<const KeyPtr> keys) const {
-  Placement placement(*state_.environment.budgets);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!keys[i]) continue;
-    const Tensor& tensor = request_.entries[i].tensor;
-    keys[i]->device = placement.Place(
-        SumOfBytes(tensor.size_bytes(), StateBytesOf(tensor, *keys[i]->rule)));
-  }
-}
-
 absl::Status KeyCreation::MakeValues(absl::Span<const KeyPtr> keys) {
   std::vector<KeyPtr> to_fill(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -367,10 +352,9 @@ absl::Status KeyCreation::MakeValues(absl::Span<const KeyPtr> keys) {
       keys[i]->value = TakeAsValue(tensor);
       continue;
     }
-    ASSIGN_OR_RETURN(
-        keys[i]->value,
-        state_.AllocateFor(*keys[i], state_.memory.on(keys[i]->device).values,
-                           tensor.size_bytes()));
+    ASSIGN_OR_RETURN(keys[i]->value,
+                     AllocateCounted(state_.memory.device().values,
+                                     tensor.size_bytes(), state_.device()));
     to_fill[i] = keys[i];
   }
   return state_.home->Fill(request_, to_fill);

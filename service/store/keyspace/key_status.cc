@@ -56,7 +56,6 @@ StatusAndRule StatusOf(const NamespaceState& state, const StoredKey& key) {
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
   status.update_count = key.update_count;
   if (key.multipliers) status.multipliers = *key.multipliers;
-  status.device = std::string(state.DeviceOf(key).name());
   return {std::move(status), key.rule};
 }
 

@@ -32,7 +32,7 @@ NamespaceStatus Numbers(const NamespaceState& state,
   status.name = state.name;
   status.uid = state.uid;
   status.memory = state.memory.used();
-  status.device_memory = state.memory.used_on_gpus();
+  status.device_memory = state.memory.used_on_device();
   status.revision = state.revision;
   status.num_keys = state.keys.size();
   status.updates_applied = state.counts.updates_applied;

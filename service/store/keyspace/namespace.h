@@ -19,7 +19,7 @@
 #include "base/alarms.h"
 #include "base/task_pool.h"
 #include "service/store/call_window.h"
-#include "service/store/device_set.h"
+#include "service/store/device_work.h"
 #include "service/store/key_gate.h"
 #include "service/store/keyspace/long_lock.h"
 #include "service/store/memory_budgets.h"
@@ -35,7 +35,11 @@ struct NamespaceState;
 
 // What namespaces share, and what outlives them all.
 struct NamespaceEnvironment {
-  const DeviceSet* devices = nullptr;
+  // Keeps the tensors.
+  Backend* device = nullptr;
+  // Who has the device or the pool do something, and does not wait for it,
+  // counts it here: the store does not end before it.
+  std::shared_ptr<WorkUnderWay> work_under_way;
   Alarms* alarms = nullptr;
   // Runs what takes long, by namespace.
   std::shared_ptr<TaskRunner> pool;
@@ -88,7 +92,7 @@ class Namespace {
   // Looks again at all that waits: the gate has been closed.
   void WakeForGate();
   // The right to take a snapshot, which one has at a time; nothing if another
-  // one is taken, or keys go from device to device.
+  // one is taken.
   std::optional<LongLock::Holder> TryBeginSnapshot();
   // As in PartitionMoves, with that right. Errors: also Unavailable: a round has
   // failed since HoldKeysIfIdle.

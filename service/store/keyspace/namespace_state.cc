@@ -56,23 +56,13 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       environment(its_environment),
       memory(absl::StrCat("namespace ", Quoted(name)), config.budget_bytes,
              environment.budgets),
-      home(TensorHome::Create(environment.devices, &memory)),
+      home(TensorHome::Create(environment.device, &memory)),
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
-      cut_lock(name, "a checkpoint, a move of keys or a rebalance"),
-      rules_lock(name, "changes of rules that came before, or a rebalance"),
+      cut_lock(name, "a checkpoint or a move of keys"),
+      rules_lock(name, "changes of rules that came before"),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
-
-absl::StatusOr<RefPtr<Buffer>> NamespaceState::AllocateOn(
-    DeviceIndex device, const RefPtr<BudgetAccount>& account,
-    uint64_t bytes) const {
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   (*environment.devices)[device].Allocate(bytes, account));
-  room.HandOver();
-  return buffer;
-}
 
 absl::Status NamespaceState::NoSuchKey(absl::string_view key) const {
   return WithReason(
@@ -102,27 +92,21 @@ absl::Status NamespaceState::CheckRoomUnlessRepeat(
     const Caller& caller, const std::optional<CallId>& call_id,
     uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
-  bool is_repeat = false;
-  const auto look = [&]() -> absl::StatusOr<BytesNeeded> {
-    ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
-    if (is_repeat) return BytesNeeded{.host = staging_bytes};
+  const auto check_call = [&]() -> absl::Status {
     RETURN_IF_ERROR(caller.unless_remembered);
-    absl::StatusOr<BytesNeeded> needed = check();
-    // What speaks against it may be that it has been made meanwhile.
-    if (!needed.ok()) {
-      ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
-      if (is_repeat) return BytesNeeded{.host = staging_bytes};
-    } else {
-      needed->host = SumOfBytes(needed->host, staging_bytes);
-    }
-    return needed;
+    ASSIGN_OR_RETURN(BytesNeeded needed, check());
+    needed.host = SumOfBytes(needed.host, staging_bytes);
+    return memory.CheckRoom(needed);
   };
-  ASSIGN_OR_RETURN(BytesNeeded needed, look());
-  const absl::Status status = memory.CheckRoom(needed);
-  if (status.ok() || is_repeat) return status;
-  // Readers may have given way, so that less is needed.
-  ASSIGN_OR_RETURN(needed, look());
-  return memory.CheckRoom(needed);
+  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(*calls, caller, call_id));
+  if (!is_repeat) {
+    const absl::Status status = check_call();
+    if (status.ok()) return status;
+    // What speaks against it may be that it has been made meanwhile.
+    ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
+    if (!is_repeat) return status;
+  }
+  return memory.CheckRoom({.host = staging_bytes});
 }
 
 }  // namespace tensorkv

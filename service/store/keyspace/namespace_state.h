@@ -96,9 +96,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
                  const NamespaceEnvironment& environment, uint64_t uid);
 
   absl::Duration Now() const { return environment.alarms->Now(); }
-  Backend& DeviceOf(const StoredKey& key) const {
-    return (*environment.devices)[key.device];
-  }
+  Backend& device() const { return *environment.device; }
   // Tells the observer. REQUIRES: no lock is held.
   void Report(StoreEvent event, absl::string_view detail) const {
     if (environment.observer == nullptr) return;
@@ -113,16 +111,6 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     MutexLock lock(&mutex);
     return bindings;
   }
-  // Memory of the device, counted by `account`.
-  absl::StatusOr<RefPtr<Buffer>> AllocateOn(
-      DeviceIndex device, const RefPtr<BudgetAccount>& account,
-      uint64_t bytes) const;
-  absl::StatusOr<RefPtr<Buffer>> AllocateFor(
-      const StoredKey& key, const RefPtr<BudgetAccount>& account,
-      uint64_t bytes) const {
-    return AllocateOn(key.device, account, bytes);
-  }
-
   // Which keys take no calls, now that the mutex is held; null: all do. Those
   // of a mirrored namespace do not move.
   std::shared_ptr<const KeyGate::View> Gate() const {

@@ -163,9 +163,6 @@ class PullCall final : public WaitingCall {
   std::shared_ptr<Cancellation> cancellation_;
   bool has_answer_ = false;
   absl::StatusOr<PullReply> answer_;
-  // Where the values of the answer are; empty if that is the host and nothing
-  // is to be done to them.
-  std::vector<DeviceIndex> devices_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;
   // What is waited for; the entries before were reached once.
@@ -271,11 +268,9 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   const std::vector<PullEntry>& entries = request_.entries;
   reply.values.reserve(entries.size());
   if (update_counts_ != nullptr) update_counts_->clear();
-  devices_.clear();
   keys_of_rows_.clear();
   std::optional<size_t> first_busy;
   const bool is_cast = request_.dtype != DType::kUnknown;
-  const bool needs_devices = is_cast || state_.home->copies();
   KeyTable::Finder finder(state_.keys, entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     StoredKey* const key = finder.Find(entries[i].key);
@@ -295,7 +290,6 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     reply.values.emplace_back(key->version, key->ToTensor(),
                               NumContributions(*key));
     if (update_counts_ != nullptr) update_counts_->push_back(key->update_count);
-    if (needs_devices) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
   Pin();
@@ -312,7 +306,6 @@ absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
   reply.values.push_back(
       {key->version, std::move(rows), NumContributions(*key)});
   keys_of_rows_.emplace_back(key);
-  devices_.push_back(key->device);
   return absl::OkStatus();
 }
 
@@ -473,13 +466,13 @@ void PullCall::Send() {
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
   if (!keys_of_rows.empty()) {
     return SendRows(state_, keys_of_rows, std::move(rows), *std::move(answer_),
-                    std::move(devices_), std::move(done_));
+                    std::move(done_));
   }
   if (cast) {
     return SendCast(state_, rest, *std::move(cast), *std::move(answer_),
-                    std::move(devices_), std::move(done_));
+                    std::move(done_));
   }
-  state_.home->Send(*std::move(answer_), devices_, std::move(done_));
+  state_.home->Send(*std::move(answer_), std::move(done_));
 }
 
 absl::Status CheckFields(const NamespaceState& state,

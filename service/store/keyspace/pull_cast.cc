@@ -5,6 +5,7 @@
 #include "contract/reason.h"
 #include "kernels/backend.h"
 #include "kernels/update_rule.h"
+#include "service/store/counted_buffer.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -40,53 +41,44 @@ PullCast::PullCast(DType dtype, PullReply& reply) {
   }
 }
 
-absl::Status PullCast::Run(const NamespaceState& state,
-                           absl::Span<const DeviceIndex> devices,
-                           PullReply& reply) && {
+absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
   static const UpdateRule* const kAssign = new UpdateRule();
-  const DeviceSet& all = *state.environment.devices;
   std::vector<TensorView> views(stored_.size());
-  std::vector<std::vector<TensorUpdate>> casts(all.size());
-  uint64_t used = 0;
+  std::vector<TensorUpdate> casts;
   for (size_t i = 0; i < stored_.size(); ++i) {
     if (stored_[i].num_elements() == 0) continue;
     Tensor& tensor = reply.values[i].tensor;
-    const DeviceIndex device = devices[i];
-    ASSIGN_OR_RETURN(
-        RefPtr<Buffer> buffer,
-        state.AllocateOn(device, state.memory.on(device).values,
-                         static_cast<uint64_t>(tensor.size_bytes())));
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                     AllocateCounted(state.memory.device().values,
+                                     static_cast<uint64_t>(tensor.size_bytes()),
+                                     state.device()));
     tensor =
         Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffer));
     views[i] = stored_[i].view();
-    TensorUpdate& cast = casts[device].emplace_back();
+    TensorUpdate& cast = casts.emplace_back();
     cast.rule = kAssign;
     cast.contributions = absl::MakeConstSpan(&views[i], 1);
     cast.value = tensor.mutable_view();
-    used |= uint64_t{1} << device;
   }
-  const absl::Status status = all.ForEach(used, [&](DeviceIndex device) {
-    return all[device].Apply(casts[device]);
-  });
+  const absl::Status status =
+      casts.empty() ? absl::OkStatus() : state.device().Apply(casts);
   stored_.clear();
   return status;
 }
 
 void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
-              PullReply reply, std::vector<DeviceIndex> devices,
-              ReplyCallback<PullReply> done) {
+              PullReply reply, ReplyCallback<PullReply> done) {
   const bool is_small = cast.size_bytes() <= kMaxBytesInline;
   TaskPool::Task task = [state = state.shared_from_this(), context,
                          cast = std::move(cast), reply = std::move(reply),
-                         devices = std::move(devices),
                          done = std::move(done)]() mutable {
     absl::Status status;
     if (context.cancellation && context.cancellation->is_cancelled()) {
       status = absl::CancelledError("the caller has given up");
     }
-    if (status.ok()) status = std::move(cast).Run(*state, devices, reply);
+    if (status.ok()) status = std::move(cast).Run(*state, reply);
     if (status.ok()) {
-      return state->home->Send(std::move(reply), devices, std::move(done));
+      return state->home->Send(std::move(reply), std::move(done));
     }
     reply = {};  // and what was allocated is free
     std::move(done)(std::move(status));

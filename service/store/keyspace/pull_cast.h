@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "contract/requests.h"
-#include "service/store/device_set.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/stored_key.h"
 #include "tensor/dtype.h"
@@ -24,7 +23,7 @@ absl::Status CheckCast(DType dtype);
 absl::Status CheckCast(DType dtype, const StoredKey& key);
 
 // Keeps the values as they are stored until they have been converted, by the
-// devices that they are on: as an assign to keys of the dtype would.
+// device: as an assign to keys of the dtype would.
 class PullCast {
  public:
   // Takes the values of `reply` that have another dtype; it then has the wanted
@@ -35,11 +34,10 @@ class PullCast {
   // What the conversion reads and writes.
   uint64_t size_bytes() const { return size_bytes_; }
 
-  // Gives `reply`, whose values are on `devices` by entry, the elements that it
-  // lacks, in memory that is counted as values. What it took is then free.
-  // Errors: ResourceExhausted (OVER_BUDGET), and those of the devices.
-  absl::Status Run(const NamespaceState& state,
-                   absl::Span<const DeviceIndex> devices, PullReply& reply) &&;
+  // Gives `reply` the elements that it lacks, in memory that is counted as
+  // values. What it took is then free.
+  // Errors: ResourceExhausted (OVER_BUDGET), and those of the device.
+  absl::Status Run(const NamespaceState& state, PullReply& reply) &&;
 
  private:
   // By entry; empty for those that stay as they are.
@@ -50,8 +48,7 @@ class PullCast {
 // Has the values converted, here or, where that takes long, on the pool, and
 // answers with them, if the caller of `context` still wants them then.
 void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
-              PullReply reply, std::vector<DeviceIndex> devices,
-              ReplyCallback<PullReply> done);
+              PullReply reply, ReplyCallback<PullReply> done);
 
 // Whether the caller takes values of so many bytes. Errors: ResourceExhausted
 // (REPLY_TOO_LARGE).

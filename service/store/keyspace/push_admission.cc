@@ -18,9 +18,6 @@
 namespace tensorkv {
 namespace {
 
-// How often a push is copied because its keys have moved.
-constexpr int kMaxMoves = 10;
-
 absl::Status CheckLength(const PushEntry& entry) {
   const int64_t expected = entry.encoding->payload_bytes();
   if (entry.tensor.size_bytes() == expected) return absl::OkStatus();
@@ -92,10 +89,10 @@ uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
   return entry.encoding->packing().num_elements * SizeOf(entry.dtype());
 }
 
-// Whether tensors are copied here on their way to the devices.
+// Whether tensors are copied here on their way to the device.
 bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
   if (!state.home->copies()) return false;
-  const Backend& device = (*state.environment.devices)[0];
+  const Backend& device = state.device();
   const Buffer* last = nullptr;
   for (const PushEntry& entry : request.entries) {
     const Buffer* const buffer = entry.tensor.buffer().get();
@@ -109,7 +106,7 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
 }
 
 // Whether a push is not for the thread that it comes on: it is large, and
-// begins with copies to memory from which the devices take it, with a look at
+// begins with copies to memory from which the device takes it, with a look at
 // each element for the guard, or with one at each index and scale of what is
 // encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
@@ -125,6 +122,12 @@ bool TakesLong(const NamespaceState& state, const PushRequest& request) {
     bytes = SumOfBytes(bytes, BytesToRead(entry, is_guarded));
   }
   return bytes > kMaxBytesInline;
+}
+
+// What the entries take of the device besides their tensors.
+uint64_t BytesOf(const EntriesByKey& entries) {
+  return SumOfBytes(SumOfBytes(entries.room_bytes, entries.decoded_bytes),
+                    entries.sum_bytes);
 }
 
 // Finds what is to be known of row ids before the mutex is held.
@@ -224,14 +227,8 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
     const absl::StatusOr<EntriesByKey> entries = GroupByKey(state, request);
     if (entries.ok()) {
       bytes.host += entries->note_bytes;
-      bytes.devices = PushCopies::BytesOf(state, request, *entries);
-      for (size_t i = 0; i < bytes.devices.size(); ++i) {
-        for (const uint64_t more :
-             {entries->room_bytes[i], entries->decoded_bytes[i],
-              entries->sum_bytes[i]}) {
-          bytes.devices[i] = SumOfBytes(bytes.devices[i], more);
-        }
-      }
+      bytes.device =
+          SumOfBytes(PushCopies::BytesOf(state, request), BytesOf(*entries));
       return bytes;
     }
     status = entries.status();
@@ -240,25 +237,16 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
   return status;
 }
 
-// A second turn is for a key that was replaced meanwhile, by one on another
-// device.
 absl::Status PushAdmission::Run() {
   RETURN_IF_ERROR(guard_.Look(request_));
   LookAtRows(state_, request_);
   RETURN_IF_ERROR(ReserveForTensors());
-  for (int turn = 0; turn < kMaxMoves; ++turn) {
-    if (is_copied_) RETURN_IF_ERROR(CopyToDevices());
-    ASSIGN_OR_RETURN(bool is_admitted, TryAdmit());
-    if (!is_admitted && !copies_.has_started()) {
-      // Meanwhile an update of one of the keys has begun, or another key has
-      // taken the place of one.
-      RETURN_IF_ERROR(copies_.Start());
-      ASSIGN_OR_RETURN(is_admitted, TryAdmit());
-    }
-    if (is_admitted) return absl::OkStatus();
-  }
-  return absl::UnavailableError(
-      "keys of the push were replaced again and again while it was copied");
+  if (is_copied_) RETURN_IF_ERROR(CopyToDevice());
+  ASSIGN_OR_RETURN(const bool is_admitted, TryAdmit());
+  if (is_admitted) return absl::OkStatus();
+  // Meanwhile an update of one of the keys has begun.
+  RETURN_IF_ERROR(copies_.Start());
+  return TryAdmit().status();
 }
 
 absl::Status PushAdmission::ReserveForTensors() {
@@ -269,7 +257,7 @@ absl::Status PushAdmission::ReserveForTensors() {
   if (is_copied_) {
     arrived_bytes_ = std::move(arrived);
   } else {
-    tensor_bytes_.Merge(0, std::move(arrived));
+    tensor_bytes_ = std::move(arrived);
   }
   ASSIGN_OR_RETURN(overhead_,
                    Reservation::Create(state_.memory.metadata(),
@@ -278,9 +266,8 @@ absl::Status PushAdmission::ReserveForTensors() {
 }
 
 // Nothing is copied for a push that would be refused as things are.
-absl::Status PushAdmission::CopyToDevices() {
-  copies_.Clear();  // of the turn before
-  tensor_bytes_ = {};
+absl::Status PushAdmission::CopyToDevice() {
+  Reservation room;
   bool can_start_later = !CopiesHere(state_, request_);
   {
     MutexLock lock(&state_.mutex);
@@ -290,21 +277,14 @@ absl::Status PushAdmission::CopyToDevices() {
       return entries.status();
     }
     ASSIGN_OR_RETURN(
-        tensor_bytes_,
-        state_.memory.Reserve(&MemoryAccounts::contributions,
-                              PushCopies::BytesOf(state_, request_, *entries)));
-    BytesByDevice bytes = entries->room_bytes;
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      bytes[i] = SumOfBytes(bytes[i], entries->decoded_bytes[i]);
-      bytes[i] = SumOfBytes(bytes[i], entries->sum_bytes[i]);
-    }
+        room, Reservation::Create(state_.memory.device().contributions,
+                                  PushCopies::BytesOf(state_, request_)));
     RETURN_IF_ERROR(state_.memory.CheckRoom(
         {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
-         .devices = std::move(bytes)}));
-    copies_.Place(*entries);
+         .device = BytesOf(*entries)}));
     can_start_later &= copies_.CanStartLater(*entries);
   }
-  RETURN_IF_ERROR(copies_.Make(request_, tensor_bytes_));
+  RETURN_IF_ERROR(copies_.Make(request_, std::move(room)));
   return can_start_later ? absl::OkStatus() : copies_.Start();
 }
 
@@ -321,14 +301,11 @@ uint64_t PushAdmission::ReplyBytes(const EntriesByKey& entries) const {
 uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
   if (names_ == nullptr) return 0;
   return BytesBeyondTensors(
-      entries,
       SumOfBytes(ReplyBytes(entries), entries.keys.size() * kBufferAlignment));
 }
 
-uint64_t PushAdmission::BytesBeyondTensors(const EntriesByKey& entries,
-                                           uint64_t bytes) const {
-  const uint64_t freed_bytes =
-      PushCopies::BytesFreedOnHost(state_, request_, entries);
+uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
+  const uint64_t freed_bytes = PushCopies::BytesFreedOnHost(state_, request_);
   return bytes - std::min(bytes, freed_bytes);
 }
 
@@ -359,27 +336,24 @@ absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   return entries;
 }
 
-// The devices that the values are on convert them. What copies of the call's
-// tensors take there is free by then.
+// The device converts the values. What copies of the call's tensors take there
+// is free by then.
 absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
   const DType dtype = request_.reply_dtype;
   RETURN_IF_ERROR(CheckCast(dtype));
-  BytesByDevice cast_bytes = state_.memory.NoBytes();
+  uint64_t cast_bytes = 0;
   for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
     const StoredKey& key = *entry.key;
     RETURN_IF_ERROR(CheckCast(dtype, key));
     if (key.dtype() == dtype) continue;
-    cast_bytes[key.device] += key.num_elements() * SizeOf(dtype);
+    cast_bytes += key.num_elements() * SizeOf(dtype);
   }
-  if (!is_copied_) {
-    cast_bytes[0] = BytesBeyondTensors(entries, cast_bytes[0]);
-    return state_.memory.CheckRoom({.devices = cast_bytes});
+  if (is_copied_) {
+    cast_bytes -= std::min(cast_bytes, PushCopies::BytesOf(state_, request_));
+  } else {
+    cast_bytes = BytesBeyondTensors(cast_bytes);
   }
-  const BytesByDevice freed = PushCopies::BytesOf(state_, request_, entries);
-  for (size_t i = 0; i < freed.size(); ++i) {
-    cast_bytes[i] -= std::min(cast_bytes[i], freed[i]);
-  }
-  return state_.memory.CheckRoom({.devices = cast_bytes});
+  return state_.memory.CheckRoom({.device = cast_bytes});
 }
 
 absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
@@ -397,19 +371,19 @@ absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
 }
 
 absl::StatusOr<bool> PushAdmission::Admit() {
-  ASSIGN_OR_RETURN(EntriesByKey entries, Check());
-  if (!copies_.AreAtTheirKeys(entries)) return false;
+  ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
   if (!copies_.has_started() && !copies_.CanStartLater(entries)) return false;
-  RETURN_IF_ERROR(ReserveRoom(entries));
+  const MemoryAccounts& memory = state_.memory.device();
+  ASSIGN_OR_RETURN(room_,
+                   Reservation::Create(memory.values, entries.room_bytes));
   if (state_.config.mirrored) {
-    ASSIGN_OR_RETURN(decoded_bytes_,
-                     state_.memory.Reserve(&MemoryAccounts::contributions,
-                                           entries.decoded_bytes));
+    ASSIGN_OR_RETURN(
+        decoded_bytes_,
+        Reservation::Create(memory.contributions, entries.decoded_bytes));
   }
   if (entries.has_sums) {
-    ASSIGN_OR_RETURN(sum_bytes_,
-                     state_.memory.Reserve(&MemoryAccounts::contributions,
-                                           entries.sum_bytes));
+    ASSIGN_OR_RETURN(sum_bytes_, Reservation::Create(memory.contributions,
+                                                     entries.sum_bytes));
   }
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
@@ -429,19 +403,6 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   }
   if (call_->num_pending == 0) transaction_.Send(call_);
   return true;
-}
-
-// Before room is refused, readers that can do without their values have given
-// them back, so that less may be enough: rows are written in place again.
-absl::Status PushAdmission::ReserveRoom(EntriesByKey& entries) {
-  absl::StatusOr<DeviceReservations> room =
-      state_.memory.Reserve(&MemoryAccounts::values, entries.room_bytes);
-  if (!room.ok()) {
-    ASSIGN_OR_RETURN(entries, Check());
-    room = state_.memory.Reserve(&MemoryAccounts::values, entries.room_bytes);
-  }
-  ASSIGN_OR_RETURN(room_, std::move(room));
-  return absl::OkStatus();
 }
 
 void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
@@ -545,17 +506,17 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
     }
     contribution.slots.emplace_back(std::move(entry));
   });
-  contribution.held = tensor_bytes_.Split(key.device, tensor_bytes);
+  contribution.held = tensor_bytes_.Split(tensor_bytes);
   contribution.overhead = overhead_.Split(overhead_bytes);
   if (decoded_bytes > 0) {
-    contribution.decoded = decoded_bytes_.Split(key.device, decoded_bytes);
+    contribution.decoded = decoded_bytes_.Split(decoded_bytes);
   }
   if (sum_bytes > 0) {
     contribution.needs_sum = true;
-    contribution.sum_room = sum_bytes_.Split(key.device, sum_bytes);
+    contribution.sum_room = sum_bytes_.Split(sum_bytes);
   }
-  Reservation room = room_.Split(
-      key.device, entries.keys[first].brings_room ? key.value_bytes() : 0);
+  Reservation room =
+      room_.Split(entries.keys[first].brings_room ? key.value_bytes() : 0);
   return state_.mode->Add(key, request_, std::move(contribution),
                           std::move(room));
 }

@@ -68,19 +68,18 @@ class PushAdmission {
 
  private:
   absl::Status ReserveForTensors();
-  // Checks a push, then makes copies of its tensors on the devices of their
-  // keys, and starts them unless its updates can.
-  absl::Status CopyToDevices();
+  // Checks a push, then makes copies of its tensors on the device, and starts
+  // them unless its updates can.
+  absl::Status CopyToDevice();
   // The values of a PushPull as its caller wants them.
   uint64_t ReplyBytes(const EntriesByKey& entries) const;
   // What the reply will take of the budget, beyond what the push has now.
   uint64_t BytesForReply(const EntriesByKey& entries) const;
   // What of so many bytes the call's tensors, which are free again when the
   // push has taken effect, do not make room for: a reply must not fail then.
-  uint64_t BytesBeyondTensors(const EntriesByKey& entries,
-                              uint64_t bytes) const;
+  uint64_t BytesBeyondTensors(uint64_t bytes) const;
   // Checks a push and makes it take effect. False, and nothing has happened, if
-  // a copy is not where its key is any more.
+  // copies must be started before.
   absl::StatusOr<bool> TryAdmit();
 
   // REQUIRES for these: the mutex is held.
@@ -92,8 +91,6 @@ class PushAdmission {
   absl::Status CheckReply(const EntriesByKey& entries) const;
   absl::Status CheckCasts(const EntriesByKey& entries) const;
   absl::StatusOr<bool> Admit();
-  // Room for new values.
-  absl::Status ReserveRoom(EntriesByKey& entries);
   // Lists of no rows change nothing.
   void SkipEmptyLists();
   void AdmitKeys(const EntriesByKey& entries);
@@ -121,19 +118,18 @@ class PushAdmission {
   // What the namespace's mode and home answer is asked for once, not by key.
   const bool applies_at_once_;
   const bool forgets_contributions_;
-  const bool is_copied_;  // on the way to the keys' devices
+  const bool is_copied_;  // on the way to the device
   std::vector<PullEntry>* const names_;
   const RefPtr<PushCall> call_;
   GuardedPush guard_;
-  // They count the tensors where their keys are, what these are decoded to
-  // there, what each contribution costs besides, new values, and the memory of
-  // who has contributed.
-  DeviceReservations tensor_bytes_;
-  DeviceReservations decoded_bytes_;
-  // They pay for sums of several tensors of one key.
-  DeviceReservations sum_bytes_;
+  // They count the tensors where they are kept, what these are decoded to
+  // there, sums of several tensors of one key, what each contribution costs
+  // besides, new values, and the memory of who has contributed.
+  Reservation tensor_bytes_;
+  Reservation decoded_bytes_;
+  Reservation sum_bytes_;
   Reservation overhead_;
-  DeviceReservations room_;
+  Reservation room_;
   Reservation notes_;
   // Counts the tensors where they have arrived, if they are copied.
   Reservation arrived_bytes_;

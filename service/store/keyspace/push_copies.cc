@@ -12,7 +12,7 @@
 namespace tensorkv {
 namespace {
 
-// The copies of a call's tensors to one device, as few as there are runs of
+// The copies of a call's tensors to the device, as few as there are runs of
 // memory: a tensor that is in the same buffers as the one before, and as far
 // from it here as there, is copied with it. Between the two are only a few
 // bytes of nobody.
@@ -47,25 +47,23 @@ class RunsOfTensors {
 };
 
 // Reading so many bytes once takes no longer than moving them first.
-constexpr int64_t kMaxBytesReadThere = kSharingOnDevices.own_bytes;
+constexpr int64_t kMaxBytesReadThere = kSharingOnDevice.own_bytes;
 
 // Says which tensors of a push stay where they are. Not thread-safe.
 class StaysOnHost {
  public:
   explicit StaysOnHost(const NamespaceState& state) : state_(state) {}
 
-  // A tensor that has no elements yet will be received where devices read it,
-  // unless Staging finds no room there: then the push itself asks for room for
-  // its copy, and may be refused.
-  bool operator()(DeviceIndex device, const Tensor& tensor) {
+  // A tensor that has no elements yet will be received where the device reads
+  // it, unless Staging finds no room there: then the push itself asks for room
+  // for its copy, and may be refused.
+  bool operator()(const Tensor& tensor) {
     if (!MayStay(tensor)) return false;
     if (!tensor.has_data()) return true;
     const Buffer& buffer = *tensor.buffer();
-    if (last_ != &buffer || last_device_ != device) {
+    if (last_ != &buffer) {
       last_ = &buffer;
-      last_device_ = device;
-      can_read_ = (*state_.environment.devices)[device].CanRead(
-          buffer.data(), buffer.size_bytes());
+      can_read_ = state_.device().CanRead(buffer.data(), buffer.size_bytes());
     }
     return can_read_;
   }
@@ -84,78 +82,68 @@ class StaysOnHost {
   const NamespaceState& state_;
   // What was asked last, and the answer.
   const Buffer* last_ = nullptr;
-  DeviceIndex last_device_ = 0;
   bool can_read_ = false;
 };
 
 }  // namespace
 
 uint64_t PushCopies::BytesFreedOnHost(const NamespaceState& state,
-                                      const PushRequest& request,
-                                      const EntriesByKey& entries) {
+                                      const PushRequest& request) {
   uint64_t bytes = 0;
   StaysOnHost stays(state);
-  for (size_t i = 0; i < entries.keys.size(); ++i) {
-    const PushEntry& entry = request.entries[i];
-    if (entry.skip || stays(entries.keys[i].key->device, entry.tensor)) {
-      continue;
-    }
-    bytes += entry.tensor.size_bytes();
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip && !stays(entry.tensor)) bytes += entry.tensor.size_bytes();
   }
   return bytes;
 }
 
-BytesByDevice PushCopies::BytesOf(const NamespaceState& state,
-                                  const PushRequest& request,
-                                  const EntriesByKey& entries) {
-  BytesByDevice bytes = state.memory.NoBytes();
-  if (!state.home->copies()) return bytes;
-  std::vector<StagingLayout> layouts(bytes.size(),
-                                     StagingLayout(state.home->sharing()));
+uint64_t PushCopies::BytesOf(const NamespaceState& state,
+                             const PushRequest& request) {
+  if (!state.home->copies()) return 0;
+  StagingLayout layout(state.home->sharing());
   StaysOnHost stays(state);
-  for (size_t i = 0; i < entries.keys.size(); ++i) {
-    const PushEntry& entry = request.entries[i];
-    const DeviceIndex device = entries.keys[i].key->device;
-    if (entry.skip || stays(device, entry.tensor)) continue;
-    layouts[device].Add(entry.tensor.size_bytes());
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip && !stays(entry.tensor)) {
+      layout.Add(entry.tensor.size_bytes());
+    }
   }
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = layouts[i].total_bytes();
-  }
-  return bytes;
+  return layout.total_bytes();
 }
 
-void PushCopies::Place(const EntriesByKey& entries) {
-  devices_.clear();
-  for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
-    devices_.push_back(entry.key->device);
-  }
-}
-
-absl::Status PushCopies::Make(const PushRequest& request,
-                              DeviceReservations& room) {
+absl::Status PushCopies::Make(const PushRequest& request, Reservation room) {
   const std::vector<PushEntry>& entries = request.entries;
-  RETURN_IF_ERROR(Allocate(entries, room));
-  std::vector<RunsOfTensors> runs(state_.environment.devices->size());
+  copies_.resize(entries.size());
+  std::vector<Tensor*> tensors;
+  StaysOnHost stays(state_);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].skip || stays(entries[i].tensor)) continue;
+    copies_[i] = entries[i].tensor;
+    tensors.push_back(&copies_[i]);
+  }
+  RETURN_IF_ERROR(AllocateReserved(
+      std::move(room), tensors, state_.home->sharing(),
+      [this](uint64_t bytes, RefPtr<MemoryAccount> account) {
+        return state_.device().Allocate(bytes, std::move(account));
+      }));
+  RunsOfTensors runs;
   std::vector<RefPtr<Buffer>>& kept = to_start_.kept;
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!copies_[i].has_data()) continue;
     const Tensor& tensor = entries[i].tensor;
-    runs[devices_[i]].Add(tensor, copies_[i]);
+    runs.Add(tensor, copies_[i]);
     if (kept.empty() || kept.back() != tensor.buffer()) {
       kept.push_back(tensor.buffer());
     }
   }
-  for (RunsOfTensors& run : runs) to_start_.copies.push_back(run.Take());
+  to_start_.copies = runs.Take();
   return absl::OkStatus();
 }
 
 // What waits for other updates, or for a checkpoint's copies of states, must be
-// there when those end. With several devices an error of one would come when
-// another has begun.
+// there when those end.
 bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
   return state_.mode->applies_at_once() && state_.cut == nullptr &&
-         state_.environment.devices->size() == 1 && entries.repeats.empty() &&
+         entries.repeats.empty() &&
          std::none_of(entries.keys.begin(), entries.keys.end(),
                       [](const EntriesByKey::KeyOfEntry& entry) {
                         return entry.key->is_updating;
@@ -163,36 +151,7 @@ bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
 }
 
 absl::Status PushCopies::Start() {
-  return state_.environment.devices->Upload(TakeToStart());
-}
-
-absl::Status PushCopies::Allocate(const std::vector<PushEntry>& entries,
-                                  DeviceReservations& room) {
-  const DeviceSet& devices = *state_.environment.devices;
-  copies_.resize(entries.size());
-  std::vector<std::vector<Tensor*>> tensors(devices.size());
-  StaysOnHost stays(state_);
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].skip || stays(devices_[i], entries[i].tensor)) continue;
-    copies_[i] = entries[i].tensor;
-    tensors[devices_[i]].push_back(&copies_[i]);
-  }
-  for (DeviceIndex i = 0; i < devices.size(); ++i) {
-    if (tensors[i].empty()) continue;
-    RETURN_IF_ERROR(AllocateReserved(
-        room.TakeAll(i), tensors[i], state_.home->sharing(),
-        [&device = devices[i]](uint64_t bytes, RefPtr<MemoryAccount> account) {
-          return device.Allocate(bytes, std::move(account));
-        }));
-  }
-  return absl::OkStatus();
-}
-
-bool PushCopies::AreAtTheirKeys(const EntriesByKey& entries) const {
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    if (entries.keys[i].key->device != devices_[i]) return false;
-  }
-  return true;
+  return tensorkv::Start(state_.device(), TakeToStart());
 }
 
 void PushCopies::Swap(PushRequest& request) {

@@ -41,10 +41,10 @@ absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
   const int64_t num_elements = job.key->NumElementsOf(sum.slots[0]);
   const uint64_t bytes = num_elements * SizeOf(dtype);
   // Until the unscaled sum is gone.
-  ASSIGN_OR_RETURN(const Reservation held,
-                   Reservation::Create(
-                       state.memory.on(job.key->device).contributions, bytes));
-  Backend& device = state.DeviceOf(*job.key);
+  ASSIGN_OR_RETURN(
+      const Reservation held,
+      Reservation::Create(state.memory.device().contributions, bytes));
+  Backend& device = state.device();
   ASSIGN_OR_RETURN(RefPtr<Buffer> scaled, device.Allocate(bytes, nullptr));
   Slot& slot = sum.slots[0];
   const TensorView contribution = {dtype, num_elements, slot.data};
@@ -71,13 +71,12 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
   if (job.fold.room.bytes() >= bytes) {
     sum.held = job.fold.room.Split(bytes);
   } else {
-    ASSIGN_OR_RETURN(
-        sum.held,
-        Reservation::Create(state.memory.on(key.device).contributions, bytes));
+    ASSIGN_OR_RETURN(sum.held, Reservation::Create(
+                                   state.memory.device().contributions, bytes));
   }
   Slot& slot = sum.slots.emplace_back();
   slot.dtype = dtype;
-  ASSIGN_OR_RETURN(slot.buffer, state.DeviceOf(key).Allocate(bytes, nullptr));
+  ASSIGN_OR_RETURN(slot.buffer, state.device().Allocate(bytes, nullptr));
   slot.data = slot.buffer->data();
   return MutableTensorView{dtype, num_elements, slot.buffer->mutable_data()};
 }
@@ -119,17 +118,14 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
   sum.slots[0].updates_all_rows = UpdatesAllRows(job.fold.slots);
   sum.slots[0].rows = std::move(ids);
   batches.SetValue(value);
-  RETURN_IF_ERROR(ApplyAll(state.DeviceOf(key), batches));
+  RETURN_IF_ERROR(ApplyAll(state.device(), batches));
   return sum;
 }
 
-// Sums of tensors, of any number of folds: one batch of updates on each device.
+// Sums of tensors, of any number of folds: one batch of updates.
 class TensorSums {
  public:
-  explicit TensorSums(const NamespaceState& state)
-      : state_(state),
-        weighted_(state.environment.devices->size()),
-        batches_(state.environment.devices->size()) {}
+  explicit TensorSums(const NamespaceState& state) : state_(state) {}
 
   // Gives a fold's sum memory, which has it once Run has returned.
   absl::StatusOr<Contribution> Add(FoldOfKey& job) {
@@ -139,7 +135,7 @@ class TensorSums {
     ASSIGN_OR_RETURN(const MutableTensorView value,
                      AllocateSum(state_, job, num_elements, sum));
     if (HasFactors(job.fold.slots)) {
-      weighted_[job.key->device].Add(job.fold.slots, value);
+      weighted_.Add(job.fold.slots, value);
       return sum;
     }
     Inputs& inputs = inputs_.emplace_back();
@@ -147,23 +143,16 @@ class TensorSums {
       inputs.views.push_back({each.dtype, num_elements, each.data});
       inputs.packings.push_back(each.packing());
     }
-    batches_[job.key->device].push_back({.rule = kAssign,
-                                         .contributions = inputs.views,
-                                         .packings = inputs.packings,
-                                         .value = value});
+    batch_.push_back({.rule = kAssign,
+                      .contributions = inputs.views,
+                      .packings = inputs.packings,
+                      .value = value});
     return sum;
   }
 
-  // What became of those on each device.
-  std::vector<absl::Status> Run() {
-    std::vector<absl::Status> statuses(batches_.size());
-    for (DeviceIndex i = 0; i < batches_.size(); ++i) {
-      Backend& device = (*state_.environment.devices)[i];
-      statuses[i] = weighted_[i].Run(device);
-      if (batches_[i].empty() || !statuses[i].ok()) continue;
-      statuses[i] = device.Apply(batches_[i]);
-    }
-    return statuses;
+  absl::Status Run() {
+    RETURN_IF_ERROR(weighted_.Run(state_.device()));
+    return batch_.empty() ? absl::OkStatus() : state_.device().Apply(batch_);
   }
 
  private:
@@ -173,9 +162,9 @@ class TensorSums {
   };
 
   const NamespaceState& state_;
-  std::vector<WeightedSums> weighted_;
+  WeightedSums weighted_;
   std::deque<Inputs> inputs_;  // the updates refer to its elements
-  std::vector<std::vector<TensorUpdate>> batches_;
+  std::vector<TensorUpdate> batch_;
 };
 
 // The sums of folds, in their order.
@@ -188,11 +177,11 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(const NamespaceState& state,
     sums.push_back(HasRows(job.fold.slots) ? SumOfRows(state, job)
                                            : tensors.Add(job));
   }
-  const std::vector<absl::Status> statuses = tensors.Run();
+  const absl::Status summed = tensors.Run();
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (!sums[i].ok()) continue;
     absl::Status status;
-    if (!HasRows(jobs[i].fold.slots)) status = statuses[jobs[i].key->device];
+    if (!HasRows(jobs[i].fold.slots)) status = summed;
     TakeWeights(jobs[i].fold.slots, sums[i]->slots[0]);
     if (status.ok() && jobs[i].fold.scale != 1) {
       status = Scale(state, jobs[i], *sums[i]);

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
+#include "service/store/counted_buffer.h"
 #include "service/store/keyspace/row_turn.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
@@ -20,15 +21,13 @@ absl::StatusOr<Reservation> ReserveTurns(
   return Reservation::Create(state.memory.metadata(), bytes);
 }
 
-// Gives the rows memory where their keys are, which is counted as values.
-absl::Status AllocateRows(const NamespaceState& state,
-                          absl::Span<const KeyPtr> keys, PullReply& reply) {
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const StoredKey& key = *keys[i];
-    Tensor& rows = reply.values[i].tensor;
+// Gives the rows memory on the device, which is counted as values.
+absl::Status AllocateRows(const NamespaceState& state, PullReply& reply) {
+  for (Value& value : reply.values) {
+    Tensor& rows = value.tensor;
     ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                     state.AllocateFor(key, state.memory.on(key.device).values,
-                                       rows.size_bytes()));
+                     AllocateCounted(state.memory.device().values,
+                                     rows.size_bytes(), state.device()));
     rows = Tensor::OfBuffer(rows.dtype(), rows.shape(), std::move(buffer));
   }
   return absl::OkStatus();
@@ -65,10 +64,10 @@ std::vector<TurnOfKey> TurnsOf(absl::Span<const KeyPtr> keys,
 
 void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
               std::vector<RefPtr<const RowIds>> rows, PullReply reply,
-              std::vector<DeviceIndex> devices, ReplyCallback<PullReply> done) {
+              ReplyCallback<PullReply> done) {
   absl::StatusOr<Reservation> turn_bytes = ReserveTurns(state, rows);
   absl::Status status = turn_bytes.status();
-  if (status.ok()) status = AllocateRows(state, keys, reply);
+  if (status.ok()) status = AllocateRows(state, reply);
   if (!status.ok()) {
     // What was taken is free before the answer goes out.
     turn_bytes = status;
@@ -79,20 +78,19 @@ void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
   std::vector<TurnOfKey> turns = TurnsOf(keys, std::move(rows), reply, call);
   call->num_pending = turns.size();
   call->reply.results.resize(keys.size());
-  call->done =
-      [&home = *state.home, reply = std::move(reply),
-       devices = std::move(devices), turn_bytes = *std::move(turn_bytes),
-       done = std::move(done)](absl::StatusOr<PushReply> versions) mutable {
-        turn_bytes.Clear();
-        if (!versions.ok()) {
-          reply = {};
-          return std::move(done)(versions.status());
-        }
-        for (size_t i = 0; i < reply.values.size(); ++i) {
-          reply.values[i].version = versions->results[i].version;
-        }
-        home.Send(std::move(reply), devices, std::move(done));
-      };
+  call->done = [&home = *state.home, reply = std::move(reply),
+                turn_bytes = *std::move(turn_bytes), done = std::move(done)](
+                   absl::StatusOr<PushReply> versions) mutable {
+    turn_bytes.Clear();
+    if (!versions.ok()) {
+      reply = {};
+      return std::move(done)(versions.status());
+    }
+    for (size_t i = 0; i < reply.values.size(); ++i) {
+      reply.values[i].version = versions->results[i].version;
+    }
+    home.Send(std::move(reply), std::move(done));
+  };
   Transaction transaction(state);
   for (auto& [key, turn] : turns) {
     Enqueue(transaction, *key, std::move(turn));

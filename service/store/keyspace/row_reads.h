@@ -9,19 +9,18 @@
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "contract/row_ids.h"
-#include "service/store/device_set.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/stored_key.h"
 
 namespace tensorkv {
 
 // Reads `rows` of `keys`, and answers with them and their versions. `reply` has
-// the values without elements, and `devices` where they are, all by entry.
-// Errors: ResourceExhausted (OVER_BUDGET), and those of the devices.
+// the values without elements, all by entry.
+// Errors: ResourceExhausted (OVER_BUDGET), and those of the device.
 // REQUIRES: the mutex of `state` is free.
 void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
               std::vector<RefPtr<const RowIds>> rows, PullReply reply,
-              std::vector<DeviceIndex> devices, ReplyCallback<PullReply> done);
+              ReplyCallback<PullReply> done);
 
 }  // namespace tensorkv
 

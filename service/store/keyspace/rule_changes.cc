@@ -72,9 +72,8 @@ uint64_t BytesOfState(const StateSpec& spec, DType dtype, const Shape& shape) {
 }
 
 absl::StatusOr<RefPtr<Buffer>> AllocateState(const NamespaceState& state,
-                                             const StoredKey& key,
                                              uint64_t bytes) {
-  return state.AllocateFor(key, state.memory.on(key.device).state, bytes);
+  return AllocateCounted(state.memory.device().state, bytes, state.device());
 }
 
 // `state` takes the place of the present one, and the other way round. What it
@@ -490,7 +489,7 @@ absl::Status AddNewStates(const NamespaceState& of, const StoredKey& key,
   for (const StateSpec& spec : rule.states()) {
     ASSIGN_OR_RETURN(
         state.states.emplace_back(),
-        AllocateState(of, key, BytesOfState(spec, key.dtype(), key.shape())));
+        AllocateState(of, BytesOfState(spec, key.dtype(), key.shape())));
   }
   return absl::OkStatus();
 }
@@ -503,9 +502,8 @@ absl::Status AddMaster(const NamespaceState& of, const StoredKey& key,
     return absl::OkStatus();
   }
   state.master_is_new = true;
-  ASSIGN_OR_RETURN(
-      state.master,
-      AllocateState(of, key, key.num_elements() * SizeOf(DType::kF32)));
+  ASSIGN_OR_RETURN(state.master,
+                   AllocateState(of, key.num_elements() * SizeOf(DType::kF32)));
   return absl::OkStatus();
 }
 

@@ -223,10 +223,9 @@ absl::Status SnapshotRun::BringToHost(CutKey& key) const {
   ASSIGN_OR_RETURN(Tensor on_host,
                    AllocateOnHost(state_.memory.host().values, value.dtype(),
                                   value.shape()));
-  CopiesByDevice copies(state_.environment.devices->size());
-  copies[key.device].push_back({value.data(), on_host.mutable_data(),
-                                static_cast<size_t>(value.size_bytes())});
-  RETURN_IF_ERROR(CopyToHost(state_, std::move(copies)));
+  RETURN_IF_ERROR(state_.device().Run(
+      {.downloads = {{value.data(), on_host.mutable_data(),
+                      static_cast<size_t>(value.size_bytes())}}}));
   key.snapshot.value = std::move(on_host);
   return absl::OkStatus();
 }
@@ -347,8 +346,7 @@ void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
 // state does not take its memory away. Used by one thread.
 class StatesToRestore {
  public:
-  explicit StatesToRestore(NamespaceState& state)
-      : state_(state), copies_(state.environment.devices->size()) {}
+  explicit StatesToRestore(NamespaceState& state) : state_(state) {}
   ~StatesToRestore() {
     std::vector<KeyPtr> more;
     {
@@ -364,16 +362,16 @@ class StatesToRestore {
   // Those of a key, which is new, as `saved` has them, which stays until they
   // are copied. REQUIRES: the mutex is held.
   void Add(KeySnapshot& saved, StoredKey& key) {
-    std::vector<MemoryCopy>& copies = copies_[key.device];
-    const size_t num_copies = copies.size();
-    RestoreStates(saved, !state_.home->copies(), key, copies);
-    if (copies.size() == num_copies) return;
+    const size_t num_copies = copies_.size();
+    RestoreStates(saved, !state_.home->copies(), key, copies_);
+    if (copies_.size() == num_copies) return;
     key.is_updating = true;
     held_.push_back({KeyPtr(&key), key.rule_state});
   }
 
   absl::Status Copy() {
-    return state_.environment.devices->CopyToDevices(copies_);
+    return copies_.empty() ? absl::OkStatus()
+                           : state_.device().CopyToDevice(copies_);
   }
 
  private:
@@ -383,7 +381,7 @@ class StatesToRestore {
   };
 
   NamespaceState& state_;
-  CopiesByDevice copies_;
+  std::vector<MemoryCopy> copies_;
   std::vector<Held> held_;
 };
 

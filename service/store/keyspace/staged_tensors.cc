@@ -28,13 +28,11 @@ struct StagedPlaces {
 absl::Status Allocate(const StagedPlaces& staged, Reservation room,
                       absl::Span<Tensor* const> tensors,
                       AllocateBuffer allocate) {
-  const RefPtr<BudgetAccount> account = room.account();
   std::vector<RefPtr<Buffer>> buffers;
   buffers.reserve(staged.layout.buffer_bytes().size());
   for (const uint64_t bytes : staged.layout.buffer_bytes()) {
-    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, allocate(bytes, account));
-    room.Split(bytes).HandOver();
-    buffers.push_back(std::move(buffer));
+    ASSIGN_OR_RETURN(buffers.emplace_back(),
+                     AllocateReserved(room.Split(bytes), allocate));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [buffer, offset] = staged.places[i];

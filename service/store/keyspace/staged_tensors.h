@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "service/store/byte_budget.h"
+#include "service/store/counted_buffer.h"
 #include "tensor/buffer.h"
 #include "tensor/tensor.h"
 
@@ -36,11 +36,7 @@ inline constexpr BufferSharing kSharingOnHost = {kOwnBufferBytes,
 
 // Where tensors are copied to a device, a buffer is a transfer, and there an
 // allocation: each takes as long as moving some hundred KiB.
-inline constexpr BufferSharing kSharingOnDevices = {256 * 1024, 32 << 20};
-
-// Gives memory of some device or of the host, as Backend::Allocate.
-using AllocateBuffer = absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(
-    uint64_t size_bytes, RefPtr<MemoryAccount> account)>;
+inline constexpr BufferSharing kSharingOnDevice = {256 * 1024, 32 << 20};
 
 // Which buffer each tensor of a call goes to, and where in it. Not
 // thread-safe.

@@ -246,7 +246,7 @@ absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
         Subject(entry.key, entry.state), ": expected ",
         Description(found.dtype, found.shape), ", got ", tensor.Description()));
   }
-  return BytesNeeded{.devices = state.memory.NoBytes()};
+  return BytesNeeded();
 }
 
 void InitStates(NamespaceState& state, InitRequest request,

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/answer.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/stored_key.h"
@@ -106,11 +105,7 @@ void StateTurn::Run(Backend& device) {
     status_ = device.CopyToDevice(copies_);
     return;
   }
-  const Answer<absl::Status> copied;
-  device.CopyToHost(std::move(copies_), [copied](absl::Status status) {
-    copied.Set(std::move(status));
-  });
-  status_ = copied.Wait();
+  status_ = device.Run({.downloads = std::move(copies_)});
 }
 
 void StateTurn::End(StoredKey& key) const {

@@ -17,7 +17,6 @@
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
-#include "service/store/device_set.h"
 #include "service/store/keyspace/contribution.h"
 #include "service/store/keyspace/key_turn.h"
 #include "service/store/keyspace/rounds.h"
@@ -218,11 +217,6 @@ class StoredKey final : public RefCounted {
   // The key is_updating for the first of `pending`, which is there still.
   bool is_next_claimed : 1 = false;
   bool value_is_changing : 1 = false;
-
-  // Where its tensors are. Does not change while others know the key. This and
-  // what follows is read without the mutex, so it is in no memory location with
-  // what changes.
-  DeviceIndex device = 0;
 
  private:
   StoredKey(absl::string_view name, DType dtype, const Shape& shape);

@@ -49,8 +49,7 @@ class HostHome final : public TensorHome {
     return copies.empty() ? absl::OkStatus() : host_.Apply(copies);
   }
 
-  void Send(PullReply reply, absl::Span<const DeviceIndex>,
-            ReplyCallback<PullReply> done) const override {
+  void Send(PullReply reply, ReplyCallback<PullReply> done) const override {
     std::move(done)(std::move(reply));
   }
 
@@ -59,67 +58,64 @@ class HostHome final : public TensorHome {
   const NamespaceMemory& memory_;
 };
 
-// From the tensors of one reply, which are on those devices, to the other's.
-CopiesByDevice CopiesBetween(const PullReply& from,
-                             absl::Span<const DeviceIndex> devices,
-                             PullReply& to) {
-  CopiesByDevice copies;
+// From the tensors of one reply to the other's.
+std::vector<MemoryCopy> CopiesBetween(const PullReply& from, PullReply& to) {
+  std::vector<MemoryCopy> copies;
+  copies.reserve(from.values.size());
   for (size_t i = 0; i < from.values.size(); ++i) {
     const Tensor& tensor = from.values[i].tensor;
-    if (devices[i] >= copies.size()) copies.resize(devices[i] + 1);
-    copies[devices[i]].push_back({tensor.data(),
-                                  to.values[i].tensor.mutable_data(),
-                                  static_cast<size_t>(tensor.size_bytes())});
+    copies.push_back({tensor.data(), to.values[i].tensor.mutable_data(),
+                      static_cast<size_t>(tensor.size_bytes())});
   }
   return copies;
 }
 
 class DeviceHome final : public TensorHome {
  public:
-  DeviceHome(const DeviceSet* devices, const NamespaceMemory* memory)
-      : devices_(*devices), memory_(*memory) {}
+  DeviceHome(Backend* device, const NamespaceMemory* memory)
+      : device_(*device), memory_(*memory) {}
 
   bool copies() const override { return true; }
 
   bool CanKeep(const Tensor&) const override { return false; }
 
-  const BufferSharing& sharing() const override { return kSharingOnDevices; }
+  const BufferSharing& sharing() const override { return kSharingOnDevice; }
 
   absl::Status Stage(const RefPtr<BudgetAccount>& account,
                      absl::Span<Tensor* const> tensors) const override {
     return AllocateStaged(
-        account, tensors, kSharingOnDevices,
+        account, tensors, kSharingOnDevice,
         [this](uint64_t bytes, RefPtr<MemoryAccount> counted_by) {
-          return devices_.AllocateStaging(bytes, std::move(counted_by));
+          return device_.AllocateStaging(bytes, std::move(counted_by));
         });
   }
 
   absl::Status Fill(const InitRequest& request,
                     absl::Span<const RefPtr<StoredKey>> keys) const override {
-    CopiesByDevice copies(devices_.size());
+    std::vector<MemoryCopy> copies;
     for (size_t i = 0; i < keys.size(); ++i) {
       if (!keys[i]) continue;
-      copies[keys[i]->device].push_back(
-          {request.entries[i].tensor.data(), keys[i]->value->mutable_data(),
-           static_cast<size_t>(keys[i]->value_bytes())});
+      copies.push_back({request.entries[i].tensor.data(),
+                        keys[i]->value->mutable_data(),
+                        static_cast<size_t>(keys[i]->value_bytes())});
     }
-    return devices_.CopyToDevices(copies);
+    return copies.empty() ? absl::OkStatus() : device_.CopyToDevice(copies);
   }
 
-  void Send(PullReply reply, absl::Span<const DeviceIndex> devices,
-            ReplyCallback<PullReply> done) const override {
+  void Send(PullReply reply, ReplyCallback<PullReply> done) const override {
+    if (reply.values.empty()) return std::move(done)(std::move(reply));
     absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
     if (!on_host.ok()) {
       reply = {};  // nobody reads it any more when the caller hears of it
       return std::move(done)(on_host.status());
     }
-    CopiesByDevice copies = CopiesBetween(reply, devices, *on_host);
-    devices_.CopyToHost(
+    std::vector<MemoryCopy> copies = CopiesBetween(reply, *on_host);
+    device_.CopyToHost(
         std::move(copies),
-        [device = std::move(reply), host = *std::move(on_host),
+        [on_device = std::move(reply), host = *std::move(on_host),
          done = std::move(done)](const absl::Status& status) mutable {
           // What is not needed any more is free before the caller hears of it.
-          device = {};
+          on_device = {};
           if (status.ok()) return std::move(done)(std::move(host));
           host = {};
           std::move(done)(status);
@@ -138,18 +134,16 @@ class DeviceHome final : public TensorHome {
     return on_host;
   }
 
-  const DeviceSet& devices_;
+  Backend& device_;
   const NamespaceMemory& memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<TensorHome> TensorHome::Create(const DeviceSet* devices,
+std::unique_ptr<TensorHome> TensorHome::Create(Backend* device,
                                                const NamespaceMemory* memory) {
-  if (!devices->is_host()) {
-    return std::make_unique<DeviceHome>(devices, memory);
-  }
-  return std::make_unique<HostHome>(&(*devices)[0], memory);
+  if (device->is_host()) return std::make_unique<HostHome>(device, memory);
+  return std::make_unique<DeviceHome>(device, memory);
 }
 
 }  // namespace tensorkv

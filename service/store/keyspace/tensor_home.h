@@ -1,4 +1,4 @@
-// Where a namespace keeps its tensors: on the host, or on other devices.
+// Where a namespace keeps its tensors: on the host, or on another device.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_TENSOR_HOME_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_TENSOR_HOME_H_
@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
+#include "kernels/backend.h"
 #include "service/store/byte_budget.h"
-#include "service/store/device_set.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/memory_budgets.h"
@@ -25,7 +25,7 @@ namespace tensorkv {
 class TensorHome {
  public:
   // Both outlive it.
-  static std::unique_ptr<TensorHome> Create(const DeviceSet* devices,
+  static std::unique_ptr<TensorHome> Create(Backend* device,
                                             const NamespaceMemory* memory);
   virtual ~TensorHome() = default;
 
@@ -49,10 +49,9 @@ class TensorHome {
   virtual absl::Status Fill(const InitRequest& request,
                             absl::Span<const RefPtr<StoredKey>> keys) const = 0;
 
-  // Calls `done` with the values of `reply`, which are on `devices` by entry,
-  // on the host; maybe on another thread, when this may be gone.
-  virtual void Send(PullReply reply, absl::Span<const DeviceIndex> devices,
-                    ReplyCallback<PullReply> done) const = 0;
+  // Calls `done` with the values of `reply`, which are on the device, on the
+  // host; maybe on another thread, when this may be gone.
+  virtual void Send(PullReply reply, ReplyCallback<PullReply> done) const = 0;
 };
 
 }  // namespace tensorkv

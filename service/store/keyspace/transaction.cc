@@ -102,8 +102,8 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
 }
 
 void Transaction::MakeWork() {
-  work_.emplace(WorkOfChange{
-      UpdatePass(state_.environment.devices, &state_.memory), {}, {}});
+  work_.emplace(
+      WorkOfChange{UpdatePass(&state_.device(), &state_.memory), {}, {}});
 }
 
 }  // namespace tensorkv

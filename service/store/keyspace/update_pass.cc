@@ -4,10 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/last_of_many.h"
+#include "service/store/counted_buffer.h"
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/weighted_sum.h"
@@ -68,9 +67,8 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   item.turn = std::move(update.turn);
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
-  held_.Merge(key->device, std::move(update.held));
-  overhead_.Merge(std::move(update.overhead));
-  room_.Merge(key->device, std::move(update.room));
+  Hold(std::move(update.held), std::move(update.overhead),
+       std::move(update.room));
   End(has_room);
 }
 
@@ -81,19 +79,15 @@ void UpdatePass::ReserveForCopy(Item& item) {
       RefPtr<BudgetAccount>(
           static_cast<BudgetAccount*>(value->account().get())),
       value->size_bytes());
-  if (room.ok()) return room_.Merge(item.device, *std::move(room));
+  if (room.ok()) return room_.Merge(*std::move(room));
+  // Nothing is allocated, nor written.
   item.is_in_place = true;
   --num_targets_;
-  // Who read it may have given it back, for want of room.
-  if (item.key->is_writable()) {
-    item.key->value_is_changing = true;
-    return;
-  }
-  item.status = room.status();  // nothing is allocated, nor written
+  item.status = room.status();
 }
 
-void UpdatePass::Hold(DeviceReservations held, Reservation overhead,
-                      DeviceReservations room) {
+void UpdatePass::Hold(Reservation held, Reservation overhead,
+                      Reservation room) {
   held_.Merge(std::move(held));
   overhead_.Merge(std::move(overhead));
   room_.Merge(std::move(room));
@@ -118,8 +112,6 @@ void UpdatePass::End(bool has_room) {
   item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
   item.update_count = item.turn ? key.update_count : ++key.update_count;
   if (!item.turn || item.turn->uses_states()) TakeStates(item);
-  item.device = key.device;
-  used_devices_ |= uint64_t{1} << key.device;
   item.stored = View(key, key.dtype(), *key.value);
   key.is_updating = true;
   if (item.turn) {
@@ -205,8 +197,8 @@ bool UpdatePass::CanAdopt(const Item& item) const {
   return item.rule->kind() == RuleKind::kAssign && item.num_slots == 1 &&
          !item.is_weighted && slot.dtype == item.key->dtype() &&
          !slot.encoding && !slot.rows &&
-         CanBecomeValue(*memory_.on(item.device).contributions,
-                        slot.buffer.get(), item.stored.size_bytes());
+         CanBecomeValue(*memory_.device().contributions, slot.buffer.get(),
+                        item.stored.size_bytes());
 }
 
 // The room that was reserved for a new value is the buffer's now.
@@ -214,79 +206,61 @@ void UpdatePass::Adopt(Item& item) {
   item.target = std::move(slots_[item.first_slot].buffer);
   const size_t bytes = item.target->size_bytes();
   const RefPtr<MemoryAccount> before =
-      item.target->ExchangeAccount(room_.Split(item.device, bytes).HandOver());
+      item.target->ExchangeAccount(room_.Split(bytes).HandOver());
   before->Release(static_cast<int64_t>(bytes));
 }
 
 void UpdatePass::Run() {
-  absl::Status status;
-  if (!uploads_.copies.empty())
-    status = devices_.Upload(std::exchange(uploads_, {}));
-  if (status.ok()) status = Prepare();
-  statuses_.assign(devices_.size(), status);
-  if (!statuses_[0].ok()) return plain_.Fail(statuses_[0]);
-  if (!plain_.updates().empty()) {
-    plain_.Run(devices_[0]);
-    // Either all take effect or none does, as far as that can be.
-    if (!plain_.status().ok()) return statuses_.assign(1, plain_.status());
+  if (!uploads_.copies.empty()) {
+    status_ = tensorkv::Start(device_, std::exchange(uploads_, {}));
   }
-  devices_
-      .ForEach(used_devices_,
-               [this](DeviceIndex device) {
-                 RunBatch(device);
-                 if (has_rows_) UpdateRowsOn(device);
-                 if (num_turns_ > 0) RunTurns(device);
-                 return absl::OkStatus();
-               })
-      .IgnoreError();  // statuses_ tell
+  if (status_.ok()) status_ = Prepare();
+  if (!status_.ok()) return plain_.Fail(status_);
+  if (!plain_.updates().empty()) {
+    plain_.Run(device_);
+    // Either all take effect or none does, as far as that can be.
+    status_ = plain_.status();
+    if (!status_.ok()) return;
+  }
+  RunBatch();
+  if (has_rows_) RunRows();
+  if (num_turns_ > 0) RunTurns();
 }
 
 void UpdatePass::Start(absl::AnyInvocable<void() &&> done) {
-  statuses_.assign(devices_.size(), Prepare());
-  if (!statuses_[0].ok()) return std::move(done)();
-  uint64_t used = used_devices_;
-  const auto last = std::make_shared<LastOfMany>(
-      absl::popcount(used) + 1,
-      [done = std::move(done)](const absl::Status&) mutable {
-        std::move(done)();
-      });
-  for (; used != 0; used &= used - 1) {
-    const auto device = static_cast<DeviceIndex>(absl::countr_zero(used));
-    devices_[device]
-        .Submit(PlanOf(device),
-                [last, &status = statuses_[device]](absl::Status ended) {
-                  status = std::move(ended);
-                  last->End(absl::OkStatus());
-                })
-        .IgnoreError();  // the callback is told
-  }
-  last->End(absl::OkStatus());
+  status_ = Prepare();
+  if (!status_.ok()) return std::move(done)();
+  device_
+      .Submit(TakePlan(),
+              [this, done = std::move(done)](absl::Status ended) mutable {
+                status_ = std::move(ended);
+                // Which may be the end of the pass.
+                std::exchange(done, nullptr)();
+              })
+      .IgnoreError();  // the callback is told
 }
 
 // Without any steps it is for values that were adopted: they may be on their
 // way to the device.
-Plan UpdatePass::PlanOf(DeviceIndex device) {
-  Plan plan = {.zeros = batches_[device].zeros,
-               .updates = batches_[device].updates};
-  if (!uploads_.copies.empty()) plan.uploads = uploads_.copies[device];
-  return plan;
+Plan UpdatePass::TakePlan() {
+  return {.uploads = std::move(uploads_.copies),
+          .zeros = batch_.zeros,
+          .updates = batch_.updates};
 }
 
-void UpdatePass::RunBatch(DeviceIndex device) {
-  Plan plan = PlanOf(device);
-  if (plan.empty() && (num_adopted_ == 0 || devices_.is_host())) return;
-  statuses_[device] = devices_[device].Run(std::move(plan));
+void UpdatePass::RunBatch() {
+  Plan plan = TakePlan();
+  if (plan.empty() && (num_adopted_ == 0 || device_.is_host())) return;
+  status_ = device_.Run(std::move(plan));
 }
 
-void UpdatePass::UpdateRowsOn(DeviceIndex device) {
+void UpdatePass::RunRows() {
   for (Item& item : items_) {
-    if (item.device != device || !item.is_of_rows) continue;
-    if (StatusOf(item).ok()) item.status = UpdateRows(item);
+    if (item.is_of_rows && StatusOf(item).ok()) item.status = UpdateRows(item);
   }
 }
 
 absl::Status UpdatePass::UpdateRows(const Item& item) const {
-  Backend& device = devices_[item.device];
   if (item.rule->takes_sums()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "rows came before the rule changed to ", item.rule->spec().name,
@@ -308,17 +282,11 @@ absl::Status UpdatePass::UpdateRows(const Item& item) const {
     options.zeros = zeros->data();
   }
   RowBatches batches(options);
-  return ApplyAll(device, batches);
+  return ApplyAll(device_, batches);
 }
 
-absl::StatusOr<RefPtr<Buffer>> UpdatePass::Allocate(const Item& item,
-                                                    uint64_t bytes) const {
-  const RefPtr<BudgetAccount>& account = memory_.on(item.device).contributions;
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   devices_[item.device].Allocate(bytes, account));
-  room.HandOver();
-  return buffer;
+absl::StatusOr<RefPtr<Buffer>> UpdatePass::Allocate(uint64_t bytes) const {
+  return AllocateCounted(memory_.device().contributions, bytes, device_);
 }
 
 // They are counted as a contribution, in whose place they are.
@@ -328,28 +296,19 @@ absl::StatusOr<RefPtr<Buffer>> UpdatePass::ZerosFor(const Item& item) const {
       AccumulateType(key.dtype()),
       std::min(key.num_elements(),
                RowBatches::NumZeros(key.num_elements_of_row()))};
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, Allocate(item, zeros.size_bytes()));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, Allocate(zeros.size_bytes()));
   zeros.data = buffer->mutable_data();
-  RETURN_IF_ERROR(devices_[item.device].Zero({&zeros, 1}));
+  RETURN_IF_ERROR(device_.Zero({&zeros, 1}));
   return buffer;
 }
 
 absl::Status UpdatePass::Prepare() {
   RETURN_IF_ERROR(AllocateTargets());
-  batches_.resize(devices_.size());
-  return devices_.ForEach(
-      used_devices_, [this](DeviceIndex device) { return PrepareOn(device); });
-}
-
-absl::Status UpdatePass::PrepareOn(DeviceIndex device) {
-  FillStates(device);
-  RETURN_IF_ERROR(FillMasters(device));
-  if (num_weighted_ > 0) PrepareWeighted(device);
-  MakeBatch(device);
-  // With a single device nothing is lost if Apply makes the room.
-  return devices_.size() == 1
-             ? absl::OkStatus()
-             : devices_[device].Prepare(batches_[device].updates);
+  FillStates();
+  RETURN_IF_ERROR(FillMasters());
+  if (num_weighted_ > 0) PrepareWeighted();
+  MakeBatch();
+  return absl::OkStatus();
 }
 
 absl::Status UpdatePass::AllocateTargets() {
@@ -360,30 +319,26 @@ absl::Status UpdatePass::AllocateTargets() {
       Adopt(item);
       continue;
     }
-    const uint64_t bytes = item.stored.size_bytes();
-    Reservation room = room_.Split(item.device, bytes);
-    const RefPtr<BudgetAccount> account = room.account();
-    ASSIGN_OR_RETURN(item.target,
-                     devices_[item.device].Allocate(bytes, account));
-    room.HandOver();
+    ASSIGN_OR_RETURN(
+        item.target,
+        AllocateReserved(room_.Split(item.stored.size_bytes()), device_));
   }
   return absl::OkStatus();
 }
 
-void UpdatePass::FillStates(DeviceIndex device) {
+void UpdatePass::FillStates() {
   if (num_states_ == 0) return;
   for (const Item& item : items_) {
-    if (item.device != device || !item.must_fill_states) continue;
-    AppendStates(item, batches_[device].zeros);
+    if (item.must_fill_states) AppendStates(item, batch_.zeros);
   }
 }
 
-absl::Status UpdatePass::FillMasters(DeviceIndex device) {
+absl::Status UpdatePass::FillMasters() {
   static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorUpdate> conversions;
   std::vector<TensorView> stored;
   for (const Item& item : items_) {
-    if (item.device != device || !item.must_fill_master) continue;
+    if (!item.must_fill_master) continue;
     stored.reserve(items_.size());  // the conversions refer to its elements
     stored.push_back(item.stored);
     TensorUpdate& conversion = conversions.emplace_back();
@@ -391,22 +346,19 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
     conversion.value = View(*item.key, DType::kF32, *item.rule_state->master);
     conversion.contributions = absl::MakeConstSpan(&stored.back(), 1);
   }
-  return conversions.empty() ? absl::OkStatus()
-                             : devices_[device].Apply(conversions);
+  return conversions.empty() ? absl::OkStatus() : device_.Apply(conversions);
 }
 
-void UpdatePass::PrepareWeighted(DeviceIndex device) {
+void UpdatePass::PrepareWeighted() {
   WeightedSums sums;
   std::vector<std::pair<Item*, Slot>> summed;
   for (Item& item : items_) {
-    if (item.device != device || !item.is_weighted || !item.status.ok()) {
-      continue;
-    }
+    if (!item.is_weighted || !item.status.ok()) continue;
     absl::StatusOr<Slot> sum = PrepareWeighted(item, sums);
     item.status = sum.status();
     if (sum.ok() && sum->buffer) summed.emplace_back(&item, *std::move(sum));
   }
-  const absl::Status status = sums.Run(devices_[device]);
+  const absl::Status status = sums.Run(device_);
   for (auto& [item, sum] : summed) {
     item->status = status;
     slots_[item->first_slot] = std::move(sum);
@@ -440,7 +392,7 @@ absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
   MutableTensorView view = {AccumulateType(item.key->dtype()),
                             item.stored.num_elements};
   Slot sum;
-  ASSIGN_OR_RETURN(sum.buffer, Allocate(item, view.size_bytes()));
+  ASSIGN_OR_RETURN(sum.buffer, Allocate(view.size_bytes()));
   sum.dtype = view.dtype;
   sum.data = sum.buffer->data();
   view.data = sum.buffer->mutable_data();
@@ -448,54 +400,55 @@ absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
   return sum;
 }
 
-void UpdatePass::RunTurns(DeviceIndex device) {
+void UpdatePass::RunTurns() {
   for (const Item& item : items_) {
-    if (item.turn && item.device == device) item.turn->Run(devices_[device]);
+    if (item.turn) item.turn->Run(device_);
   }
 }
 
-void UpdatePass::MakeBatch(DeviceIndex device) {
-  Batch& batch = batches_[device];
-  batch.updates.reserve(items_.size());
+void UpdatePass::MakeBatch() {
+  batch_.updates.reserve(items_.size());
   // The updates refer to the elements.
-  batch.slots.reserve(slots_.size());
-  batch.packings.reserve(slots_.size());
-  batch.states.reserve(num_states_);
+  batch_.slots.reserve(slots_.size());
+  batch_.packings.reserve(slots_.size());
+  batch_.states.reserve(num_states_);
   for (const Item& item : items_) {
-    if (item.device != device || item.adopts || item.turn) continue;
+    if (item.adopts || item.turn) continue;
     if (!item.status.ok()) continue;  // there is no room for its value
     if (item.is_of_rows) {
-      AddCopy(item, batch);
+      AddCopy(item);
       continue;
     }
-    TensorUpdate& update = batch.updates.emplace_back(UpdateOf(item));
-    const size_t first_slot = batch.slots.size();
+    TensorUpdate& update = batch_.updates.emplace_back(UpdateOf(item));
+    const size_t first_slot = batch_.slots.size();
     bool has_packed = false;
     for (uint32_t i = 0; i < item.num_slots; ++i) {
       const Slot& slot = slots_[item.first_slot + i];
-      batch.slots.push_back({slot.dtype, item.stored.num_elements, slot.data});
-      batch.packings.push_back(slot.packing());
+      batch_.slots.push_back({slot.dtype, item.stored.num_elements, slot.data});
+      batch_.packings.push_back(slot.packing());
       has_packed |= slot.encoding.get() != nullptr;
     }
-    update.contributions = absl::MakeConstSpan(batch.slots).subspan(first_slot);
+    update.contributions =
+        absl::MakeConstSpan(batch_.slots).subspan(first_slot);
     if (has_packed) {
-      update.packings = absl::MakeConstSpan(batch.packings).subspan(first_slot);
+      update.packings =
+          absl::MakeConstSpan(batch_.packings).subspan(first_slot);
     }
-    const size_t first_state = batch.states.size();
-    AppendStates(item, batch.states);
-    update.states = absl::MakeConstSpan(batch.states).subspan(first_state);
+    const size_t first_state = batch_.states.size();
+    AppendStates(item, batch_.states);
+    update.states = absl::MakeConstSpan(batch_.states).subspan(first_state);
   }
 }
 
 // Rows are updated in a copy of the value where somebody reads that.
-void UpdatePass::AddCopy(const Item& item, Batch& batch) const {
+void UpdatePass::AddCopy(const Item& item) {
   static const UpdateRule* const kAssign = new UpdateRule();
   if (item.is_in_place || UpdatesAllRows(SlotsOf(item))) return;
-  batch.slots.push_back(item.stored);
-  batch.packings.push_back(nullptr);
-  TensorUpdate& copy = batch.updates.emplace_back();
+  batch_.slots.push_back(item.stored);
+  batch_.packings.push_back(nullptr);
+  TensorUpdate& copy = batch_.updates.emplace_back();
   copy.rule = kAssign;
-  copy.contributions = absl::MakeConstSpan(&batch.slots.back(), 1);
+  copy.contributions = absl::MakeConstSpan(&batch_.slots.back(), 1);
   copy.value = item.stored;
   copy.value.data = item.target->mutable_data();
 }

@@ -1,4 +1,4 @@
-// One fused pass over many keys of each device: new = rule(stored, sum, state).
+// One fused pass over many keys: new = rule(stored, sum, state).
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_PASS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_PASS_H_
@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,7 +15,7 @@
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
-#include "service/store/device_set.h"
+#include "service/store/device_work.h"
 #include "service/store/keyspace/plain_updates.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/weighted_sum.h"
@@ -24,8 +23,7 @@
 
 namespace tensorkv {
 
-// Takes updates of some keys, runs them as one batch per device, publishes the
-// values.
+// Takes updates of some keys, runs them as one batch, publishes the values.
 // Used by one thread at a time: updates are added, and Publish is called, with
 // the namespace's mutex held, Run or Start without it; then the pass is
 // destroyed, without it, which frees what was consumed.
@@ -52,7 +50,6 @@ class UpdatePass {
     uint32_t num_averaged = 0;
     uint32_t first_result = 0;
     uint32_t num_results = 0;
-    DeviceIndex device = 0;
     // The present value, which only this update may replace.
     MutableTensorView stored;
     // Where the new value goes, unless it is written in place; null until Run
@@ -77,8 +74,8 @@ class UpdatePass {
 
   // Both outlive the pass. Tensors that `memory` counts as contributions may
   // become values instead of being copied.
-  UpdatePass(const DeviceSet* devices, const NamespaceMemory* memory)
-      : devices_(*devices), memory_(*memory) {}
+  UpdatePass(Backend* device, const NamespaceMemory* memory)
+      : device_(*device), memory_(*memory) {}
 
   // Makes place for so many updates of one tensor each.
   void Reserve(size_t num_updates);
@@ -102,31 +99,28 @@ class UpdatePass {
   // `has_room` says whether they have some for another value of the key. Those
   // that have none reserve it here if they need it, and fail if they cannot.
   void End(bool has_room = true);
-  void Hold(DeviceReservations held, Reservation overhead,
-            DeviceReservations room);
-  // Copies to the only device that go before its updates.
+  void Hold(Reservation held, Reservation overhead, Reservation room);
+  // Copies to the device that go before the updates.
   void AddUploads(Uploads uploads) { uploads_ = std::move(uploads); }
 
   // Computes the new values. StatusOf tells what became of each.
   void Run();
 
-  // Whether the devices can do all of it without a thread that waits.
+  // Whether the device can do all of it without a thread that waits.
   bool CanStart() const {
-    return !devices_.is_host() && !has_rows_ && num_turns_ == 0 &&
+    return !device_.is_host() && !has_rows_ && num_turns_ == 0 &&
            num_weighted_ == 0;
   }
   // The same as Run, and calls `done` when the values are there: on any thread,
   // maybe before this returns; then the pass may go. REQUIRES: CanStart().
   void Start(absl::AnyInvocable<void() &&> done);
 
-  // How the item's update has ended: with its device's error, if that failed,
-  // or with that of any device before an update was begun, or with its own.
-  // Then the value has not changed. REQUIRES: Run has returned, or Start has
-  // called `done`.
+  // How the item's update has ended: with the device's error, if that failed,
+  // or with its own. Then the value has not changed. REQUIRES: Run has
+  // returned, or Start has called `done`.
   const absl::Status& StatusOf(const Item& item) const {
     if (!item.status.ok()) return item.status;
-    const absl::Status& status = statuses_[item.device];
-    return status.ok() && item.turn ? item.turn->status() : status;
+    return status_.ok() && item.turn ? item.turn->status() : status_;
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
@@ -154,7 +148,7 @@ class UpdatePass {
   uint64_t WorkBytesOfRows(const Item& item) const;
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
-  // The updates of one device, and what they refer to.
+  // The updates of all items, and what they refer to.
   struct Batch {
     std::vector<TensorUpdate> updates;
     std::vector<TensorView> slots;
@@ -167,17 +161,15 @@ class UpdatePass {
   // All that can fail for want of memory.
   absl::Status Prepare();
   absl::Status AllocateTargets();
-  // These are for the items of one device.
-  absl::Status PrepareOn(DeviceIndex device);
-  void FillStates(DeviceIndex device);
-  absl::Status FillMasters(DeviceIndex device);
-  void PrepareWeighted(DeviceIndex device);
+  void FillStates();
+  absl::Status FillMasters();
+  void PrepareWeighted();
   // What is to be summed first is added to `sums`; else the slot is empty.
   absl::StatusOr<Slot> PrepareWeighted(Item& item, WeightedSums& sums) const;
   // Where the sum of the item's contributions goes.
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
-  void MakeBatch(DeviceIndex device);
-  void RunTurns(DeviceIndex device);
+  void MakeBatch();
+  void RunTurns();
   static TensorUpdate UpdateOf(const Item& item);
   absl::Span<const Slot> SlotsOf(const Item& item) const {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
@@ -186,24 +178,23 @@ class UpdatePass {
   // somebody reads the present one. Nor does what has become a tensor since:
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
-  void AddCopy(const Item& item, Batch& batch) const;
-  Plan PlanOf(DeviceIndex device);
-  void RunBatch(DeviceIndex device);
-  // These follow the batch of the device.
-  void UpdateRowsOn(DeviceIndex device);
+  void AddCopy(const Item& item);
+  Plan TakePlan();
+  void RunBatch();
+  // These follow the batch.
+  void RunRows();
   absl::Status UpdateRows(const Item& item) const;
   // These give memory that is counted as contributions.
   // Errors: ResourceExhausted.
-  absl::StatusOr<RefPtr<Buffer>> Allocate(const Item& item,
-                                          uint64_t bytes) const;
+  absl::StatusOr<RefPtr<Buffer>> Allocate(uint64_t bytes) const;
   absl::StatusOr<RefPtr<Buffer>> ZerosFor(const Item& item) const;
 
-  const DeviceSet& devices_;
+  Backend& device_;
   const NamespaceMemory& memory_;
   // What all the updates have reserved.
-  DeviceReservations held_;
+  Reservation held_;
   Reservation overhead_;
-  DeviceReservations room_;
+  Reservation room_;
   Uploads uploads_;
   PlainUpdates plain_;
   std::vector<Item> items_;
@@ -223,11 +214,8 @@ class UpdatePass {
   // have the same.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<PushCall>> calls_;
-  // The devices of the items, a bit each.
-  uint64_t used_devices_ = 0;
-  // One for each device.
-  absl::InlinedVector<Batch, 1> batches_;
-  absl::InlinedVector<absl::Status, 1> statuses_;
+  Batch batch_;
+  absl::Status status_;
 };
 
 }  // namespace tensorkv

@@ -36,11 +36,11 @@ void EndUpdateOf(Transaction& transaction, PushCall& call,
   EndIfComplete(transaction, call);
 }
 
-// Something that the pool or devices have yet to do. When nobody has it any
+// Something that the pool or the device has yet to do. When nobody has it any
 // more, the store may end.
 struct Unfinished {
   explicit Unfinished(NamespaceState& state)
-      : under_way(state.environment.devices->under_way()),
+      : under_way(state.environment.work_under_way),
         state(state.shared_from_this()) {
     under_way->Begin();
   }
@@ -54,7 +54,7 @@ struct Unfinished {
   std::shared_ptr<NamespaceState> state;
 };
 
-// A pass that devices run, which goes first.
+// A pass that the device runs, which goes first.
 struct RunningPass : Unfinished {
   RunningPass(NamespaceState& state, UpdatePass updates)
       : Unfinished(state),
@@ -102,7 +102,7 @@ void EndHold(Transaction& transaction, const KeyPtr& key,
 }
 
 void UpdateRunner::Run(WorkOfChange work) {
-  if (!state_.environment.devices->is_host()) {
+  if (!state_.device().is_host()) {
     const bool waits = !work.folds.empty() || !work.copies.empty() ||
                        !work.updates.CanStart() ||
                        work.updates.items().size() > kMaxKeysInline;
@@ -181,7 +181,7 @@ void UpdateRunner::PublishPass(std::unique_ptr<UpdatePass> pass) {
   RunNext(std::move(more));
 }
 
-// What devices end when the pool has stopped goes on here.
+// What the device ends when the pool has stopped goes on here.
 void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
   if (keys.empty()) return;
   TaskPool::Task run = [unfinished = std::make_unique<Unfinished>(state_),
@@ -192,7 +192,7 @@ void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
 }
 
 void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
-  UpdatePass updates(state_.environment.devices, &state_.memory);
+  UpdatePass updates(&state_.device(), &state_.memory);
   updates.Reserve(keys.size());
   {
     MutexLock lock(&state_.mutex);

@@ -75,7 +75,6 @@ TEST(KeyStatusJsonTest, HasAllMetadata) {
   KeyStatus status = {.key = "w", .dtype = DType::kBF16, .shape = {4}};
   status.version = 3;
   status.rule = {.name = "sgd", .hyperparameters = {{"momentum", 0.5}}};
-  status.device = "cpu";
 
   const Json json = Json::parse(KeyStatusJson(status));
 
@@ -84,7 +83,6 @@ TEST(KeyStatusJsonTest, HasAllMetadata) {
   EXPECT_EQ(json["shape"], Json({4}));
   EXPECT_EQ(json["rule"], "sgd");
   EXPECT_EQ(json["hyperparameters"]["momentum"], 0.5);
-  EXPECT_EQ(json["device"], "cpu");
   EXPECT_FALSE(json.contains("digest"));
 }
 

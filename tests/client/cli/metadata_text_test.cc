@@ -14,7 +14,6 @@ KeyStatus Weights() {
   KeyStatus status = {.key = "fc1.w", .dtype = DType::kF32, .shape = {2, 3}};
   status.version = 12;
   status.value_bytes = 24;
-  status.device = "cpu";
   return status;
 }
 
@@ -29,14 +28,14 @@ TEST(TableTextTest, CellsAreNoCommandsForTheTerminal) {
 
 TEST(KeyTableTest, HasALinePerKey) {
   EXPECT_EQ(KeyTable({Weights()}),
-            "key    dtype  shape  version  size  device\n"
-            "fc1.w  f32    [2,3]  12       24 B  cpu\n");
+            "key    dtype  shape  version  size\n"
+            "fc1.w  f32    [2,3]  12       24 B\n");
 }
 
 TEST(KeyTableTest, IsWideWhereThatIsWanted) {
   EXPECT_EQ(KeyTable({Weights()}, Columns::kWide),
-            "key    dtype  shape  version  size  device  state  updates  rule\n"
-            "fc1.w  f32    [2,3]  12       24 B  cpu     0 B    0        "
+            "key    dtype  shape  version  size  state  updates  rule\n"
+            "fc1.w  f32    [2,3]  12       24 B  0 B    0        "
             "assign\n");
 }
 

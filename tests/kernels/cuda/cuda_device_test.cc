@@ -123,30 +123,6 @@ TEST_F(CudaDeviceOnGpuTest, ContributionInPinnedMemoryIsRead) {
   EXPECT_THAT(sum.elements<float>(), Each(7));
 }
 
-TEST_F(CudaDeviceOnGpuTest, PeerReadsWhatIsOnTheOther) {
-  if (*NumCudaDevices() < 2) GTEST_SKIP() << "the driver shows one GPU";
-  constexpr uint64_t kQuota = 64 << 20;
-  ASSERT_OK_AND_ASSIGN(auto first, CudaDevice::Create(0, {.peers = {0, 1}}));
-  ASSERT_OK_AND_ASSIGN(auto second, CudaDevice::Create(1, {.peers = {0, 1}}));
-  ASSERT_OK_AND_ASSIGN(
-      const auto backend,
-      CudaBackend::Create(std::move(first), {.quota_bytes = kQuota}));
-  ASSERT_OK_AND_ASSIGN(
-      const auto other,
-      CudaBackend::Create(std::move(second), {.quota_bytes = kQuota}));
-  const Tensor threes = *Tensor::Filled(DType::kF32, {1000}, 3);
-  ASSERT_OK_AND_ASSIGN(const Tensor gradient, ToDevice(*other, threes));
-  ASSERT_OK_AND_ASSIGN(Tensor value, ToDevice(*backend, threes));
-  if (!backend->CanRead(gradient.data(), 4000)) {
-    GTEST_SKIP() << "these GPUs do not read each other's memory";
-  }
-
-  ASSERT_OK(Accumulate(*backend, gradient.view(), value.mutable_view()));
-
-  ASSERT_OK_AND_ASSIGN(const Tensor sum, ToHost(*backend, value));
-  EXPECT_THAT(sum.elements<float>(), Each(6));
-}
-
 TEST_F(CudaDeviceOnGpuTest, ElementsBeyond32BitsAreReached) {
   constexpr uint64_t kNumElements = (uint64_t{1} << 32) + 20'001;
   ASSERT_OK_AND_ASSIGN(

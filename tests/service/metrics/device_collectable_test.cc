@@ -25,7 +25,7 @@ TEST(DeviceCollectableTest, ShowsEveryNumberOfTheUsage) {
                                    .queued = absl::Seconds(7),
                                    .running = absl::Seconds(8)}};
   };
-  const DeviceCollectable collectable({{"cuda:1", usage}});
+  const DeviceCollectable collectable("cuda:1", usage);
 
   const std::string text = Exposition(collectable);
 
@@ -58,20 +58,7 @@ TEST(DeviceCollectableTest, ShowsEveryNumberOfTheUsage) {
 }
 
 TEST(DeviceCollectableTest, ShowsNothingOfADeviceWithoutUsage) {
-  EXPECT_EQ(Exposition(DeviceCollectable({{"cpu", nullptr}})), "");
-}
-
-// Prometheus takes no metric's type twice.
-TEST(DeviceCollectableTest, DevicesShareTheirFamilies) {
-  const DeviceCollectable collectable(
-      {{"cuda:0", [] { return DeviceUsage{.used_bytes = 1}; }},
-       {"cuda:1", [] { return DeviceUsage{.used_bytes = 2}; }}});
-
-  EXPECT_THAT(
-      Exposition(collectable),
-      HasSubstr("# TYPE tensorkv_device_memory_used_bytes gauge\n"
-                "tensorkv_device_memory_used_bytes{device=\"cuda:0\"} 1\n"
-                "tensorkv_device_memory_used_bytes{device=\"cuda:1\"} 2\n"));
+  EXPECT_EQ(Exposition(DeviceCollectable("cpu", nullptr)), "");
 }
 
 }  // namespace

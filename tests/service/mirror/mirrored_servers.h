@@ -147,7 +147,7 @@ class MirroredServersTest : public ::testing::Test {
       if (i < gpus_.size()) {
         options.backend = gpus_[i].get();
         options.store.budget_bytes = host_bytes_;
-        options.store.device_budget_bytes = {kGpuBytes};
+        options.store.device_budget_bytes = kGpuBytes;
       }
       servers_.push_back(std::make_unique<LocalConnection>(options));
       Prepare(At(i), ConfigOf(kWorkers, /*mirrored=*/true));

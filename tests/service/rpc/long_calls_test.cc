@@ -41,7 +41,6 @@ std::vector<LongCall> LongCalls() {
   std::vector<LongCall> calls = {
       TENSORKV_LONG_CALL(UnsetRule),
       TENSORKV_LONG_CALL(SetHyperparameters),
-      TENSORKV_LONG_CALL(RebalanceNamespace),
       TENSORKV_LONG_CALL(ListCheckpoints),
       TENSORKV_LONG_CALL(SaveCheckpoint),
       TENSORKV_LONG_CALL(RestoreCheckpoint),
@@ -112,9 +111,6 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
     ON_CALL(namespaces, UnsetRule).WillByDefault(waits(absl::OkStatus()));
     ON_CALL(namespaces, SetHyperparameters)
         .WillByDefault(waits(absl::StatusOr<RuleSpec>(RuleSpec())));
-    ON_CALL(namespaces, RebalanceNamespace)
-        .WillByDefault(waits(absl::StatusOr<RebalanceNamespaceReply>(
-            RebalanceNamespaceReply())));
     ON_CALL(service_.store, Stat)
         .WillByDefault([this](const StatRequest& request,
                               const CallContext&) -> absl::StatusOr<StatReply> {

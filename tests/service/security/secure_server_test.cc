@@ -47,7 +47,6 @@ const std::map<std::string, char>& Table() {
                                       {"ListNamespaces", 's'},
                                       {"Barrier", 'p'},
                                       {"DeleteNamespace", 'a'},
-                                      {"RebalanceNamespace", 'a'},
                                       {"SaveCheckpoint", 'S'},
                                       {"ListCheckpoints", 'S'},
                                       {"InitStream", 'p'},

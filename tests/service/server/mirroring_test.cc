@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -17,19 +16,17 @@ namespace {
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-// Which library a server asks for, that has so many GPUs; empty: none.
-std::string LibraryAskedFor(const ServerOptions& options, size_t num_gpus) {
+// Returns which library a server with a GPU asks for; empty: none.
+std::string LibraryAskedFor(const ServerOptions& options) {
   std::string asked;
-  std::vector<OpenedDevice> devices(num_gpus);
-  for (OpenedDevice& device : devices) {
-    device.open_link = [&asked](const std::string& library)
-        -> absl::StatusOr<std::unique_ptr<DeviceLink>> {
-      asked = library;
-      return absl::FailedPreconditionError("it is not there");
-    };
-  }
+  OpenedDevice device;
+  device.open_link = [&asked](const std::string& library)
+      -> absl::StatusOr<std::unique_ptr<DeviceLink>> {
+    asked = library;
+    return absl::FailedPreconditionError("it is not there");
+  };
   const absl::StatusOr<std::unique_ptr<DeviceLink>> link =
-      OpenMirrorLink(options, devices);
+      OpenMirrorLink(options, device);
   if (options.nccl == "auto" || options.nccl == "off") {
     EXPECT_OK(link.status());
   } else {
@@ -39,7 +36,7 @@ std::string LibraryAskedFor(const ServerOptions& options, size_t num_gpus) {
   return asked;
 }
 
-TEST(OpenMirrorLinkTest, IsOfOneGpuInAClusterWithoutTlsOrByName) {
+TEST(OpenMirrorLinkTest, IsInAClusterWithoutTlsOrByName) {
   ServerOptions alone;
   ServerOptions in_cluster;
   in_cluster.cluster.emplace();
@@ -51,13 +48,11 @@ TEST(OpenMirrorLinkTest, IsOfOneGpuInAClusterWithoutTlsOrByName) {
   ServerOptions by_name = with_tls;
   by_name.nccl = "/opt/libnccl.so";
 
-  EXPECT_EQ(LibraryAskedFor(in_cluster, 1), "libnccl.so.2");
-  EXPECT_EQ(LibraryAskedFor(by_name, 1), "/opt/libnccl.so");
-  EXPECT_EQ(LibraryAskedFor(by_name, 2), "");
-  EXPECT_EQ(LibraryAskedFor(in_cluster, 2), "");
-  EXPECT_EQ(LibraryAskedFor(alone, 1), "");
-  EXPECT_EQ(LibraryAskedFor(with_tls, 1), "");
-  EXPECT_EQ(LibraryAskedFor(off, 1), "");
+  EXPECT_EQ(LibraryAskedFor(in_cluster), "libnccl.so.2");
+  EXPECT_EQ(LibraryAskedFor(by_name), "/opt/libnccl.so");
+  EXPECT_EQ(LibraryAskedFor(alone), "");
+  EXPECT_EQ(LibraryAskedFor(with_tls), "");
+  EXPECT_EQ(LibraryAskedFor(off), "");
 }
 
 // As servers without GPUs have it.
@@ -65,7 +60,7 @@ TEST(OpenMirrorLinkTest, HostHasNone) {
   ServerOptions in_cluster;
   in_cluster.cluster.emplace();
 
-  const auto link = OpenMirrorLink(in_cluster, std::vector<OpenedDevice>(1));
+  const auto link = OpenMirrorLink(in_cluster, OpenedDevice());
   ASSERT_OK(link.status());
   EXPECT_EQ(*link, nullptr);
 }

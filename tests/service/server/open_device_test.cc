@@ -37,65 +37,50 @@ absl::StatusOr<OpenedCudaBackend> MustNotOpen(int /*ordinal*/) {
 }
 
 TEST(OpenDeviceTest, CpuAsksForNoGpu) {
-  ASSERT_OK_AND_ASSIGN(const OpenedDevices opened,
-                       OpenDevices({Kind::kCpu}, 1, MustNotOpen));
+  ASSERT_OK_AND_ASSIGN(const OpenedDevice opened,
+                       OpenDevice({Kind::kCpu}, 1, MustNotOpen));
 
-  EXPECT_EQ(opened.devices[0].backend->name(), "cpu");
-  EXPECT_GT(opened.devices[0].memory_bytes, 0);
+  EXPECT_EQ(opened.backend->name(), "cpu");
+  EXPECT_GT(opened.memory_bytes, 0);
   EXPECT_EQ(opened.why_not_cuda, "");
 }
 
 TEST(OpenDeviceTest, GpuThatCanBeUsedIsTaken) {
   for (const Kind kind : {Kind::kCuda, Kind::kAuto}) {
-    ASSERT_OK_AND_ASSIGN(const OpenedDevices opened,
-                         OpenDevices({kind, {3}}, 1, OpenGpu3));
+    ASSERT_OK_AND_ASSIGN(const OpenedDevice opened,
+                         OpenDevice({kind, 3}, 1, OpenGpu3));
 
-    EXPECT_EQ(opened.devices[0].memory_bytes, kGpuBytes);
-    EXPECT_EQ(opened.devices[0].usage().used_bytes, 7u);
+    EXPECT_EQ(opened.memory_bytes, kGpuBytes);
+    EXPECT_EQ(opened.usage().used_bytes, 7u);
     EXPECT_EQ(opened.why_not_cuda, "");
   }
 }
 
-TEST(OpenDeviceTest, AllGpusOfTheChoiceAreOpened) {
-  const auto open = [](int ordinal) -> absl::StatusOr<OpenedCudaBackend> {
-    return OpenedCudaBackend{std::make_unique<CpuBackend>(1),
-                             kGpuBytes + ordinal, nullptr};
-  };
-
-  ASSERT_OK_AND_ASSIGN(const OpenedDevices opened,
-                       OpenDevices({Kind::kCuda, {2, 0}}, 1, open));
-
-  ASSERT_EQ(opened.devices.size(), 2u);
-  EXPECT_EQ(opened.devices[0].memory_bytes, kGpuBytes + 2);
-  EXPECT_EQ(opened.devices[1].memory_bytes, kGpuBytes);
-}
-
 TEST(OpenDeviceTest, GpuThatWasAskedForAndCannotBeUsedIsAnError) {
-  EXPECT_THAT(OpenDevices({Kind::kCuda, {3}}, 1, OpenNothing),
+  EXPECT_THAT(OpenDevice({Kind::kCuda, 3}, 1, OpenNothing),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        "--device=cuda:3: cannot use that GPU: all taken"));
 }
 
 TEST(OpenDeviceTest, AutoFallsBackToTheCpuAndSaysWhy) {
-  ASSERT_OK_AND_ASSIGN(const OpenedDevices opened,
-                       OpenDevices({Kind::kAuto}, 1, OpenNothing));
+  ASSERT_OK_AND_ASSIGN(const OpenedDevice opened,
+                       OpenDevice({Kind::kAuto}, 1, OpenNothing));
 
-  EXPECT_EQ(opened.devices[0].backend->name(), "cpu");
+  EXPECT_EQ(opened.backend->name(), "cpu");
   EXPECT_EQ(opened.why_not_cuda, "all taken");
 }
 
 // On any machine, with and without a GPU, a driver and the toolkit.
 TEST(OpenDeviceTest, AutoAlwaysEndsSomewhere) {
-  ASSERT_OK_AND_ASSIGN(const OpenedDevices opened,
-                       OpenDevices({Kind::kAuto}, 1, OpenReally));
+  ASSERT_OK_AND_ASSIGN(const OpenedDevice opened,
+                       OpenDevice({Kind::kAuto}, 1, OpenReally));
 
-  EXPECT_EQ(opened.devices[0].backend->name() == "cpu",
-            !opened.why_not_cuda.empty());
+  EXPECT_EQ(opened.backend->name() == "cpu", !opened.why_not_cuda.empty());
 }
 
 TEST(OpenDeviceTest, GpuThatNobodyHasIsOneLine) {
   const absl::Status status =
-      OpenDevices({Kind::kCuda, {1000}}, 1, OpenReally).status();
+      OpenDevice({Kind::kCuda, 1000}, 1, OpenReally).status();
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
                                ::testing::StartsWith("--device=cuda:1000: ")));

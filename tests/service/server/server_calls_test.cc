@@ -52,12 +52,11 @@ class ServerCallsTest : public ::testing::Test {
   const Incarnation incarnation_{7};
   prometheus::Registry registry_;
   Engine engine_{options_,
-                 OpenDevices({}, 1,
-                             [](int) -> absl::StatusOr<OpenedCudaBackend> {
-                               return absl::UnimplementedError("none is asked");
-                             })
-                     .value()
-                     .devices,
+                 OpenDevice({}, 1,
+                            [](int) -> absl::StatusOr<OpenedCudaBackend> {
+                              return absl::UnimplementedError("none is asked");
+                            })
+                     .value(),
                  [](const std::string&) {}, &registry_, /*exchange=*/nullptr};
   KnownPlacement placement_{""};
   std::vector<std::string> audit_;

@@ -143,9 +143,9 @@ TEST(ServerTest, HealthIsServing) {
   EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
 }
 
-// --- A server with two GPUs, of which one may fail ---------------------------
+// --- A server with a GPU, which may fail -------------------------------------
 
-class ServerWithGpusTest : public ::testing::Test {
+class ServerWithGpuTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kGpuBytes = 1 << 23;
 
@@ -155,16 +155,14 @@ class ServerWithGpusTest : public ::testing::Test {
     ServerOptions options = Local();
     options.metrics_listen = "127.0.0.1:0";
     options.device_budget_bytes = device_budget_bytes;
-    OpenedDevices opened;
-    for (FakeGpu& gpu : gpus_) {
-      ASSERT_OK_AND_ASSIGN(
-          auto backend,
-          CudaBackend::Create(gpu.Open(), {.quota_bytes = kGpuBytes}));
-      device_ = &backend->health();
-      opened.devices.push_back(
-          {.backend = std::move(backend), .memory_bytes = kGpuBytes});
-    }
-    ASSERT_OK_AND_ASSIGN(server_, Server::Create(options, std::move(opened)));
+    server_ = nullptr;
+    ASSERT_OK_AND_ASSIGN(
+        auto backend,
+        CudaBackend::Create(gpu_.Open(), {.quota_bytes = kGpuBytes}));
+    device_ = &backend->health();
+    ASSERT_OK_AND_ASSIGN(server_,
+                         Server::Create(options, {.backend = std::move(backend),
+                                                  .memory_bytes = kGpuBytes}));
     stub_ = StubOf(*server_);
   }
 
@@ -185,33 +183,32 @@ class ServerWithGpusTest : public ::testing::Test {
 
   static auto HasFailed() {
     return StatusIs(absl::StatusCode::kUnavailable,
-                    HasSubstr("fake:1 has failed: fell off the bus"));
+                    HasSubstr("fake:0 has failed: fell off the bus"));
   }
 
-  FakeGpu gpus_[2] = {FakeGpu(), FakeGpu({.ordinal = 1})};
+  FakeGpu gpu_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<v1::TensorKV::Stub> stub_;
-  DeviceHealth* device_ = nullptr;  // the server's last
+  DeviceHealth* device_ = nullptr;  // the server's
 };
 
-TEST_F(ServerWithGpusTest, EachHasNineTenthsOfItsMemoryAsBudget) {
+TEST_F(ServerWithGpuTest, BudgetIsNineTenthsOfItsMemory) {
   const std::vector<DeviceBudget> budgets = server_->Describe().device_budgets;
 
-  ASSERT_EQ(budgets.size(), 2u);
-  EXPECT_EQ(budgets[1].device, "fake:1");
+  ASSERT_EQ(budgets.size(), 1u);
+  EXPECT_EQ(budgets[0].device, "fake:0");
   EXPECT_EQ(budgets[0].budget_bytes, kGpuBytes / 10 * 9);
-  EXPECT_EQ(budgets[1].budget_bytes, kGpuBytes / 10 * 9);
 }
 
-TEST_F(ServerWithGpusTest, BudgetOfEachIsAsGivenButNoMoreThanItHas) {
+TEST_F(ServerWithGpuTest, BudgetIsAsGivenButNoMoreThanThereIs) {
   Start(12345);
-  EXPECT_EQ(server_->Describe().device_budgets[1].budget_bytes, 12345u);
+  EXPECT_EQ(server_->Describe().device_budgets[0].budget_bytes, 12345u);
 
   Start(kGpuBytes + 1);
-  EXPECT_EQ(server_->Describe().device_budgets[1].budget_bytes, kGpuBytes);
+  EXPECT_EQ(server_->Describe().device_budgets[0].budget_bytes, kGpuBytes);
 }
 
-TEST_F(ServerWithGpusTest, ReportsNotServingAndNotReady) {
+TEST_F(ServerWithGpuTest, ReportsNotServingAndNotReady) {
   AwaitHealth(HealthCheckResponse::SERVING);
   EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 200);
   EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics").body,
@@ -223,12 +220,12 @@ TEST_F(ServerWithGpusTest, ReportsNotServingAndNotReady) {
   EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 503);
   const HttpResponse health = HttpGet(server_->metrics_port(), "/healthz");
   EXPECT_EQ(health.code, 503);
-  EXPECT_EQ(health.body, "fake:1 has failed: fell off the bus\n");
+  EXPECT_EQ(health.body, "fake:0 has failed: fell off the bus\n");
   EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics").body,
               HasSubstr("\ntensorkv_device_failed 1\n"));
 }
 
-TEST_F(ServerWithGpusTest, EveryCallIsUnavailableWithTheCause) {
+TEST_F(ServerWithGpuTest, EveryCallIsUnavailableWithTheCause) {
   ASSERT_OK(Init(*stub_, "bytes"));
 
   FailDevice();
@@ -245,7 +242,7 @@ TEST_F(ServerWithGpusTest, EveryCallIsUnavailableWithTheCause) {
   EXPECT_THAT(FromGrpcStatus(stream->Finish()), HasFailed());
 }
 
-TEST_F(ServerWithGpusTest, WaitingCallEndsWithTheCause) {
+TEST_F(ServerWithGpuTest, WaitingCallEndsWithTheCause) {
   Background pull([&] { return Pull(*stub_, /*wait_for_keys=*/true); });
   while (CallsWaiting(*stub_) == 0) std::this_thread::yield();
 

@@ -79,11 +79,8 @@ class StatusPagesTest : public ::testing::Test {
   CpuBackend backend_{1};
   SteadyAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 64 << 20}, &backend_, &alarms_};
-  const std::map<std::string, HttpPage, std::less<>> pages_ =
-      StatusPages({.store = &store_,
-                   .budget = store_.budgets().host(),
-                   .namespaces = &store_,
-                   .summaries = &store_});
+  const std::map<std::string, HttpPage, std::less<>> pages_ = StatusPages(
+      {.store = &store_, .namespaces = &store_, .summaries = &store_});
 };
 
 TEST(StatusJsonTest, ClusterHasTheServersAndWhatEachOwns) {

@@ -1,6 +1,7 @@
 #include "service/store/byte_budget.h"
 
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -13,9 +14,8 @@ namespace {
 using ::tensorkv::testing::StatusIs;
 
 RefPtr<ByteBudget> Budget(uint64_t limit, RefPtr<ByteBudget> parent = nullptr) {
-  return MakeRefCounted<ByteBudget>(
-      "namespace \"n\"", limit,
-      parent ? ByteBudget::Parents{parent} : ByteBudget::Parents());
+  return MakeRefCounted<ByteBudget>("namespace \"n\"", limit,
+                                    std::move(parent));
 }
 
 TEST(ByteBudgetTest, TakesExactlyItsLimit) {
@@ -38,26 +38,6 @@ TEST(ByteBudgetTest, ErrorNamesBudgetLimitUseAndRequest) {
       StatusIs(absl::StatusCode::kResourceExhausted,
                "namespace \"n\": expected at most 100 bytes in use, got 60 and "
                "50 more"));
-}
-
-TEST(ByteBudgetTest, SpareIsGivenBackBeforeAnythingIsRefused) {
-  const auto server = Budget(100);
-  const auto part = Budget(90, server);
-  int num_given = 0;
-  ASSERT_OK(part->Reserve(50));
-  server->SetSpare([&] {
-    if (num_given++ == 0) part->Release(50);
-  });
-
-  EXPECT_OK(part->Reserve(40));
-  EXPECT_EQ(num_given, 0);
-  EXPECT_OK(part->CheckRoom(41));
-  EXPECT_EQ(num_given, 1);
-  EXPECT_FALSE(part->Reserve(51).ok());
-  EXPECT_GT(num_given, 1);
-  server->SetSpare(nullptr);
-  EXPECT_FALSE(part->Reserve(51).ok());
-  EXPECT_EQ(part->used_bytes(), 40u);
 }
 
 TEST(ByteBudgetTest, HugeRequestDoesNotWrapAround) {
@@ -88,26 +68,6 @@ TEST(ByteBudgetTest, ParentBoundsTheSumOfItsChildren) {
   EXPECT_EQ(other->used_bytes(), 0u);
   one->Release(70);
   EXPECT_OK(other->Reserve(40));
-}
-
-TEST(ByteBudgetTest, PartOfTwoBudgetsTakesOfBothOrOfNeither) {
-  const auto one = Budget(100);
-  const auto other = Budget(50);
-  const auto part =
-      MakeRefCounted<ByteBudget>("part", 1000, ByteBudget::Parents{one, other});
-
-  ASSERT_OK(part->Reserve(30));
-  EXPECT_EQ(one->used_bytes(), 30u);
-  EXPECT_EQ(other->used_bytes(), 30u);
-  EXPECT_FALSE(part->CheckRoom(21).ok());
-  EXPECT_FALSE(part->Reserve(21).ok());
-  EXPECT_EQ(part->used_bytes(), 30u);
-  EXPECT_EQ(one->used_bytes(), 30u);
-  EXPECT_EQ(other->used_bytes(), 30u);
-
-  part->Release(30);
-  EXPECT_EQ(one->used_bytes(), 0u);
-  EXPECT_EQ(other->used_bytes(), 0u);
 }
 
 TEST(ByteBudgetTest, CheckRoomTellsWhatReserveWouldAndReservesNothing) {

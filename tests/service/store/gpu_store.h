@@ -40,7 +40,7 @@ class GpuStoreTest : public ::testing::Test {
                                       {.quota_bytes = 8 * budget_bytes})),
         store_(std::make_unique<MemoryTensorStore>(
             MemoryTensorStoreOptions{.budget_bytes = budget_bytes,
-                                     .device_budget_bytes = {budget_bytes}},
+                                     .device_budget_bytes = budget_bytes},
             backend_.get(), &alarms_)) {}
 
   static Tensor Filled(int64_t size, double value) {

@@ -18,7 +18,6 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
-#include "tests/service/store/several_gpus.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
@@ -190,17 +189,6 @@ class LongWaitsTest : public ::testing::Test {
   MemoryTensorStore store_{{.budget_bytes = 1 << 30}, &backend_, &alarms_};
 };
 
-TEST_F(LongWaitsTest, OneDeviceIsRebalancedWithoutAWait) {
-  HeldSink sink;
-  Background taken([&] { return store_.TakeSnapshot({}, sink); });
-  sink.has_begun.WaitForNotification();
-
-  EXPECT_OK(store_.RebalanceNamespace({}));
-
-  sink.may_go_on.Notify();
-  EXPECT_OK(taken.Result());
-}
-
 TEST_F(LongWaitsTest, StatOfCallerWhoHasGoneReadsNoValue) {
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
@@ -315,7 +303,7 @@ TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
 
   EXPECT_THAT(store_.Hold({.num_partitions = 1, .partitions = {0}}, may_wait),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("a checkpoint or a rebalance does not end")));
+                       HasSubstr("a checkpoint does not end")));
 
   EXPECT_OK(pushed);
   store_.Release();
@@ -364,27 +352,6 @@ TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
   EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,
                                        HasSubstr("pushed again")));
   store_.Release();
-}
-
-using RebalanceWaitTest = testing::SeveralGpusTest;
-
-TEST_F(RebalanceWaitTest, EndsWithItsCallerAndItsTime) {
-  HeldSink sink;
-  Background taken([&] { return store_->TakeSnapshot({}, sink); });
-  sink.has_begun.WaitForNotification();
-  const auto cancellation = std::make_shared<Cancellation>();
-  cancellation->Cancel();
-
-  EXPECT_THAT(
-      store_->RebalanceNamespace({}, Until(absl::Seconds(9), cancellation)),
-      StatusIs(absl::StatusCode::kCancelled,
-               HasSubstr("for the end of a checkpoint")));
-  EXPECT_THAT(store_->RebalanceNamespace({}, Until(absl::ZeroDuration())),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("for the end of a checkpoint")));
-
-  sink.may_go_on.Notify();
-  EXPECT_OK(taken.Result());
 }
 
 }  // namespace

@@ -554,13 +554,5 @@ TEST_F(MemoryTensorStoreTest, AskTakesCallsAboutANamespaceAlone) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("Stat: ")));
 }
 
-TEST_F(MemoryTensorStoreTest, WhoKnowsAnotherIncarnationRebalancesNothing) {
-  CallContext context;
-  context.caller.unless_remembered = absl::FailedPreconditionError("another");
-
-  EXPECT_THAT(store_.RebalanceNamespace({}, context),
-              StatusIs(absl::StatusCode::kFailedPrecondition, "another"));
-}
-
 }  // namespace
 }  // namespace tensorkv

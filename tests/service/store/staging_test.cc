@@ -165,31 +165,6 @@ TEST_F(StagingTest, CheckOfAnInitKnowsTheBudget) {
               StatusIs(StatusCode::kResourceExhausted));
 }
 
-// Its first attempt is made while there is no room for it.
-TEST_F(StagingTest, CheckOfAnInitThatIsMadeMeanwhileIsThatOfARepeat) {
-  SetRuleRequest rule;
-  rule.rule = {"sgd", {{"momentum", 0.9}}};
-  ASSERT_OK(store_.SetRule(rule));
-  // With its state more than half of the budget.
-  const Shape shape = {int64_t{kBudgetBytes} / 10 * 3 / int64_t{sizeof(float)}};
-  ASSERT_OK(Init(InitOf(Staged(1, shape), "other")));
-  InitRequest first = InitOf(Staged(1, shape));
-  first.call_id = CallId{"c", 1};
-  InitRequest repeat = InitOf(Unfilled(shape));
-  repeat.call_id = first.call_id;
-  absl::Status made = absl::InternalError("not yet");
-  store_.budgets().host()->SetSpare([&] {
-    if (first.entries.empty()) return;
-    Delete("other");
-    made = Init(std::exchange(first, {}));
-  });
-
-  EXPECT_OK(store_.CheckInit(repeat));
-
-  store_.budgets().host()->SetSpare(nullptr);
-  EXPECT_OK(made);
-}
-
 TEST_F(StagingTest, CheckOfAPushFindsWhatThePushWould) {
   ASSERT_OK(Init(InitOf(Staged(1))));
 

@@ -65,7 +65,7 @@ TEST_F(InitAndDeleteTest, TensorsAreOnTheDeviceOnce) {
       *CudaBackend::Create(gpu_.Open(), {.quota_bytes = used_bytes + 640'000});
   store_ = std::make_unique<MemoryTensorStore>(
       MemoryTensorStoreOptions{.budget_bytes = kBudgetBytes,
-                               .device_budget_bytes = {kBudgetBytes}},
+                               .device_budget_bytes = kBudgetBytes},
       backend_.get(), &alarms_);
 
   ASSERT_OK(Init("w", Filled(kHalf, 7)));  // 560,000 bytes

@@ -46,7 +46,7 @@ class UpdatePassTest : public ::testing::Test {
   }
 
   absl::Status RunOne(StoredKey& key) {
-    UpdatePass pass(&devices_, &memory_);
+    UpdatePass pass(&backend_, &memory_);
     pass.AddPending(&key);
     pass.Run();
     UpdatePass::Item& item = pass.items()[0];
@@ -61,8 +61,7 @@ class UpdatePassTest : public ::testing::Test {
   RefPtr<BudgetAccount> account_ =
       MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("test", 1000));
   ScriptedBackend backend_;
-  const DeviceSet devices_{{&backend_}};
-  const ServerBudgets budgets_{1 << 20, {}, devices_};
+  const ServerBudgets budgets_{1 << 20, 0, backend_};
   const NamespaceMemory memory_{"test", 1 << 20, &budgets_};
 };
 
@@ -143,7 +142,7 @@ TEST_F(UpdatePassTest, FailureIsNotCountedAfterAChangeOfHyperparameters) {
   key->update_count = 3;
   AddPending(*key, 1);
   backend_.FailApply(absl::InternalError("broken"));
-  UpdatePass pass(&devices_, &memory_);
+  UpdatePass pass(&backend_, &memory_);
   pass.AddPending(key.get());
   pass.Run();
   key->rule = MakeRefCounted<BoundRule>(
@@ -171,7 +170,7 @@ TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
   const auto two = Key({"assign", {}}, DType::kF32, 1);
   AddPending(*one, 5);
   AddPending(*two, 7);
-  UpdatePass pass(&devices_, &memory_);
+  UpdatePass pass(&backend_, &memory_);
 
   pass.AddPending(one.get());
   pass.AddPending(two.get());
