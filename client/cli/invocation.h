@@ -21,7 +21,7 @@ namespace tensorkv {
 
 // The flags that every command takes.
 struct GlobalFlags {
-  std::string server;
+  std::string server = "127.0.0.1:7363";
   Credentials credentials;
   std::string name_space;
   std::string output = "table";

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -44,11 +43,9 @@ int main(int argc, char** argv) {
   // An error is one line, which comes from the server: keys that are no UTF-8
   // would make protobuf write another.
   google::protobuf::SetLogHandler(nullptr);
-  const char* const server = std::getenv("TENSORKV_SERVER");
   const tensorkv::CliEnvironment environment = {
       .connect = tensorkv::Connect,
       .check_health = tensorkv::CheckHealth,
-      .default_server = server == nullptr ? "127.0.0.1:7363" : server,
       .in = std::cin,
       .out = std::cout,
       .err = std::cerr,

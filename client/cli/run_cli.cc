@@ -36,7 +36,8 @@ void AddCredentialFlags(CLI::App& app, Credentials& credentials) {
 void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
   app.add_option("-s,--server", flags.server,
                  "Address of the server, or cluster:HOST:PORT,... for several "
-                 "as one; TENSORKV_SERVER sets another default")
+                 "as one")
+      ->envname("TENSORKV_SERVER")
       ->capture_default_str();
   AddCredentialFlags(app, flags.credentials);
   app.add_option("-n,--namespace", flags.name_space,
@@ -230,7 +231,7 @@ int RunCommand(const std::vector<std::string>& arguments,
                const CliEnvironment& environment) {
   CLI::App app("A client of TensorKV, a networked key-value store of tensors",
                "tensorkv");
-  GlobalFlags flags = {.server = environment.default_server};
+  GlobalFlags flags;
   Action action;
   AddGlobalFlags(app, flags);
   AddCommands(app, action);

@@ -29,8 +29,6 @@ struct CliEnvironment {
                              const Credentials& credentials,
                              absl::Duration timeout)>
       check_health;
-  // Where the flags name no server.
-  std::string default_server = "127.0.0.1:7363";
   std::istream& in;
   std::ostream& out;
   std::ostream& err;

@@ -36,7 +36,6 @@ MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options,
           .max_wait = options.max_wait,
           .first_epoch =
               absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),
-          .max_entries = options.max_entries,
           .observer = observer,
           .exchange = exchange};
 }

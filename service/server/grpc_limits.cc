@@ -1,17 +1,9 @@
 #include "service/server/grpc_limits.h"
 
-#include <algorithm>
-#include <memory>
-#include <vector>
-
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/resource_quota.h"
 
 namespace tensorkv {
 namespace {
-
-using Plugins = std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>;
 
 // A status message takes up to 6 KiB of a client's limit; ours is for what
 // clients send: deadlines, user agents, tokens.
@@ -28,27 +20,6 @@ constexpr int kMinPingIntervalMs = 10'000;
 constexpr int kWriteBufferBytes = 8 << 20;
 constexpr int kMaxReflectionThreads = 16;
 constexpr int kMaxConnectionIdleMs = 30 * 60 * 1000;
-
-class ReflectionOption final : public grpc::ServerBuilderOption {
- public:
-  explicit ReflectionOption(bool enabled) : enabled_(enabled) {}
-
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-
-  void UpdatePlugins(Plugins* plugins) override {
-    auto plugin =
-        std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>();
-    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
-                                  [&](const auto& other) {
-                                    return other->name() == plugin->name();
-                                  }),
-                   plugins->end());
-    if (enabled_) plugins->push_back(std::move(plugin));
-  }
-
- private:
-  const bool enabled_;
-};
 
 void DisableCompression(grpc::ServerBuilder* builder) {
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
@@ -83,10 +54,6 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetResourceQuota(quota);
   builder->SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder->SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-}
-
-void SetReflection(bool enabled, grpc::ServerBuilder* builder) {
-  builder->SetOption(std::make_unique<ReflectionOption>(enabled));
 }
 
 }  // namespace tensorkv

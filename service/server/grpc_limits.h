@@ -1,4 +1,4 @@
-// How gRPC is set up to serve: limits, keepalive, reflection.
+// How gRPC is set up to serve: limits, keepalive.
 
 #ifndef TENSORKV_SERVICE_SERVER_GRPC_LIMITS_H_
 #define TENSORKV_SERVICE_SERVER_GRPC_LIMITS_H_
@@ -11,10 +11,6 @@ namespace tensorkv {
 // Bounds what one message, one connection and one handshake may take, and
 // turns off what nobody asked for (compression, channelz, shared ports).
 void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder);
-
-// Serves gRPC reflection, or not. Linking the library alone would serve it in
-// every server of the process.
-void SetReflection(bool enabled, grpc::ServerBuilder* builder);
 
 }  // namespace tensorkv
 

@@ -18,6 +18,7 @@
 #include "contract/keep_grpc.h"
 #include "contract/method.h"
 #include "grpc/support/time.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/server_builder.h"
 #include "service/checkpoint/checkpoint_directory.h"
 #include "service/metrics/server_gauges.h"
@@ -53,6 +54,9 @@ void LogAudit(const std::string& line) {
   log.info("{}", line);
 }
 
+// A GPU whose work does not end for so long stands still, for /healthz too.
+constexpr absl::Duration kDeviceTimeout = absl::Seconds(15);
+
 // 0 would mean none.
 uint64_t NewIdentity() {
   return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
@@ -69,8 +73,7 @@ uint32_t MaxConnections(const ServerOptions& options) {
 }
 
 MessageLimits LimitsOf(const ServerOptions& options) {
-  return {.max_message_bytes = options.max_message_bytes,
-          .max_entries = options.max_entries};
+  return {.max_message_bytes = options.max_message_bytes};
 }
 
 // gRPC ends calls on the monotonic clock, whatever the wall clock does.
@@ -293,7 +296,7 @@ absl::Status Server::StartGrpc() {
   KeepGrpc();
   grpc::ServerBuilder builder;
   ApplyLimits(options_, &builder);
-  SetReflection(options_.reflection, &builder);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       files_->credentials());
@@ -349,7 +352,7 @@ Watchdog::Part Server::WatchDevice() {
                     .Fail(absl::UnavailableError("its work does not end"))
                     .IgnoreError();
               },
-          .limit = options_.device_timeout};
+          .limit = kDeviceTimeout};
 }
 
 void Server::StartWatchdog() {

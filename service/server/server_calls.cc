@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/version.h"
+#include "service/rpc/message_limits.h"
 
 namespace tensorkv {
 namespace {
@@ -117,7 +118,7 @@ absl::StatusOr<ServerStatus> ServerCalls::DescribeServer(
                       .budget_bytes = budgets.host()->limit_bytes(),
                       .used_bytes = budgets.host()->used_bytes(),
                       .max_message_bytes = parts_.options->max_message_bytes,
-                      .max_entries = parts_.options->max_entries,
+                      .max_entries = MessageLimits().max_entries,
                       .device_budgets = budgets.DeviceBudgets()};
 }
 

@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -29,11 +30,8 @@ struct FlagTexts {
   std::string budget;         // empty: the default
   std::string device_budget;  // likewise
   std::string device_memory = "0.95";
-  std::string device_timeout = "15s";
   std::string pinned_memory = "1GiB";
   std::string max_message_bytes = "64MiB";
-  std::string max_unfinished_bytes;  // empty: the default
-  std::string max_wait = "5m";
   std::string stream_timeout = "30s";
   std::string drain_timeout = "10s";
   std::string idle_memory = "30s";
@@ -70,8 +68,6 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_flag("--insecure", server->insecure,
                 "Listen, for calls and for metrics, on addresses that other "
                 "machines can reach, in plain text or for everybody");
-  app->add_flag("--reflection,!--no-reflection", server->reflection,
-                "Serve gRPC reflection (default: on)");
 }
 
 void AddSecurityFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
@@ -119,28 +115,12 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();
-  app->add_option("--max_unfinished_bytes", texts->max_unfinished_bytes,
-                  "Bytes of messages of which a part has come, on all "
-                  "connections in plain text, such as 1GiB (default: an eighth "
-                  "of the budget, at least four messages)");
-  app->add_option("--max_entries", server->max_entries,
-                  "Entries or keys in one call")
-      ->capture_default_str();
   app->add_option("--max_streams", server->max_streams,
                   "Calls under way on one connection")
-      ->capture_default_str();
-  app->add_option("--max_connections", server->max_connections,
-                  "Connections open at once (default: what the limit on "
-                  "descriptors leaves)");
-  app->add_option("--max_open_streams", server->max_open_streams,
-                  "Streams open at once, on all connections")
       ->capture_default_str();
   app->add_option("--stream_timeout", texts->stream_timeout,
                   "How long the peer of a stream may stand still; it has 120 "
                   "times as long for all of a large payload")
-      ->capture_default_str();
-  app->add_option("--max_wait", texts->max_wait,
-                  "Longest wait of a call, such as 5m")
       ->capture_default_str();
 }
 
@@ -153,10 +133,6 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
          "--device", texts->device,
          "Where tensors are kept: cpu, cuda:N (a GPU; a host with several runs "
          "a server for each), or auto (cuda:0 if it can be used, else cpu)")
-      ->capture_default_str();
-  app->add_option("--device_timeout", texts->device_timeout,
-                  "A GPU whose work does not end for so long stands still, and "
-                  "counts as failed")
       ->capture_default_str();
   app->add_option("--drain_timeout", texts->drain_timeout,
                   "How long calls may take to end after SIGTERM")
@@ -196,7 +172,7 @@ struct ConfigFlags {
 void AddConfigFlags(CLI::App* app, ConfigFlags* config) {
   app->set_config("--config", "",
                   "A file of lines \"flag = value\" (TOML); flags of the "
-                  "command line come first");
+                  "command line come first, and environment variables last");
   app->allow_config_extras(CLI::config_extras_mode::error);
   app->add_flag("--print_config", config->print,
                 "Print all flags and their values as such a file, and end")
@@ -372,15 +348,6 @@ absl::Status InterpretCluster(ClusterOptions cluster, const FlagTexts& texts,
   return absl::OkStatus();
 }
 
-absl::Status ReadMessageBounds(const FlagTexts& texts, ServerOptions* server) {
-  ASSIGN_OR_RETURN(server->max_message_bytes,
-                   BytesOf("max_message_bytes", texts.max_message_bytes));
-  if (texts.max_unfinished_bytes.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(server->max_unfinished_bytes,
-                   BytesOf("max_unfinished_bytes", texts.max_unfinished_bytes));
-  return absl::OkStatus();
-}
-
 absl::Status ReadBudgets(const FlagTexts& texts, ServerOptions* server) {
   if (!texts.budget.empty()) {
     ASSIGN_OR_RETURN(server->budget_bytes, BytesOf("budget", texts.budget));
@@ -409,9 +376,8 @@ absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
       texts.status_page == "on" ||
       (texts.status_page == "auto" && IsForEverybody(flags->server));
   RETURN_IF_ERROR(ReadBudgets(texts, &flags->server));
-  RETURN_IF_ERROR(ReadMessageBounds(texts, &flags->server));
-  ASSIGN_OR_RETURN(flags->server.max_wait,
-                   DurationOf("max_wait", texts.max_wait));
+  ASSIGN_OR_RETURN(flags->server.max_message_bytes,
+                   BytesOf("max_message_bytes", texts.max_message_bytes));
   ASSIGN_OR_RETURN(flags->server.stream_timeout,
                    DurationOf("stream_timeout", texts.stream_timeout));
   ASSIGN_OR_RETURN(
@@ -421,13 +387,6 @@ absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
                    DurationOf("slow_call", texts.slow_call));
   if (flags->server.slow_call == absl::ZeroDuration()) {
     flags->server.slow_call = absl::InfiniteDuration();
-  }
-  ASSIGN_OR_RETURN(flags->server.device_timeout,
-                   DurationOf("device_timeout", texts.device_timeout));
-  if (flags->server.device_timeout < absl::Seconds(1)) {
-    return WrongValue(
-        "device_timeout",
-        absl::StrCat("expected at least 1s, got ", texts.device_timeout));
   }
   ASSIGN_OR_RETURN(flags->drain_timeout,
                    DurationOf("drain_timeout", texts.drain_timeout));
@@ -465,6 +424,15 @@ std::vector<std::string> Arguments(int argc, const char* const* argv) {
   return arguments;
 }
 
+// "--tls_cert" is TENSORKV_TLS_CERT.
+void NameEnvironmentVariables(CLI::App* app) {
+  for (CLI::Option* option : app->get_options()) {
+    if (!option->get_configurable()) continue;
+    option->envname(absl::StrCat(
+        "TENSORKV_", absl::AsciiStrToUpper(option->get_single_name())));
+  }
+}
+
 EarlyExit WrongUse(absl::string_view message) {
   std::string line =
       absl::StrCat("tensorkv-server: ", message, " (--help lists the flags)\n");
@@ -491,6 +459,7 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   AddClusterFlags(&app, &cluster, &texts);
   ConfigFlags config;
   AddConfigFlags(&app, &config);
+  NameEnvironmentVariables(&app);
   try {
     app.parse(Arguments(argc, argv));
   } catch (const CLI::CallForHelp&) {

@@ -227,13 +227,6 @@ absl::Status CheckClusterTls(const ServerOptions& options) {
       ": expected a tls_cert beside it, as it is for TLS between servers"));
 }
 
-// Less would end connections that send one message, as large as it may be.
-absl::Status CheckUnfinishedBytes(const ServerOptions& options) {
-  if (options.max_unfinished_bytes == 0) return absl::OkStatus();
-  return CheckRange("max_unfinished_bytes", options.max_unfinished_bytes,
-                    options.max_message_bytes, UINT64_MAX);
-}
-
 }  // namespace
 
 uint64_t MaxUnfinishedBytes(const ServerOptions& options,
@@ -255,12 +248,7 @@ absl::Status CheckServerOptions(const ServerOptions& options) {
   }
   RETURN_IF_ERROR(CheckRange("max_message_bytes", options.max_message_bytes,
                              kMinMessageBytes, kMaxMessageBytes));
-  RETURN_IF_ERROR(CheckUnfinishedBytes(options));
-  RETURN_IF_ERROR(
-      CheckRange("max_entries", options.max_entries, 1, 10'000'000));
   RETURN_IF_ERROR(CheckRange("max_streams", options.max_streams, 1, 1'000'000));
-  RETURN_IF_ERROR(
-      CheckRange("max_open_streams", options.max_open_streams, 1, 1'000'000));
   if (options.stream_timeout < absl::Seconds(1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("stream_timeout: expected at least 1s, got ",
@@ -269,11 +257,6 @@ absl::Status CheckServerOptions(const ServerOptions& options) {
   if (options.num_threads < 0 || options.num_threads > 4096) {
     return absl::InvalidArgumentError(
         absl::StrCat("threads: expected 0 to 4096, got ", options.num_threads));
-  }
-  if (options.max_wait <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_wait: expected a time above 0, got ",
-                     absl::FormatDuration(options.max_wait)));
   }
   return absl::OkStatus();
 }

@@ -74,10 +74,6 @@ struct ServerOptions {
   // libnccl.so.2 in a cluster without TLS: NCCL does not encrypt what it sends.
   std::string nccl = "auto";
 
-  // A GPU whose work does not end for so long stands still, for /healthz too,
-  // and counts as failed.
-  absl::Duration device_timeout = absl::Seconds(15);
-
   // Threads that one batch of updates may use; 0 is one per CPU.
   int num_threads = 0;
 
@@ -85,13 +81,9 @@ struct ServerOptions {
   uint64_t max_message_bytes = 64 << 20;
 
   // Bound on what messages may take of which a part has come, over all
-  // connections in plain text: beyond it, those end that have the most. At
-  // least max_message_bytes; 0 is an eighth of the budget, but at least four
-  // messages.
+  // connections in plain text: beyond it, those end that have the most. 0 is an
+  // eighth of the budget, but at least four messages.
   uint64_t max_unfinished_bytes = 0;
-
-  // Entries or keys in one call.
-  uint32_t max_entries = 100'000;
 
   // Calls that one connection may have under way; more wait at the client.
   uint32_t max_streams = 128;
@@ -137,9 +129,6 @@ struct ServerOptions {
 
   // Looks at connections in plain text before gRPC does; null: nothing does.
   MakeConnectionFilter connection_filter;
-
-  // Whether clients may ask for the contract (gRPC server reflection).
-  bool reflection = true;
 };
 
 // The bound that `options` mean, where the server's budget is `budget_bytes`.

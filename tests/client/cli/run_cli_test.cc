@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -304,15 +305,18 @@ TEST(RunCliTest, ServerOfTheEnvironmentIsTheDefault) {
             return std::make_unique<ScriptedConnection>(script);
           },
       .check_health = nullptr,
-      .default_server = "10.0.0.4:7363",
       .in = in,
       .out = out,
       .err = out};
 
   RunCli({"ls"}, environment);
+  EXPECT_EQ(target, "127.0.0.1:7363");
+  setenv("TENSORKV_SERVER", "10.0.0.4:7363", /*overwrite=*/1);
+  RunCli({"ls"}, environment);
   EXPECT_EQ(target, "10.0.0.4:7363");
   RunCli({"ls", "--server=10.0.0.5:1"}, environment);
   EXPECT_EQ(target, "10.0.0.5:1");
+  unsetenv("TENSORKV_SERVER");
 }
 
 TEST(RunCliTest, CredentialsAreFlagsOfAllCommands) {

@@ -1,10 +1,13 @@
 #include "service/server/server_flags.h"
 
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -36,8 +39,6 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
   EXPECT_EQ(flags.server.listen, "127.0.0.1:7363");
   EXPECT_EQ(flags.server.metrics_listen, "127.0.0.1:9464");
   EXPECT_EQ(flags.server.max_message_bytes, 64u << 20);
-  EXPECT_EQ(flags.server.max_wait, absl::Minutes(5));
-  EXPECT_TRUE(flags.server.reflection);
   EXPECT_FALSE(flags.server.insecure);
   EXPECT_EQ(flags.drain_timeout, absl::Seconds(10));
   EXPECT_EQ(flags.idle_memory, absl::Seconds(30));
@@ -49,11 +50,9 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
 TEST(ServerFlagsTest, EveryFlagIsRead) {
   const ServerFlags flags = Parsed(
       {"--listen=0.0.0.0:1", "--insecure", "--metrics_listen=", "--budget=8GiB",
-       "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
-       "--max_streams=9", "--max_wait=90s", "--no-reflection",
-       "--device=cuda:3", "--drain_timeout=500ms", "--device_timeout=40s",
-       "--idle_memory=2m", "--log_level=debug", "--device_budget=2GiB",
-       "--max_unfinished_bytes=3GiB"});
+       "--threads=3", "--max_message_bytes=1MiB", "--max_streams=9",
+       "--device=cuda:3", "--drain_timeout=500ms", "--idle_memory=2m",
+       "--log_level=debug", "--device_budget=2GiB"});
 
   EXPECT_EQ(flags.server.device_budget_bytes, uint64_t{2} << 30);
   EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
@@ -61,13 +60,8 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
   EXPECT_EQ(flags.server.budget_bytes, uint64_t{8} << 30);
   EXPECT_EQ(flags.server.num_threads, 3);
   EXPECT_EQ(flags.server.max_message_bytes, 1u << 20);
-  EXPECT_EQ(flags.server.max_unfinished_bytes, uint64_t{3} << 30);
-  EXPECT_EQ(flags.server.max_entries, 7u);
   EXPECT_EQ(flags.server.max_streams, 9u);
-  EXPECT_EQ(flags.server.max_wait, absl::Seconds(90));
-  EXPECT_FALSE(flags.server.reflection);
   EXPECT_EQ(flags.drain_timeout, absl::Milliseconds(500));
-  EXPECT_EQ(flags.server.device_timeout, absl::Seconds(40));
   EXPECT_EQ(flags.idle_memory, absl::Minutes(2));
   EXPECT_EQ(flags.log_level, "debug");
   EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCuda);
@@ -136,18 +130,60 @@ std::string ConfigFile(const std::string& lines) {
 
 TEST(ServerFlagsTest, FlagsComeFromAFileAndBeforeItFromTheCommandLine) {
   const std::string config =
-      ConfigFile("listen = \"127.0.0.1:1\"\nthreads = 3\nreflection = false\n");
+      ConfigFile("listen = \"127.0.0.1:1\"\nthreads = 3\ninsecure = true\n");
 
   const ServerFlags flags = Parsed({config.c_str(), "--threads=5"});
 
   EXPECT_EQ(flags.server.listen, "127.0.0.1:1");
   EXPECT_EQ(flags.server.num_threads, 5);
-  EXPECT_FALSE(flags.server.reflection);
+  EXPECT_TRUE(flags.server.insecure);
+}
+
+// An environment variable for the time of a test.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), /*overwrite=*/1);
+  }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+TEST(ServerFlagsTest, EnvironmentComesAfterTheCommandLineAndTheFile) {
+  const Variable listen("TENSORKV_LISTEN", "127.0.0.1:1");
+  const Variable insecure("TENSORKV_INSECURE", "true");
+  const Variable threads("TENSORKV_THREADS", "3");
+  const Variable streams("TENSORKV_MAX_STREAMS", "7");
+  const Variable empty("TENSORKV_BUDGET", "");
+  const std::string config = ConfigFile("threads = 5\nmax_streams = 8\n");
+
+  const ServerFlags flags = Parsed({config.c_str(), "--max_streams=9"});
+
+  EXPECT_EQ(flags.server.listen, "127.0.0.1:1");
+  EXPECT_TRUE(flags.server.insecure);
+  EXPECT_EQ(flags.server.num_threads, 5);
+  EXPECT_EQ(flags.server.max_streams, 9u);
+  EXPECT_EQ(flags.server.budget_bytes, 0u);
+}
+
+TEST(ServerFlagsTest, HelpNamesTheVariableOfEachFlagOfTheConfiguration) {
+  const auto help = std::get<EarlyExit>(Parse({"--help"}));
+  const auto config = std::get<EarlyExit>(Parse({"--print_config"}));
+
+  std::istringstream lines(config.text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::string name = line.substr(0, line.find('='));
+    absl::AsciiStrToUpper(&name);
+    EXPECT_THAT(help.text, HasSubstr("(Env:TENSORKV_" + name + ")"));
+  }
 }
 
 TEST(ServerFlagsTest, PrintedConfigIsAFileOfTheSameFlags) {
   const auto printed = std::get<EarlyExit>(
-      Parse({"--threads=5", "--no-reflection", "--print_config"}));
+      Parse({"--threads=5", "--insecure", "--print_config"}));
   const std::string config = ConfigFile(printed.text);
 
   const auto again =
@@ -159,12 +195,12 @@ TEST(ServerFlagsTest, PrintedConfigIsAFileOfTheSameFlags) {
 }
 
 TEST(ServerFlagsTest, ConfigIsCheckedWithoutServing) {
-  const std::string wrong = ConfigFile("max_wait = \"soon\"\n");
+  const std::string wrong = ConfigFile("drain_timeout = \"soon\"\n");
   EXPECT_EQ(std::get<EarlyExit>(Parse({"--check_config"})).code, 0);
   const auto exit =
       std::get<EarlyExit>(Parse({wrong.c_str(), "--check_config"}));
   EXPECT_EQ(exit.code, 2);
-  EXPECT_THAT(exit.text, HasSubstr("--max_wait: expected a time"));
+  EXPECT_THAT(exit.text, HasSubstr("--drain_timeout: expected a time"));
 
   EXPECT_THAT(
       std::get<EarlyExit>(Parse({"--policy_file=/absent", "--check_config"}))
@@ -223,12 +259,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--threads=many", "--threads"},
         WrongFlag{"--threads=-1", "--threads: expected 0 to"},
         WrongFlag{"--max_message_bytes=1", "--max_message_bytes: expected"},
-        WrongFlag{"--max_entries=-1", "--max_entries"},
-        WrongFlag{"--max_wait=soon", "--max_wait: expected a time"},
-        WrongFlag{"--max_wait=-5s", "--max_wait: expected a time"},
-        WrongFlag{"--max_wait=0", "--max_wait: expected a time above 0"},
-        WrongFlag{"--device_timeout=10ms",
-                  "--device_timeout: expected at least 1s"},
+        WrongFlag{"--max_streams=-1", "--max_streams"},
+        WrongFlag{"--drain_timeout=soon", "--drain_timeout: expected a time"},
+        WrongFlag{"--drain_timeout=-5s", "--drain_timeout: expected a time"},
         WrongFlag{"--drain_timeout=inf", "--drain_timeout: expected a time"},
         WrongFlag{"--idle_memory=soon", "--idle_memory: expected a time"},
         WrongFlag{"--idle_memory=500ms", "--idle_memory: expected at least 1s"},

@@ -260,16 +260,6 @@ TEST(ServerTest, ReflectionListsTheServices) {
   EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
 }
 
-TEST(ServerTest, ReflectionCanBeOff) {
-  ServerOptions options = Local();
-  options.reflection = false;
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
-
-  EXPECT_THAT(ListedServices(ChannelTo(*server)),
-              StatusIs(absl::StatusCode::kUnimplemented,
-                       HasSubstr("ServerReflection")));
-}
-
 TEST(ServerTest, UnixSocketWorks) {
   ServerOptions options = Local();
   // The directory for tests is too long for a socket's address.
