@@ -25,6 +25,10 @@ constexpr KnownFinding kKnown[] = {
      "a group that grows and shrinks was restored: some repeat a step that "
      "others are told to pass over",
      Verb::kRestore},
+    {"more rounds are open than may be", "",
+     "a group that grows and shrinks was restored: what is to be pushed again "
+     "opens rounds beyond the bound",
+     Verb::kRestore},
 };
 
 }  // namespace

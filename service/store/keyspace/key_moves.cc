@@ -67,10 +67,9 @@ void Namespace::HoldKeys() {
   Step last_step = 0;
   if (view != nullptr) {
     ForEachBusyKeyHeld(*state_, *view, [&](const StoredKey& key) {
-      last_step = std::max(last_step, key.rounds->last_open());
-      // One that is owed is pushed again, and then closes.
-      const Step first = key.rounds->FirstUnapplied();
-      if (first != UINT64_MAX) last_step = std::max(last_step, first);
+      // Those that are owed are pushed again, and then close.
+      last_step = std::max(
+          {last_step, key.rounds->last_open(), key.rounds->last_owed()});
     });
   }
   gate.HoldNamespace(state_->name, last_step);

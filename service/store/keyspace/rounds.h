@@ -169,6 +169,8 @@ class Rounds {
   size_t num_open() const { return open_.size(); }
   // Returns the highest step whose round is open; 0 if none is.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
+  // Returns the highest step that is owed; 0 if none is.
+  Step last_owed() const { return owed_.empty() ? 0 : owed_.rbegin()->first; }
   // Whether nothing is open and nothing owed: no loss of a worker matters.
   bool is_idle() const { return open_.empty() && owed_.empty(); }
 

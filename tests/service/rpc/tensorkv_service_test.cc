@@ -293,8 +293,8 @@ TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
   ListReply all;
   for (const char letter : {'a', 'b', 'c'}) {
     all.keys.push_back({.key = std::string(1, letter),
-                        .device = std::string(
-                            testing::kTestLimits.max_message_bytes / 3, 'x')});
+                        .states = {std::string(
+                            testing::kTestLimits.max_message_bytes / 3, 'x')}});
   }
   EXPECT_CALL(service_.store, List).WillOnce(Return(all));
   v1::ListResponse page;
