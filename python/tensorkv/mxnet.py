@@ -152,7 +152,7 @@ class TensorKV(KVStoreBase):
         client = self._store.client
         keys = client.keys()
         counts = client.pull(keys, state="update_count") if keys else []
-        self._updates.update(dict(zip(keys, map(int, counts))))
+        self._updates = collections.Counter(dict(zip(keys, map(int, counts))))
         optimizer = self._updater.optimizer
         if optimizer is not None:
             optimizer.num_update = max(

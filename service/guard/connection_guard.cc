@@ -65,7 +65,8 @@ class Allowance {
 // Whoever can have one of these addresses can have all that look the same here:
 // of IPv6 addresses, the network counts.
 std::string AddressOf(int fd) {
-  if (const auto user = UserOf(fd)) return absl::StrCat("uid:", *user);
+  // All clients of a front come by its Unix socket: none pays for another.
+  if (UserOf(fd)) return absl::StrCat("unix:", InodeOf(fd));
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
   getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);

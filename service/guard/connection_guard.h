@@ -59,7 +59,7 @@ class ConnectionGuard final : public ConnectionFilter {
   static constexpr double kMaxIdlePings = 100;
   static constexpr double kIdlePingsPerSecond = 1;
 
-  // As of MakeConnectionFilter.
+  // Takes what MakeConnectionFilter says.
   ConnectionGuard(const Limits& limits,
                   std::function<void(absl::string_view reason)> cut);
 

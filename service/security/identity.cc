@@ -12,7 +12,7 @@
 namespace tensorkv {
 namespace {
 
-// All who may connect by a Unix socket.
+// The identity of all who connect by a Unix socket and show no token.
 constexpr char kUnixCaller[] = "unix";
 constexpr absl::string_view kScheme = "Bearer ";
 

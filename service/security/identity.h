@@ -11,7 +11,7 @@
 
 namespace tensorkv {
 
-// What a connection proves of its other end, and what a call claims.
+// Holds what a connection proves of its other end, and what a call claims.
 struct Peer {
   // Nobody else reads what it sends: TLS, or a Unix socket.
   bool is_private = false;

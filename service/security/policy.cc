@@ -1,9 +1,11 @@
 #include "service/security/policy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -23,9 +25,8 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string&) override {
     if (!text_.empty()) return;
-    text_ =
-        absl::StrCat("line ", line + 1, ", column ", column + 1,
-                     ": expected grants and quotas, as policy.proto has them");
+    text_ = absl::StrCat("line ", line + 1, ", column ", column + 1,
+                         ": expected a Policy, as policy.proto has it");
   }
   const std::string& text() const { return text_; }
 
@@ -50,8 +51,43 @@ absl::Status CheckPatterns(
   return absl::OkStatus();
 }
 
+absl::Status CheckCallers(
+    const google::protobuf::RepeatedPtrField<std::string>& patterns) {
+  RETURN_IF_ERROR(CheckPatterns("callers", patterns));
+  for (const std::string& pattern : patterns) {
+    if (absl::StartsWith(pattern, "uid:")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("callers: ", Quoted(pattern),
+                       " is nobody: callers by Unix sockets are \"unix\", and "
+                       "unix_users says who they may be"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Errors: InvalidArgument, for patterns that name others than the holders of
+// certificates and tokens, and who comes by a Unix socket.
+absl::Status CheckFronts(
+    const google::protobuf::RepeatedPtrField<std::string>& patterns) {
+  RETURN_IF_ERROR(CheckPatterns("fronts", patterns));
+  constexpr absl::string_view kKinds[] = {"spiffe://",
+                                          "dns:", "san:", "cn:", "token:"};
+  for (const std::string& pattern : patterns) {
+    const bool is_kind = std::any_of(std::begin(kKinds), std::end(kKinds),
+                                     [&](absl::string_view kind) {
+                                       return absl::StartsWith(pattern, kind);
+                                     });
+    if (pattern == "unix" || is_kind) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("fronts: expected \"unix\" or a pattern that begins as "
+                     "\"dns:\" does, got ",
+                     Quoted(pattern)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Check(const security::v1::Grant& grant) {
-  RETURN_IF_ERROR(CheckPatterns("callers", grant.callers()));
+  RETURN_IF_ERROR(CheckCallers(grant.callers()));
   RETURN_IF_ERROR(CheckPatterns("namespaces", grant.namespaces()));
   if (security::v1::Role_IsValid(grant.role()) &&
       grant.role() != security::v1::ROLE_UNSPECIFIED) {
@@ -101,7 +137,7 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
          .right = static_cast<Right>(grant.role())});
   }
   for (const security::v1::Quota& quota : message.quotas()) {
-    if (const absl::Status status = CheckPatterns("callers", quota.callers());
+    if (const absl::Status status = CheckCallers(quota.callers());
         !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "quota ", policy.quotas_.size() + 1, ": ", status.message()));
@@ -113,7 +149,7 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
                     .bytes = quota.max_bytes()}});
   }
   if (!message.fronts().empty()) {
-    RETURN_IF_ERROR(CheckPatterns("fronts", message.fronts()));
+    RETURN_IF_ERROR(CheckFronts(message.fronts()));
     policy.fronts_ = Patterns(message.fronts().begin(), message.fronts().end());
   }
   policy.unix_users_.assign(message.unix_users().begin(),

@@ -213,7 +213,7 @@ HandlerDependencies Server::HandlerDependenciesOf() {
           .ask_server = std::bind_front(&ServerCalls::Ask, &calls_)};
 }
 
-// It cannot look into what is encrypted.
+// Returns null on a TLS port: a filter cannot look into what is encrypted.
 std::unique_ptr<ConnectionFilter> Server::ConnectionFilterOf() {
   if (!options_.connection_filter || options_.tls.is_on()) return nullptr;
   return options_.connection_filter(

@@ -424,9 +424,11 @@ std::vector<std::string> Arguments(int argc, const char* const* argv) {
   return arguments;
 }
 
-// "--tls_cert" is TENSORKV_TLS_CERT.
-void NameEnvironmentVariables(CLI::App* app) {
+// Names environment variables: "--tls_cert" is TENSORKV_TLS_CERT. Lets the last
+// of equal flags count, so that a script's users can override what it says.
+void CompleteOptions(CLI::App* app) {
   for (CLI::Option* option : app->get_options()) {
+    if (option->get_items_expected_max() == 1) option->take_last();
     if (!option->get_configurable()) continue;
     option->envname(absl::StrCat(
         "TENSORKV_", absl::AsciiStrToUpper(option->get_single_name())));
@@ -459,7 +461,7 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   AddClusterFlags(&app, &cluster, &texts);
   ConfigFlags config;
   AddConfigFlags(&app, &config);
-  NameEnvironmentVariables(&app);
+  CompleteOptions(&app);
   try {
     app.parse(Arguments(argc, argv));
   } catch (const CLI::CallForHelp&) {

@@ -100,6 +100,25 @@ TEST(PolicyTest, ErrorsNameTheLineOrTheGrant) {
   }
 }
 
+TEST(PolicyTest, FrontsAreHoldersOfCertificatesOrTokensOrLocal) {
+  const auto parse = [](const char* front) {
+    return Policy::Parse(absl::StrCat("fronts: \"", front, "\"")).status();
+  };
+  for (const char* good : {"unix", "dns:front.*", "token:front"}) {
+    EXPECT_OK(parse(good));
+  }
+  for (const char* wrong : {"*", "anonymous", "u*", "", "?nix"}) {
+    EXPECT_THAT(parse(wrong), StatusIs(absl::StatusCode::kInvalidArgument))
+        << wrong;
+  }
+}
+
+TEST(PolicyTest, UsersAreNoCallers) {
+  EXPECT_THAT(
+      Policy::Parse("quotas { callers: \"uid:*\" max_calls: 4 }"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("unix_users")));
+}
+
 constexpr char kPolicy[] = R"(
 grants { callers: "token:reader" namespaces: "team/*" role: READ }
 grants { callers: "spiffe://a/train/*" namespaces: "team/*" role: PUSH }

@@ -168,6 +168,14 @@ TEST(ServerFlagsTest, EnvironmentComesAfterTheCommandLineAndTheFile) {
   EXPECT_EQ(flags.server.budget_bytes, 0u);
 }
 
+TEST(ServerFlagsTest, LastOfEqualFlagsCounts) {
+  const ServerFlags flags = Parsed(
+      {"--budget=1GiB", "--threads=3", "--threads=4", "--budget=2GiB"});
+
+  EXPECT_EQ(flags.server.num_threads, 4);
+  EXPECT_EQ(flags.server.budget_bytes, uint64_t{2} << 30);
+}
+
 TEST(ServerFlagsTest, HelpNamesTheVariableOfEachFlagOfTheConfiguration) {
   const auto help = std::get<EarlyExit>(Parse({"--help"}));
   const auto config = std::get<EarlyExit>(Parse({"--print_config"}));
