@@ -37,8 +37,8 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
   // any, gets the bytes back with the buffer's end.
   RefPtr<Buffer> Allocate(size_t size_bytes, RefPtr<MemoryAccount> account);
 
-  // Whether these bytes are of the arena, or of that of another device, or what
-  // else the device can read.
+  // Returns whether these bytes are of the arena, or what else the device can
+  // read.
   bool CanRead(const char* data, size_t size_bytes) const {
     return Has(data, size_bytes) || pool_->device().CanRead(data);
   }

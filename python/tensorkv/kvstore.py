@@ -162,7 +162,7 @@ def create(
     Args:
       name: "local" or "device" for a store in this process; "dist_sync",
         "dist_device_sync", "dist_async" or "byteps" for a worker's view of a
-        server's. Where values are on GPUs is the server's choice. "byteps" only
+        server's. The server says whether values are on a GPU. "byteps" only
         sums.
       num_threads: of a local store, by default one per core. All others are of
         a server's, whose worker tensorkv.DistKVStore describes.

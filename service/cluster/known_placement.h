@@ -29,8 +29,8 @@ namespace tensorkv {
 class KnownPlacement {
  public:
   class View;
-  // Hears of each newer placement, of one after the other, before any call is
-  // checked by it.
+  // Hears of each placement that is set, if it is not older than the one
+  // before, one at a time, before any call is checked by it.
   using Listener = std::function<void(const View& view)>;
 
   // The server's name in its cluster; empty: it is in none.
@@ -82,7 +82,7 @@ class KnownPlacement {
     const std::string& server_name() const { return server_name_; }
     const ClusterPlacement& placement() const { return placement_; }
     uint64_t num_own_partitions() const;
-    // Those of them that it has.
+    // Returns those of the partitions that this server owns.
     PartitionSet own_partitions() const;
 
    private:

@@ -54,7 +54,7 @@ MetricFamily MemoryFamily(const Statuses& statuses) {
 
 MetricFamily DeviceMemoryFamily(const Statuses& statuses) {
   MetricFamily family{"tensorkv_device_memory_bytes",
-                      "Bytes held on GPUs, by use.",
+                      "Bytes held on the GPU, by use.",
                       MetricType::Gauge,
                       {}};
   const auto add = [&](const NamespaceStatus& status, const DeviceMemoryUse& on,

@@ -18,7 +18,7 @@ namespace tensorkv {
 //   tensorkv_memory_bytes            bytes held, by use: values, state,
 //                                    contributions, metadata
 //   tensorkv_namespace_budget_bytes  how many it may hold
-//   tensorkv_device_memory_bytes     how much of it is on each GPU; label:
+//   tensorkv_device_memory_bytes     how much of it is on the GPU; label:
 //                                    device
 //   tensorkv_updates_total           updates applied
 //   tensorkv_rounds_open             rounds that wait for contributions

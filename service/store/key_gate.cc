@@ -138,12 +138,16 @@ void KeyGate::Open(const PartitionSet& partitions) {
   MutexLock lock(&mutex_);
   if (view_ == nullptr) return;
   View view = Copy();
+  bool has_changed = false;
   for (const uint32_t each : partitions.partitions) {
     if (each >= view.states_.size()) continue;
     View::State& state = view.states_[each];
-    if (state == View::State::kGone) state = View::State::kOpen;
+    if (state != View::State::kGone) continue;
+    state = View::State::kOpen;
+    has_changed = true;
   }
-  Publish(std::move(view));
+  // Calls that wait look at each new view.
+  if (has_changed) Publish(std::move(view));
 }
 
 }  // namespace tensorkv

@@ -78,9 +78,10 @@ class KeyGate {
   // Has those that are held be open again, or gone.
   void Release() { End(View::State::kOpen); }
   void Leave() { End(View::State::kGone); }
-  // They are another server's, be it that their keys come here.
+  // Says that they are another server's, also while their keys come here: calls
+  // about them are refused.
   void Shut(const PartitionSet& partitions);
-  // Those of them that are gone are back.
+  // Takes calls again about those of them that were another server's.
   void Open(const PartitionSet& partitions);
 
  private:

@@ -30,13 +30,13 @@ class ServerBudgets {
                 const Backend& device);
 
   const RefPtr<ByteBudget>& host() const { return host_; }
-  // The host's, where tensors are kept there.
+  // Returns the budget of where tensors are kept; the host's, if it is there.
   const RefPtr<ByteBudget>& device() const { return device_; }
   const std::string& device_name() const { return device_name_; }
   bool has_gpu() const { return device_.get() != host_.get(); }
   // The host's or the device's, whichever is more.
   uint64_t largest_bytes() const;
-  // That of the device, unless it is the host.
+  // Returns the budget of the device, unless that is the host.
   std::vector<DeviceBudget> DeviceBudgets() const;
 
  private:
@@ -77,7 +77,7 @@ class NamespaceMemory {
 
   // What both memories together hold.
   MemoryUse used() const;
-  // What the device holds, unless that is the host.
+  // Returns what the device holds, unless that is the host.
   std::vector<DeviceMemoryUse> used_on_device() const;
 
  private:

@@ -22,8 +22,8 @@ class Staging {
 
   // Whether the store would take this call now. Its tensors need no data; room
   // for those without is part of the check, but for small contributions that
-  // devices read where they are received: if Allocate has no memory that
-  // devices read, these need room there that only the call asks for. The call
+  // the device reads where they are received: if Allocate has no memory that
+  // it reads, these need room there that only the call asks for. The call
   // itself is checked again, and it alone reports a failed round.
   // Errors: those of the verb that do not depend on elements.
   virtual absl::Status CheckInit(const InitRequest& request,

@@ -43,7 +43,7 @@ std::vector<size_t> HashesOf(const InitRequest& request) {
   return hashes;
 }
 
-// Whether the gate lets an Init pass. REQUIRES: the mutex is held.
+// Returns whether the gate lets an Init pass. REQUIRES: the mutex is held.
 absl::Status CheckGate(const NamespaceState& state,
                        const InitRequest& request) {
   return CheckEach(state.Gate(), request.entries,

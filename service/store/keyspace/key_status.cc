@@ -28,7 +28,8 @@ constexpr uint32_t kMaxPageSize = 10000;
 constexpr uint64_t kMaxPageBytes = 4 << 20;
 constexpr uint64_t kMaxStatBytes = 64 << 20;
 
-// The rest of it is of its rule, which is copied without the mutex: WithRules.
+// What a status has of its key's rule is filled in later, by WithRules, which
+// copies the rule without the mutex.
 using StatusAndRule = std::pair<KeyStatus, SharedRule>;
 
 // Values that are read together for their digests.

@@ -151,6 +151,7 @@ bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
 }
 
 absl::Status PushCopies::Start() {
+  if (has_started()) return absl::OkStatus();
   return tensorkv::Start(state_.device(), TakeToStart());
 }
 

@@ -36,8 +36,8 @@ absl::Status StepGap(absl::string_view key, Step step,
                     Reason::kStepGap, {{"key", key}, {"step", step}});
 }
 
-// Whether a quorum has closed that step at some key: whoever is late is told
-// there to go on, and pushes the step at no other key either.
+// Returns whether a quorum has closed that step at some key: whoever is late is
+// told there to go on, and pushes the step at no other key either.
 bool MayBePassedOver(const RoundPolicy& policy, Step step) {
   return policy.quorum > 0 && step <= policy.workers->max_closed();
 }
@@ -114,7 +114,7 @@ absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
                      by.rank));
   }
   RETURN_IF_ERROR(CheckOwesNothing(key, by.rank, step));
-  RETURN_IF_ERROR(CheckOrder(key, by.rank, step));
+  RETURN_IF_ERROR(CheckOrder(key, version, by.rank, step));
   return std::nullopt;
 }
 
@@ -150,12 +150,34 @@ bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
   if (!policy_.workers->TakesPart(rank, step)) return false;
   const auto round = open_.find(step);
   const auto owed = owed_.find(step);
-  const bool had_closed = (round != open_.end() && round->second.had_closed) ||
-                          (owed != owed_.end() && owed->second.had_closed) ||
-                          MayBePassedOver(policy_, step);
+  const bool had_closed =
+      (round != open_.end() && round->second.had_closed) ||
+      (owed != owed_.end() && owed->second.had_closed) ||
+      (MayBePassedOver(policy_, step) &&
+       (round == open_.end() || CanHaveQuorum(step, /*without=*/rank)));
   if (had_closed && !Owes(rank, step)) return false;
   return round == open_.end() || (!round->second.contributors.contains(rank) &&
                                   !IsComplete(round->second));
+}
+
+bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
+  const auto round = open_.find(step);
+  const auto contributes_later = [&](uint32_t rank) {
+    return std::any_of(open_.upper_bound(step), open_.end(),
+                       [rank](const auto& later) {
+                         return later.second.contributors.contains(rank);
+                       });
+  };
+  size_t num_possible = 0;
+  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
+    const bool has_contributed =
+        round != open_.end() && round->second.contributors.contains(rank);
+    num_possible +=
+        has_contributed ||
+        (rank != without && policy_.workers->TakesPart(rank, step) &&
+         !contributes_later(rank));
+  }
+  return num_possible >= policy_.quorum;
 }
 
 Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
@@ -180,8 +202,8 @@ bool Rounds::MayOpen(Step step) const {
   return num_before < policy_.max_open;
 }
 
-absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
-                                Step step) const {
+absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
+                                uint32_t rank, Step step) const {
   const Step passed_over = FirstPassedOver(rank, step);
   if (passed_over < step) {
     return StepGap(
@@ -191,11 +213,18 @@ absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
   }
   if (open_.contains(step)) return absl::OkStatus();
   // Those who came later pass over a step that others owe.
-  if (!owed_.contains(step) && !MayBePassedOver(policy_, step) &&
-      IsSkipped(step)) {
-    return StepGap(
-        key, step,
-        absl::StrCat("other workers have passed to step ", last_open()));
+  if (!owed_.contains(step) && IsSkipped(step)) {
+    if (!MayBePassedOver(policy_, step)) {
+      return StepGap(
+          key, step,
+          absl::StrCat("other workers have passed to step ", last_open()));
+    }
+    // A round that nobody can complete would keep all later ones from closing.
+    if (!CanHaveQuorum(step)) {
+      return StepClosed(key, version, step,
+                        "a later step, as a quorum has closed this one at "
+                        "another key and gone on");
+    }
   }
   if (!MayOpen(step)) {
     return WithReason(

@@ -189,7 +189,7 @@ class Rounds {
   const Closed* FindClosed(Step step) const;
   // Whether the steps of the worker, and of the key's rounds, rise without one
   // being passed over. Errors: as of Check.
-  absl::Status CheckOrder(absl::string_view key, uint32_t rank,
+  absl::Status CheckOrder(absl::string_view key, Version version, uint32_t rank,
                           Step step) const;
   // Whether the round of that step, open and empty or not, waits for `rank`;
   // the first step below `end` whose round does, or `end`.
@@ -197,6 +197,11 @@ class Rounds {
   // Whether a worker who takes part in that step has gone on without it, which
   // is then none of the key's. Those who came later have not.
   bool IsSkipped(Step step) const;
+  // Returns whether a quorum can still come together in the round of that step,
+  // be it open or not: of those who have contributed, and those who take part
+  // and have contributed to no later open round, but for `without`.
+  bool CanHaveQuorum(Step step,
+                     std::optional<uint32_t> without = std::nullopt) const;
   Step FirstPassedOver(uint32_t rank, Step end) const;
   // Returns whether a round of `step` may be opened beside others. Steps that
   // workers must push again count as open for later ones, which would take

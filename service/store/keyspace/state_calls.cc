@@ -50,8 +50,8 @@ absl::Status CheckStatePull(const NamespaceState& state,
   return absl::OkStatus();
 }
 
-// Whether the gate lets a call about these pass: entries, or a map by key.
-// REQUIRES: the mutex is held.
+// Returns whether the gate lets a call about these pass: entries, or a map by
+// key. REQUIRES: the mutex is held.
 template <typename Entries>
 absl::Status CheckGate(const NamespaceState& state, StateTurn::Kind kind,
                        const Entries& entries) {

@@ -74,7 +74,7 @@ struct WorkOfChange {
 // hand.
 class Transaction {
  public:
-  // Where the change happens. The threads of alarms and devices serve
+  // Where the change happens. The threads of alarms and of the device serve
   // everybody, so that what may take long leaves them.
   enum class Thread { kCaller, kAlarms, kDevice };
   // What must not be destroyed under the mutex.

@@ -234,7 +234,7 @@ void UpdatePass::Start(absl::AnyInvocable<void() &&> done) {
       .Submit(TakePlan(),
               [this, done = std::move(done)](absl::Status ended) mutable {
                 status_ = std::move(ended);
-                // Which may be the end of the pass.
+                // The pass may go with this call.
                 std::exchange(done, nullptr)();
               })
       .IgnoreError();  // the callback is told

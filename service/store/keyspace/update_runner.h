@@ -26,7 +26,7 @@ void EndHold(Transaction& transaction, const KeyPtr& key,
 // The updates of one key run one after another: the thread that finds a key
 // idle runs its update if that is a small one; large ones, and what was pushed
 // meanwhile, run on the pool. So no caller works for others without end.
-// Updates on devices with memory of their own run there, and a thread of the
+// Updates on a device with memory of its own run there, and a thread of the
 // device publishes them: no other waits, unless they are more than one plan.
 // Thread-safe; its methods are called without the mutex.
 class UpdateRunner {
@@ -44,9 +44,9 @@ class UpdateRunner {
  private:
   void RunHere(WorkOfChange work);
   void RunPass(UpdatePass updates);
-  // Has the devices run the updates, and a thread publish them.
+  // Has the device run the updates, and a thread publish them.
   void StartPass(UpdatePass updates);
-  // Ends a pass that has run, on a thread of a device, or for it.
+  // Ends a pass that has run, on a thread of the device, or for it.
   void PublishPass(std::unique_ptr<UpdatePass> pass);
   // Of a mirrored namespace: which sums of the servers are in their values.
   void TellExchange(UpdatePass& pass) const;

@@ -530,6 +530,28 @@ TEST_F(QuorumTest, StepThatHasClosedElsewhereOpensBelowALaterOne) {
   EXPECT_TRUE(Add(1, 1));
 }
 
+// It would never close, nor would any later one.
+TEST_F(QuorumTest, StepThatNoQuorumCanComeToIsClosed) {
+  group_.Close(1);
+  Add(1, 2);
+  Add(2, 2);
+
+  EXPECT_THAT(Check(0, 1), HasReason(Reason::kStepClosed));
+  EXPECT_OK(Check(0, 2));
+}
+
+TEST_F(QuorumTest, OpenRoundIsNotPassedOverByThoseWhomItsQuorumNeeds) {
+  group_.Close(1);
+  Add(0, 1);
+
+  EXPECT_OK(Check(1, 2));
+  Add(1, 2);
+  EXPECT_THAT(Check(2, 2), HasReason(Reason::kStepGap));
+  Add(2, 1);
+  EXPECT_TRUE(OnlyOf(rounds_.EndGrace(1, rounds_.IdOf(1))));
+  EXPECT_OK(Check(2, 2));
+}
+
 TEST_F(QuorumTest, GraceOfAnEarlierRoundOfTheStepCountsNothing) {
   Add(0, 1);
   const uint64_t id = rounds_.IdOf(1);
