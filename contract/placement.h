@@ -12,10 +12,6 @@
 
 namespace tensorkv {
 
-// The key in gRPC's metadata by which a call names the version of its
-// placement, in decimal.
-inline constexpr char kPlacementMetadata[] = "tensorkv-placement";
-
 struct ClusterServer {
   std::string name;
   std::string address;

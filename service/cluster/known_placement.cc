@@ -76,28 +76,18 @@ KnownPlacement::View::View(std::string server_name, ClusterPlacement placement)
       missing_(MissingAt(own_index_, placement_)) {}
 
 absl::Status KnownPlacement::View::Check(absl::string_view name_space,
-                                         absl::string_view key,
-                                         uint64_t callers_version) const {
+                                         absl::string_view key) const {
   if (placement_.owners.empty()) return NoPlacement();
   const uint32_t partition = PartitionOf(
       name_space, key, static_cast<uint32_t>(placement_.owners.size()));
   const uint32_t owner = placement_.owners[partition];
   if (owner != own_index_) {
-    return NotOwned(absl::StrCat("key ", Quoted(key)), key, owner,
-                    callers_version);
+    return NotOwned(absl::StrCat("key ", Quoted(key)), key, owner);
   }
   if (missing_.empty()) return absl::OkStatus();
   const auto missing = missing_.find(partition);
   if (missing == missing_.end()) return absl::OkStatus();
   return NotRestored(key, missing->second);
-}
-
-absl::Status KnownPlacement::View::CheckIsAsNewAs(
-    uint64_t callers_version) const {
-  if (callers_version <= placement_.version) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("server ", server_name_, " knows placement ",
-                   placement_.version, ", and not yet ", callers_version));
 }
 
 absl::Status KnownPlacement::View::CheckWhole() const {
@@ -111,21 +101,18 @@ absl::Status KnownPlacement::View::CheckWhole() const {
                     Reason::kKeyNotRestored, {{"server", server}});
 }
 
-absl::Status KnownPlacement::View::CheckRank(std::optional<uint32_t> rank,
-                                             uint64_t callers_version) const {
+absl::Status KnownPlacement::View::CheckRank(
+    std::optional<uint32_t> rank) const {
   if (placement_.owners.empty()) return NoPlacement();
   if (!rank) return absl::OkStatus();
   const auto owner = static_cast<uint32_t>(*rank % placement_.servers.size());
   if (owner == own_index_) return absl::OkStatus();
-  return NotOwned(absl::StrCat("worker ", *rank), /*key=*/"", owner,
-                  callers_version);
+  return NotOwned(absl::StrCat("worker ", *rank), /*key=*/"", owner);
 }
 
 absl::Status KnownPlacement::View::NotOwned(absl::string_view subject,
                                             absl::string_view key,
-                                            uint32_t owner,
-                                            uint64_t callers_version) const {
-  RETURN_IF_ERROR(CheckIsAsNewAs(callers_version));
+                                            uint32_t owner) const {
   const ClusterServer& server = placement_.servers[owner];
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
                         subject, ": server ", server.name, " at ",

@@ -67,19 +67,14 @@ class KnownPlacement {
    public:
     View(std::string server_name, ClusterPlacement placement);
 
-    // OK if the server has the key. A caller that knows a newer placement,
-    // `callers_version`, may be right where this server is not.
+    // OK if the server has the key.
     // Errors: FailedPrecondition (WRONG_SERVER) · Unavailable: no placement is
-    // known, or the caller's is newer, or the key is not restored yet
-    // (KEY_NOT_RESTORED).
-    absl::Status Check(absl::string_view name_space, absl::string_view key,
-                       uint64_t callers_version) const;
+    // known, or the key is not restored yet (KEY_NOT_RESTORED).
+    absl::Status Check(absl::string_view name_space,
+                       absl::string_view key) const;
     // OK if this server takes the calls of the worker of that rank in mirrored
     // namespaces, or those of nobody in particular. Errors: as of Check.
-    absl::Status CheckRank(std::optional<uint32_t> rank,
-                           uint64_t callers_version) const;
-    // OK if the caller knows no newer placement. Errors: Unavailable.
-    absl::Status CheckIsAsNewAs(uint64_t callers_version) const;
+    absl::Status CheckRank(std::optional<uint32_t> rank) const;
     // OK if the server has all keys that are its own. Errors: Unavailable
     // (KEY_NOT_RESTORED, or without a placement that holds).
     absl::Status CheckWhole() const;
@@ -93,7 +88,7 @@ class KnownPlacement {
    private:
     // `subject` is the server's, and not this one's.
     absl::Status NotOwned(absl::string_view subject, absl::string_view key,
-                          uint32_t owner, uint64_t callers_version) const;
+                          uint32_t owner) const;
 
     const std::string server_name_;
     const ClusterPlacement placement_;

@@ -20,11 +20,9 @@ const std::string& KeyOf(const Entry& entry) {
 
 template <typename Keys>
 absl::Status CheckKeys(const KnownPlacement::View& view,
-                       const std::string& name_space, const Keys& keys,
-                       const CallContext& context) {
+                       const std::string& name_space, const Keys& keys) {
   for (const auto& key : keys) {
-    RETURN_IF_ERROR(
-        view.Check(name_space, KeyOf(key), context.caller.placement_version));
+    RETURN_IF_ERROR(view.Check(name_space, KeyOf(key)));
   }
   return absl::OkStatus();
 }
@@ -41,17 +39,17 @@ std::optional<uint32_t> RankOf(const Request& request) {
 // namespace, whether the caller is.
 template <typename Request>
 absl::Status CheckPlaced(const KnownPlacement& known,
-                         const IsMirrored& is_mirrored, const Request& request,
-                         const CallContext& context) {
+                         const IsMirrored& is_mirrored,
+                         const Request& request) {
   const std::shared_ptr<const KnownPlacement::View> view = known.view();
   if (view == nullptr) return absl::OkStatus();
   if (is_mirrored && is_mirrored(request.name_space)) {
-    return view->CheckRank(RankOf(request), context.caller.placement_version);
+    return view->CheckRank(RankOf(request));
   }
   if constexpr (requires { request.entries; }) {
-    return CheckKeys(*view, request.name_space, request.entries, context);
+    return CheckKeys(*view, request.name_space, request.entries);
   } else {
-    return CheckKeys(*view, request.name_space, request.keys, context);
+    return CheckKeys(*view, request.name_space, request.keys);
   }
 }
 
@@ -74,8 +72,8 @@ absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
                                 const IsMirrored& is_mirrored,
                                 const KnowsCall& knows, const Request& request,
                                 const CallContext& context) {
-  return OrKnown(CheckPlaced(known, is_mirrored, request, context), knows,
-                 request, context);
+  return OrKnown(CheckPlaced(known, is_mirrored, request), knows, request,
+                 context);
 }
 
 absl::Status HasMoved() {
@@ -115,7 +113,7 @@ void PlacedTensorStore::Push(PushRequest request, CallContext context,
 
 void PlacedTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  absl::Status status = CheckPlaced(known_, is_mirrored_, request, context);
+  absl::Status status = CheckPlaced(known_, is_mirrored_, request);
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::Pull, &inner_));
 }
@@ -123,7 +121,7 @@ void PlacedTensorStore::Pull(PullRequest request, CallContext context,
 // The answer to a push is kept, but the values are elsewhere by now.
 void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  absl::Status status = CheckPlaced(known_, is_mirrored_, request, context);
+  absl::Status status = CheckPlaced(known_, is_mirrored_, request);
   const bool is_here = status.ok();
   status = OrKnown(std::move(status), knows_, request, context);
   if (status.ok() && !is_here) status = HasMoved();
@@ -147,15 +145,13 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
   if (view == nullptr) return inner_.List(request, context);
   for (;;) {
     RETURN_IF_ERROR(view->CheckWhole());
-    RETURN_IF_ERROR(view->CheckIsAsNewAs(context.caller.placement_version));
     ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
     const auto before = std::exchange(view, known_.view());
     // Keys may have come, or gone, since they were read.
     if (view != before) continue;
     // What comes to the server, or has been its own, is not.
     std::erase_if(reply.keys, [&](const KeyStatus& key) {
-      return ReasonOf(view->Check(request.name_space, key.key,
-                                  /*callers_version=*/0)) ==
+      return ReasonOf(view->Check(request.name_space, key.key)) ==
              Reason::kWrongServer;
     });
     reply.placement_version = view->placement().version;
@@ -165,7 +161,7 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
 
 absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,
                                                   const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlaced(known_, is_mirrored_, request, context));
+  RETURN_IF_ERROR(CheckPlaced(known_, is_mirrored_, request));
   return inner_.Stat(request, context);
 }
 

@@ -9,11 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "contract/method.h"
-#include "contract/placement.h"
 #include "contract/retry_delay.h"
 #include "grpcpp/server_context.h"
 #include "service/rpc/peer_credentials.h"
@@ -24,8 +21,8 @@
 
 namespace tensorkv {
 
-// As AccessControl::Admit, of a caller that may tell its trace and its
-// placement. Without an `access` everybody is anonymous and may do everything.
+// As AccessControl::Admit, of a caller that may tell its trace. Without an
+// `access` everybody is anonymous and may do everything.
 // The caller gets notes where calls that take `slow_call` are to be logged.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
@@ -35,13 +32,6 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
   if (trace != metadata.end()) {
     caller.trace =
         ParseTraceParent({trace->second.data(), trace->second.size()});
-  }
-  const auto placement = metadata.find(kPlacementMetadata);
-  if (placement != metadata.end() &&
-      !absl::SimpleAtoi(
-          absl::string_view(placement->second.data(), placement->second.size()),
-          &caller.placement_version)) {
-    caller.placement_version = 0;
   }
   if (slow_call < absl::InfiniteDuration()) {
     caller.notes = std::make_shared<CallNotes>(slow_call);

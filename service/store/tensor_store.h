@@ -36,8 +36,6 @@ struct Caller {
   absl::Status unless_remembered;
   // The trace that it says the call is part of, "TRACE-SPAN"; may be empty.
   std::string trace;
-  // The placement by which it sent the call; 0 states none.
-  uint64_t placement_version = 0;
   // For the log; may be null: nobody asks why the call takes long.
   std::shared_ptr<CallNotes> notes;
 };

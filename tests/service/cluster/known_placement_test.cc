@@ -30,7 +30,7 @@ TEST(KnownPlacementTest, ServerWithoutPlacementIsNotReadyAndOwnsNothing) {
   const KnownPlacement known("a");
 
   EXPECT_THAT(known.readiness(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(known.view()->Check("", "k", 0),
+  EXPECT_THAT(known.view()->Check("", "k"),
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(known.Describe().server_name, "a");
 }
@@ -40,29 +40,20 @@ TEST(KnownPlacementTest, RefusalSaysWhereTheKeyIs) {
   ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
   const std::string key = KeyOfServer("b");
 
-  EXPECT_THAT(known.view()->Check("", key, /*callers_version=*/7),
+  EXPECT_THAT(known.view()->Check("", key),
               HasReason(Reason::kWrongServer, {{"key", key},
                                                {"address", "b:1"},
                                                {"placement_version", "7"}}));
-  EXPECT_OK(known.view()->Check("", KeyOfServer("a"), 7));
-}
-
-TEST(KnownPlacementTest, CallerWithANewerPlacementIsToTryAgain) {
-  KnownPlacement known("");
-  ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
-
-  EXPECT_THAT(known.view()->Check("", KeyOfServer("b"), 8),
-              StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_OK(known.view()->Check("", KeyOfServer("a"), 8));
+  EXPECT_OK(known.view()->Check("", KeyOfServer("a")));
 }
 
 TEST(KnownPlacementTest, ServerThatIsNotNamedOwnsNothing) {
   KnownPlacement known("");
   ASSERT_OK(known.Set(TwoServers(/*version=*/7), "c"));
 
-  EXPECT_THAT(known.view()->Check("", KeyOfServer("a"), 0),
+  EXPECT_THAT(known.view()->Check("", KeyOfServer("a")),
               HasReason(Reason::kWrongServer));
-  EXPECT_THAT(known.view()->Check("", KeyOfServer("b"), 0),
+  EXPECT_THAT(known.view()->Check("", KeyOfServer("b")),
               HasReason(Reason::kWrongServer));
 }
 
@@ -98,12 +89,12 @@ TEST(KnownPlacementTest, KeyThatIsNotRestoredYetIsNamed) {
   ASSERT_OK(known.Set(placement, "a"));
 
   EXPECT_THAT(
-      known.view()->Check("", key, 7),
+      known.view()->Check("", key),
       HasReason(Reason::kKeyNotRestored, {{"key", key}, {"server", "lost"}}));
   EXPECT_THAT(known.view()->CheckWhole(), HasReason(Reason::kKeyNotRestored));
   // What others have not restored is theirs to tell.
   ASSERT_OK(known.Set(placement, "b"));
-  EXPECT_THAT(known.view()->Check("", key, 7), HasReason(Reason::kWrongServer));
+  EXPECT_THAT(known.view()->Check("", key), HasReason(Reason::kWrongServer));
   EXPECT_OK(known.view()->CheckWhole());
 }
 
@@ -111,17 +102,17 @@ TEST(KnownPlacementTest, ServerOwnsNothingAfterItsTime) {
   KnownPlacement known("a");
   ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
   const std::string key = KeyOfServer("a");
-  EXPECT_OK(known.view()->Check("", key, 7));
+  EXPECT_OK(known.view()->Check("", key));
 
   known.OwnUntil(std::chrono::steady_clock::now());
 
-  EXPECT_THAT(known.view()->Check("", key, 7),
+  EXPECT_THAT(known.view()->Check("", key),
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(known.view()->CheckWhole(),
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(known.readiness(), StatusIs(absl::StatusCode::kUnavailable));
   known.OwnUntil(std::chrono::steady_clock::now() + std::chrono::hours(1));
-  EXPECT_OK(known.view()->Check("", key, 7));
+  EXPECT_OK(known.view()->Check("", key));
 }
 
 }  // namespace

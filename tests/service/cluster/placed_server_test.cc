@@ -4,7 +4,6 @@
 #include <string>
 
 #include "contract/grpc_status.h"
-#include "contract/placement.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
@@ -19,7 +18,6 @@ namespace {
 
 using testing::HasReason;
 using testing::KeyOfServer;
-using testing::StatusIs;
 using testing::TwoServers;
 
 v1::InitRequest InitOf(const std::string& key) {
@@ -42,10 +40,8 @@ class PlacedServerTest : public ::testing::Test {
         stub_(v1::TensorKV::NewStub(grpc::CreateChannel(
             server_->address(), grpc::InsecureChannelCredentials()))) {}
 
-  // By a placement of that version; "" names none.
-  absl::Status Init(const std::string& key, const std::string& version = "") {
+  absl::Status Init(const std::string& key) {
     grpc::ClientContext context;
-    if (!version.empty()) context.AddMetadata(kPlacementMetadata, version);
     v1::InitResponse response;
     return FromGrpcStatus(stub_->Init(&context, InitOf(key), &response));
   }
@@ -71,7 +67,7 @@ class PlacedServerTest : public ::testing::Test {
 
 TEST_F(PlacedServerTest, WithoutPlacementItTakesEveryKey) {
   EXPECT_OK(Init(KeyOfServer("a")));
-  EXPECT_OK(Init(KeyOfServer("b"), "7"));
+  EXPECT_OK(Init(KeyOfServer("b")));
 }
 
 TEST_F(PlacedServerTest, MessagesAndStreamsOfOtherServersAreRefused) {
@@ -80,15 +76,6 @@ TEST_F(PlacedServerTest, MessagesAndStreamsOfOtherServersAreRefused) {
   EXPECT_OK(Init(KeyOfServer("a")));
   EXPECT_THAT(Init(KeyOfServer("b")), HasReason(Reason::kWrongServer));
   EXPECT_THAT(InitByStream(KeyOfServer("b")), HasReason(Reason::kWrongServer));
-}
-
-TEST_F(PlacedServerTest, CallByANewerPlacementIsToBeTriedAgain) {
-  ASSERT_OK(server_->SetPlacement(TwoServers(7), "a"));
-
-  EXPECT_THAT(Init(KeyOfServer("b"), "7"), HasReason(Reason::kWrongServer));
-  EXPECT_THAT(Init(KeyOfServer("b"), "8"),
-              StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Init(KeyOfServer("b"), "8x"), HasReason(Reason::kWrongServer));
 }
 
 }  // namespace

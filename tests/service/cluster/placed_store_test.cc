@@ -158,13 +158,6 @@ TEST_F(PlacedStoreTest, ListAndMemoryNameNoKeys) {
   EXPECT_OK(staging_.Allocate("n", {}, {}));
 }
 
-TEST_F(PlacedStoreTest, ListOfAnOlderPlacementThanTheCallersIsNone) {
-  ASSERT_OK(known_.Set(TwoServers(1), "a"));
-
-  EXPECT_THAT(store_.List({}, {.caller = {.placement_version = 2}}),
-              testing::StatusIs(absl::StatusCode::kUnavailable));
-}
-
 TEST_F(PlacedStoreTest, ListIsOfThePlacementThatItNames) {
   ASSERT_OK(known_.Set(TwoServers(1), "a"));
   // Keys come while it is made.
