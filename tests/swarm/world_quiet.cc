@@ -95,10 +95,10 @@ void WorldState::CheckOwedStep(const Space& space, uint32_t rank, Step next) {
   for (const AttemptPtr& attempt : under_way_) {
     if (!attempt->call->contributions.empty()) return;
   }
-  for (uint32_t key = 0; key < kNumKeys; ++key) {
-    const auto brought = space.brought.find({rank, key, next});
-    if (brought == space.brought.end()) continue;
-    if (brought->second > space.gone[key]) return;
+  // Or where a round awaits it that others have opened.
+  for (const auto& [place, moment] : space.brought) {
+    const auto& [by, key, step] = place;
+    if (step == next && moment > space.gone[key]) return;
   }
   Find(absl::StrCat("a step is asked for that no key lacks: rank ", rank,
                     " has come to step ", space.reached[rank], " and is told ",
@@ -146,7 +146,7 @@ void WorldState::CheckRemembered(const Attempt& attempt, uint32_t rank,
   const NamespaceConfig& config = space.plan.config;
   if (ReasonOf(status) != Reason::kStepClosed || config.mode != Mode::kSync ||
       !is_stepped() || is_cluster() || space.plan.joins || has_moved_ ||
-      has_failed_device_ || !HasRoom(plan_)) {
+      has_failed_device_ || attempt.is_repeat || !HasRoom(plan_)) {
     return;
   }
   const auto info = ErrorInfoOf(status);
