@@ -94,8 +94,8 @@ class Namespace {
   // The right to take a snapshot, which one has at a time; nothing if another
   // one is taken.
   std::optional<LongLock::Holder> TryBeginSnapshot();
-  // As in PartitionMoves, with that right. Errors: also Unavailable: a round has
-  // failed since HoldKeysIfIdle.
+  // Takes the snapshot as PartitionMoves does, with that right. Errors: also
+  // Unavailable, if a round has failed since HoldKeysIfIdle.
   absl::Status TakeSnapshotOfHeld(LongLock::Holder begun, SnapshotSink& sink);
   // Removes those keys, as if they had never been: nobody hears of it.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);

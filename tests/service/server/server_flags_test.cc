@@ -169,8 +169,8 @@ TEST(ServerFlagsTest, EnvironmentComesAfterTheCommandLineAndTheFile) {
 }
 
 TEST(ServerFlagsTest, LastOfEqualFlagsCounts) {
-  const ServerFlags flags = Parsed(
-      {"--budget=1GiB", "--threads=3", "--threads=4", "--budget=2GiB"});
+  const ServerFlags flags =
+      Parsed({"--budget=1GiB", "--threads=3", "--threads=4", "--budget=2GiB"});
 
   EXPECT_EQ(flags.server.num_threads, 4);
   EXPECT_EQ(flags.server.budget_bytes, uint64_t{2} << 30);
