@@ -51,8 +51,8 @@ class ListeningSockets {
 // -1, with errno, if there is none. Does not block.
 int AcceptFrom(int listener);
 
-// The user (uid) at the other end of a connected Unix socket, as the kernel
-// tells it; nothing for other sockets.
+// Returns the user (uid) at the other end of a connected Unix socket, as the
+// kernel tells it; nothing for other sockets.
 std::optional<uint32_t> UserOf(int fd);
 
 }  // namespace tensorkv

@@ -122,7 +122,7 @@ struct NamespaceStatus {
   std::vector<MultipliersBinding> multipliers;
   uint64_t num_keys = 0;
   MemoryUse memory;
-  // How much of it is on the GPU; empty where tensors are kept on the host.
+  // This is what of it is on the GPU; empty where tensors are kept on the host.
   std::vector<DeviceMemoryUse> device_memory;
   uint64_t updates_applied = 0;
   uint64_t rounds_open = 0;

@@ -29,7 +29,8 @@ struct ServerStatus {
   uint64_t used_bytes = 0;
   uint64_t max_message_bytes = 0;
   uint32_t max_entries = 0;
-  // Of each of `devices`; empty where tensors are kept on the host.
+  // This has the budget of each of `devices`; it is empty where tensors are
+  // kept on the host.
   std::vector<DeviceBudget> device_budgets;
 };
 

@@ -163,9 +163,9 @@ class Backend {
     return HostBuffer::Allocate(size_bytes, std::move(account));
   }
 
-  // Whether the device can read these bytes where they lie, on the host or in
-  // its own memory: then an upload of them begins at once, without a copy on
-  // the caller's thread, and updates take contributions from there.
+  // Returns whether the device can read these bytes where they lie, on the host
+  // or in its own memory: then an upload of them begins at once, without a copy
+  // on the caller's thread, and updates take contributions from there.
   virtual bool CanRead(const char* data, size_t size_bytes) const {
     return is_host();
   }

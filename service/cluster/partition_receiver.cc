@@ -101,7 +101,7 @@ absl::Status PartitionReceiver::Begin(const MovePartitionsRequest& request,
         "partitions of the move are not server ", request.from, "'s"));
   }
   DiscardArrivalsOf(sender, reading.placement);
-  // What this server knows may be from when it had them.
+  // This server may know a placement of the time when it had them.
   RETURN_IF_ERROR(
       environment_.known->Set(reading.placement, environment_.server_name));
   for (const uint32_t partition : set.partitions) {

@@ -29,7 +29,7 @@ absl::StatusOr<bool> PartitionRestorer::Turn(const ClusterReading& reading) {
   absl::Status status;
   for (const LostPartitions& own : all) {
     if (own.partitions.empty()) continue;
-    // What this server knows may be from when it had them.
+    // This server may know a placement of the time when it had them.
     RETURN_IF_ERROR(
         environment_.known->Set(reading.placement, environment_.server_name));
     // What one server had may be out of sight, while what another had is not.

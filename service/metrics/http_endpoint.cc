@@ -25,7 +25,7 @@ constexpr char kPlainText[] = "text/plain; charset=utf-8";
 constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 constexpr std::pair<const char*, const char*> kHeaders[] = {
-    // What the pages of the server load is of the server, and nobody embeds
+    // Pages load from the server alone, and nobody embeds
     // them.
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
@@ -241,7 +241,7 @@ absl::Status HttpEndpoint::Start() {
 
 HttpEndpoint::~HttpEndpoint() {
   if (daemon_ == nullptr) return;
-  // What it listens on stays open, for ListeningSockets to close.
+  // The sockets stay open: ListeningSockets closes them.
   MHD_quiesce_daemon(daemon_);
   {
     MutexLock lock(&mutex_);

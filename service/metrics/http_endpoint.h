@@ -137,7 +137,7 @@ class HttpEndpoint {
   Mutex mutex_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t num_accepted_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Whoever has been there longest comes first.
+  // The connection that has been there longest comes first.
   std::list<Peer> peers_ ABSL_GUARDED_BY(mutex_);
 
   SteadyAlarms alarms_;

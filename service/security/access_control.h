@@ -56,8 +56,8 @@ class AccessControl {
   // Reads both files, and takes what they say. Errors: as of Take.
   absl::Status Reload();
 
-  // Errors: PermissionDenied (the policy names others who may connect by a Unix
-  // socket).
+  // Checks that the user may connect by a Unix socket.
+  // Errors: PermissionDenied (the policy names others).
   absl::Status AdmitUnixUser(uint32_t user) const;
 
   // Puts the caller's identity into `caller`, and tells whether there is a

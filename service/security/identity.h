@@ -34,8 +34,9 @@ struct Peer {
 absl::StatusOr<std::string> IdentityOf(const Peer& peer,
                                        const TokenFile& tokens);
 
-// For whom a front calls: whoever its header names, by the name of a
-// certificate, or "anonymous". Errors: Unauthenticated.
+// Returns for whom a front calls: whoever its header names, by the name of a
+// certificate, or "anonymous". Errors: Unauthenticated, for a header that is no
+// such name, or several. Thread-safe.
 absl::StatusOr<std::string> ForwardedIdentityOf(const Peer& front);
 
 }  // namespace tensorkv

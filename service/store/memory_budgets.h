@@ -84,7 +84,7 @@ class NamespaceMemory {
   const ServerBudgets& server_;
   const RefPtr<ByteBudget> host_budget_;
   const RefPtr<ByteBudget> device_budget_;
-  // The same accounts, without a GPU.
+  // Without a GPU both are the same accounts.
   const MemoryAccounts host_;
   const MemoryAccounts device_;
   const RefPtr<BudgetAccount> metadata_;

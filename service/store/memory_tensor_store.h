@@ -41,7 +41,7 @@ namespace tensorkv {
 struct MemoryTensorStoreOptions {
   // Bound on the bytes of the host's memory that all namespaces take together.
   uint64_t budget_bytes = uint64_t{1} << 32;
-  // The same of the device's memory, unless that is the host.
+  // This bounds the device's memory, unless the device is the host.
   uint64_t device_budget_bytes = 0;
   // Bound on every wait, whatever the caller's deadline.
   absl::Duration max_wait = absl::Minutes(5);

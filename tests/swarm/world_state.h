@@ -79,7 +79,7 @@ class WorldState {
   // Returns whether nobody else has changed it meanwhile.
   bool EndChange(Space& space, uint32_t key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same of its rules.
+  // These do the same for the rules of the namespace.
   void BeginRuling(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool EndRuling(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartAnew(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -149,7 +149,7 @@ class WorldState {
   // None ever goes; those that others look at are not moved.
   Servers servers_;
   std::atomic<uint64_t> num_calls_ = 0;
-  // Of each namespace that has a budget, as it was made.
+  // The budget of each namespace that has one, as it was when it was made.
   std::vector<uint64_t> rooms_;
 
   mutable Mutex mutex_;

@@ -167,9 +167,8 @@ class Rounds {
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
-  // Returns the highest step whose round is open; 0 if none is.
+  // Return the highest step whose round is open, or that is owed; 0 if none is.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
-  // Returns the highest step that is owed; 0 if none is.
   Step last_owed() const { return owed_.empty() ? 0 : owed_.rbegin()->first; }
   // Whether nothing is open and nothing owed: no loss of a worker matters.
   bool is_idle() const { return open_.empty() && owed_.empty(); }
@@ -177,7 +176,6 @@ class Rounds {
  private:
   using Round = GatheringRound;
   using OpenRounds = std::map<Step, Round>;
-
   using Closed = RememberedRound;
   using Owed = OwedRound;
   using OwedRounds = absl::btree_map<Step, Owed>;
@@ -191,34 +189,32 @@ class Rounds {
   // being passed over. Errors: as of Check.
   absl::Status CheckOrder(absl::string_view key, Version version, uint32_t rank,
                           Step step) const;
-  // Whether the round of that step, open and empty or not, waits for `rank`;
-  // the first step below `end` whose round does, or `end`.
+  // Returns whether the round of that step, open or not, waits for `rank`.
   bool IsPassedOver(Step step, uint32_t rank) const;
-  // Whether a worker who takes part in that step has gone on without it, which
-  // is then none of the key's. Those who came later have not.
+  // Returns whether a worker who takes part in that step has gone on without
+  // it.
   bool IsSkipped(Step step) const;
-  // Returns whether a quorum can still come together in the round of that step,
-  // be it open or not: of those who have contributed, and those who take part
-  // and have contributed to no later open round, but for `without`.
+  // Returns whether the round of that step can still have a quorum: of those
+  // who have contributed, and, but for `without`, those whom no later round
+  // has.
   bool CanHaveQuorum(Step step,
                      std::optional<uint32_t> without = std::nullopt) const;
+  // Returns the first step below `end` whose round waits for `rank`, or `end`.
   Step FirstPassedOver(uint32_t rank, Step end) const;
-  // Returns whether a round of `step` may be opened beside others. Steps that
-  // workers must push again count as open for later ones, which would take
-  // their places. The first may always be opened: none closes before it.
+  // Returns whether a round of `step` may be opened beside others and steps that
+  // must be pushed again. The first always may: none closes before it.
   bool MayOpen(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
-  // Goes over the ranks that the round need not wait for any longer. What is
-  // complete stays so, whoever comes: its sum may be under way.
+  // Goes over the ranks that the round need not wait for any longer; what is
+  // complete stays so: its sum may be under way.
   void Advance(Step step, Round& round) const;
   bool IsComplete(const Round& round) const;
   bool HasQuorum(const Round& round) const;
   // Whether a quorum need wait no longer: those who are missing have left.
   bool LacksOnlyThoseWhoLeft(Step step, const Round& round) const;
-  // Those who have left since the worker of `rank` joined, and whom a round of
-  // it waits for in vain.
+  // Returns who left since `rank` joined, and whom its round awaits in vain.
   std::vector<uint32_t> LeftOf(uint32_t rank, Step step,
                                const Round& round) const;
   // Whether it is complete and has no other sum to wait for.

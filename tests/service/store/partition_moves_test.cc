@@ -27,7 +27,7 @@ using ::testing::Each;
 using Start =
     std::unique_ptr<Restoration> (PartitionMoves::*)(const PartitionSet&);
 
-// Of every way in which keys come.
+// This holds for every way in which keys come to a server.
 class ArrivalTest : public testing::ScriptedStoreTest,
                     public ::testing::WithParamInterface<Start> {
  protected:
