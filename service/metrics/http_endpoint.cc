@@ -25,8 +25,7 @@ constexpr char kPlainText[] = "text/plain; charset=utf-8";
 constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 constexpr std::pair<const char*, const char*> kHeaders[] = {
-    // Pages load from the server alone, and nobody embeds
-    // them.
+    // Pages load from the server alone, and nobody embeds them.
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
      "'self'; img-src data:; base-uri 'none'; form-action 'none'; "

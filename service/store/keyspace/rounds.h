@@ -201,8 +201,8 @@ class Rounds {
                      std::optional<uint32_t> without = std::nullopt) const;
   // Returns the first step below `end` whose round waits for `rank`, or `end`.
   Step FirstPassedOver(uint32_t rank, Step end) const;
-  // Returns whether a round of `step` may be opened beside others and steps that
-  // must be pushed again. The first always may: none closes before it.
+  // Returns whether a round of `step` may be opened beside others and steps
+  // that must be pushed again. The first always may: none closes before it.
   bool MayOpen(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
