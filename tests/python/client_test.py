@@ -459,7 +459,7 @@ class ClientTest(StoreTest):
 
 
 # AddressSanitizer itself keeps something of every thread and stack.
-@unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""), "in asan")
+@unittest.skipIf("asan" in os.environ.get("LD_PRELOAD", ""), "in asan")
 class LifetimeTest(StoreTest):
 
     def resident_kib(self):

@@ -17,8 +17,8 @@ fi
 preload_sanitizer() {
   local libraries
   libraries=$(ldd python/tensorkv/_core.so |
-    sed -n 's/.* => \(.*\/lib\(asan\|stdc++\)\.so[^ ]*\) .*/\1/p' | sort)
-  [[ $libraries == *libasan* ]] || return 0
+    sed -n 's/.* => \(.*\/lib\(asan\|clang_rt.asan-[a-z0-9_]*\|stdc++\)\.so[^ ]*\) .*/\1/p' | sort)
+  [[ $libraries == *asan* ]] || return 0
   export LD_PRELOAD=${libraries//$'\n'/:}
   export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:quarantine_size_mb=1
 }
