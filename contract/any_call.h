@@ -87,7 +87,9 @@ class AnyCall {
 
   Method method() const { return method_; }
 
-  // What `visitor(request, reply)` returns, with the types of the method.
+  // Returns what `visitor(request, reply)` returns, with the types of the
+  // method. The type is the same for all methods. It is named, for where it is
+  // deduced clang 19 leaves out templates that the visitor uses.
   template <typename Visitor>
   std::invoke_result_t<Visitor, const PushRequest&, PushReply&> Visit(
       Visitor&& visitor) const {
