@@ -130,8 +130,8 @@ TEST(SteadyAlarmsTest, TimeDoesNotGoBack) {
 }
 
 TEST(SteadyAlarmsTest, RunsNotBeforeTheTime) {
-  SteadyAlarms alarms;
   Notification has_run;
+  SteadyAlarms alarms;
   const absl::Duration due = alarms.Now() + absl::Milliseconds(5);
   absl::Duration ran_at;
 
@@ -145,8 +145,8 @@ TEST(SteadyAlarmsTest, RunsNotBeforeTheTime) {
 }
 
 TEST(SteadyAlarmsTest, EarlierAlarmOvertakesOneThatIsWaitedFor) {
-  SteadyAlarms alarms;
   Notification has_run;
+  SteadyAlarms alarms;
   alarms.Schedule(alarms.Now() + kLater, [] {});
   alarms.Schedule(absl::InfiniteDuration(), [] {});
 
@@ -156,8 +156,8 @@ TEST(SteadyAlarmsTest, EarlierAlarmOvertakesOneThatIsWaitedFor) {
 }
 
 TEST(SteadyAlarmsTest, CallbacksRunOnAnotherThread) {
-  SteadyAlarms alarms;
   Notification has_run;
+  SteadyAlarms alarms;
   std::thread::id thread;
 
   alarms.Schedule(alarms.Now(), [&] {
@@ -193,8 +193,8 @@ TEST(SteadyAlarmsTest, CancelDuringTheRunReturnsFalseAndDoesNotWait) {
 }
 
 TEST(SteadyAlarmsTest, CallbacksMayScheduleAndCancel) {
-  SteadyAlarms alarms;
   Notification has_run;
+  SteadyAlarms alarms;
   bool was_cancelled = false;
   const Alarms::Id later = alarms.Schedule(alarms.Now() + kLater, [] {});
 
@@ -224,8 +224,8 @@ TEST(SteadyAlarmsTest, DestructorDropsWhatIsScheduled) {
 TEST(SteadyAlarmsTest, DestructorWaitsForACallbackUnderWay) {
   bool has_ended = false;
   {
-    SteadyAlarms alarms;
     Notification has_started;
+    SteadyAlarms alarms;
     alarms.Schedule(alarms.Now(), [&] {
       has_started.Notify();
       std::this_thread::yield();

@@ -27,10 +27,9 @@ TEST(TaskPoolTest, TasksOfOneOwnerBeginInTheirOrder) {
 }
 
 TEST(TaskPoolTest, NoOwnerHasAllThreads) {
-  TaskPool pool(3);
-  Notification blocked;
   Notification release;
   Notification other_ran;
+  TaskPool pool(3);
   for (int i = 0; i < 10; ++i) {
     pool.Submit("greedy", [&] { release.WaitForNotification(); });
   }
@@ -44,12 +43,12 @@ TEST(TaskPoolTest, NoOwnerHasAllThreads) {
 TEST(TaskPoolTest, OwnersTakeTurns) {
   std::vector<int> ran;
   Notification all_there;
+  Notification may_begin;
   {
     TaskPool pool(2);
     // Leaves one thread, so that the order is that of the queues.
     pool.Submit("holds the other thread",
                 [&] { all_there.WaitForNotification(); });
-    Notification may_begin;
     pool.Submit("a", [&] { may_begin.WaitForNotification(); });
     for (int i = 1; i <= 2; ++i) {
       pool.Submit("a", [&ran, i] { ran.push_back(i); });

@@ -16,10 +16,10 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(CallThreadsTest, TasksRunAtTheSameTime) {
-  CallThreads threads(3);
   std::vector<Notification> begun(3);
   Notification all_ended;
   std::atomic<int> num_left = 3;
+  CallThreads threads(3);
 
   for (int i = 0; i < 3; ++i) {
     threads.Run([&, i] {
@@ -33,9 +33,9 @@ TEST(CallThreadsTest, TasksRunAtTheSameTime) {
 }
 
 TEST(CallThreadsTest, OneThreadRunsTasksInTheirOrder) {
-  CallThreads threads(1);
   std::vector<int> order;
   Notification has_ended;
+  CallThreads threads(1);
 
   for (int i = 0; i < 3; ++i) {
     threads.Run([&, i] { order.push_back(i); });
@@ -48,9 +48,9 @@ TEST(CallThreadsTest, OneThreadRunsTasksInTheirOrder) {
 
 TEST(CallThreadsTest, NoMoreTasksRunAtATimeThanThreads) {
   constexpr int kNumTasks = 500;
-  CallThreads threads(2);
   std::atomic<int> num_running = 0, most_running = 0, num_ended = 0;
   Notification has_ended;
+  CallThreads threads(2);
 
   for (int i = 0; i < kNumTasks; ++i) {
     threads.Run([&] {

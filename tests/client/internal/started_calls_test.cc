@@ -126,8 +126,8 @@ TEST_F(StartedCallsTest, TimeoutEndsThem) {
 TEST_F(StartedCallsTest, ConnectionMayGoWhenItsLastCallHasEnded) {
   const PullRequest request = {.entries = {{"w"}}};
   PullReply reply;
-  CallThreads threads(1);
   Notification is_gone;
+  CallThreads threads(1);
   Connection& connection = *connection_;
   may_go_on_.Notify();
 

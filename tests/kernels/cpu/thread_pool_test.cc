@@ -45,8 +45,8 @@ TEST(ThreadPoolTest, LessThanOneThreadIsTheCaller) {
 }
 
 TEST(ThreadPoolTest, IterationsRunAtTheSameTime) {
-  ThreadPool pool(2);
   Notification started[2];
+  ThreadPool pool(2);
 
   // Each waits for the other: one thread alone would not come back.
   pool.ParallelFor(2, [&](size_t i) {
@@ -58,9 +58,9 @@ TEST(ThreadPoolTest, IterationsRunAtTheSameTime) {
 }
 
 TEST(ThreadPoolTest, CallersDoNotWaitForOneAnother) {
-  ThreadPool pool(2);
   Notification first_started;
   Notification second_done;
+  ThreadPool pool(2);
 
   // The first loop holds its thread and perhaps the worker until the second,
   // of another caller, is through.
