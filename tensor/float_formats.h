@@ -11,8 +11,10 @@
 // ("FN") and f8e5m2, OCP 8-bit Floating Point Specification 1.0.
 //
 // Pure functions of bit patterns, constexpr, for host and device. Free of
-// branches, so that compilers vectorise loops over them. They expect the
-// default rounding mode.
+// branches, so that compilers vectorise loops over them; the larger ones are
+// inlined always, for of several copies of a function the linker might give all
+// callers the one that was compiled for an instruction set which few CPUs have.
+// They expect the default rounding mode.
 
 #ifndef TENSORKV_TENSOR_FLOAT_FORMATS_H_
 #define TENSORKV_TENSOR_FLOAT_FORMATS_H_
@@ -20,11 +22,12 @@
 #include <bit>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "tensor/float_layout.h"
 
 namespace tensorkv {
 
-constexpr float F16ToF32(uint16_t bits) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE constexpr float F16ToF32(uint16_t bits) {
   return float_layout::F16::ToF32(bits);
 }
 constexpr uint16_t F32ToF16(float value) {
@@ -42,14 +45,14 @@ constexpr uint16_t F32ToBF16(float value) {
   return is_nan ? (bits >> 16) | 0x0040 : (bits + 0x7fff + is_odd) >> 16;
 }
 
-constexpr float F8E4M3ToF32(uint8_t bits) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE constexpr float F8E4M3ToF32(uint8_t bits) {
   return float_layout::F8E4M3::ToF32(bits);
 }
 constexpr uint8_t F32ToF8E4M3(float value) {
   return float_layout::F8E4M3::FromF32(value);
 }
 
-constexpr float F8E5M2ToF32(uint8_t bits) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE constexpr float F8E5M2ToF32(uint8_t bits) {
   return float_layout::F8E5M2::ToF32(bits);
 }
 constexpr uint8_t F32ToF8E5M2(float value) {

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
+
 namespace tensorkv {
 namespace float_layout {
 
@@ -75,7 +77,7 @@ struct IeeeFormat
       Base::kMagnitudeMask - Base::kMantissaMask;
   static constexpr uint32_t kQuiet = 1u << (mantissa_bits - 1);
 
-  static constexpr float ToF32(uint32_t bits) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static constexpr float ToF32(uint32_t bits) {
     const uint32_t magnitude = bits & Base::kMagnitudeMask;
     return std::bit_cast<float>(Base::SignToF32(bits) |
                                 Base::MagnitudeToF32(magnitude) |
@@ -97,7 +99,7 @@ struct IeeeFormat
 struct F8E4M3 : Format<4, 3, 15> {
   static constexpr uint32_t kNan = kMagnitudeMask;
 
-  static constexpr float ToF32(uint32_t bits) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static constexpr float ToF32(uint32_t bits) {
     const uint32_t magnitude = bits & kMagnitudeMask;
     return std::bit_cast<float>(
         SignToF32(bits) | MagnitudeToF32(magnitude) |

@@ -324,7 +324,8 @@ absl::Status UpdateTable::CopyAndLaunch(Place& place, Stream& stream) const {
   }
   // Beside a launch, offsets in the table are addresses in a block at 0.
   for (UpdateLaunch& launch :
-       LaunchesAt(is_beside ? nullptr : place.device, place.scratch)) {
+       LaunchesAt(is_beside ? 0 : reinterpret_cast<uintptr_t>(place.device),
+                  place.scratch)) {
     if (is_beside) {
       launch.work.has_table_beside = true;
       launch.table = place.host;
@@ -336,7 +337,7 @@ absl::Status UpdateTable::CopyAndLaunch(Place& place, Stream& stream) const {
   return absl::OkStatus();
 }
 
-std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
+std::vector<UpdateLaunch> UpdateTable::LaunchesAt(uintptr_t device,
                                                   char* scratch) const {
   const Layout place = layout();
   const UpdateWork work = {
@@ -348,7 +349,7 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
           reinterpret_cast<const unsigned char*>(device + place.functors),
       .scratch = reinterpret_cast<double*>(scratch)};
   std::vector<UpdateLaunch> launches;
-  const char* chunks = device + place.chunks;
+  uintptr_t chunks = device + place.chunks;
   for (const Group& group : groups_) {
     AddLaunches(group, work, chunks, launches);
   }
@@ -356,7 +357,7 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
 }
 
 void UpdateTable::AddLaunches(const Group& group, const UpdateWork& work,
-                              const char*& chunks,
+                              uintptr_t& chunks,
                               std::vector<UpdateLaunch>& launches) const {
   const WorkChunk* at[kNumChunksOf];
   for (int of = 0; of < kNumChunksOf; ++of) {

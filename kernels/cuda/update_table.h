@@ -71,10 +71,10 @@ class UpdateTable {
     return size_bytes() <= options_.max_table_beside;
   }
 
-  // The launches over a copy of the block at `device`, 16-byte aligned, with
-  // scratch_bytes, if that is not 0, at `scratch`, 8-byte aligned. They run in
-  // this order.
-  std::vector<UpdateLaunch> LaunchesAt(const char* device,
+  // Returns the launches, in the order in which they run, over a copy of the
+  // block at the address `device`, 16-byte aligned, with scratch_bytes, if that
+  // is not 0, at `scratch`, 8-byte aligned.
+  std::vector<UpdateLaunch> LaunchesAt(uintptr_t device,
                                        char* scratch = nullptr) const;
 
   // Where the block was written, `host`, where it is for the device if it does
@@ -131,7 +131,7 @@ class UpdateTable {
   uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
   Group& GroupOf(const TensorUpdate& update, ElementType accumulate_type);
   void AddLaunches(const Group& group, const UpdateWork& work,
-                   const char*& chunks,
+                   uintptr_t& chunks,
                    std::vector<UpdateLaunch>& launches) const;
 
   UpdateTableOptions options_;

@@ -178,9 +178,9 @@ TEST(SteadyAlarmsTest, CancelDropsAnAlarmOnce) {
 }
 
 TEST(SteadyAlarmsTest, CancelDuringTheRunReturnsFalseAndDoesNotWait) {
-  SteadyAlarms alarms;
   Notification has_started;
   Notification may_end;
+  SteadyAlarms alarms;
   const Alarms::Id id = alarms.Schedule(alarms.Now(), [&] {
     has_started.Notify();
     may_end.WaitForNotification();

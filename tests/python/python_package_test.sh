@@ -10,16 +10,20 @@ if [[ $* == *torch_test* || $* == *publishing_test* ]]; then
   require_python torch
 fi
 
+# loaded_library NAME: prints the path of a library that the extension loads.
+loaded_library() {
+  ldd python/tensorkv/_core.so | sed -n "s/.* => \(.*\/lib$1[^ ]*\) .*/\1/p"
+}
+
 # preload_sanitizer: an extension with AddressSanitizer in it needs that before
 # all else in its process, and the library whose exceptions that watches. What
 # Python has when it ends is no leak; what is freed is soon used again, so that
 # memory grows by leaks alone.
 preload_sanitizer() {
-  local libraries
-  libraries=$(ldd python/tensorkv/_core.so |
-    sed -n 's/.* => \(.*\/lib\(asan\|clang_rt.asan-[a-z0-9_]*\|stdc++\)\.so[^ ]*\) .*/\1/p' | sort)
-  [[ $libraries == *asan* ]] || return 0
-  export LD_PRELOAD=${libraries//$'\n'/:}
+  local asan
+  asan=$(loaded_library clang_rt.asan)
+  [[ -n $asan ]] || return 0
+  export LD_PRELOAD=$asan:$(loaded_library stdc++)
   export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:quarantine_size_mb=1
 }
 

@@ -9,7 +9,7 @@ set -u
 status=0
 for archive in "$@"; do
   symbols=$(nm --defined-only --extern-only --demangle "$archive" |
-    grep -E '^[0-9a-f]+ ' || true)
+    grep -E '^[0-9a-f]+ [^C] ' || true)
   others=$(echo "$symbols" | grep -v -E ' T tensorkv::\w+(Kernels|EncoderLoops)\(\)$')
   if [ -z "$symbols" ] || [ -n "$others" ]; then
     echo "$archive: expected the symbol of its table alone, got: $symbols"

@@ -25,7 +25,8 @@ void RunOnHost(const UpdateTable& table) {
   char* const bytes = reinterpret_cast<char*>(block.data());
   table.Write(bytes);
   for (const UpdateLaunch& launch :
-       table.LaunchesAt(bytes, reinterpret_cast<char*>(scratch.data()))) {
+       table.LaunchesAt(reinterpret_cast<uintptr_t>(bytes),
+                        reinterpret_cast<char*>(scratch.data()))) {
     RunUpdateOnHost(launch);
   }
 }
@@ -92,7 +93,8 @@ void RunChunkOf(const UpdateTable& table, uint64_t element) {
   std::vector<uint64_t> block(table.size_bytes() / sizeof(uint64_t));
   char* const bytes = reinterpret_cast<char*>(block.data());
   table.Write(bytes);
-  std::vector<UpdateLaunch> launches = table.LaunchesAt(bytes);
+  std::vector<UpdateLaunch> launches =
+      table.LaunchesAt(reinterpret_cast<uintptr_t>(bytes));
   ASSERT_EQ(launches.size(), 1);
   UpdateWork& work = launches[0].work;
   ASSERT_LT(element / kChunkElements, work.num_chunks);
@@ -185,7 +187,7 @@ TEST(UpdateTableTest, TenThousandTensorsAreOneLaunchAndOneFunctor) {
   table.Add(batch);
   RunOnHost(table);
 
-  EXPECT_EQ(table.LaunchesAt(nullptr).size(), 1);
+  EXPECT_EQ(table.LaunchesAt(0).size(), 1);
   EXPECT_EQ(table.size_bytes(),
             8 + 10'000 * (sizeof(UpdateEntry) + sizeof(SourceArray) +
                           sizeof(WorkChunk)));
@@ -205,7 +207,7 @@ TEST(UpdateTableTest, LargeTensorsAreCutIntoChunks) {
 
   table.Add({&update, 1});
 
-  const std::vector<UpdateLaunch> launches = table.LaunchesAt(nullptr);
+  const std::vector<UpdateLaunch> launches = table.LaunchesAt(0);
   ASSERT_EQ(launches.size(), 1);
   EXPECT_EQ(launches[0].work.num_chunks, 3);
 }
@@ -221,8 +223,7 @@ TEST(UpdateTableTest, FewChunksAreCutIntoParts) {
 
     table.Add(updates);
 
-    EXPECT_EQ(table.LaunchesAt(nullptr)[0].work.num_parts, num_parts)
-        << num_tensors;
+    EXPECT_EQ(table.LaunchesAt(0)[0].work.num_parts, num_parts) << num_tensors;
   }
 }
 
@@ -248,7 +249,7 @@ TEST(UpdateTableTest, UpdatesOfDifferentCountsHaveFunctorsOfTheirOwn) {
   table.Add({&update, 1});
 
   EXPECT_GT(table.size_bytes() - two, two - one);
-  EXPECT_EQ(table.LaunchesAt(nullptr).size(), 1);
+  EXPECT_EQ(table.LaunchesAt(0).size(), 1);
 }
 
 TEST(UpdateTableTest, TensorsWithoutElementsAreLeftOut) {
