@@ -52,14 +52,6 @@ TEST_F(ClientTest, InitNamesNamespaceKeyAndPolicy) {
   EXPECT_EQ(script_.last<InitRequest>().entries[0].key, "w");
 }
 
-TEST_F(ClientTest, CallsGetTheTimeout) {
-  Client client = MakeClient({.timeout = absl::Seconds(3)});
-
-  ASSERT_OK(client.List());
-
-  EXPECT_THAT(script_.timeouts, ElementsAre(absl::Seconds(3)));
-}
-
 TEST_F(ClientTest, ClientWithAnotherTimeoutSharesTheSteps) {
   Client client = MakeWorker();
   AnswerPushes();
@@ -408,31 +400,6 @@ TEST_F(ClientTest, JoinMakesTheClientAWorker) {
   EXPECT_EQ(script_.last<PushRequest>().step, 13u);
 }
 
-TEST_F(ClientTest, JoinOfAWorkerFollowsItsOwnEpoch) {
-  script_.reply<JoinRequest>() = {.worker = {.rank = 3, .epoch = 9}};
-  Client client = MakeClient({.name_space = "n"});
-
-  ASSERT_OK(client.Join("w3", absl::Seconds(5)));
-  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch, 0u);
-  ASSERT_OK(client.Join("w3", absl::Seconds(5)));
-
-  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch, 9u);
-}
-
-TEST_F(ClientTest, LeaveThatFailedMayBeMadeAgain) {
-  script_.reply<JoinRequest>() = {.worker = {.rank = 3, .epoch = 9}};
-  script_.statuses = {absl::OkStatus(), absl::UnavailableError("down")};
-  Client client = MakeClient({.name_space = "n"});
-  ASSERT_OK(client.Join("w3", absl::Seconds(5)));
-
-  EXPECT_THAT(client.Leave(absl::Seconds(1)),
-              StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_OK(client.Leave(absl::Seconds(1)));
-
-  EXPECT_EQ(script_.last<LeaveRequest>().worker.epoch, 9u);
-  EXPECT_FALSE(client.worker().has_value());
-}
-
 TEST_F(ClientTest, MembershipVerbsNeedAWorker) {
   Client client = MakeClient({});
 
@@ -445,17 +412,28 @@ TEST_F(ClientTest, MembershipVerbsNeedAWorker) {
   EXPECT_TRUE(script_.verbs.empty());
 }
 
-TEST_F(ClientTest, PushOfAWorkerCountsSteps) {
+TEST_F(ClientTest, PushesOfAWorkerCountStepsThatWereMade) {
   AnswerPushes();
+  script_.reply<PushPullRequest>().values = {{5, Full({2}, 1)}};
+  script_.statuses = {absl::InvalidArgumentError("")};
   Client client = MakeWorker();
+  const Tensor ones = Full({2}, 1);
 
-  ASSERT_OK(client.Push("w", Full({2}, 1)));
-  ASSERT_OK(client.Push("w", Full({2}, 1)));
-
-  ASSERT_TRUE(script_.last<PushRequest>().worker.has_value());
-  EXPECT_EQ(script_.last<PushRequest>().worker->rank, 2);
-  EXPECT_EQ(script_.last<PushRequest>().step, 2);
-  EXPECT_EQ(client.step(), 2);
+  EXPECT_THAT(client.Push("w", ones),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(client.step(), 0);
+  ASSERT_OK(client.Push("w", ones));
+  EXPECT_EQ(script_.last<PushRequest>().worker->rank, 2u);
+  EXPECT_EQ(script_.last<PushRequest>().step, 1u);
+  ASSERT_OK(client.PushPull("w", ones));
+  EXPECT_EQ(client.step(), 2u);
+  ASSERT_OK(client.Push("w", ones, {.step = 7}));
+  EXPECT_EQ(script_.last<PushRequest>().step, 7u);
+  ASSERT_OK(client.Push("w", ones));
+  EXPECT_EQ(client.step(), 8u);
+  client.set_step(41);
+  ASSERT_OK(client.Push("w", ones));
+  EXPECT_EQ(script_.last<PushRequest>().step, 42u);
 }
 
 TEST_F(ClientTest, PushOfNobodyInParticularHasNoStep) {
@@ -466,50 +444,6 @@ TEST_F(ClientTest, PushOfNobodyInParticularHasNoStep) {
 
   EXPECT_FALSE(script_.last<PushRequest>().worker.has_value());
   EXPECT_EQ(script_.last<PushRequest>().step, 0);
-}
-
-TEST_F(ClientTest, ExplicitStepCountsFromThere) {
-  AnswerPushes();
-  Client client = MakeWorker();
-
-  ASSERT_OK(client.Push("w", Full({2}, 1), {.step = 7}));
-  EXPECT_EQ(script_.last<PushRequest>().step, 7);
-
-  ASSERT_OK(client.Push("w", Full({2}, 1)));
-  EXPECT_EQ(script_.last<PushRequest>().step, 8);
-}
-
-TEST_F(ClientTest, FailedPushLeavesTheStep) {
-  AnswerPushes();
-  script_.statuses = {absl::InvalidArgumentError("")};
-  Client client = MakeWorker();
-
-  EXPECT_THAT(client.Push("w", Full({2}, 1)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_EQ(client.step(), 0);
-
-  ASSERT_OK(client.Push("w", Full({2}, 1)));
-  EXPECT_EQ(script_.last<PushRequest>().step, 1);
-}
-
-TEST_F(ClientTest, SetStepGoesOnFromThere) {
-  AnswerPushes();
-  Client client = MakeWorker();
-
-  client.set_step(41);
-  ASSERT_OK(client.Push("w", Full({2}, 1)));
-
-  EXPECT_EQ(script_.last<PushRequest>().step, 42);
-}
-
-TEST_F(ClientTest, PushPullCountsStepsToo) {
-  script_.reply<PushPullRequest>().values = {{5, Full({2}, 1)}};
-  Client client = MakeWorker();
-
-  ASSERT_OK_AND_ASSIGN(const Value value, client.PushPull("w", Full({2}, 1)));
-
-  EXPECT_EQ(value.version, 5);
-  EXPECT_EQ(client.step(), 1);
 }
 
 TEST_F(ClientTest, PullNamesWorkerAndMinVersion) {

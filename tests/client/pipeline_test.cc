@@ -85,25 +85,6 @@ TEST_F(PipelineTest, CallsOfDifferentKeysRunAtTheSameTime) {
   gate_.Open();
 }
 
-TEST_F(PipelineTest, CallsOfOneKeyRunInTheirOrder) {
-  gate_.Close();
-  Pipeline pipeline(&client_);
-
-  auto push = pipeline.Push("w", Full({1}, 1));
-  auto pull = pipeline.Pull("w");
-  auto other = pipeline.Pull("other");
-
-  gate_.WaitForWaiting(2);
-  EXPECT_THAT(gate_.begun(), UnorderedElementsAre("Push w", "Pull other"));
-
-  gate_.LetPass("Push w");
-  EXPECT_THAT(push.get(), IsOk());
-  gate_.WaitForWaiting(2);
-  EXPECT_THAT(gate_.begun().back(), "Pull w");
-  EXPECT_FALSE(IsReady(pull));
-  gate_.Open();
-}
-
 TEST_F(PipelineTest, CallBehindOneThatFailedRuns) {
   gate_.Fail("Push w", absl::AbortedError("round 7"));
   Pipeline pipeline(&client_);

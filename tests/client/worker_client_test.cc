@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,132 +41,16 @@ absl::Status LeaseLost() {
                     Reason::kLeaseLost);
 }
 
-TEST_F(WorkerClientTest, GoesAsLostUnlessItHasLeft) {
-  ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = kLongLease}));
-  EXPECT_EQ(worker->rank(), 1u);
-  EXPECT_EQ(worker->epoch(), 5u);
-  EXPECT_OK(worker->membership());
-
-  worker.reset();
-
-  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Leave"));
-  EXPECT_TRUE(script_.last<LeaveRequest>().is_lost);
-  EXPECT_EQ(script_.last<JoinRequest>().name_space, "n");
-  EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w1");
-  EXPECT_EQ(script_.last<JoinRequest>().lease, kLongLease);
-}
-
-TEST_F(WorkerClientTest, CallsAreSignedAndStepsGoOn) {
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = kLongLease}));
-
-  EXPECT_EQ(worker->step(), 7u);
-  ASSERT_OK(worker->PushPull(7, "w", Full({2}, 1)));
-
-  EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 5u);
-  EXPECT_EQ(script_.last<PushPullRequest>().step, 7u);
-  EXPECT_EQ(worker->step(), 8u);
-}
-
-TEST_F(WorkerClientTest, ValuesOfAPushPullAreConvertedWhoeverReadsThem) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
-
-  ASSERT_OK(worker->PushPull(7, EntriesOf({"w"}), {.dtype = DType::kF16}));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
-  EXPECT_EQ(script_.last<PushPullRequest>().reply_dtype, DType::kF16);
-  EXPECT_EQ(script_.last<PullRequest>().dtype, DType::kF16);
-}
-
-TEST_F(WorkerClientTest, StepIsCompleteWhenItsKeysAreRead) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-
-  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
-  EXPECT_EQ(worker->step(), 7u);
-  ASSERT_OK(worker->Pull({"w"}));
-
-  EXPECT_EQ(worker->step(), 8u);
-}
-
-TEST_F(WorkerClientTest, RenewsItsLeaseAgainAndAgain) {
-  Notification renewed;
-  script_.during_call = [&] {
-    if (script_.verbs.size() == 5) renewed.Notify();
-  };
-  ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = absl::Milliseconds(3)}));
-
-  renewed.WaitForNotification();
-  worker.reset();
-
-  EXPECT_EQ(script_.verbs[2], "KeepAlive");
-  EXPECT_EQ(script_.verbs[4], "KeepAlive");
-  EXPECT_EQ(script_.last<KeepAliveRequest>().worker.epoch, 5u);
-}
-
-TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
-  // Renewals that nobody answers say nothing.
-  script_.statuses = {absl::OkStatus(), absl::OkStatus(),
-                      absl::DeadlineExceededError("no answer"),
-                      absl::UnavailableError("down")};
-  script_.statuses.resize(1000, absl::FailedPreconditionError("fenced off"));
-  Notification renewed_after_loss;
-  script_.during_call = [&] {
-    if (script_.verbs.size() == 6) renewed_after_loss.Notify();
-  };
-  std::vector<absl::Status> told;
-  ASSERT_OK_AND_ASSIGN(
-      std::unique_ptr<WorkerClient> worker,
-      Join({.name = "w1",
-            .lease = absl::Milliseconds(3),
-            .on_membership_lost = [&](const absl::Status& status) {
-              told.push_back(status);
-            }}));
-
-  renewed_after_loss.WaitForNotification();
-  const absl::Status membership = worker->membership();
-  worker.reset();
-
-  EXPECT_THAT(membership, StatusIs(absl::StatusCode::kFailedPrecondition,
-                                   ::testing::HasSubstr("fenced off")));
-  EXPECT_THAT(told, ElementsAre(membership));
-}
-
-TEST_F(WorkerClientTest, RejoinReplacesItsOwnEpoch) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-  script_.reply<JoinRequest>() = {.worker = {.rank = 1, .epoch = 6},
-                                  .next_step = 20};
-
-  ASSERT_OK(worker->Rejoin());
-
-  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch, 5u);
-  EXPECT_EQ(worker->epoch(), 6u);
-  EXPECT_EQ(worker->step(), 20u);
-}
-
-TEST_F(WorkerClientTest, RejoinEndsWithinItsBounds) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-  script_.statuses.resize(100, absl::AlreadyExistsError("a live worker"));
-  const absl::Duration begin = now_;
-  const auto canceller = std::make_shared<Canceller>();
-
-  EXPECT_THAT(worker->Rejoin(canceller, absl::Seconds(3)),
-              StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_EQ(now_ - begin, absl::Seconds(3));
-  canceller->Cancel();
-  EXPECT_THAT(worker->Rejoin(canceller),
-              StatusIs(absl::StatusCode::kCancelled));
-
-  script_.statuses.clear();
-}
-
 TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
 
-  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})), IsOk());
+  EXPECT_OK(
+      worker->PushPull(7, EntriesOf({"w"}), {.dtype = DType::kF16}).status());
 
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
+  EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 5u);
+  EXPECT_EQ(script_.last<PushPullRequest>().reply_dtype, DType::kF16);
+  EXPECT_EQ(script_.last<PullRequest>().dtype, DType::kF16);
   EXPECT_EQ(script_.last<PushRequest>().step, 7u);
   EXPECT_EQ(worker->step(), 8u);
 }
@@ -541,39 +424,9 @@ TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
 
   EXPECT_THAT(script_.verbs,
               ElementsAre("Barrier", "Barrier", "Join", "Barrier"));
-}
-
-TEST_F(WorkerClientTest, LeavesOnce) {
-  for (const LeaveCause cause : {LeaveCause::kDone, LeaveCause::kLost}) {
-    std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-
-    EXPECT_OK(worker->Leave(cause));
-    worker.reset();
-
-    EXPECT_THAT(script_.verbs, ElementsAre("Leave"));
-    EXPECT_EQ(script_.last<LeaveRequest>().is_lost, cause == LeaveCause::kLost);
-  }
-}
-
-TEST_F(WorkerClientTest, LeaveThatFailedIsMadeAgainWithItsCause) {
-  std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({absl::UnavailableError("away")});
-
-  EXPECT_THAT(worker->Leave(), StatusIs(absl::StatusCode::kUnavailable));
-  worker.reset();
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Leave", "Leave"));
-  EXPECT_FALSE(script_.last<LeaveRequest>().is_lost);
-}
-
-TEST_F(WorkerClientTest, DoesNotJoinAgainOnceItHasLeft) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({absl::OkStatus(), LeaseLost()});
-  ASSERT_OK(worker->Leave());
-
-  EXPECT_THAT(worker->Pull({"w"}), HasReason(Reason::kLeaseLost));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Leave", "Pull"));
+  EXPECT_EQ(script_.last<BarrierRequest>().barrier, "start");
+  EXPECT_EQ(script_.last<BarrierRequest>().worker.epoch, 5u);
+  EXPECT_TRUE(script_.last<BarrierRequest>().call_id);
 }
 
 TEST_F(WorkerClientTest, HandsUpThatAWorkerHasLeft) {
@@ -593,59 +446,6 @@ TEST_F(WorkerClientTest, HandsUpThatAWorkerHasLeft) {
               ElementsAre("PushPull", "Push", "Pull", "Barrier"));
 }
 
-TEST_F(WorkerClientTest, OutlivesTheLeaveOfItsClient) {
-  int times_lost = 0;
-  ASSERT_OK_AND_ASSIGN(
-      std::unique_ptr<WorkerClient> worker,
-      Join({.name = "w1",
-            .lease = absl::Milliseconds(3),
-            .on_membership_lost = [&](const absl::Status&) { ++times_lost; }}));
-
-  ASSERT_OK(worker->client().Leave(kLongLease));
-  while (worker->membership().ok()) {
-  }
-
-  EXPECT_THAT(worker->membership(),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_EQ(worker->epoch(), 0u);
-  worker.reset();
-  EXPECT_EQ(times_lost, 0);
-}
-
-TEST_F(WorkerClientTest, NameThatIsTakenIsRefusedAtOnce) {
-  script_.statuses = {absl::OkStatus(),
-                      absl::AlreadyExistsError("a live worker has that name")};
-
-  EXPECT_THAT(Join({.name = "w1", .takeover_timeout = absl::ZeroDuration()}),
-              StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join"));
-}
-
-TEST_F(WorkerClientTest, TakesOverFromItsFormerSelf) {
-  script_.statuses = {absl::OkStatus(),
-                      absl::AlreadyExistsError("a live worker has that name"),
-                      absl::AlreadyExistsError("a live worker has that name")};
-  const absl::Duration begin = now_;
-
-  ASSERT_OK(Join({.name = "w1", .takeover_timeout = absl::Minutes(1)}));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Join",
-                                         "Join", "Leave"));
-  EXPECT_EQ(now_ - begin, absl::Seconds(2));
-}
-
-TEST_F(WorkerClientTest, TakeoverEndsWithItsTimeoutAndSaysWhoHasTheName) {
-  script_.statuses.resize(10, absl::AlreadyExistsError("a live worker"));
-  script_.statuses.front() = absl::OkStatus();
-  const absl::Duration begin = now_;
-
-  EXPECT_THAT(Join({.name = "w1", .takeover_timeout = absl::Seconds(2.5)}),
-              StatusIs(absl::StatusCode::kAlreadyExists));
-
-  EXPECT_EQ(now_ - begin, absl::Seconds(2.5));
-  script_.statuses.clear();
-}
-
 TEST_F(WorkerClientTest, VerbThatCannotJoinAgainInTimeSaysWhoHasTheName) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({LeaseLost()});
   script_.statuses.resize(10, absl::AlreadyExistsError("a live worker"));
@@ -662,17 +462,6 @@ TEST_F(WorkerClientTest, VerbThatCannotJoinAgainInTimeSaysWhoHasTheName) {
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Join"));
   script_.during_call = [] {};
   script_.statuses.clear();
-}
-
-TEST_F(WorkerClientTest, BarrierNamesTheWorker) {
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = kLongLease}));
-
-  ASSERT_OK(worker->Barrier("start"));
-
-  EXPECT_EQ(script_.last<BarrierRequest>().barrier, "start");
-  EXPECT_EQ(script_.last<BarrierRequest>().worker.epoch, 5u);
-  EXPECT_TRUE(script_.last<BarrierRequest>().call_id);
 }
 
 }  // namespace

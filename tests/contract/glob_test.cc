@@ -43,7 +43,7 @@ std::string Spelled(uint64_t number, const std::vector<std::string>& alphabet) {
 TEST(GlobTest, MatchesByItsDefinition) {
   for (uint64_t p = 0; p < 3125; ++p) {
     const std::string pattern = Spelled(p, {"a", "*", "?", "\xc3\xa9"});
-    for (uint64_t t = 0; t < 243; ++t) {
+    for (uint64_t t = 0; t < 81; ++t) {
       const std::string text = Spelled(t, {"a", "\xc3\xa9"});
       ASSERT_EQ(Matches(pattern, text), MatchesByDefinition(pattern, text))
           << pattern << " " << text;
@@ -64,29 +64,6 @@ TEST(GlobTest, LongPatternsNeedAllOfTheirItems) {
 
   EXPECT_TRUE(Matches("*" + as + "?b*", "x" + as + "ab" + as));
   EXPECT_FALSE(Matches("*" + as + "?b*", as + "b" + as));
-}
-
-TEST(GlobTest, LiteralMatchesItselfOnly) {
-  EXPECT_TRUE(Matches("fc1.w", "fc1.w"));
-  EXPECT_FALSE(Matches("fc1.w", "fc1.w2"));
-  EXPECT_FALSE(Matches("fc1.w", "fc1"));
-  EXPECT_TRUE(Matches("", ""));
-}
-
-TEST(GlobTest, StarIsAnyRun) {
-  EXPECT_TRUE(Matches("*", ""));
-  EXPECT_TRUE(Matches("*.bias", "a.bias.bias"));
-  EXPECT_TRUE(Matches("a*b*c", "aXXbYYbZZc"));
-  EXPECT_FALSE(Matches("a*b*c", "aXXbYYbZZ"));
-  EXPECT_FALSE(Matches("*.bias", "a.bias2"));
-}
-
-TEST(GlobTest, QuestionMarkIsOneCharacter) {
-  EXPECT_TRUE(Matches("fc?.w", "fc1.w"));
-  EXPECT_TRUE(Matches("fc?.w", "fcé.w"));
-  EXPECT_FALSE(Matches("fc?.w", "fc.w"));
-  EXPECT_FALSE(Matches("??", "é"));
-  EXPECT_FALSE(Matches("*??", "é"));
 }
 
 // Takes some hundred times as long if steps multiply.

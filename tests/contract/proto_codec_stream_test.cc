@@ -26,27 +26,6 @@ auto Decode(const std::string& text) {
 
 // --- Fields by name ---------------------------------------------------------
 
-TEST(StreamProtoTest, InitManifestFields) {
-  ASSERT_OK_AND_ASSIGN(const InitManifest manifest,
-                       Decode<v1::InitManifest>(R"pb(
-                         request {
-                           namespace: "n"
-                           on_existing: ON_EXISTING_KEEP
-                           entries {
-                             key: "w"
-                             tensor { dtype: DTYPE_I16 shape: 2 }
-                           }
-                         }
-                         stripe { index: 3 count: 4 group: 9 })pb"));
-
-  EXPECT_EQ(manifest.request.name_space, "n");
-  EXPECT_EQ(manifest.request.on_existing, OnExisting::kKeep);
-  ASSERT_THAT(manifest.request.entries, SizeIs(1));
-  EXPECT_EQ(manifest.request.entries[0].tensor.Description(), "i16[2]");
-  EXPECT_FALSE(manifest.request.entries[0].tensor.has_data());
-  EXPECT_EQ(manifest.stripe, (Stripe{3, 4, 9}));
-}
-
 TEST(StreamProtoTest, PushManifestFields) {
   ASSERT_OK_AND_ASSIGN(const PushManifest manifest,
                        Decode<v1::PushManifest>(R"pb(
@@ -114,19 +93,6 @@ TEST(StreamProtoTest, PullStreamRequestFields) {
   EXPECT_EQ(request.stripe, (Stripe{1, 2, 9}));
   EXPECT_EQ(request.max_part_bytes, 100);
   EXPECT_TRUE(request.takes_batches);
-}
-
-TEST(StreamProtoTest, PullManifestFields) {
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, Decode<v1::PullManifest>(R"pb(
-                         values {
-                           version: 7
-                           tensor { dtype: DTYPE_F32 shape: 3 }
-                         })pb"));
-
-  ASSERT_THAT(reply.values, SizeIs(1));
-  EXPECT_EQ(reply.values[0].version, 7);
-  EXPECT_EQ(reply.values[0].tensor.Description(), "f32[3]");
-  EXPECT_FALSE(reply.values[0].tensor.has_data());
 }
 
 TEST(StreamProtoTest, AbsentStripeIsTheOnlyOne) {

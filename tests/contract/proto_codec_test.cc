@@ -356,35 +356,14 @@ TEST(ProtoCodecTest, UnknownModeOfANamespaceLeavesItsStatusReadable) {
 
 // --- What absent and unspecified fields mean --------------------------------
 
-TEST(ProtoCodecTest, UnspecifiedEnumsMeanTheirDefaults) {
+TEST(ProtoCodecTest, WhatIsAbsentOfANamespaceHasItsDefault) {
   ASSERT_OK_AND_ASSIGN(
       const CreateNamespaceRequest request,
       Decode(Parse<v1::CreateNamespaceRequest>("config { budget_bytes: 1 }")));
 
   EXPECT_EQ(request.config.mode, Mode::kAsync);
   EXPECT_EQ(request.on_existing, OnExisting::kFail);
-}
-
-TEST(ProtoCodecTest, AbsentRuleOfANamespaceIsAssign) {
-  ASSERT_OK_AND_ASSIGN(const CreateNamespaceRequest request,
-                       Decode(v1::CreateNamespaceRequest()));
-
-  EXPECT_EQ(request.config, NamespaceConfig());
   EXPECT_EQ(request.config.rule.name, "assign");
-}
-
-TEST(ProtoCodecTest, ImpliedConfigurationIsAccepted) {
-  ASSERT_OK_AND_ASSIGN(const CreateNamespaceRequest request,
-                       Decode(Parse<v1::CreateNamespaceRequest>(R"pb(
-                         config {
-                           mode: MODE_BOUNDED
-                           num_workers: 2
-                           max_workers: 2
-                           on_worker_loss: ON_WORKER_LOSS_FAIL
-                         })pb")));
-
-  EXPECT_EQ(request.config.mode, Mode::kBounded);
-  EXPECT_EQ(request.config.num_workers, 2);
 }
 
 TEST(ProtoCodecTest, AbsentCallerStaysAbsent) {

@@ -37,20 +37,14 @@ struct Number {
 
 class NumberTest : public ::testing::TestWithParam<Number> {};
 
-TEST_P(NumberTest, IsReadWhole) {
-  Message in(GetParam().bytes, /*chunk_bytes=*/100);
+TEST_P(NumberTest, IsReadWholeAndOverChunks) {
+  for (const int chunk_bytes : {100, 1}) {
+    Message in(GetParam().bytes, chunk_bytes);
 
-  EXPECT_EQ(in->ReadNumber(), GetParam().value);
-  EXPECT_TRUE(in->ok());
-  EXPECT_EQ(in->bytes_left(), 0);
-}
-
-TEST_P(NumberTest, IsReadOverChunks) {
-  Message in(GetParam().bytes);
-
-  EXPECT_EQ(in->ReadNumber(), GetParam().value);
-  EXPECT_TRUE(in->ok());
-  EXPECT_EQ(in->bytes_left(), 0);
+    EXPECT_EQ(in->ReadNumber(), GetParam().value);
+    EXPECT_TRUE(in->ok());
+    EXPECT_EQ(in->bytes_left(), 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -16,13 +16,14 @@
 #include "gtest/gtest.h"
 #include "proto/tensorkv/v1/service.grpc.pb.h"
 #include "tests/integration/server_process.h"
+#include "tests/testing/sanitizers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv::testing {
 namespace {
 
-constexpr size_t kNumPulls = 10'000;
+constexpr size_t kNumPulls = FewerIfSanitized(10'000);
 constexpr size_t kNumChannels = 10;
 
 // A pull of "w" that waits for its second version.

@@ -36,7 +36,7 @@ tensorkv ls -o json | same_names "$names" key ls
 tensorkv stat -o json -- "${keys[@]}" | same_names "$names" key stat
 tensorkv push --fill=2 -o json -- "${keys[@]}" | same_names "$names" key push
 tensorkv pull -o json -- "${keys[@]}" | same_names "$names" key pull
-for key in "${keys[@]:0:20}"; do
+for key in "${keys[@]:0:5}"; do
   [[ $(tensorkv pull -- "$key") == '2.0 2.0' ]] || fail "pull $key"
 done
 
@@ -48,7 +48,7 @@ tensorkv ls -o json | same_names "$names" key import
 
 tests/testing/print_odd_names 256 >"$TEST_TMPDIR/namespaces"
 mapfile -d '' -t namespaces <"$TEST_TMPDIR/namespaces"
-for namespace in "${namespaces[@]:0:40}"; do
+for namespace in "${namespaces[@]:0:24}"; do
   tensorkv ns create -- "$namespace"
   printf '%s\0' "$namespace" >>"$TEST_TMPDIR/created"
 done
@@ -63,6 +63,6 @@ tensorkv ns ls -o json |
   same_names "$TEST_TMPDIR/created" namespace 'ns ls after a restart'
 tensorkv pull -o json -- "${keys[@]}" | same_names "$names" key pull
 
-for namespace in "${namespaces[@]:0:40}"; do
+for namespace in "${namespaces[@]:0:5}"; do
   tensorkv ns rm -- "$namespace"
 done

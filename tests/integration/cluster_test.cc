@@ -31,7 +31,7 @@ class Member {
                   "--etcd=" + etcd.address(), "--cluster=test",
                   "--server_name=" + name,
                   absl::StrCat("--cluster_size=", cluster_size),
-                  "--cluster_partitions=64", "--cluster_lease=3s"}) {
+                  "--cluster_partitions=64", "--cluster_lease=2s"}) {
     const std::string field = "listen=";
     const std::string line = process_.AwaitLine("the cluster " + field);
     const size_t begin = line.find(field) + field.size();

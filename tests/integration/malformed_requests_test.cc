@@ -2,10 +2,8 @@
 // says what was wrong, the values stay, and the server goes on.
 
 #include <chrono>
-#include <limits>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +17,6 @@
 #include "service/server/server.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/integration/random_requests.h"
-#include "tests/testing/background.h"
 #include "tests/testing/test_device.h"
 
 namespace tensorkv::testing {
@@ -29,8 +26,6 @@ using ::grpc::StatusCode;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
-constexpr int64_t kInt64Min = std::numeric_limits<int64_t>::min();
 constexpr uint64_t kMaxMessageBytes = 1 << 20;
 constexpr std::chrono::milliseconds kLong = std::chrono::seconds(30);
 
@@ -96,39 +91,10 @@ class MalformedRequestsTest : public ::testing::Test {
     return Call(&v1::TensorKV::Stub::Init, request, &response);
   }
 
-  grpc::Status Push(const v1::PushEntry& entry) {
-    v1::PushRequest request;
-    *request.add_entries() = entry;
-    v1::PushResponse response;
-    return Call(&v1::TensorKV::Stub::Push, request, &response);
-  }
-
   grpc::Status Pull(const std::string& key, v1::PullResponse* response) {
     v1::PullRequest request;
     request.add_entries()->set_key(key);
     return Call(&v1::TensorKV::Stub::Pull, request, response);
-  }
-
-  grpc::Status Create(const v1::NamespaceConfig& config) {
-    v1::CreateNamespaceRequest request;
-    request.set_namespace_("new");
-    *request.mutable_config() = config;
-    v1::CreateNamespaceResponse response;
-    return Call(&v1::TensorKV::Stub::CreateNamespace, request, &response);
-  }
-
-  uint64_t CallsWaiting() {
-    v1::DescribeNamespaceRequest request;
-    v1::DescribeNamespaceResponse response;
-    EXPECT_THAT(
-        Call(&v1::TensorKV::Stub::DescribeNamespace, request, &response),
-        HasCode(StatusCode::OK));
-    return response.status().calls_waiting();
-  }
-
-  // Returns when so many calls wait; the test's own time limit bounds it.
-  void AwaitCallsWaiting(uint64_t num_calls) {
-    while (CallsWaiting() != num_calls) std::this_thread::yield();
   }
 
   const std::unique_ptr<Server> server_ =
@@ -141,39 +107,6 @@ class MalformedRequestsTest : public ::testing::Test {
   const std::unique_ptr<v1::TensorKV::Stub> stub_ =
       v1::TensorKV::NewStub(NewChannel());
 };
-
-TEST_F(MalformedRequestsTest, NegativeDimension) {
-  EXPECT_THAT(Init("w", F32Tensor({2, -3}, 24)),
-              HasCode(StatusCode::INVALID_ARGUMENT,
-                      AllOf(HasSubstr("\"w\""), HasSubstr("-3"))));
-  EXPECT_THAT(Init("w", F32Tensor({kInt64Min}, 0)),
-              HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("\"w\"")));
-  EXPECT_THAT(Init("w", F32Tensor({-1, -1}, 4)),
-              HasCode(StatusCode::INVALID_ARGUMENT));
-}
-
-TEST_F(MalformedRequestsTest, OverflowingDimensions) {
-  const std::vector<std::vector<int64_t>> shapes = {
-      {kInt64Max},
-      {kInt64Max, kInt64Max},
-      {int64_t{1} << 62, 4},
-      {int64_t{1} << 61},
-      {0, int64_t{1} << 62, int64_t{1} << 62},
-      {int64_t{1} << 32, int64_t{1} << 32}};
-
-  for (const auto& shape : shapes) {
-    EXPECT_THAT(Init("w", F32Tensor(shape, 0)),
-                HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("\"w\"")));
-  }
-}
-
-TEST_F(MalformedRequestsTest, RankAboveEight) {
-  EXPECT_THAT(Init("w", F32Tensor(std::vector<int64_t>(9, 1), 4)),
-              HasCode(StatusCode::INVALID_ARGUMENT,
-                      AllOf(HasSubstr("\"w\""), HasSubstr("9"))));
-  EXPECT_THAT(Init("w", F32Tensor(std::vector<int64_t>(10000, 1), 4)),
-              HasCode(StatusCode::INVALID_ARGUMENT));
-}
 
 TEST_F(MalformedRequestsTest, PayloadThatDoesNotFitTheShape) {
   EXPECT_THAT(Init("w", F32Tensor({2, 3}, 23)),
@@ -190,52 +123,6 @@ TEST_F(MalformedRequestsTest, PayloadThatDoesNotFitTheShape) {
               HasCode(StatusCode::INVALID_ARGUMENT));
 }
 
-TEST_F(MalformedRequestsTest, UnknownDType) {
-  v1::Tensor tensor = F32Tensor({1}, 4);
-
-  tensor.set_dtype(v1::DTYPE_UNSPECIFIED);
-  EXPECT_THAT(Init("w", tensor),
-              HasCode(StatusCode::INVALID_ARGUMENT,
-                      AllOf(HasSubstr("\"w\""), HasSubstr("dtype"))));
-  tensor.set_dtype(static_cast<v1::DType>(99));
-  EXPECT_THAT(Init("w", tensor),
-              HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("99")));
-}
-
-TEST_F(MalformedRequestsTest, EntryWithoutTensor) {
-  v1::PushEntry entry;
-  entry.set_key("canary");
-
-  EXPECT_THAT(Push(entry),
-              HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("\"canary\"")));
-}
-
-TEST_F(MalformedRequestsTest, EncodingThatNobodyKnowsSaysSo) {
-  v1::PushEntry entry;
-  entry.set_key("canary");
-  *entry.mutable_tensor() = F32Tensor({3}, 12);
-  entry.mutable_encoding();
-  EXPECT_THAT(Push(entry), HasCode(StatusCode::UNIMPLEMENTED));
-}
-
-TEST_F(MalformedRequestsTest, NamespaceThatCannotBe) {
-  v1::NamespaceConfig config;
-  config.set_mode(static_cast<v1::Mode>(77));
-  EXPECT_THAT(Create(config), HasCode(StatusCode::INVALID_ARGUMENT));
-  config.set_mode(v1::MODE_SYNC);
-  config.set_num_workers(2);
-  config.set_on_worker_loss(static_cast<v1::OnWorkerLoss>(77));
-  EXPECT_THAT(Create(config), HasCode(StatusCode::INVALID_ARGUMENT));
-  config.clear_on_worker_loss();
-  config.set_quorum(3);
-  EXPECT_THAT(Create(config),
-              HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("quorum")));
-  config.set_quorum(1);
-  config.mutable_quorum_grace()->set_seconds(-1);
-  EXPECT_THAT(Create(config),
-              HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("quorum_grace")));
-}
-
 TEST_F(MalformedRequestsTest, MessageAboveTheLimit) {
   EXPECT_THAT(Init("w", F32Tensor({1 << 19}, 2 << 20)),
               HasCode(StatusCode::RESOURCE_EXHAUSTED, HasSubstr("1048576")));
@@ -250,34 +137,6 @@ TEST_F(MalformedRequestsTest, ReplyAboveTheLimit) {
 
   EXPECT_THAT(Call(&v1::TensorKV::Stub::Pull, request, &response),
               HasCode(StatusCode::RESOURCE_EXHAUSTED, HasSubstr("1048576")));
-}
-
-TEST_F(MalformedRequestsTest, DeadlineThatHasPassed) {
-  grpc::ClientContext context;
-  SetDeadline(context, std::chrono::seconds(-1));
-  v1::DeleteRequest request;
-  request.add_keys("canary");
-  v1::DeleteResponse response;
-
-  EXPECT_THAT(stub_->Delete(&context, request, &response),
-              HasCode(StatusCode::DEADLINE_EXCEEDED));
-}
-
-TEST_F(MalformedRequestsTest, CancelledCallStopsWaiting) {
-  grpc::ClientContext context;
-  Background pull([&] {
-    v1::PullRequest request;
-    request.set_wait_for_keys(true);
-    request.add_entries()->set_key("absent");
-    v1::PullResponse response;
-    return stub_->Pull(&context, request, &response);
-  });
-  AwaitCallsWaiting(1);
-
-  context.TryCancel();
-
-  EXPECT_THAT(pull.Result(), HasCode(StatusCode::CANCELLED));
-  AwaitCallsWaiting(0);
 }
 
 // Sends bytes that need not be a message.

@@ -81,7 +81,7 @@ class RetryStormTest : public ::testing::Test {
 TEST_F(RetryStormTest, SumsAreExactWhenRepliesAreLost) {
   // Most of the time they wait for what they lack, and so there are many.
   constexpr int kNumClients = 20;
-  constexpr int kNumPushes = 500;  // of each
+  constexpr int kNumPushes = 100;  // of each
   ReplyDroppingProxy proxy(server_->address(), 0.2, /*seed=*/4);
   InitKeys({4});
 
@@ -97,7 +97,7 @@ TEST_F(RetryStormTest, SumsAreExactWhenRepliesAreLost) {
 }
 
 TEST_F(RetryStormTest, PushPullContainsItsOwnPushAlthoughRepliesAreLost) {
-  constexpr int kNumPushes = 200;
+  constexpr int kNumPushes = 100;
   ReplyDroppingProxy proxy(server_->address(), 0.2, /*seed=*/5);
   ASSERT_OK(client_->Init("own", Full({4}, 0, DType::kF64)));
   const std::unique_ptr<Client> client = ClientOf(proxy.address());

@@ -43,21 +43,6 @@ class AioTest(StoreTest):
         self.assertEqual(sorted(versions), list(range(2, 102)))
         self.assert_array(value, full(100))
 
-    def test_what_waits_holds_up_nobody(self):
-        async def run():
-            waits = [
-                asyncio.create_task(self.client.aio.pull("later", wait=True))
-                for _ in range(10)
-            ]
-            await self.client.aio.init("now", full(1))
-            self.assert_array(await self.client.aio.pull("now"), full(1))
-            self.assertFalse(any(task.done() for task in waits))
-            await self.client.aio.init("later", full(2))
-            return await asyncio.gather(*waits)
-
-        for value in asyncio.run(run()):
-            self.assert_array(value, full(2))
-
     def test_more_calls_may_wait_than_there_are_threads(self):
         async def run():
             aio = self.client.aio

@@ -104,13 +104,6 @@ class BadInputTest(StoreTest):
             ValueError, lambda kv: kv.push(1, [full(1), full(1, shape=(2,))])
         )
 
-    def test_a_push_that_failed_has_no_step(self):
-        store = self.stores["dist_sync"]
-        with self.assertRaises(ValueError):
-            store.push(1, full(1, shape=(3, 2)))
-        store.push(1, full(5))
-        self.assert_array(store.pull(1), full(5))
-
     def test_tuples_are_no_arrays(self):
         for value in ((), (full(1),), (full(1), 3), (full(1), "f32", 3)):
             self.expect(TypeError, lambda kv: kv.client.push("1", value))

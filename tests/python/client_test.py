@@ -254,17 +254,6 @@ class ClientTest(StoreTest):
         self.assert_array(small, full(3))
 
     @on_every_client
-    def test_a_call_over_keys_is_all_or_nothing(self, client):
-        client.init(["a", "b"], [full(1), full(2)])
-        with self.assertRaises(tensorkv.NotFoundError):
-            client.push(["a", "c"], [full(5), full(5)])
-        out = [full(0), full(0, shape=(9,))]
-        with self.assertRaises(tensorkv.InvalidArgumentError):
-            client.pull(["a", "b"], out=out)
-        self.assert_array(out[0], full(0))
-        self.assert_array(client.pull("a"), full(1))
-
-    @on_every_client
     def test_weights_of_contributions_to_an_average(self, client):
         client.set_rule("average")
         client.init(["a", "b"], [full(0), full(0)])

@@ -44,24 +44,6 @@ class GroupTest(StoreTest):
 
         self.assert_array(self.together(stores, work), [full(10)] * 2)
 
-    def test_a_cluster_is_as_one_server(self):
-        namespace = new_namespace()
-        stores = [
-            self.open(
-                "dist_sync",
-                namespace=namespace,
-                num_workers=2,
-                address="cluster:" + ADDRESS,
-            )
-            for _ in range(2)
-        ]
-
-        def work(kv):
-            kv.init("w", full(0))
-            return kv.pushpull("w", full(1 + kv.rank))
-
-        self.assert_array(self.together(stores, work), [full(3)] * 2)
-
     def test_init_of_another_shape_is_refused(self):
         kv, other = self.open_group("dist_sync", 2)
         kv.init(3, full(1))

@@ -198,13 +198,6 @@ class EveryKindTest(StoreTest):
             self.assert_array(kv.pull(key), full(2))
 
     @on_every_kind
-    def test_the_test_optimizer_accumulates(self, kv):
-        kv.set_optimizer(Test())
-        kv.init(3, full(1))
-        kv.push(3, full(1))
-        self.assert_array(kv.pull(3), full(3))
-
-    @on_every_kind
     def test_a_new_learning_rate_keeps_the_state(self, kv):
         kv.set_optimizer(SGD(1.0, momentum=0.5))
         kv.init(3, full(0))

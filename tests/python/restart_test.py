@@ -130,11 +130,6 @@ class RestartedServerTest(StoreTest):
                 self.assert_refused(lambda: calls[name](kv))
                 self.go_on(kv)
 
-    def test_who_resumes_joins_the_server_that_is_there(self):
-        kv = self.open_workers(["train"])["train"]
-        self.server.restart()
-        self.go_on(kv)
-
     def test_who_resumes_hears_that_the_namespace_is_gone(self):
         workers = self.open_workers(["a", "b"])
         self.kill_and_start()

@@ -44,11 +44,6 @@ class StoreCliTest : public ::testing::Test {
   LocalConnection store_;
 };
 
-std::string Filled(const std::string& element) {
-  const std::string row = element + " " + element + " " + element + "\n";
-  return row + row;
-}
-
 TEST_F(StoreCliTest, StoreInNoCluster) {
   const Outcome outcome = Run("cluster status");
 
@@ -104,29 +99,6 @@ TEST_F(StoreCliTest, ValuesOfAnotherDType) {
   EXPECT_THAT(Print("pull w --dtype=f16 --output=json"), HasSubstr("\"f16\""));
   EXPECT_EQ(Run("pull w --dtype=i8").exit_code, kExitUsage);
   EXPECT_EQ(Run("pull w --dtype=f16 --rows=1").exit_code, kExitUsage);
-}
-
-TEST_F(StoreCliTest, TutorialOfOneKey) {
-  Print("init 3 --shape=2,3 --fill=2");
-  EXPECT_EQ(Print("pull 3"), "2.0 2.0 2.0\n2.0 2.0 2.0\n");
-  Print("push 3 --fill=8");
-  EXPECT_EQ(Print("pull 3"), Filled("8.0"));
-  Print("push 3 --fill=1 --times=4");
-  EXPECT_EQ(Print("pull 3"), Filled("4.0"));
-  Print("rule set accumulate(scale=2)");
-  EXPECT_EQ(Print("pull 3"), Filled("4.0"));
-  Print("push 3 --fill=1");
-  EXPECT_EQ(Print("pull 3"), Filled("6.0"));
-}
-
-TEST_F(StoreCliTest, TutorialOfManyKeys) {
-  Print("rule set accumulate(scale=2)");
-  Print("init 5 7 9 --shape=2,3 --fill=1");
-  Print("push 5 7 9 --fill=1");
-  EXPECT_EQ(Print("pull 5 7 9"), "5:\n" + Filled("3.0") + "7:\n" +
-                                     Filled("3.0") + "9:\n" + Filled("3.0"));
-  Print("push 5 7 9 --fill=1 --times=4");
-  EXPECT_EQ(Print("pull 9"), Filled("11.0"));
 }
 
 TEST_F(StoreCliTest, JsonHasAnObjectPerLine) {

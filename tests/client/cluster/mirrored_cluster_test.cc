@@ -72,36 +72,18 @@ TEST_F(MirroredClusterTest, EveryServerHasTheSameAfterEveryRound) {
   const int64_t num_elements = 1 << 20;
   ASSERT_OK(Ours().Init("w", Full({num_elements}, 1)));
 
-  for (Step step = 1; step <= 5; ++step) {
+  for (Step step = 1; step <= 3; ++step) {
     PushFromAll("w", num_elements, step);
   }
 
   const absl::StatusOr<Value> ours = Ours().Pull("w");
   ASSERT_OK(ours);
-  EXPECT_EQ(ours->version, 6u);
+  EXPECT_EQ(ours->version, 4u);
   for (uint32_t server = 0; server < 3; ++server) {
     const absl::StatusOr<Value> value = At(server).Pull("w");
     ASSERT_OK(value);
-    EXPECT_EQ(value->version, 6u);
+    EXPECT_EQ(value->version, 4u);
     EXPECT_TRUE(BytesOf(value->tensor) == BytesOf(ours->tensor)) << server;
-  }
-}
-
-TEST_F(MirroredClusterTest, WorkersThatJoinHaveTheirServersByTheirRanks) {
-  ASSERT_OK(Ours().SetRule("accumulate"));
-  ASSERT_OK(Ours().Init("w", Full({4}, 0)));
-  std::vector<Caller> workers;
-  for (uint32_t i = 0; i < kWorkers; ++i) {
-    workers.push_back(*Ours().Join(absl::StrCat("worker", i)));
-  }
-
-  for (const Caller& worker : workers) {
-    ASSERT_OK(worker.Push("w", Full({4}, 1), 1));
-  }
-
-  for (const Caller& worker : workers) {
-    EXPECT_THAT(worker.Pull("w"),
-                IsOkAndHolds(HasTensor(IsFilledWith(kWorkers))));
   }
 }
 

@@ -38,9 +38,7 @@ using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::tensorkv::testing::TestCluster;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::SizeIs;
 
 // 1.2 MB: four slices.
@@ -120,23 +118,12 @@ TEST(SplittingConnectionTest, AnswersAsOneStoreDoes) {
                 IsOk());
   }
   std::mt19937 random(5);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 30; ++i) {
     ASSERT_EQ(RandomCall(store, random), RandomCall(oracle, random)) << i;
     random.discard(7);
   }
   EXPECT_EQ(TextOf(store.PullMany({{"large"}, {"small"}})),
             TextOf(oracle.PullMany({{"large"}, {"small"}})));
-}
-
-TEST(SplittingConnectionTest, EachServerHasItsShare) {
-  const TestCluster cluster(4, kSplitBytes);
-  const std::unique_ptr<Connection> connection = cluster.Connect();
-  ASSERT_THAT(Caller(*connection, "").Init("w", Full(kLarge, 1)), IsOk());
-
-  for (size_t i = 0; i < 4; ++i) {
-    const std::unique_ptr<Connection> there = cluster.ConnectToOne(i);
-    EXPECT_EQ(Caller(*there, "").Describe()->num_keys, 1u);
-  }
 }
 
 TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
@@ -196,7 +183,10 @@ TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
   const Caller store(*connection, "");
   ASSERT_THAT(store.Init("w", Full(kLarge, 1)), IsOk());
 
-  EXPECT_THAT(store.Init("w", Full(kLarge, 2)), HasReason(Reason::kKeyExists));
+  const absl::Status exists = store.Init("w", Full(kLarge, 2)).status();
+  EXPECT_THAT(exists, HasReason(Reason::kKeyExists));
+  EXPECT_THAT(exists.message(), HasSubstr("\"w\""));
+  EXPECT_EQ(ErrorInfoOf(exists)->metadata["key"], "w");
   EXPECT_THAT(store.Init("w", Full({2}, 2)), HasReason(Reason::kKeyExists));
   EXPECT_THAT(store.Init("w", Full(kLarge, 2), OnExisting::kKeep), IsOk());
   EXPECT_THAT(store.Init("w", Full({2}, 2), OnExisting::kKeep),
@@ -245,22 +235,6 @@ TEST(SplittingConnectionTest, OtherClientsFindWhatOneHasChanged) {
             .tensor = Full({1, 1000}, 5),
             .rows = RowIds::Create(Full({1}, 300, DType::kI64)).value()}}),
       IsOk());
-}
-
-TEST(SplittingConnectionTest, WaitsForKeysThatComeInSlices) {
-  const TestCluster cluster(2, kSplitBytes);
-  const std::unique_ptr<Connection> connection = cluster.Connect();
-  const Caller store(*connection, "");
-  const std::unique_ptr<Connection> of_other = cluster.Connect();
-  Background waiting([&] { return Caller(*of_other, "").Await("w"); });
-  // On whichever server the key would be whole.
-  for (;;) {
-    if (store.Describe()->calls_waiting > 0) break;
-  }
-
-  ASSERT_THAT(store.Init("w", Full(kLarge, 6)), IsOk());
-
-  EXPECT_THAT(waiting.Result(), IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
 TEST(SplittingConnectionTest, ValuesComeIntoMemoryOfTheCaller) {
@@ -317,19 +291,6 @@ TEST(SplittingConnectionTest, RefusedRuleIsOnNoServer) {
     EXPECT_THAT(Caller(*one, "n").Describe()->rules, SizeIs(1))
         << "the default";
   }
-}
-
-TEST(SplittingConnectionTest, ErrorsNameTheKey) {
-  const TestCluster cluster(2, kSplitBytes);
-  const std::unique_ptr<Connection> connection = cluster.Connect();
-  const Caller store(*connection, "");
-  ASSERT_THAT(store.Init("w", Full(kLarge, 1)), IsOk());
-
-  const absl::Status status = store.Init("w", Full(kLarge, 1)).status();
-
-  EXPECT_THAT(status,
-              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"w\"")));
-  EXPECT_EQ(ErrorInfoOf(status)->metadata["key"], "w");
 }
 
 // Values that take longer to receive than a call offers never come.
@@ -421,7 +382,7 @@ TEST_F(SlowTransferTest, ValuesComeOnceAllKeysAreThere) {
 }
 
 TEST_F(SlowTransferTest, WaitForKeysThatNeverComeEndsInTime) {
-  EXPECT_THAT(store_.Within(absl::Seconds(1)).Await("never"),
+  EXPECT_THAT(store_.Within(absl::Milliseconds(200)).Await("never"),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(num_transfers_, 0);
 }

@@ -550,13 +550,5 @@ TEST(CompressorTest, SumThatASenderFindsTooLargeIsForgotten) {
   EXPECT_EQ(Sent(compressor, Vector({0}), true), std::string(2, '\0'));
 }
 
-TEST(CompressorTest, PatternsMatch) {
-  EXPECT_TRUE(MatchesPattern("", "w"));
-  EXPECT_TRUE(MatchesPattern("a*b*c", "axxbxbc"));
-  EXPECT_TRUE(MatchesPattern("*", ""));
-  EXPECT_FALSE(MatchesPattern("a*b", "axbx"));
-  EXPECT_FALSE(MatchesPattern("ab", "abc"));
-}
-
 }  // namespace compressor_test
 }  // namespace tensorkv

@@ -28,7 +28,6 @@ using ::tensorkv::testing::Payloads;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -233,18 +232,21 @@ TEST_F(BulkCallsTest, ManifestIsTheCallWithoutElements) {
   EXPECT_TRUE(request.entries(1).skip());
 }
 
-TEST_F(BulkCallsTest, StripesShareTheGroupOfTheirCall) {
+TEST_F(BulkCallsTest, StripesShareTheGroupOfTheirCallAndNoConnection) {
   ASSERT_OK(Push(Patterned(20'000)));
 
   std::set<uint64_t> groups;
+  std::set<std::string> peers;
   std::vector<uint32_t> indices;
   for (const auto& stream : service_.streams()) {
     groups.insert(stream.push.stripe().group());
+    peers.insert(stream.peer);
     indices.push_back(stream.stripe.index());
     EXPECT_EQ(stream.stripe.count(), 3);
   }
   EXPECT_THAT(indices, ElementsAre(0, 1, 2));
   EXPECT_THAT(groups, AllOf(SizeIs(1), Not(Contains(0))));
+  EXPECT_THAT(peers, SizeIs(3)) << "on connections of their own";
 }
 
 TEST_F(BulkCallsTest, StripesOfAPullShareTheGroupOfTheirCall) {
@@ -334,18 +336,6 @@ TEST_F(BulkCallsTest, MetadataOverTheLimitIsNotSent) {
   EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
-TEST_F(BulkCallsTest, StripesThatDisagreeAreInternal) {
-  service_.values = {{7, Patterned(20'000)}};
-  service_.edit = [](const v1::Stripe& stripe,
-                     std::vector<v1::PullChunk>* chunks) {
-    chunks->front().mutable_manifest()->mutable_values(0)->set_version(
-        stripe.index());
-  };
-
-  EXPECT_THAT(Pull(20'000), StatusIs(absl::StatusCode::kInternal,
-                                     HasSubstr("disagree about value 0")));
-}
-
 TEST_F(BulkCallsTest, StripeThatFailsNamesTheReason) {
   service_.after_manifest = [](const v1::Stripe& stripe) {
     return stripe.index() == 1
@@ -359,6 +349,13 @@ TEST_F(BulkCallsTest, StripeThatFailsNamesTheReason) {
   EXPECT_THAT(PushPull(Patterned(20'000)),
               StatusIs(absl::StatusCode::kNotFound, "key"));
   EXPECT_THAT(Pull(20'000), StatusIs(absl::StatusCode::kNotFound, "key"));
+}
+
+TEST_F(BulkCallsTest, AbortedThatIsNotAboutAnotherStripeIsTheCallsToo) {
+  service_.status = grpc::Status(grpc::StatusCode::ABORTED, "round 7");
+
+  EXPECT_THAT(Push(Patterned(20'000)),
+              StatusIs(absl::StatusCode::kAborted, "round 7"));
 }
 
 TEST_F(BulkCallsTest, QuotaOfFewerStreamsThanStripesIsKept) {
@@ -397,7 +394,7 @@ TEST_F(BulkCallsTest, ServerThatStopsReadingIsDeadlineExceeded) {
     go_on.WaitForNotification();
     return grpc::Status::OK;
   };
-  const Tensor large = Patterned(64 << 20);
+  const Tensor large = Patterned(8 << 20);
 
   EXPECT_THAT(
       calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = large}}}, 0,

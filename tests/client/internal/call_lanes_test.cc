@@ -30,15 +30,6 @@ TEST(CallLanesTest, CallsAtTheSameTimeHaveLanesOfTheirOwn) {
   EXPECT_EQ(lanes.Begin().id().sequence, 2u);
 }
 
-TEST(CallLanesTest, NameOfACallStays) {
-  CallLanes lanes;
-  const CallLanes::Place call = lanes.Begin();
-  const uint64_t sequence = call.id().sequence;
-  lanes.Begin();
-
-  EXPECT_EQ(call.id().sequence, sequence);
-}
-
 TEST(CallLanesTest, ClientsHaveNoLaneInCommon) {
   CallLanes one;
   CallLanes other;

@@ -1,7 +1,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "client/internal/grpc_connection.h"
 #include "contract/grpc_status.h"
 #include "contract/proto_codec.h"
@@ -32,19 +31,17 @@ constexpr size_t kMaxMessageBytes = 4 << 20;
 class GrpcConnectionDataTest : public ::testing::TestWithParam<bool> {
  protected:
   GrpcConnectionDataTest()
-      : target_(service_.Start()), connection_(Connect(kThreshold)) {}
-
-  std::unique_ptr<Connection> Connect(uint64_t threshold_bytes) {
-    std::unique_ptr<Connection> connection =
-        GrpcConnection::Create(
-            {.target = target_,
+      : connection_(*GrpcConnection::Create(
+            {.target = service_.Start(),
              .max_message_bytes = kMaxMessageBytes,
-             .transfer = {.stream_threshold_bytes = threshold_bytes,
-                          .bulk_connections = 2}})
-            .value();
-    if (!GetParam()) return connection;
-    return std::make_unique<StartingConnection>(std::move(connection));
+             .transfer = {.stream_threshold_bytes = kThreshold,
+                          .bulk_connections = 2}})) {
+    if (GetParam()) {
+      connection_ =
+          std::make_unique<StartingConnection>(std::move(connection_));
+    }
   }
+
   absl::Status Init(int64_t size) {
     return connection_
         ->Call(InitRequest{.entries = {{"w", Patterned(size)}}}, {})
@@ -56,8 +53,8 @@ class GrpcConnectionDataTest : public ::testing::TestWithParam<bool> {
   absl::Status PushPull(int64_t size) {
     return connection_->Call(PushPullRequest{PushOf(size)}).status();
   }
-  absl::Status Pull(const std::string& key = "w") {
-    return connection_->Call(PullRequest{.entries = {{key}}}, {}).status();
+  absl::Status Pull() {
+    return connection_->Call(PullRequest{.entries = {{"w"}}}, {}).status();
   }
   PushRequest PushOf(int64_t size) {
     return {.entries = {{.key = "w", .tensor = Patterned(size)}}};
@@ -70,8 +67,7 @@ class GrpcConnectionDataTest : public ::testing::TestWithParam<bool> {
   }
 
   FakeStreamService service_;
-  const std::string target_;
-  const std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Connection> connection_;
 };
 
 INSTANTIATE_TEST_SUITE_P(, GrpcConnectionDataTest, ::testing::Bool());
@@ -98,45 +94,6 @@ TEST_P(GrpcConnectionDataTest, MuchPayloadIsAStream) {
               ElementsAre("InitStream", "PushStream", "PushPullStream"));
 }
 
-TEST_P(GrpcConnectionDataTest, ManySmallTensorsAreOneMessage) {
-  InitRequest request;
-  for (int i = 0; i < 2000; ++i) {
-    request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
-  }
-
-  ASSERT_OK(connection_->Call(request, {}));
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("Init"));
-}
-
-TEST_P(GrpcConnectionDataTest, ManySmallTensorsThatDoNotFitAreAStream) {
-  InitRequest request;
-  for (int i = 0; i < 5000; ++i) {
-    request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
-  }
-
-  ASSERT_OK(connection_->Call(request, {}));
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream"));
-}
-
-TEST_P(GrpcConnectionDataTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
-  const auto calls = Connect(~uint64_t{0});
-
-  ASSERT_OK(calls->Call(PushOf(kMaxMessageBytes), {}));
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream"));
-}
-
-TEST_P(GrpcConnectionDataTest, ThresholdOfZeroStreamsEverything) {
-  const auto calls = Connect(0);
-
-  ASSERT_OK(calls->Call(PushRequest{}, {}));
-  ASSERT_OK(calls->Call(PushOf(1), {}));
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PushStream"));
-}
-
 TEST_P(GrpcConnectionDataTest, PullOfAKeyThatWasStoredLargeIsAStream) {
   Store(kThreshold);
   ASSERT_OK(Init(kThreshold));
@@ -155,17 +112,6 @@ TEST_P(GrpcConnectionDataTest, PullOfAKeyThatWasPulledLargeIsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
 }
 
-TEST_P(GrpcConnectionDataTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
-  Store(kThreshold);
-  ASSERT_OK(Push(kThreshold));
-  Store(100);
-
-  ASSERT_OK(Pull());
-  ASSERT_OK(Pull());
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PullStream", "Pull"));
-}
-
 TEST_P(GrpcConnectionDataTest, FailedCallTeachesNothing) {
   Store(100);
   service_.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "namespace");
@@ -175,16 +121,6 @@ TEST_P(GrpcConnectionDataTest, FailedCallTeachesNothing) {
   ASSERT_OK(Pull());
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "Pull"));
-}
-
-TEST_P(GrpcConnectionDataTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
-  Store(kThreshold);
-  ASSERT_OK(Init(kThreshold));
-
-  ASSERT_OK(connection_->Call(
-      PushPullRequest{{.entries = {{.key = "w", .skip = true}}}}));
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PushPullStream"));
 }
 
 TEST_P(GrpcConnectionDataTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {

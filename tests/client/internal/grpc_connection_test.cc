@@ -2,20 +2,23 @@
 
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/internal/known_server.h"
+#include "contract/grpc_status.h"
+#include "contract/incarnation_metadata.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/call_verb.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/starting_connection.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -27,6 +30,7 @@ using ::tensorkv::testing::CallVerb;
 using ::tensorkv::testing::FakeService;
 using ::tensorkv::testing::FakeStreamService;
 using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::IsFilledWith;
 using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::StartingConnection;
@@ -213,22 +217,6 @@ TEST_F(GrpcConnectionTest, ServerSeesADeadlineALittleAfterTheCallers) {
   EXPECT_LT(left, std::chrono::seconds(60));
 }
 
-TEST_F(GrpcConnectionTest, InfiniteTimeoutIsNoDeadline) {
-  ASSERT_OK(
-      connection_->Call(PullRequest{}, {.timeout = absl::InfiniteDuration()}));
-
-  EXPECT_GT(service_.deadlines().at(0),
-            system_clock::now() + std::chrono::hours(24 * 365));
-}
-
-TEST_F(GrpcConnectionTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
-  EXPECT_THAT(
-      connection_->Call(PullRequest{}, {.timeout = absl::ZeroDuration()}),
-      StatusIs(absl::StatusCode::kDeadlineExceeded));
-
-  EXPECT_THAT(service_.rpcs(), IsEmpty());
-}
-
 TEST_F(GrpcConnectionTest, SilentServerIsDeadlineExceeded) {
   Notification finish;
   service_.during_call = [&] { finish.WaitForNotification(); };
@@ -247,6 +235,61 @@ TEST_F(GrpcConnectionTest, NoServerIsUnavailable) {
 
   EXPECT_THAT(connection_->Call(DescribeServerRequest()),
               StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(GrpcConnectionTest, PushPullStatesTheReplyThatItTakes) {
+  ASSERT_OK(connection_->Call(PushPullRequest()));
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
+            kMaxMessageBytes);
+
+  ASSERT_OK(connection_->Call(PushPullRequest{{.max_reply_bytes = 77}}));
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(), 77);
+}
+
+// Names its incarnation, and refuses calls that expect another one.
+class IncarnateService final : public FakeService {
+ public:
+  grpc::Status DescribeNamespace(grpc::ServerContext* context,
+                                 const v1::DescribeNamespaceRequest*,
+                                 v1::DescribeNamespaceResponse*) override {
+    return Check(context);
+  }
+  grpc::Status Pull(grpc::ServerContext* context, const v1::PullRequest*,
+                    v1::PullResponse*) override {
+    return Check(context);
+  }
+
+  uint64_t incarnation = 0xab;
+
+ private:
+  grpc::Status Check(grpc::ServerContext* context) const {
+    const std::string own = FormatIncarnation(incarnation);
+    const auto& metadata = context->client_metadata();
+    const auto expected = metadata.find(kIncarnationMetadata);
+    if (expected != metadata.end() && expected->second != own) {
+      return ToGrpcStatus(WithReason(absl::FailedPreconditionError("another"),
+                                     Reason::kServerRestarted));
+    }
+    context->AddInitialMetadata(kIncarnationMetadata, own);
+    return grpc::Status::OK;
+  }
+};
+
+TEST(GrpcConnectionServerTest, DescribeTakesAnyIncarnationAndLearnsTheFirst) {
+  IncarnateService service;
+  const auto known = std::make_shared<KnownServer>();
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Connection> connection,
+      GrpcConnection::Create({.target = service.Start(), .server = known}));
+  ASSERT_OK(connection->Call(DescribeNamespaceRequest()));
+  EXPECT_EQ(known->incarnation(), 0xab);
+
+  service.incarnation = 0xcd;
+  EXPECT_OK(connection->Call(DescribeNamespaceRequest()));
+
+  EXPECT_EQ(known->incarnation(), 0xab);
+  EXPECT_THAT(connection->Call(PullRequest()),
+              HasReason(Reason::kServerRestarted));
 }
 
 TEST(GrpcConnectionStreamTest, TensorsOverTheMessageLimitAreNoError) {
@@ -333,12 +376,6 @@ TEST(GrpcConnectionCreateTest, LimitsThatNoMessageHasAreInvalid) {
       GrpcConnection::Create({.target = "x:1", .max_message_bytes = two_gib}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("max_message_bytes")));
-}
-
-TEST(GrpcConnectionCreateTest, TransferOptionsThatMakeNoSenseAreInvalid) {
-  EXPECT_THAT(
-      GrpcConnection::Create({.target = "x:1", .transfer = {.part_bytes = 0}}),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("part_bytes")));
 }
 
 }  // namespace grpc_connection_test

@@ -10,13 +10,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-TEST(KeyOrderTest, CallsOfDifferentKeysMayRunAtOnce) {
-  KeyOrder order;
-
-  EXPECT_TRUE(order.Add(1, {10}));
-  EXPECT_TRUE(order.Add(2, {20}));
-}
-
 TEST(KeyOrderTest, CallWithoutKeysMayRunAtOnce) {
   KeyOrder order;
 
@@ -73,14 +66,6 @@ TEST(KeyOrderTest, CallWithAKeyTwiceDoesNotWaitForItself) {
   EXPECT_TRUE(order.Add(1, {10, 10}));
   EXPECT_FALSE(order.Add(2, {10, 10}));
   EXPECT_THAT(order.Remove(1), ElementsAre(2));
-}
-
-TEST(KeyOrderTest, KeysWithoutCallsAreForgotten) {
-  KeyOrder order;
-  order.Add(1, {10});
-  order.Remove(1);
-
-  EXPECT_TRUE(order.Add(2, {10}));
 }
 
 }  // namespace

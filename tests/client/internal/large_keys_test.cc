@@ -36,27 +36,28 @@ class LargeKeysTest : public ::testing::Test {
   LargeKeys keys_{Policy(), /*max_known=*/1000};
 };
 
-TEST_F(LargeKeysTest, KnowsNothingAtFirst) {
-  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
-}
-
-TEST_F(LargeKeysTest, LearnsFromInit) {
-  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
-
-  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
-}
-
-TEST_F(LargeKeysTest, LearnsFromPush) {
-  keys_.Learn(PushRequest{.entries = {{.key = "w", .tensor = KiB(1024)}}});
-
-  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
-}
-
-TEST_F(LargeKeysTest, LearnsFromPull) {
-  keys_.Learn(PullOf({"w"}), PullReply{.values = {{1, KiB(1024)}}},
+TEST_F(LargeKeysTest, LearnsFromWhatGoesAndComes) {
+  keys_.Learn(InitRequest{.entries = {{"a", KiB(1024)}}});
+  keys_.Learn(PushRequest{.entries = {{.key = "b", .tensor = KiB(1024)}}});
+  keys_.Learn(PullOf({"c"}), PullReply{.values = {{1, KiB(1024)}}},
               /*expected_bytes=*/0);
+  // Which teaches nothing.
+  keys_.Learn(PushRequest{.entries = {{.key = "a", .skip = true}}});
 
-  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+  for (const char* key : {"a", "b", "c"}) {
+    EXPECT_EQ(keys_.ExpectedBytes(PullOf({key})), kMiB) << key;
+  }
+}
+
+TEST_F(LargeKeysTest, PushPullBringsBackWhatIsSkippedOrNarrow) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+  const auto expected_bytes = [&](const PushEntry& entry) {
+    return keys_.ExpectedBytes(PushRequest{.entries = {entry}});
+  };
+
+  EXPECT_EQ(expected_bytes({.key = "w", .skip = true}), kMiB);
+  EXPECT_EQ(expected_bytes({.key = "w", .tensor = KiB(128)}), kMiB);
+  EXPECT_EQ(expected_bytes({.key = "w", .tensor = KiB(127)}), 0);
 }
 
 TEST_F(LargeKeysTest, GuessesBytesByTheLastListThatWasPulled) {
@@ -128,30 +129,6 @@ TEST_F(LargeKeysTest, ManySmallKeysAreNotKeptHoweverMuchTheyAre) {
   EXPECT_EQ(keys_.ExpectedBytes(PullOf(keys)), 0);
 }
 
-TEST_F(LargeKeysTest, PushPullBringsBackWhatIsSkipped) {
-  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
-
-  EXPECT_EQ(
-      keys_.ExpectedBytes(PushRequest{.entries = {{.key = "w", .skip = true}}}),
-      kMiB);
-}
-
-TEST_F(LargeKeysTest, PushPullOfNarrowTensorsBringsBackWiderValues) {
-  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
-
-  EXPECT_EQ(keys_.ExpectedBytes(
-                PushRequest{.entries = {{.key = "w", .tensor = KiB(128)}}}),
-            kMiB);
-}
-
-TEST_F(LargeKeysTest, PushPullOfSmallTensorsBringsBackOneMessage) {
-  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
-
-  EXPECT_EQ(keys_.ExpectedBytes(
-                PushRequest{.entries = {{.key = "w", .tensor = KiB(127)}}}),
-            0);
-}
-
 TEST_F(LargeKeysTest, EncodedPushesCountAsWhatTheyDecodeTo) {
   // 1 MiB of f32 in 64 KiB.
   const PushRequest push = {
@@ -165,14 +142,6 @@ TEST_F(LargeKeysTest, EncodedPushesCountAsWhatTheyDecodeTo) {
 
   EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
   EXPECT_EQ(keys_.ExpectedBytes(push), kMiB);
-}
-
-TEST_F(LargeKeysTest, SkippedEntriesTeachNothing) {
-  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
-
-  keys_.Learn(PushRequest{.entries = {{.key = "w", .skip = true}}});
-
-  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
 }
 
 TEST_F(LargeKeysTest, ReplyThatDoesNotFitTeachesNothing) {

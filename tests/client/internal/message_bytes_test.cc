@@ -14,17 +14,6 @@ namespace {
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
-TEST(MessageBytesTest, MessagesComeBack) {
-  v1::DeleteRequest request;
-  request.add_keys("w");
-
-  ASSERT_OK_AND_ASSIGN(grpc::ByteBuffer bytes, Serialize(request, 100));
-  v1::DeleteRequest parsed;
-  ASSERT_OK(Parse(&bytes, &parsed));
-
-  EXPECT_EQ(parsed.keys(0), "w");
-}
-
 TEST(MessageBytesTest, MessageOverTheLimitIsResourceExhausted) {
   v1::DeleteRequest request;
   request.add_keys("12345678");

@@ -374,15 +374,6 @@ TEST_P(PulledBatchesMistakeTest, IsInternal) {
 
 // --- Stripes ----------------------------------------------------------------
 
-TEST_F(PulledValuesTest, StripesThatAgreeArriveInTheSameTensors) {
-  PulledValues values(2, *buffers_);
-
-  ASSERT_OK(Receive(values));
-  ASSERT_OK(Receive(values));
-
-  EXPECT_THAT(values.Release().values, SizeIs(2));
-}
-
 TEST_F(PulledValuesTest, StripesOfDifferentVersionsAreInternal) {
   PulledValues values(2, *buffers_);
   ASSERT_OK(Receive(values));

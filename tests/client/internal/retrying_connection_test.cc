@@ -64,19 +64,15 @@ TEST_P(UnsafeVerbsTest, AreMadeOnce) {
   EXPECT_THAT(script_.verbs, ElementsAre(GetParam()));
 }
 
-TEST_F(RetryingConnectionTest, PushWithACallIdIsRepeatedAsItIs) {
-  EXPECT_THAT(connection_.Call(PushRequest{.call_id = CallId{"c", 7}}, {}),
-              IsOk());
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Push"));
-  EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 7u);
-}
-
-TEST_F(RetryingConnectionTest, EveryCallWithACallIdIsRepeated) {
+TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   const std::optional<CallId> call_id = CallId{"c", 7};
-  const absl::Status down = absl::UnavailableError("down");
-  script_.statuses = {down, {}, down, {}, down, {}, down, {}};
+  script_.statuses.clear();
+  for (int i = 0; i < 8; ++i) {
+    script_.statuses.insert(script_.statuses.end(),
+                            {absl::UnavailableError("down"), absl::OkStatus()});
+  }
 
+  EXPECT_THAT(connection_.Call(PushRequest{.call_id = call_id}, {}), IsOk());
   EXPECT_THAT(connection_.Call(InitRequest{.call_id = call_id}, {}), IsOk());
   EXPECT_THAT(connection_.Call(PushPullRequest{{.call_id = call_id}}, {}),
               IsOk());
@@ -84,7 +80,19 @@ TEST_F(RetryingConnectionTest, EveryCallWithACallIdIsRepeated) {
   EXPECT_THAT(connection_.Call(CreateNamespaceRequest{.call_id = call_id}, {}),
               IsOk());
 
-  EXPECT_EQ(script_.verbs.size(), 8u);
+  EXPECT_THAT(connection_.Call(InitRequest{.on_existing = OnExisting::kKeep}),
+              IsOk());
+  EXPECT_THAT(connection_.Call(
+                  CreateNamespaceRequest{.on_existing = OnExisting::kKeep}),
+              IsOk());
+  EXPECT_THAT(connection_.Call(DeleteRequest{.allow_missing = true}), IsOk());
+
+  EXPECT_EQ(script_.verbs.size(), 16u);
+  EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 7u);
+  script_.statuses = {absl::UnavailableError("down")};
+  EXPECT_THAT(
+      connection_.Call(InitRequest{.on_existing = OnExisting::kReplace}),
+      StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(RetryingConnectionTest, RepeatsEndBeforeTheTimeout) {
@@ -107,50 +115,6 @@ TEST_F(RetryingConnectionTest, RepeatsEndBeforeServersForget) {
 
   EXPECT_LT(now_, absl::Minutes(15));
   EXPECT_EQ(script_.timeouts.back(), absl::InfiniteDuration());
-}
-
-TEST_F(RetryingConnectionTest, InitWithKeepIsRepeated) {
-  EXPECT_THAT(connection_.Call(InitRequest{.on_existing = OnExisting::kKeep}),
-              IsOk());
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Init", "Init"));
-}
-
-TEST_F(RetryingConnectionTest, InitWithReplaceIsMadeOnce) {
-  EXPECT_THAT(
-      connection_.Call(InitRequest{.on_existing = OnExisting::kReplace}),
-      StatusIs(absl::StatusCode::kUnavailable));
-}
-
-TEST_F(RetryingConnectionTest, CreateNamespaceWithKeepIsRepeated) {
-  EXPECT_THAT(connection_.Call(
-                  CreateNamespaceRequest{.on_existing = OnExisting::kKeep}),
-              IsOk());
-
-  EXPECT_THAT(script_.verbs, ElementsAre("CreateNamespace", "CreateNamespace"));
-}
-
-TEST_F(RetryingConnectionTest, DeleteThatIgnoresMissingKeysIsRepeated) {
-  EXPECT_THAT(connection_.Call(DeleteRequest{.allow_missing = true}), IsOk());
-
-  EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
-}
-
-TEST_F(RetryingConnectionTest, RepeatedCallGetsTheTimeLeft) {
-  ASSERT_OK(CallVerb("Pull", connection_, {.timeout = absl::Seconds(1)}));
-
-  // Half of the first pause of 20 ms.
-  EXPECT_THAT(script_.timeouts,
-              ElementsAre(absl::Seconds(1), absl::Milliseconds(990)));
-}
-
-TEST_F(RetryingConnectionTest, RepliesPassUnchanged) {
-  script_.reply<PullRequest>().values.resize(3);
-
-  const auto reply = connection_.Call(PullRequest{}, {});
-
-  ASSERT_OK(reply);
-  EXPECT_EQ(reply->values.size(), 3);
 }
 
 }  // namespace

@@ -15,9 +15,7 @@ namespace stripe_stream_test {
 
 using ::tensorkv::testing::Background;
 using ::tensorkv::testing::FakeStreamService;
-using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::StatusIs;
-using ::testing::SizeIs;
 
 constexpr char kPushStream[] = "/tensorkv.v1.TensorKV/PushStream";
 constexpr char kPushPullStream[] = "/tensorkv.v1.TensorKV/PushPullStream";
@@ -55,51 +53,6 @@ class StripeStreamTest : public ::testing::Test {
   std::optional<StripeStream> stream_;
   grpc::ByteBuffer reply_;
 };
-
-TEST_F(StripeStreamTest, MessagesArriveAndTheReplyComesBack) {
-  StripeStream& stream = Open(kPushStream);
-
-  EXPECT_TRUE(stream.Write(Manifest(), /*is_last=*/false));
-  EXPECT_TRUE(stream.Write(PartOf(1), /*is_last=*/true));
-  EXPECT_TRUE(stream.Read(&reply_));
-  EXPECT_FALSE(stream.Read(&reply_));
-  EXPECT_THAT(stream.Finish(absl::OkStatus()), IsOk());
-
-  ASSERT_THAT(service_.streams(), SizeIs(1));
-  EXPECT_THAT(service_.streams()[0].parts, SizeIs(1));
-}
-
-TEST_F(StripeStreamTest, FirstMessageMayBeTheLast) {
-  StripeStream& stream = Open(kPushStream);
-
-  EXPECT_TRUE(stream.Write(Manifest(), /*is_last=*/true));
-  EXPECT_TRUE(stream.Read(&reply_));
-  EXPECT_FALSE(stream.Read(&reply_));
-
-  EXPECT_THAT(stream.Finish(absl::OkStatus()), IsOk());
-}
-
-TEST_F(StripeStreamTest, OutcomeStandsWhereTheServerEndedWell) {
-  StripeStream& stream = Open(kPushStream);
-
-  stream.Write(Manifest(), /*is_last=*/true);
-  while (stream.Read(&reply_)) {
-  }
-
-  EXPECT_THAT(stream.Finish(absl::InternalError("too few")),
-              StatusIs(absl::StatusCode::kInternal, "too few"));
-}
-
-TEST_F(StripeStreamTest, ServersErrorSaysMoreThanTheOutcome) {
-  service_.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "key");
-  StripeStream& stream = Open(kPushStream);
-
-  stream.Write(Manifest(), /*is_last=*/true);
-  EXPECT_FALSE(stream.Read(&reply_));
-
-  EXPECT_THAT(stream.Finish(absl::InternalError("no reply")),
-              StatusIs(absl::StatusCode::kNotFound, "key"));
-}
 
 TEST_F(StripeStreamTest, ErrorWhileWritingIsTheServers) {
   service_.after_manifest = [](const v1::Stripe&) {
@@ -160,36 +113,6 @@ TEST_F(StripeStreamTest, CancelBeforeTheFirstMessageCounts) {
   EXPECT_FALSE(stream.Read(&reply_));
   EXPECT_THAT(stream.Finish(absl::InternalError("no reply")),
               StatusIs(absl::StatusCode::kCancelled));
-}
-
-TEST_F(StripeStreamTest, ServerThatDoesNotReadIsDeadlineExceeded) {
-  Notification go_on;
-  service_.after_manifest = [&](const v1::Stripe&) {
-    go_on.WaitForNotification();
-    return grpc::Status::OK;
-  };
-  StripeStream& stream = Open(kPushStream, absl::Milliseconds(1));
-
-  const grpc::ByteBuffer part = PartOf(1 << 19);
-  stream.Write(Manifest(), /*is_last=*/false);
-  while (stream.Write(part, /*is_last=*/false)) {
-  }
-
-  EXPECT_THAT(stream.Finish(absl::InternalError("cut off")),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "no answer from the server within 1ms"));
-  go_on.Notify();
-  service_.Stop();
-}
-
-TEST_F(StripeStreamTest, NoServerIsUnavailable) {
-  service_.Stop();
-  StripeStream& stream = Open(kPushStream);
-
-  EXPECT_FALSE(stream.Write(Manifest(), /*is_last=*/false));
-
-  EXPECT_THAT(stream.Finish(absl::InternalError("cut off")),
-              StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(StripeStreamTest, DestructionEndsTheStream) {

@@ -72,14 +72,6 @@ TEST(StripeThreadsTest, MovedTeamIsReleasedOnce) {
   EXPECT_EQ(pool.Assemble(9).size(), 3);
 }
 
-TEST(StripeThreadsTest, MembersWorkAtTheSameTime) {
-  StripeThreads pool(3);
-  StripeTeam team = pool.Assemble(4);
-  Meeting meeting(4);
-
-  team.Run([&](int) { meeting.Attend(); });
-}
-
 TEST(StripeThreadsTest, EachIndexIsWorkedOnOnceOnAThreadOfItsOwn) {
   StripeThreads pool(3);
   StripeTeam team = pool.Assemble(4);
