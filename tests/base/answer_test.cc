@@ -1,6 +1,5 @@
 #include "base/answer.h"
 
-#include <memory>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -8,17 +7,6 @@
 
 namespace tensorkv {
 namespace {
-
-TEST(AnswerTest, ArrivesFromAnotherThread) {
-  const Answer<std::unique_ptr<int>> answer;
-  EXPECT_FALSE(answer.HasArrived());
-
-  std::thread other([answer] { answer.Set(std::make_unique<int>(7)); });
-
-  EXPECT_EQ(*answer.Wait(), 7);
-  EXPECT_TRUE(answer.HasArrived());
-  other.join();
-}
 
 // Whoever waits may be gone before Set returns.
 TEST(AnswerTest, OutlivesWhoWaits) {

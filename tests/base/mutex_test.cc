@@ -34,24 +34,6 @@ TYPED_TEST(EveryMutexTest, ExcludesOtherThreads) {
   EXPECT_EQ(count, kNumThreads * kNumIncrements);
 }
 
-TEST(CondVarTest, SignalWakesAWaiter) {
-  Mutex mutex;
-  CondVar changed;
-  bool is_ready = false;
-  std::thread signaller([&] {
-    MutexLock lock(&mutex);
-    is_ready = true;
-    changed.Signal();
-  });
-
-  mutex.lock();
-  while (!is_ready) changed.Wait(&mutex);
-  mutex.unlock();
-
-  signaller.join();
-  EXPECT_TRUE(is_ready);
-}
-
 TEST(CondVarTest, SignalAllWakesEveryWaiter) {
   constexpr int kNumWaiters = 3;
   Mutex mutex;
@@ -112,12 +94,6 @@ TEST(CondVarTest, WaitWithInfiniteTimeoutEndsBySignal) {
 
   signaller.join();
   EXPECT_FALSE(has_timed_out);
-}
-
-TEST(NotificationTest, StartsUnnotified) {
-  Notification notification;
-
-  EXPECT_FALSE(notification.HasBeenNotified());
 }
 
 TEST(NotificationTest, StaysNotified) {

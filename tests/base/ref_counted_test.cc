@@ -33,14 +33,6 @@ class RefPtrTest : public ::testing::Test {
   int num_alive_ = 0;
 };
 
-TEST_F(RefPtrTest, DefaultIsNull) {
-  const RefPtr<Base> pointer;
-
-  EXPECT_FALSE(pointer);
-  EXPECT_EQ(pointer.get(), nullptr);
-  EXPECT_EQ(pointer, RefPtr<Base>(nullptr));
-}
-
 TEST_F(RefPtrTest, LastPointerDestroysTheObject) {
   RefPtr<Base> first = Make();
   RefPtr<Base> second = first;

@@ -1,7 +1,6 @@
 // Many callers at once: nothing is lost, nothing is torn.
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -48,18 +47,22 @@ TEST_P(ConcurrencyContractTest, ReadersSeeWholeValuesInOrder) {
 
 TEST_P(ConcurrencyContractTest, ValuesHeldByReadersStayAsTheyWere) {
   const Shape shape({64, 1024});
-  ASSERT_OK(store_.SetRule("accumulate"));
-  ASSERT_OK(store_.Init("w", Full(shape, 0)));
-  std::vector<Value> held;
+  for (const char* rule : {"assign", "accumulate"}) {
+    SCOPED_TRACE(rule);
+    ASSERT_OK(store_.SetRule(rule));
+    ASSERT_OK(store_.Init(rule, Full(shape, 0)));
+    std::vector<Value> held;
 
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_OK_AND_ASSIGN(held.emplace_back(), store_.Pull("w"));
-    ASSERT_OK(store_.Push("w", Full(shape, 1)));
-  }
+    for (int i = 1; i <= 8; ++i) {
+      ASSERT_OK_AND_ASSIGN(held.emplace_back(), store_.Pull(rule));
+      const int pushed = rule == std::string_view("assign") ? i : 1;
+      ASSERT_OK(store_.Push(rule, Full(shape, pushed)));
+    }
 
-  for (const Value& value : held) {
-    EXPECT_THAT(value.tensor,
-                IsFilledWith(static_cast<double>(value.version - 1)));
+    for (const Value& value : held) {
+      EXPECT_THAT(value.tensor,
+                  IsFilledWith(static_cast<double>(value.version - 1)));
+    }
   }
 }
 
@@ -76,22 +79,6 @@ TEST_P(ConcurrencyContractTest, ReadersOfReplacedValuesSeeWholeOnes) {
       EXPECT_OK(store_.Push("w", Full(shape, i)));
     }
   });
-}
-
-TEST_P(ConcurrencyContractTest, ReplacedValuesHeldByReadersStayAsTheyWere) {
-  const Shape shape({64, 1024});
-  ASSERT_OK(store_.Init("w", Full(shape, 0)));
-  std::vector<Value> held;
-
-  for (int i = 1; i <= 8; ++i) {
-    ASSERT_OK_AND_ASSIGN(held.emplace_back(), store_.Pull("w"));
-    ASSERT_OK(store_.Push("w", Full(shape, i)));
-  }
-
-  for (const Value& value : held) {
-    EXPECT_THAT(value.tensor,
-                IsFilledWith(static_cast<double>(value.version - 1)));
-  }
 }
 
 TEST_P(ConcurrencyContractTest, NoPushIsLost) {

@@ -14,7 +14,6 @@ namespace tensorkv::testing {
 namespace {
 
 using ::absl::StatusCode;
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -28,9 +27,9 @@ std::vector<std::string> NamesOf(const std::vector<KeyStatus>& keys) {
 }
 
 void InitAll(const Caller& store, const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) {
-    ASSERT_OK(store.Init(key, Full({2}, 1)));
-  }
+  std::vector<InitEntry> entries;
+  for (const std::string& key : keys) entries.push_back({key, Full({2}, 1)});
+  ASSERT_OK(store.InitMany(std::move(entries)));
 }
 
 TEST_P(KeysContractTest, DeletedKeyIsGone) {

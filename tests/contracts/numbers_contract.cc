@@ -1,11 +1,8 @@
-// The arithmetic of updates: each rule against a model in double precision,
-// and what every dtype does with sums.
+// The arithmetic of updates: a rule against a model in double precision, and
+// what every dtype does with sums.
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/contracts/store_contract.h"
@@ -15,29 +12,9 @@
 namespace tensorkv::testing {
 namespace {
 
-using ::absl::StatusCode;
-using ::testing::AllOf;
 using ::testing::DoubleNear;
 using ::testing::Each;
-using ::testing::HasSubstr;
 using ::testing::Pointwise;
-
-// One element under a rule, as rule.proto's table says.
-struct ElementModel {
-  double w = 0;
-  double m = 0;
-  double v = 0;
-  int t = 0;
-};
-
-using ModelStep = std::function<void(ElementModel&, double g)>;
-
-double Clip(double x, double bound) { return std::clamp(x, -bound, bound); }
-
-// lr sqrt(1 - beta2^t) / (1 - beta1^t).
-double CorrectedRate(double rate, double beta1, double beta2, int t) {
-  return rate * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t));
-}
 
 // Elements of either sign and of different sizes.
 std::vector<double> Spread(int num_elements, double scale) {
@@ -48,84 +25,33 @@ std::vector<double> Spread(int num_elements, double scale) {
   return elements;
 }
 
-// Pushes six different gradients and compares with `step` done in double.
-void ExpectFollowsModel(const Caller& store, const std::string& rule,
-                        const ModelStep& step) {
+// Each rule is compared with an oracle in tests/contracts/backend: this one
+// needs all that a store keeps for it, its states and the number of updates.
+TEST_P(NumbersContractTest, AdamWFollowsItsModel) {
   constexpr int kNumElements = 37;  // not a multiple of any vector register
-  ASSERT_OK(store.SetRule(rule));
-  const std::vector<double> initial = Spread(kNumElements, 1);
-  ASSERT_OK(store.Init("w", Vector(initial)));
-  std::vector<ElementModel> model(kNumElements);
-  for (int i = 0; i < kNumElements; ++i) model[i].w = initial[i];
+  ASSERT_OK(store_.SetRule(
+      "adamw(learning_rate=0.1, beta1=0.8, beta2=0.99, epsilon=0.001, "
+      "weight_decay=0.1, rescale_grad=0.5)"));
+  std::vector<double> w = Spread(kNumElements, 1);
+  std::vector<double> m(kNumElements);
+  std::vector<double> v(kNumElements);
+  ASSERT_OK(store_.Init("w", Vector(w)));
 
-  for (int update = 1; update <= 6; ++update) {
-    const std::vector<double> gradient = Spread(kNumElements, 0.25 * update);
-    ASSERT_OK(store.Push("w", Vector(gradient)));
-    for (int i = 0; i < kNumElements; ++i) step(model[i], gradient[i]);
+  for (int t = 1; t <= 6; ++t) {
+    const std::vector<double> gradient = Spread(kNumElements, 0.25 * t);
+    ASSERT_OK(store_.Push("w", Vector(gradient)));
+    for (int i = 0; i < kNumElements; ++i) {
+      const double scaled = 0.5 * gradient[i];
+      m[i] = 0.8 * m[i] + 0.2 * scaled;
+      v[i] = 0.99 * v[i] + 0.01 * scaled * scaled;
+      const double mean = m[i] / (1 - std::pow(0.8, t));
+      const double variance = v[i] / (1 - std::pow(0.99, t));
+      w[i] -= 0.1 * (mean / (std::sqrt(variance) + 0.001) + 0.1 * w[i]);
+    }
   }
 
-  std::vector<double> expected;
-  for (const ElementModel& element : model) expected.push_back(element.w);
-  ASSERT_OK_AND_ASSIGN(const Value value, store.Pull("w"));
-  EXPECT_THAT(ElementsOf(value.tensor), Pointwise(DoubleNear(2e-5), expected));
-}
-
-TEST_P(NumbersContractTest, Sgd) {
-  ExpectFollowsModel(
-      store_,
-      "sgd(learning_rate=0.5, weight_decay=0.01, rescale_grad=0.25, "
-      "clip_gradient=0.6)",
-      [](ElementModel& e, double g) {
-        e.w -= 0.5 * (Clip(0.25 * g, 0.6) + 0.01 * e.w);
-      });
-}
-
-TEST_P(NumbersContractTest, SgdWithMomentum) {
-  ExpectFollowsModel(store_,
-                     "sgd(learning_rate=0.1, momentum=0.9, weight_decay=0.01, "
-                     "rescale_grad=0.5, clip_gradient=1)",
-                     [](ElementModel& e, double g) {
-                       e.m = 0.9 * e.m - 0.1 * (Clip(0.5 * g, 1) + 0.01 * e.w);
-                       e.w += e.m;
-                     });
-}
-
-TEST_P(NumbersContractTest, Adam) {
-  ExpectFollowsModel(
-      store_, "adam(learning_rate=0.1, weight_decay=0.01, clip_gradient=1)",
-      [](ElementModel& e, double g) {
-        const double decayed = Clip(g, 1) + 0.01 * e.w;
-        e.m = 0.9 * e.m + 0.1 * decayed;
-        e.v = 0.999 * e.v + 0.001 * decayed * decayed;
-        e.w -= CorrectedRate(0.1, 0.9, 0.999, ++e.t) * e.m /
-               (std::sqrt(e.v) + 1e-8);
-      });
-}
-
-TEST_P(NumbersContractTest, AdamW) {
-  ExpectFollowsModel(
-      store_,
-      "adamw(learning_rate=0.1, beta1=0.8, beta2=0.99, epsilon=0.001, "
-      "weight_decay=0.1, rescale_grad=0.5)",
-      [](ElementModel& e, double g) {
-        const double scaled = 0.5 * g;
-        e.m = 0.8 * e.m + 0.2 * scaled;
-        e.v = 0.99 * e.v + 0.01 * scaled * scaled;
-        ++e.t;
-        const double mean = e.m / (1 - std::pow(0.8, e.t));
-        const double variance = e.v / (1 - std::pow(0.99, e.t));
-        e.w -= 0.1 * (mean / (std::sqrt(variance) + 0.001) + 0.1 * e.w);
-      });
-}
-
-TEST_P(NumbersContractTest, AdamWWithoutBiasCorrection) {
-  ExpectFollowsModel(
-      store_, "adamw(learning_rate=0.01, weight_decay=0.1, correct_bias=0)",
-      [](ElementModel& e, double g) {
-        e.m = 0.9 * e.m + 0.1 * g;
-        e.v = 0.999 * e.v + 0.001 * g * g;
-        e.w -= 0.01 * (e.m / (std::sqrt(e.v) + 1e-8) + 0.1 * e.w);
-      });
+  ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
+  EXPECT_THAT(ElementsOf(value.tensor), Pointwise(DoubleNear(2e-5), w));
 }
 
 TEST_P(NumbersContractTest, OptimizersWorkOnF64InDoublePrecision) {
@@ -180,13 +106,13 @@ TEST_P(NumbersContractTest, SumsOfSmallFloatsRoundOnce) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(2050))));
 }
 
-// Pushes 512 gradients of `gradient` at learning rate 1 to a key that is 1.
+// Pushes 64 gradients of `gradient` at learning rate 1 to a key that is 1.
 absl::StatusOr<Value> AfterTinyUpdates(const Caller& store, DType dtype,
                                        const std::string& rule,
                                        double gradient) {
   EXPECT_OK(store.SetRule(rule));
   EXPECT_OK(store.Init("w", Full({5}, 1, dtype)));
-  for (int i = 0; i < 512; ++i) {
+  for (int i = 0; i < 64; ++i) {
     EXPECT_OK(store.Push("w", Full({5}, gradient, dtype)));
   }
   return store.Pull("w");
@@ -196,21 +122,21 @@ TEST_P(NumbersContractTest, F16MasterKeepsUpdatesBelowItsPrecision) {
   // The f16 after 1 is 1 + 2^-10.
   EXPECT_THAT(AfterTinyUpdates(store_, DType::kF16, "sgd(learning_rate=1)",
                                -std::ldexp(1, -13)),
-              IsOkAndHolds(HasTensor(IsFilledWith(1.0625))));
+              IsOkAndHolds(HasTensor(IsFilledWith(1.0078125))));
 }
 
 TEST_P(NumbersContractTest, BF16MasterKeepsUpdatesBelowItsPrecision) {
   // The bf16 after 1 is 1 + 2^-7.
   EXPECT_THAT(AfterTinyUpdates(store_, DType::kBF16, "sgd(learning_rate=1)",
                                -std::ldexp(1, -11)),
-              IsOkAndHolds(HasTensor(IsFilledWith(1.25))));
+              IsOkAndHolds(HasTensor(IsFilledWith(1.03125))));
 }
 
 TEST_P(NumbersContractTest, F8MasterKeepsUpdatesBelowItsPrecision) {
   // The f8e4m3fn after 1 is 1.125; its smallest number is 2^-9.
   EXPECT_THAT(AfterTinyUpdates(store_, DType::kF8E4M3FN, "sgd(learning_rate=1)",
                                -std::ldexp(1, -9)),
-              IsOkAndHolds(HasTensor(IsFilledWith(2))));
+              IsOkAndHolds(HasTensor(IsFilledWith(1.125))));
 }
 
 TEST_P(NumbersContractTest, WithoutMasterUpdatesBelowThePrecisionVanish) {

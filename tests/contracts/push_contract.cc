@@ -29,15 +29,6 @@ TEST_P(PushContractTest, AssignsByDefault) {
               IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(8)))));
 }
 
-TEST_P(PushContractTest, EveryPushRaisesTheVersionByOne) {
-  ASSERT_OK(store_.Init("w", Full({1}, 0)));
-
-  for (Version version = 2; version <= 20; ++version) {
-    EXPECT_THAT(store_.Push("w", Full({1}, 0)),
-                IsOkAndHolds(ProducedVersion(version)));
-  }
-}
-
 TEST_P(PushContractTest, AccumulatesWithScale) {
   ASSERT_OK(store_.SetRule("accumulate(scale=0.5)"));
   ASSERT_OK(store_.Init("w", Full({3}, 1)));

@@ -140,11 +140,6 @@ TEST_P(RowsContractTest, RoundThatRowsOpenedIsFoldedToATensor) {
   EXPECT_TRUE(IsFilled(before.tensor, 0));
 }
 
-// A worker that is soon lost: nobody renews its lease.
-Caller JoinBriefly(const Caller& caller, const std::string& name) {
-  return caller.As(caller.TryJoin(name, absl::Seconds(2)).value().worker);
-}
-
 // Of three workers one is lost: the sum of the others is made that of three.
 TEST_P(RowsContractTest, PartialRoundsOfRowsAreScaled) {
   const Caller sync =
@@ -154,13 +149,14 @@ TEST_P(RowsContractTest, PartialRoundsOfRowsAreScaled) {
                          .on_worker_loss = OnWorkerLoss::kContinue,
                          .rescale_partial_rounds = true});
   ASSERT_OK(sync.Init("w", Full({4, 2}, 0)));
-  const std::vector<Caller> workers = {sync.Join("a").value(),
-                                       sync.Join("b").value()};
-  JoinBriefly(sync, "c");
+  const std::vector<Caller> workers = {
+      sync.Join("a").value(), sync.Join("b").value(), sync.Join("c").value()};
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK(workers[i].PushRows(
         {{.key = "w", .tensor = Full({2, 2}, 1), .rows = IdsOf({i, 3})}}, 1));
   }
+  ASSERT_OK(workers[2].Fail());
+
   EXPECT_THAT(
       workers[0].Pull("w"),
       IsOkAndHolds(HasTensor(HasElements({1.5, 1.5, 1.5, 1.5, 0, 0, 3, 3}))));
@@ -171,10 +167,11 @@ TEST_P(RowsContractTest, RoundOfRowsThatFailsIsPushedAgain) {
   const Caller sync = NewSyncNamespace(2, "accumulate");
   ASSERT_OK(sync.Init("w", Full({2, 1}, 0)));
   const Caller first = sync.Join("a").value();
-  JoinBriefly(sync, "b");
+  const Caller lost = sync.Join("b").value();
   const PushEntry entry = {
       .key = "w", .tensor = Full({1, 1}, 1), .rows = IdsOf({1})};
   ASSERT_OK(first.PushRows({entry}, 1));
+  ASSERT_OK(lost.Fail());
   const absl::Status failed =
       first.PullRows({{"w", 0, "", IdsOf({1})}}).status();
   EXPECT_EQ(ReasonOf(failed), Reason::kRoundFailed) << failed;

@@ -1,11 +1,13 @@
 #include "tests/contracts/store_contract.h"
 
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "contract/reason.h"
 #include "gmock/gmock.h"
+#include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -33,6 +35,20 @@ void StoreContractTest::AwaitWaitingCalls(const Caller& caller,
       << num_calls << " calls waiting: " << caller.Describe().status();
 }
 
+void StoreContractTest::CancelOnceItWaits(
+    const Caller& caller,
+    absl::FunctionRef<absl::Status(const std::shared_ptr<Canceller>&)> call) {
+  const auto canceller = std::make_shared<Canceller>();
+  Background wait([&] { return call(canceller); });
+  AwaitWaitingCalls(caller, 1);
+  canceller->Cancel();
+  // A stripe may hear first that another one is gone.
+  EXPECT_THAT(wait.Result(),
+              ::testing::AnyOf(StatusIs(absl::StatusCode::kCancelled),
+                               StatusIs(absl::StatusCode::kAborted)));
+  AwaitWaitingCalls(caller, 0);
+}
+
 void RunConcurrently(int num_threads, const std::function<void(int)>& work) {
   std::vector<std::thread> threads;
   for (int i = 0; i < num_threads; ++i) threads.emplace_back(work, i);
@@ -42,7 +58,7 @@ void RunConcurrently(int num_threads, const std::function<void(int)>& work) {
 absl::Status EndOfWait(const Caller& caller,
                        absl::FunctionRef<absl::Status(const Caller&)> wait) {
   absl::Status status;
-  for (absl::Duration timeout = kShortTimeout / 8;
+  for (absl::Duration timeout = absl::Milliseconds(50);
        timeout < absl::Minutes(1) && ReasonOf(status) != Reason::kWaitEnded;
        timeout *= 2) {
     status = wait(caller.Within(timeout));

@@ -48,6 +48,12 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
   // Waits until `num_calls` calls wait in the caller's namespace.
   void AwaitWaitingCalls(const Caller& caller, uint64_t num_calls);
 
+  // Makes a call that must wait, cancels it when it waits, and returns when it
+  // waits no more. No other call may wait in the caller's namespace.
+  void CancelOnceItWaits(
+      const Caller& caller,
+      absl::FunctionRef<absl::Status(const std::shared_ptr<Canceller>&)> call);
+
  private:
   const std::unique_ptr<StoreUnderTest> store_under_test_ = GetParam()();
 
@@ -55,9 +61,6 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
   // In the namespace "default".
   const Caller store_ = Caller(connection(), "");
 };
-
-// For waits that may end in vain.
-inline constexpr absl::Duration kShortTimeout = absl::Seconds(2);
 
 // Returns how `wait` ends, which waits in vain and changes nothing. A caller
 // may give up before the store's status comes to it, on a busy machine: then it
@@ -94,7 +97,6 @@ class BadInputContractTest : public StoreContractTest {};
 class ReasonContractTest : public StoreContractTest {};
 class EncodingContractTest : public StoreContractTest {};
 class RowsContractTest : public StoreContractTest {};
-class TutorialContractTest : public StoreContractTest {};
 
 // Runs every suite on the stores that `factory` makes.
 #define INSTANTIATE_STORE_CONTRACTS(prefix, factory)        \
@@ -135,8 +137,6 @@ class TutorialContractTest : public StoreContractTest {};
   INSTANTIATE_TEST_SUITE_P(prefix, EncodingContractTest,    \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, RowsContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, TutorialContractTest,    \
                            ::testing::Values(factory));     \
   static_assert(true)
 

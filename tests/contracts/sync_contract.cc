@@ -5,6 +5,7 @@
 
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -71,19 +72,6 @@ TEST_P(SyncContractTest, RoundsOfDifferentKeysAreIndependent) {
   EXPECT_THAT(sync.As(0).Pull("b"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
 }
 
-TEST_P(SyncContractTest, OneWorkersEntriesOfAKeyAreOneContribution) {
-  const Caller sync = NewSyncNamespace(2);
-  ASSERT_OK(sync.Init("w", Full({1}, 0)));
-
-  ASSERT_OK(sync.As(0).PushMany({{.key = "w", .tensor = Full({1}, 1)},
-                                 {.key = "w", .tensor = Full({1}, 2)}},
-                                1));
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
-  ASSERT_OK(sync.As(1).Push("w", Full({1}, 4), 1));
-
-  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
-}
-
 TEST_P(SyncContractTest, StepsMayBeSparseAsLongAsTheyRise) {
   const Caller sync = NewSyncNamespace(2);
   ASSERT_OK(sync.Init("w", Full({1}, 0)));
@@ -130,15 +118,6 @@ TEST_P(SyncContractTest, RoundThatAllSkipLeavesTheValue) {
 
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
   EXPECT_EQ(sync.Describe()->rounds_open, 0);
-}
-
-TEST_P(SyncContractTest, ReaderGetsTheLatestValueAtOnce) {
-  const Caller sync = NewSyncNamespace(2);
-  ASSERT_OK(sync.Init("w", Full({2}, 5)));
-  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
-
-  EXPECT_THAT(sync.Pull("w"),
-              IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(5)))));
 }
 
 TEST_P(SyncContractTest, WorkerWaitsForTheRoundItContributedTo) {
@@ -188,10 +167,13 @@ TEST_P(SyncContractTest, FailedWaitOfPushPullLeavesThePush) {
   const Caller sync = NewSyncNamespace(2);
   ASSERT_OK(sync.Init("w", Full({2}, 5)));
 
-  const auto value =
-      sync.As(0).Within(kShortTimeout).PushPull("w", Full({2}, 1), 1);
+  CancelOnceItWaits(sync, [&](const auto& canceller) {
+    return sync.As(0)
+        .EndedBy(canceller)
+        .PushPull("w", Full({2}, 1), 1)
+        .status();
+  });
 
-  EXPECT_THAT(value, StatusIs(StatusCode::kDeadlineExceeded));
   EXPECT_THAT(sync.As(1).PushPull("w", Full({2}, 2), 1),
               IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
@@ -339,7 +321,8 @@ TEST_P(SyncContractTest, ReplacedKeyEndsItsOpenRounds) {
   ASSERT_OK(sync.Init("w", Full({2}, 9), OnExisting::kReplace));
 
   EXPECT_THAT(pull.Result(),
-              StatusIs(StatusCode::kAborted, HasSubstr("was replaced")));
+              AllOf(StatusIs(StatusCode::kAborted, HasSubstr("was replaced")),
+                    HasReason(Reason::kKeyReplaced, {{"key", "w"}})));
   // Nobody owes anything, and the step may be pushed anew.
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(9))));
   EXPECT_OK(sync.As(1).Push("w", Full({2}, 1), 3));
@@ -380,7 +363,8 @@ TEST_P(SyncContractTest, GoneKeyOfAnOpenRoundEndsTheWaitForKeys) {
 
     if (is_deleted) {
       ASSERT_OK(sync.Delete({"w"}));
-      EXPECT_THAT(pull.Result(), StatusIs(StatusCode::kNotFound));
+      EXPECT_THAT(pull.Result(),
+                  HasReason(Reason::kKeyNotFound, {{"key", "w"}}));
       ASSERT_OK(sync.Init("w", Full({2}, 5)));
     } else {
       ASSERT_OK(sync.Init("w", Full({2}, 9), OnExisting::kReplace));

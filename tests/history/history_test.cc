@@ -49,34 +49,6 @@ class BrokenConnection : public SharedConnection {
   std::atomic<int> num_calls_ = 0;
 };
 
-// Applies some pushes twice, as a server does that takes a repeat for new.
-class PushesTwice final : public BrokenConnection {
- public:
-  using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PushReply> Make(const PushRequest& request,
-                                 const CallOptions& options) override {
-    PushRequest unnamed = request;
-    unnamed.call_id.reset();
-    if (GoesWrong()) {
-      EXPECT_OK(SharedConnection::Make(unnamed, options));
-    }
-    return SharedConnection::Make(unnamed, options);
-  }
-};
-
-// Acknowledges some pushes without making them.
-class LosesPushes final : public BrokenConnection {
- public:
-  using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PushReply> Make(const PushRequest& request,
-                                 const CallOptions& options) override {
-    if (!GoesWrong()) return SharedConnection::Make(request, options);
-    const auto value = SharedConnection::Make(
-        PullRequest{.entries = {{request.entries[0].key, 0}}}, options);
-    return PushReply{{{.version = value->values[0].version + 1}}};
-  }
-};
-
 // Answers some pulls with what it has read long ago.
 class ReadsOldValues final : public BrokenConnection {
  public:
@@ -93,20 +65,6 @@ class ReadsOldValues final : public BrokenConnection {
  private:
   Mutex mutex_;
   std::map<std::string, PullReply> first_ ABSL_GUARDED_BY(mutex_);
-};
-
-// Mixes elements of two values.
-class TearsValues final : public BrokenConnection {
- public:
-  using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PullReply> Make(const PullRequest& request,
-                                 const CallOptions& options) override {
-    absl::StatusOr<PullReply> reply = SharedConnection::Make(request, options);
-    if (GoesWrong()) {
-      reply->values[0].tensor = TensorOf({2}, {1, 2}, DType::kF64);
-    }
-    return reply;
-  }
 };
 
 // Holds nobody back: pushes of any step are applied at once, and whoever comes
@@ -400,20 +358,8 @@ TEST_F(HistoryTest, OfAServerThatHoldsNobodyBackIsCaught) {
   EXPECT_THAT(BarrierViolations(events, kNumClients), Not(IsEmpty()));
 }
 
-TEST_F(HistoryTest, OfAServerThatAppliesRepeatsIsCaught) {
-  EXPECT_THAT(OrderViolations(Record<PushesTwice>()), Not(IsEmpty()));
-}
-
-TEST_F(HistoryTest, OfAServerThatLosesPushesIsCaught) {
-  EXPECT_THAT(OrderViolations(Record<LosesPushes>()), Not(IsEmpty()));
-}
-
 TEST_F(HistoryTest, OfAServerThatReadsOldValuesIsCaught) {
   EXPECT_THAT(OrderViolations(Record<ReadsOldValues>()), Not(IsEmpty()));
-}
-
-TEST_F(HistoryTest, OfAServerThatTearsValuesIsCaught) {
-  EXPECT_THAT(OrderViolations(Record<TearsValues>()), Not(IsEmpty()));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "kernels/update_rule.h"
 
 #include <cmath>
-#include <limits>
 #include <set>
 #include <string>
 
@@ -24,22 +23,6 @@ UpdateRule MakeRule(const RuleSpec& spec) {
 absl::Status ErrorOf(const std::string& rule, const std::string& name,
                      double value) {
   return UpdateRule::Create({rule, {{name, value}}}).status();
-}
-
-TEST(UpdateRuleTest, DefaultIsAssign) {
-  const UpdateRule rule;
-
-  EXPECT_EQ(rule.kind(), RuleKind::kAssign);
-  EXPECT_EQ(rule.spec(), RuleSpec());
-  EXPECT_EQ(rule.num_states(), 0);
-}
-
-TEST(UpdateRuleTest, NamesChooseKinds) {
-  EXPECT_EQ(MakeRule({"assign"}).kind(), RuleKind::kAssign);
-  EXPECT_EQ(MakeRule({"accumulate"}).kind(), RuleKind::kAccumulate);
-  EXPECT_EQ(MakeRule({"sgd"}).kind(), RuleKind::kSgd);
-  EXPECT_EQ(MakeRule({"adam"}).kind(), RuleKind::kAdam);
-  EXPECT_EQ(MakeRule({"adamw"}).kind(), RuleKind::kAdamW);
 }
 
 TEST(UpdateRuleTest, DefaultsAreThoseOfTheContract) {
@@ -88,16 +71,6 @@ TEST(UpdateRuleTest, ParametersAreTimesTheMultipliers) {
   EXPECT_EQ(p.own[0], 0.75);
   EXPECT_EQ(p.update_count, 3);
   EXPECT_EQ(p.seed, 7);
-}
-
-TEST(UpdateRuleTest, MomentumTakesOneState) {
-  const UpdateRule rule = MakeRule({"sgd", {{"momentum", 0.9}}});
-
-  EXPECT_EQ(rule.kind(), RuleKind::kSgdMomentum);
-  EXPECT_EQ(rule.num_states(), 1);
-  EXPECT_EQ(MakeRule({"sgd"}).num_states(), 0);
-  EXPECT_EQ(MakeRule({"adam"}).num_states(), 2);
-  EXPECT_EQ(MakeRule({"adamw"}).num_states(), 2);
 }
 
 TEST(UpdateRuleTest, WithChangesOnlyWhatItIsGiven) {

@@ -22,27 +22,6 @@ class FakeAccount final : public MemoryAccount {
   int64_t released = 0;
 };
 
-bool IsAligned(const Buffer& buffer) {
-  return reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment == 0;
-}
-
-TEST(HostBufferTest, IsAlignedAndWritable) {
-  ASSERT_OK_AND_ASSIGN(const RefPtr<Buffer> buffer, HostBuffer::Allocate(100));
-
-  std::memset(buffer->mutable_data(), 7, buffer->size_bytes());
-
-  EXPECT_EQ(buffer->size_bytes(), 100);
-  EXPECT_TRUE(IsAligned(*buffer));
-  EXPECT_EQ(buffer->data()[99], 7);
-}
-
-TEST(HostBufferTest, MayBeEmpty) {
-  ASSERT_OK_AND_ASSIGN(const RefPtr<Buffer> buffer, HostBuffer::Allocate(0));
-
-  EXPECT_EQ(buffer->size_bytes(), 0);
-  EXPECT_TRUE(IsAligned(*buffer));
-}
-
 TEST(HostBufferTest, ReturnsItsBytesToTheAccountWhenItGoes) {
   const auto account = MakeRefCounted<FakeAccount>();
   ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer,

@@ -19,16 +19,6 @@ RuleSpec Rule(std::string name, Hyperparameters hyperparameters = {},
           .keep_master = keep_master};
 }
 
-TEST(RuleSpecTest, DefaultIsAssign) {
-  EXPECT_EQ(RuleSpec(), Rule("assign"));
-  EXPECT_EQ(RuleSpec().ToString(), "assign");
-}
-
-TEST(RuleSpecTest, ToStringListsHyperparametersByName) {
-  EXPECT_EQ(Rule("adam", {{"learning_rate", 0.01}, {"beta1", 0.9}}).ToString(),
-            "adam(beta1=0.9, learning_rate=0.01)");
-}
-
 TEST(RuleSpecTest, ToStringNamesTheFlag) {
   EXPECT_EQ(Rule("sgd", {}, false).ToString(), "sgd(keep_master=0)");
   EXPECT_EQ(Rule("sgd", {{"momentum", 0.5}}, false).ToString(),

@@ -8,7 +8,6 @@
 namespace tensorkv {
 namespace shape_test {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::IsOkAndHolds;
@@ -27,34 +26,11 @@ TEST(ShapeTest, DefaultIsAScalar) {
   EXPECT_EQ(shape.ToString(), "[]");
 }
 
-TEST(ShapeTest, KeepsItsDimensions) {
-  ASSERT_OK_AND_ASSIGN(const Shape shape, Shape::Create({2, 3, 4}));
-
-  EXPECT_EQ(shape.rank(), 3);
-  EXPECT_THAT(shape.dimensions(), ElementsAre(2, 3, 4));
-  EXPECT_EQ(shape.num_elements(), 24);
-  EXPECT_EQ(shape.ToString(), "[2,3,4]");
-}
-
 TEST(ShapeTest, LiteralEqualsCreated) {
   EXPECT_THAT(Shape::Create({2, 3}), IsOkAndHolds(Shape({2, 3})));
   EXPECT_NE(Shape({2, 3}), Shape({3, 2}));
   EXPECT_NE(Shape({6}), Shape({2, 3}));
   EXPECT_NE(Shape({1}), Shape());
-}
-
-TEST(ShapeTest, CopiesAreIndependent) {
-  Shape original = {2, 3};
-  const Shape copy = original;
-
-  original = Shape({4});
-
-  EXPECT_EQ(copy, Shape({2, 3}));
-}
-
-TEST(ShapeTest, ZeroDimensionMeansNoElements) {
-  EXPECT_EQ(Shape({0}).num_elements(), 0);
-  EXPECT_EQ(Shape({5, 0, 7}).num_elements(), 0);
 }
 
 TEST(ShapeTest, RankMayBeEightButNotNine) {

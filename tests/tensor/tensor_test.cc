@@ -11,7 +11,6 @@
 namespace tensorkv {
 namespace tensor_test {
 
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::StatusIs;
@@ -60,16 +59,6 @@ TEST(TensorTest, AllocateOfOverflowingSizeIsInvalid) {
               StatusIs(kInvalidArgument));
 }
 
-TEST(TensorTest, CopiesShareTheBuffer) {
-  ASSERT_OK_AND_ASSIGN(const Tensor tensor,
-                       Tensor::Filled(DType::kF32, {2}, 1));
-
-  const Tensor copy = tensor;
-
-  EXPECT_EQ(copy.data(), tensor.data());
-  EXPECT_FALSE(tensor.buffer()->IsUnique());
-}
-
 TEST(TensorTest, ViewsSpanTheElements) {
   ASSERT_OK_AND_ASSIGN(Tensor tensor, Tensor::Filled(DType::kI16, {3}, 1));
 
@@ -83,15 +72,6 @@ TEST(TensorTest, ViewsSpanTheElements) {
   EXPECT_EQ(view.num_elements, 3);
   EXPECT_EQ(view.size_bytes(), 6);
   EXPECT_EQ(tensor.view().data, writable.data);
-}
-
-TEST(TensorTest, FromBufferKeepsTheBuffer) {
-  ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer, HostBuffer::Allocate(24));
-
-  ASSERT_OK_AND_ASSIGN(const Tensor tensor,
-                       Tensor::FromBuffer(DType::kF32, {2, 3}, buffer));
-
-  EXPECT_EQ(tensor.buffer(), buffer);
 }
 
 TEST(TensorTest, FromBufferOfAnotherSizeIsInvalid) {
@@ -120,27 +100,6 @@ TEST(TensorTest, CopyOfIsIndependentOfItsSource) {
 
 TEST(TensorTest, CopyOfNoElementsReadsNothing) {
   EXPECT_OK(Tensor::CopyOf(DType::kF32, {0}, nullptr));
-}
-
-TEST(TensorTest, DescriptionNamesDTypeAndShape) {
-  EXPECT_EQ(Description(DType::kBF16, {2, 3}), "bf16[2,3]");
-  EXPECT_EQ(Description(DType::kBool, {}), "bool[]");
-}
-
-TEST(FilledTensorTest, EveryElementHasTheValue) {
-  ASSERT_OK_AND_ASSIGN(const Tensor tensor,
-                       Tensor::Filled(DType::kF64, {50, 20}, 0.1));
-
-  EXPECT_EQ(tensor.elements<double>().size(), 1000);
-  EXPECT_THAT(tensor.elements<double>(), Each(0.1));
-}
-
-TEST(FilledTensorTest, FloatsAreRounded) {
-  EXPECT_EQ(Fill<float>(DType::kF32, 0.1), 0.1f);
-  EXPECT_EQ(Fill<uint16_t>(DType::kF16, 1.5), 0x3e00);
-  EXPECT_EQ(Fill<uint16_t>(DType::kBF16, -2), 0xc000);
-  EXPECT_EQ(Fill<uint8_t>(DType::kF8E4M3FN, 448), 0x7e);
-  EXPECT_EQ(Fill<uint8_t>(DType::kF8E5M2, 57344), 0x7b);
 }
 
 // Just above a midpoint of the format, by less than an f32 can tell: rounding
@@ -213,13 +172,6 @@ TEST(FilledTensorTest, BoolsAreWhetherTheValueIsNotZero) {
   EXPECT_EQ(Fill<uint8_t>(DType::kBool, -0.0), 0);
   EXPECT_EQ(Fill<uint8_t>(DType::kBool, 1), 1);
   EXPECT_EQ(Fill<uint8_t>(DType::kBool, 0.5), 1);
-}
-
-TEST(FilledTensorTest, MayHaveNoElements) {
-  ASSERT_OK_AND_ASSIGN(const Tensor tensor,
-                       Tensor::Filled(DType::kF32, {0, 4}, 1));
-
-  EXPECT_EQ(tensor.num_elements(), 0);
 }
 
 }  // namespace tensor_test

@@ -54,7 +54,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(ShuffledFakeGpu, BackendContractTest,
 std::vector<UpdateCase> FewCases() {
   std::vector<UpdateCase> cases;
   const std::vector<UpdateCase> all = SmallCases();
-  for (size_t i = 0; i < all.size(); i += 101) cases.push_back(all[i]);
+  for (size_t i = 0; i < all.size(); i += 211) cases.push_back(all[i]);
   return cases;
 }
 
@@ -164,15 +164,6 @@ absl::StatusOr<std::vector<std::string>> RunAll(
   return after;
 }
 
-TEST(CudaBackendTest, NameIsThatOfTheDevice) {
-  FakeGpu gpu;
-  ASSERT_OK_AND_ASSIGN(const auto backend,
-                       CudaBackend::Create(gpu.Open(), SmallSlots()));
-
-  EXPECT_EQ(backend->name(), "fake:0");
-  EXPECT_FALSE(backend->is_host());
-}
-
 TEST(CudaBackendTest, GivesTheBitsOfTheCpuBackend) {
   FakeGpu gpu;
   std::vector<UpdateCase> cases = SmallCases();
@@ -203,15 +194,6 @@ TEST(CudaBackendTest, ManySmallCopiesAreAFewTransfers) {
     EXPECT_LT(gpu.num_copies(), 20);
     EXPECT_LE(gpu.num_launches(), max_launches);
   }
-}
-
-TEST(CudaBackendTest, LeavesNothingBehind) {
-  FakeGpu gpu;
-
-  ASSERT_OK(RunAll(gpu, FewCases()));
-
-  EXPECT_EQ(gpu.usage(), FakeGpu::Usage());
-  EXPECT_EQ(gpu.num_open_ranges(), 0);
 }
 
 // The sum shows the order: (1e8 + 1) - 1e8 is 0 in f32.
@@ -248,9 +230,11 @@ TEST(CudaBackendTest, ContributionsAreReadWhereTheyLie) {
 TEST(CudaBackendTest, AnyOrderOfTheStreamsGivesTheSameBits) {
   const std::vector<UpdateCase> cases = FewCases();
   const std::vector<std::string> expected = Expected(cases);
-  for (uint64_t seed = 0; seed < 10; ++seed) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
     FakeGpu gpu({.shuffle_seed = seed});
     EXPECT_THAT(RunAll(gpu, cases), IsOkAndHolds(expected)) << "seed " << seed;
+    EXPECT_EQ(gpu.usage(), FakeGpu::Usage()) << "seed " << seed;
+    EXPECT_EQ(gpu.num_open_ranges(), 0) << "seed " << seed;
   }
 }
 

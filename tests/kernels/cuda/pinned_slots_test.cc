@@ -47,14 +47,6 @@ TEST_F(PinnedSlotsTest, AcquireWaitsForASlot) {
   EXPECT_EQ(waiting.Result(), data);
 }
 
-TEST_F(PinnedSlotsTest, MemoryIsPinnedOnceAndFreed) {
-  EXPECT_EQ(gpu_.usage().pinned_bytes, 2 * 64);
-
-  slots_ = nullptr;
-
-  EXPECT_EQ(gpu_.usage().pinned_bytes, 0);
-}
-
 TEST_F(PinnedSlotsTest, DeviceThatPinsNothingIsAnError) {
   gpu_.FailCall(0, absl::ResourceExhaustedError("none"));
 

@@ -4,14 +4,11 @@
 
 #include <cstring>
 #include <numeric>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "tests/contracts/backend/update_case.h"
 #include "tests/testing/host_update.h"
 #include "tests/testing/status_matchers.h"
 
@@ -35,36 +32,6 @@ void RunOnHost(const TensorUpdate& update) {
   UpdateTable table;
   table.Add({&update, 1});
   RunOnHost(table);
-}
-
-std::vector<DeviceUpdate> UpdatesOf(const std::vector<UpdateCase>& cases,
-                                    Backend& backend) {
-  std::vector<DeviceUpdate> updates;
-  for (const UpdateCase& update_case : cases) {
-    updates.push_back(*DeviceUpdate::Create(backend, update_case));
-  }
-  return updates;
-}
-
-// Every rule, dtype and mixture of contributions in one table.
-TEST(UpdateTableTest, GivesTheBitsOfTheCpuBackend) {
-  CpuBackend cpu(1);
-  std::vector<UpdateCase> cases = SmallCases();
-  for (const UpdateCase& large : LargeCases()) cases.push_back(large);
-  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> expected,
-                       ResultBytes(cpu, cases));
-  std::vector<DeviceUpdate> updates = UpdatesOf(cases, cpu);
-  std::vector<TensorUpdate> batch;
-  for (DeviceUpdate& update : updates) batch.push_back(update.view());
-  UpdateTable table;
-
-  table.Add(batch);
-  RunOnHost(table);
-
-  for (size_t i = 0; i < cases.size(); ++i) {
-    EXPECT_THAT(updates[i].ResultBytes(cpu), IsOkAndHolds(expected[i]))
-        << cases[i].ToString();
-  }
 }
 
 // Addresses of which only those that are touched take memory.

@@ -12,12 +12,6 @@ Accumulate<T> WithScale(double scale) {
   return Accumulate<T>::Create({.own = &scale});
 }
 
-TEST(AccumulateTest, AddsScaledContributions) {
-  EXPECT_EQ(WithScale<float>(0.5)(1, 3), 2.5f);
-  EXPECT_EQ(WithScale<double>(-2)(1, 3), -5);
-  EXPECT_EQ(WithScale<int32_t>(-2)(1, 3), -5);
-}
-
 TEST(AccumulateTest, IntegersWrap) {
   EXPECT_EQ(WithScale<int8_t>(2)(100, 100), 44);
   EXPECT_EQ(WithScale<uint8_t>(-1)(1, 2), 255);

@@ -1,7 +1,9 @@
 #include "service/metrics/device_collectable.h"
 
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/metrics/exposition.h"
@@ -29,32 +31,20 @@ TEST(DeviceCollectableTest, ShowsEveryNumberOfTheUsage) {
 
   const std::string text = Exposition(collectable);
 
-  EXPECT_THAT(
-      text,
-      HasSubstr("tensorkv_device_memory_used_bytes{device=\"cuda:1\"} 1\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("tensorkv_device_memory_quota_bytes{device=\"cuda:1\"} 2\n"));
-  EXPECT_THAT(text, HasSubstr("tensorkv_staging_slots{device=\"cuda:1\"} 3\n"));
-  EXPECT_THAT(
-      text, HasSubstr("tensorkv_staging_slots_in_use{device=\"cuda:1\"} 4\n"));
-  EXPECT_THAT(text,
-              HasSubstr("tensorkv_pinned_memory_bytes{device=\"cuda:1\"} 9\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("tensorkv_pinned_memory_used_bytes{device=\"cuda:1\"} 10\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("tensorkv_device_batch_seconds_count{device=\"cuda:1\"} 5\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("tensorkv_device_queue_seconds_count{device=\"cuda:1\"} 6\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("tensorkv_device_queue_seconds_sum{device=\"cuda:1\"} 7\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("tensorkv_device_batch_seconds_sum{device=\"cuda:1\"} 8\n"));
+  for (const auto& [name, value] : {std::pair("device_memory_used_bytes", 1),
+                                    {"device_memory_quota_bytes", 2},
+                                    {"staging_slots", 3},
+                                    {"staging_slots_in_use", 4},
+                                    {"device_batch_seconds_count", 5},
+                                    {"device_queue_seconds_count", 6},
+                                    {"device_queue_seconds_sum", 7},
+                                    {"device_batch_seconds_sum", 8},
+                                    {"pinned_memory_bytes", 9},
+                                    {"pinned_memory_used_bytes", 10}}) {
+    EXPECT_THAT(
+        text, HasSubstr(absl::StrCat("tensorkv_", name, "{device=\"cuda:1\"} ",
+                                     value, "\n")));
+  }
 }
 
 TEST(DeviceCollectableTest, ShowsNothingOfADeviceWithoutUsage) {

@@ -48,20 +48,19 @@ TEST_F(StoreCollectableTest, ShowsEveryNumberOfANamespace) {
                                     .rounds_failed = 8,
                                     .calls_waiting = 9}});
 
-  EXPECT_THAT(text, HasSubstr("\ntensorkv_keys{namespace=\"n\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("{namespace=\"n\",use=\"values\"} 2\n"));
-  EXPECT_THAT(text, HasSubstr("{namespace=\"n\",use=\"state\"} 3\n"));
-  EXPECT_THAT(text, HasSubstr("tensorkv_memory_bytes{namespace=\"n\",use="
-                              "\"contributions\"} 4\n"));
-  EXPECT_THAT(text,
-              HasSubstr("tensorkv_namespace_budget_bytes{namespace=\"n\"} 77"));
-  EXPECT_THAT(text, HasSubstr("tensorkv_updates_total{namespace=\"n\"} 5\n"));
-  EXPECT_THAT(text, HasSubstr("tensorkv_rounds_open{namespace=\"n\"} 6\n"));
-  EXPECT_THAT(text,
-              HasSubstr("tensorkv_rounds_closed_total{namespace=\"n\"} 7\n"));
-  EXPECT_THAT(text,
-              HasSubstr("tensorkv_rounds_failed_total{namespace=\"n\"} 8\n"));
-  EXPECT_THAT(text, HasSubstr("tensorkv_calls_waiting{namespace=\"n\"} 9\n"));
+  for (const char* line :
+       {"\ntensorkv_keys{namespace=\"n\"} 1\n",
+        "{namespace=\"n\",use=\"values\"} 2\n",
+        "{namespace=\"n\",use=\"state\"} 3\n",
+        "tensorkv_memory_bytes{namespace=\"n\",use=\"contributions\"} 4\n",
+        "tensorkv_namespace_budget_bytes{namespace=\"n\"} 77",
+        "tensorkv_updates_total{namespace=\"n\"} 5\n",
+        "tensorkv_rounds_open{namespace=\"n\"} 6\n",
+        "tensorkv_rounds_closed_total{namespace=\"n\"} 7\n",
+        "tensorkv_rounds_failed_total{namespace=\"n\"} 8\n",
+        "tensorkv_calls_waiting{namespace=\"n\"} 9\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
 }
 
 TEST_F(StoreCollectableTest, ShowsWhatIsOnEachGpu) {

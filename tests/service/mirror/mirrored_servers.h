@@ -211,20 +211,6 @@ class MirroredServersTest : public ::testing::Test {
     return workers;
   }
 
-  static uint32_t Leader() {
-    const MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
-    return group.leader();
-  }
-  // All workers push a step, of which the outcome does not reach that server.
-  void PushWhereOutcomesAre(Fate fate, uint32_t server) {
-    network_->SetFates([=](uint32_t from, uint32_t, const auto& request) {
-      return from == server && request.has_announce() ? fate : Fate::kArrives;
-    });
-    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-      ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
-    }
-  }
-
   // All servers have values, versions and states that the one server has.
   void ExpectSame(uint32_t num_servers = kServers) {
     for (const TestKey& key : kKeys) {

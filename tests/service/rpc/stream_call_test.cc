@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -99,46 +98,6 @@ TEST_F(StreamCallTest, PushStreamReachesTheStoreAndItsAnswerTheClient) {
   EXPECT_GT(calls[0].outcome.request_bytes, 12u);
 }
 
-TEST_F(StreamCallTest, PullStreamGivesManifestAndParts) {
-  const Tensor tensor = Full({1000}, 5);
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce(AnswerWith<PullReply>(PullReply{{{2, tensor}}}));
-  v1::PullStreamRequest request = PullOfOne();
-  request.set_max_part_bytes(1024);
-  auto reader = service_.stub().PullStream(&context_, request);
-
-  std::string bytes;
-  v1::PullChunk chunk;
-  ASSERT_TRUE(reader->Read(&chunk));
-  EXPECT_EQ(chunk.manifest().values(0).version(), 2u);
-  while (reader->Read(&chunk)) bytes += chunk.part().data();
-
-  ASSERT_OK(FromGrpcStatus(reader->Finish()));
-  EXPECT_EQ(bytes, BytesOf(tensor));
-}
-
-TEST_F(StreamCallTest, PullStreamGivesBatchesToWhoTakesThem) {
-  const PullReply pulled = {
-      .values = {100, {.version = 2, .tensor = Full({100}, 5)}}};
-  EXPECT_CALL(service_.store, Pull).WillOnce(AnswerWith<PullReply>(pulled));
-  v1::PullStreamRequest request = PullOfOne();
-  request.set_max_part_bytes(1024);
-  request.set_takes_batches(true);
-  auto reader = service_.stub().PullStream(&context_, request);
-
-  int num_values = 0;
-  v1::PullChunk chunk;
-  while (reader->Read(&chunk)) {
-    for (const v1::Value& value : chunk.batch().values()) {
-      EXPECT_EQ(value.tensor().data(), BytesOf(pulled.values[0].tensor));
-      ++num_values;
-    }
-  }
-
-  ASSERT_OK(FromGrpcStatus(reader->Finish()));
-  EXPECT_EQ(num_values, 100);
-}
-
 TEST_F(StreamCallTest, WrongPartEndsTheStream) {
   PushWriter writer = OpenPush();
   writer->Write(Manifest(Vector({1, 2})));
@@ -198,28 +157,6 @@ TEST_F(StreamCallTest, CallThatWaitsIsNotCutOff) {
   EXPECT_TRUE(reader->Read(&chunk));
   EXPECT_FALSE(reader->Read(&chunk));
   EXPECT_OK(FromGrpcStatus(reader->Finish()));
-}
-
-TEST_F(StreamCallTest, CancelledWaitReachesTheStore) {
-  Notification held, cancelled;
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce(
-          [&](PullRequest, CallContext context, ReplyCallback<PullReply> done) {
-            context.cancellation->OnCancel(
-                [&cancelled, done = std::move(done)]() mutable {
-                  std::move(done)(absl::CancelledError("gone"));
-                  cancelled.Notify();
-                });
-            held.Notify();
-          });
-  auto reader = service_.stub().PullStream(&context_, PullOfOne());
-  held.WaitForNotification();
-
-  context_.TryCancel();
-
-  cancelled.WaitForNotification();
-  EXPECT_THAT(FromGrpcStatus(reader->Finish()),
-              StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(StreamCallTest, TooManyStreamsAreRefused) {

@@ -223,29 +223,6 @@ TEST_F(StreamSessionTest, WhatIsNoBoolIsRefused) {
   ExpectRefused(part, "expected bools of 0 or 1, got 2");
 }
 
-TEST_F(StreamSessionTest, StripesBecomeOnePush) {
-  request_.entries.resize(1);
-  request_.entries[0].tensor = testing::Full({40}, 3);  // 160 bytes: 64 + 96
-  EXPECT_CALL(store_, Push)
-      .WillOnce(
-          [](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
-            EXPECT_TRUE(testing::IsFilled(request.entries[0].tensor, 3));
-            std::move(done)(PushReply{});
-          });
-  StreamSession first = NewSession();
-  StreamSession second = NewSession();
-
-  ASSERT_OK(Receive(second, Manifest({1, 2})));
-  ASSERT_OK(Receive(second, Part(0, 128, 32)));
-  ASSERT_OK(second.Close(absl::Seconds(3)));
-  EXPECT_FALSE(outcome_);
-  ASSERT_OK(Receive(first, Manifest({0, 2})));
-  ASSERT_OK(Receive(first, Part(0, 0, 128)));
-  ASSERT_OK(first.Close(absl::Seconds(3)));
-
-  EXPECT_TRUE(outcome_ && outcome_->ok());
-}
-
 TEST_F(StreamSessionTest, StreamThatIsRefusedLeavesTheOthersAlone) {
   StreamSession first = NewSession();
   ASSERT_OK(Receive(first, Manifest({0, 2})));

@@ -13,7 +13,6 @@
 namespace tensorkv {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::IsOk;
 using testing::StatusIs;
@@ -98,16 +97,6 @@ TEST_F(StripedCallTest, IsMadeWhenTheLastStripeIsComplete) {
   ASSERT_THAT(*first, IsOk());
   EXPECT_EQ(std::get<PushReply>(***first).results[0].version, 7u);
   EXPECT_EQ(**first, **second);
-}
-
-TEST_F(StripedCallTest, GivesTheTensorsOfThePreparedRequest) {
-  const auto call = NewCall(1);
-  Outcome outcome;
-
-  ASSERT_OK(Join(*call, {0, 1}, &outcome));
-
-  ASSERT_EQ(call->tensors().size(), 1u);
-  EXPECT_EQ(call->tensors()[0]->num_elements(), 2);
 }
 
 TEST_F(StripedCallTest, PreparationThatFailsFailsEveryStripe) {

@@ -1,7 +1,6 @@
 #include "service/rpc/tensorkv_service.h"
 
 #include <chrono>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,12 +25,10 @@ using ::testing::AllOf;
 using testing::AnswerWith;
 using testing::Background;
 using ::testing::ElementsAre;
-using ::testing::Field;
 using ::testing::Ge;
 using testing::HasElements;
 using ::testing::HasSubstr;
 using ::testing::Le;
-using ::testing::Optional;
 using ::testing::Return;
 using testing::StatusIs;
 using testing::Vector;
@@ -72,64 +69,6 @@ v1::PushRequest PushOf(double element) {
   push.add_entries()->set_key("k");
   ToProto(Vector({element}), push.mutable_entries(0)->mutable_tensor());
   return push;
-}
-
-TEST_F(TensorKvServiceTest, PushReachesTheStoreAndItsAnswerTheClient) {
-  EXPECT_CALL(service_.store,
-              Push(AllOf(Field(&PushRequest::name_space, "n"),
-                         Field(&PushRequest::step, 9u),
-                         Field(&PushRequest::entries,
-                               ElementsAre(AllOf(Field(&PushEntry::key, "k"),
-                                                 Field(&PushEntry::tensor,
-                                                       HasElements({5})))))),
-                   ::testing::_, ::testing::_))
-      .WillOnce(AnswerWith<PushReply>(PushReply{{{.version = 4}}}));
-  v1::PushResponse reply;
-
-  ASSERT_OK(Push(PushOf(5), &reply));
-
-  EXPECT_EQ(reply.results(0).version(), 4u);
-}
-
-TEST_F(TensorKvServiceTest, ContributionOutlivesItsCall) {
-  Tensor kept;
-  EXPECT_CALL(service_.store, Push)
-      .WillOnce(
-          [&](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
-            kept = request.entries[0].tensor;
-            std::move(done)(PushReply{{{.step = 9}}});
-          });
-  v1::PushResponse reply;
-
-  ASSERT_OK(Push(PushOf(5), &reply));
-
-  EXPECT_THAT(kept, HasElements({5}));
-}
-
-TEST_F(TensorKvServiceTest, PullGivesTheValuesOfTheStore) {
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce(AnswerWith<PullReply>(
-          PullReply{{{.version = 2, .tensor = Vector({1, 2, 3})}}}));
-  v1::PullResponse reply;
-
-  ASSERT_OK(Pull({}, &reply));
-
-  EXPECT_EQ(reply.values(0).version(), 2u);
-  EXPECT_THAT(FromProto(std::move(*reply.mutable_values(0)->mutable_tensor())),
-              testing::IsOkAndHolds(HasElements({1, 2, 3})));
-}
-
-TEST_F(TensorKvServiceTest, PushPullPushesAndGivesValues) {
-  EXPECT_CALL(service_.store, PushPull)
-      .WillOnce(AnswerWith<PullReply>(PullReply{{{.version = 2}}}));
-  v1::PushPullRequest request;
-  *request.mutable_push() = PushOf(5);
-  v1::PushPullResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().PushPull(&context, request, &reply).ok());
-
-  EXPECT_EQ(reply.values(0).version(), 2u);
 }
 
 // The store must refuse before it pushes what the reply has no room for.
@@ -179,91 +118,6 @@ TEST_F(TensorKvServiceTest, CallerBoundsTheReply) {
       service_.stub().PushPull(&context, push_pull, &push_pull_reply).ok());
 }
 
-TEST_F(TensorKvServiceTest, InitGivesVersions) {
-  EXPECT_CALL(service_.store, Init)
-      .WillOnce(AnswerWith<InitReply>(InitReply{{1}}));
-  v1::InitResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().Init(&context, {}, &reply).ok());
-
-  EXPECT_THAT(reply.versions(), ElementsAre(1));
-}
-
-TEST_F(TensorKvServiceTest, DeleteGivesTheNumber) {
-  EXPECT_CALL(service_.store, Delete).WillOnce(Return(DeleteReply{6}));
-  v1::DeleteResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().Delete(&context, {}, &reply).ok());
-
-  EXPECT_EQ(reply.num_deleted(), 6u);
-}
-
-TEST_F(TensorKvServiceTest, ListGivesKeysAndThePageToken) {
-  EXPECT_CALL(service_.store, List)
-      .WillOnce(Return(ListReply{{{.key = "k"}}, "next"}));
-  v1::ListResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().List(&context, {}, &reply).ok());
-
-  EXPECT_EQ(reply.keys(0).key(), "k");
-  EXPECT_EQ(reply.next_page_token(), "next");
-}
-
-TEST_F(TensorKvServiceTest, StatGivesKeys) {
-  EXPECT_CALL(service_.store, Stat).WillOnce(Return(StatReply{{{.key = "k"}}}));
-  v1::StatResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().Stat(&context, {}, &reply).ok());
-
-  EXPECT_EQ(reply.keys(0).key(), "k");
-}
-
-TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
-  EXPECT_CALL(
-      service_.namespaces,
-      CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n"), _))
-      .WillOnce(Return(CreateNamespaceReply{.uid = 5}));
-  v1::CreateNamespaceRequest request;
-  request.set_namespace_("n");
-  v1::CreateNamespaceResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().CreateNamespace(&context, request, &reply).ok());
-
-  EXPECT_EQ(reply.uid(), 5u);
-}
-
-TEST_F(TensorKvServiceTest, DescribeNamespaceGivesItsStatus) {
-  EXPECT_CALL(service_.namespaces, DescribeNamespace(absl::string_view("n"), _))
-      .WillOnce(Return(NamespaceStatus{.name = "n", .num_keys = 3}));
-  v1::DescribeNamespaceRequest request;
-  request.set_namespace_("n");
-  v1::DescribeNamespaceResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(
-      service_.stub().DescribeNamespace(&context, request, &reply).ok());
-
-  EXPECT_EQ(reply.status().num_keys(), 3u);
-}
-
-TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
-  EXPECT_CALL(service_.namespaces, ListNamespaces)
-      .WillOnce(
-          Return(std::vector<NamespaceStatus>{{.name = "a"}, {.name = "b"}}));
-  v1::ListNamespacesResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().ListNamespaces(&context, {}, &reply).ok());
-
-  ASSERT_EQ(reply.namespaces_size(), 2);
-  EXPECT_EQ(reply.namespaces(1).name(), "b");
-}
-
 TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
   EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view(), 3, _, _))
       .WillOnce(Return(std::vector<NamespaceStatus>{
@@ -304,77 +158,6 @@ TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
 
   EXPECT_LT(page.keys_size(), 3);
   EXPECT_EQ(page.next_page_token(), page.keys(page.keys_size() - 1).key());
-}
-
-TEST_F(TensorKvServiceTest, DeleteNamespacePassesNameAndUid) {
-  EXPECT_CALL(service_.namespaces,
-              DeleteNamespace(absl::string_view("n"), 7, _))
-      .WillOnce(Return(absl::OkStatus()));
-  v1::DeleteNamespaceRequest request;
-  request.set_namespace_("n");
-  request.set_namespace_uid(7);
-  v1::DeleteNamespaceResponse reply;
-  grpc::ClientContext context;
-
-  EXPECT_TRUE(service_.stub().DeleteNamespace(&context, request, &reply).ok());
-}
-
-TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
-  EXPECT_CALL(service_.namespaces,
-              SetRule(AllOf(Field(&SetRuleRequest::key_pattern, "fc*"),
-                            Field(&SetRuleRequest::rule,
-                                  Optional(Field(&RuleSpec::name, "adam")))),
-                      _))
-      .WillOnce(Return(absl::OkStatus()));
-  v1::SetRuleRequest request;
-  request.set_key_pattern("fc*");
-  request.mutable_rule()->set_name("adam");
-  v1::SetRuleResponse reply;
-  grpc::ClientContext context;
-
-  EXPECT_TRUE(service_.stub().SetRule(&context, request, &reply).ok());
-}
-
-TEST_F(TensorKvServiceTest, UnsetRulePassesThePattern) {
-  EXPECT_CALL(service_.namespaces,
-              UnsetRule(Field(&UnsetRuleRequest::key_pattern, "fc*"), _))
-      .WillOnce(Return(absl::OkStatus()));
-  v1::UnsetRuleRequest request;
-  request.set_key_pattern("fc*");
-  v1::UnsetRuleResponse reply;
-  grpc::ClientContext context;
-
-  EXPECT_TRUE(service_.stub().UnsetRule(&context, request, &reply).ok());
-}
-
-TEST_F(TensorKvServiceTest, SetHyperparametersGivesTheRule) {
-  EXPECT_CALL(service_.namespaces, SetHyperparameters)
-      .WillOnce(Return(RuleSpec{.name = "sgd"}));
-  v1::SetHyperparametersResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().SetHyperparameters(&context, {}, &reply).ok());
-
-  EXPECT_EQ(reply.rule().name(), "sgd");
-}
-
-TEST_F(TensorKvServiceTest, DescribeServerGivesItsStatus) {
-  v1::DescribeServerResponse reply;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(service_.stub().DescribeServer(&context, {}, &reply).ok());
-
-  EXPECT_EQ(reply.version(), "test");
-  EXPECT_EQ(reply.incarnation(), testing::kTestIncarnation);
-}
-
-TEST_F(TensorKvServiceTest, ErrorsOfTheStoreReachTheClient) {
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce(AnswerWith<PullReply>(absl::AbortedError("round 7 failed")));
-  v1::PullResponse reply;
-
-  EXPECT_THAT(Pull({}, &reply),
-              StatusIs(absl::StatusCode::kAborted, "round 7 failed"));
 }
 
 class MalformedCallTest : public TensorKvServiceTest,
@@ -418,31 +201,6 @@ TEST_F(TensorKvServiceTest, CallThatIsCancelledBeforeItsMessageIsNoError) {
             absl::StatusCode::kCancelled);
 }
 
-TEST_F(TensorKvServiceTest, TooManyEntriesAreTooMuch) {
-  v1::PullRequest request;
-  for (uint32_t i = 0; i <= testing::kTestLimits.max_entries; ++i) {
-    request.add_entries()->set_key("k");
-  }
-  v1::PullResponse reply;
-
-  EXPECT_THAT(Pull(request, &reply),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       "PullRequest: expected at most 8 entries, got 9"));
-}
-
-TEST_F(TensorKvServiceTest, ReplyOverTheLimitSaysSo) {
-  const int64_t too_many = testing::kTestLimits.max_message_bytes / 4;
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce(AnswerWith<PullReply>(
-          PullReply{{{.tensor = testing::Full({too_many}, 1)}}}));
-  v1::PullResponse reply;
-
-  EXPECT_THAT(
-      Pull({}, &reply),
-      StatusIs(absl::StatusCode::kResourceExhausted,
-               HasSubstr("the limit of a message is 65536: ask for less")));
-}
-
 TEST_F(TensorKvServiceTest, DeadlineReachesTheStoreALittleShorter) {
   CallContext seen;
   EXPECT_CALL(service_.store, Pull)
@@ -476,18 +234,6 @@ TEST_F(TensorKvServiceTest, CallWithoutDeadlineLeavesTheBoundToTheStore) {
   ASSERT_OK(Pull({}, &reply));
 
   EXPECT_EQ(seen.timeout, absl::InfiniteDuration());
-}
-
-TEST_F(TensorKvServiceTest, WaitingCallIsAnsweredFromAnotherThread) {
-  HoldPulls();
-  v1::PullResponse reply;
-  Background pull([&] { return Pull({}, &reply); });
-  held_.WaitForNotification();
-
-  std::move(held_done_)(PullReply{{{.version = 8}}});
-
-  EXPECT_OK(pull.Result());
-  EXPECT_EQ(reply.values(0).version(), 8u);
 }
 
 TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
@@ -525,24 +271,6 @@ TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
   for (std::thread& caller : slow) caller.join();
 }
 
-TEST_F(TensorKvServiceTest, CancellationReachesTheStore) {
-  HoldPulls();
-  grpc::ClientContext context;
-  v1::PullResponse reply;
-  Background pull([&] {
-    return FromGrpcStatus(service_.stub().Pull(&context, {}, &reply));
-  });
-  held_.WaitForNotification();
-  Notification cancelled;
-  held_context_.cancellation->OnCancel([&] { cancelled.Notify(); });
-
-  context.TryCancel();
-
-  EXPECT_THAT(pull.Result(), StatusIs(absl::StatusCode::kCancelled));
-  cancelled.WaitForNotification();
-  std::move(held_done_)(absl::CancelledError("gone"));
-}
-
 TEST_F(TensorKvServiceTest, PassedDeadlineReachesTheStoreAsCancellation) {
   HoldPulls();
   grpc::ClientContext context;
@@ -575,18 +303,6 @@ TEST_F(TensorKvServiceTest, ObserverSeesSizesOfAnsweredCalls) {
   EXPECT_EQ(handled[0].outcome.request_bytes, PushOf(5).ByteSizeLong());
   EXPECT_EQ(handled[0].outcome.reply_bytes, reply.ByteSizeLong());
   EXPECT_GT(handled[0].outcome.duration, absl::ZeroDuration());
-}
-
-TEST_F(TensorKvServiceTest, ObserverSeesCodesOfFailedCalls) {
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce(AnswerWith<PullReply>(absl::NotFoundError("no key")));
-  v1::PullResponse reply;
-
-  EXPECT_FALSE(Pull({}, &reply).ok());
-
-  const auto handled = service_.observer.WaitForHandled(1);
-  EXPECT_EQ(handled[0].outcome.code, absl::StatusCode::kNotFound);
-  EXPECT_EQ(handled[0].outcome.reply_bytes, 0u);
 }
 
 }  // namespace

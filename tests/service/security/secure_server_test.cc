@@ -385,20 +385,6 @@ TEST_F(SecureServerTest, ReplacedCertificatesCountForNewConnections) {
   EXPECT_FALSE(IsRefusal(Call(before, Method::kStat, "reader")));
 }
 
-TEST_F(SecureServerTest, RulesOfAccessAreReadAgain) {
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  ASSERT_TRUE(IsRefusal(Call(channel, Method::kPush, "reader")));
-
-  Write("policy", R"(grants { callers: "*" namespaces: "team" role: PUSH })");
-  server->ReloadAccess();
-  EXPECT_FALSE(IsRefusal(Call(channel, Method::kPush, "reader")));
-
-  Write("policy", "nonsense");
-  server->ReloadAccess();
-  EXPECT_FALSE(IsRefusal(Call(channel, Method::kPush, "reader")));
-}
-
 TEST_F(SecureServerTest, WrongFilesKeepItFromStarting) {
   Install(stranger_.Issue("other", ""), "other");
   Write("nothing", "");

@@ -53,16 +53,6 @@ uint64_t CallsWaiting(v1::TensorKV::Stub& stub) {
   return reply.status().calls_waiting();
 }
 
-TEST(ServerTest, KeepsTensors) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
-  const auto stub = StubOf(*server);
-
-  ASSERT_OK(Init(*stub, "bytes"));
-
-  EXPECT_OK(Pull(*stub));
-  EXPECT_GE(server->Describe().used_bytes, 5u);
-}
-
 // gRPC's end may take as long as 10 s. A process of its own has no other user.
 TEST(ServerDeathTest, EndsWithoutEndingGrpc) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -100,13 +90,6 @@ TEST(ServerTest, ServersOfOneProcessAreIndependent) {
   EXPECT_NE(one->Describe().incarnation, other->Describe().incarnation);
 }
 
-TEST(ServerTest, BudgetHolds) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
-
-  EXPECT_THAT(Init(*StubOf(*server), std::string(kBudget + 1, 'x')),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-}
-
 TEST(ServerTest, RequestOverTheMessageLimitIsTooMuch) {
   ServerOptions options = Local();
   options.max_message_bytes = 2048;
@@ -127,20 +110,6 @@ TEST(ServerTest, WaitsAreBoundedWithoutADeadline) {
   EXPECT_THAT(
       Pull(*StubOf(*server), /*wait_for_keys=*/true),
       StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("\"k\"")));
-}
-
-TEST(ServerTest, HealthIsServing) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
-  HealthCheckRequest request;
-  request.set_service("tensorkv.v1.TensorKV");
-  HealthCheckResponse response;
-  grpc::ClientContext context;
-
-  ASSERT_TRUE(Health::NewStub(ChannelTo(*server))
-                  ->Check(&context, request, &response)
-                  .ok());
-
-  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
 }
 
 // --- A server with a GPU, which may fail -------------------------------------

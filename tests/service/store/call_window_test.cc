@@ -78,31 +78,6 @@ class CallWindowTest : public ::testing::Test {
   std::shared_ptr<CallWindow> window_;
 };
 
-TEST_F(CallWindowTest, NewCallGetsATurnWithoutAnswer) {
-  const auto attempt = Enter(1);
-
-  ASSERT_TRUE(attempt->has_turn());
-  EXPECT_EQ(attempt->turn->answer(), nullptr);
-}
-
-TEST_F(CallWindowTest, RepeatFindsTheFirstAnswer) {
-  Make(5);
-
-  const auto repeat = Enter(5);
-
-  ASSERT_TRUE(repeat->has_turn());
-  EXPECT_EQ(repeat->found(), 5u);
-}
-
-TEST_F(CallWindowTest, RepeatFindsTheFirstError) {
-  Enter(1)->turn->Keep(absl::AlreadyExistsError("there"));
-
-  const auto repeat = Enter(1);
-
-  EXPECT_EQ(repeat->turn->answer()->status(),
-            absl::AlreadyExistsError("there"));
-}
-
 TEST_F(CallWindowTest, CallsOfOtherClientsAreOtherCalls) {
   Make(1, "c");
 
@@ -249,16 +224,6 @@ TEST_F(CallWindowTest, AttemptsThatWaitAreBounded) {
   }
 
   EXPECT_THAT(*attempts.back()->error, StatusIs(StatusCode::kUnavailable));
-}
-
-TEST_F(CallWindowTest, AnotherRequestByTheSameNameIsInvalid) {
-  Make(3);
-
-  const auto other = Enter(3, "c", {}, /*fingerprint=*/8);
-
-  ASSERT_TRUE(other->error);
-  EXPECT_THAT(*other->error, StatusIs(StatusCode::kInvalidArgument,
-                                      HasSubstr("call 3 of client 63")));
 }
 
 TEST_F(CallWindowTest, AnotherRequestIsInvalidWhileTheFirstRuns) {

@@ -46,16 +46,6 @@ TEST_F(CountedMemoryTest, PushReservesRoomForANewValue) {
   EXPECT_EQ(memory.contributions, 0u);
 }
 
-TEST_F(CountedMemoryTest, StateIsReservedWhenTheRuleIsSet) {
-  ASSERT_OK(Init("w", 1));
-  SetRuleRequest request;
-  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
-
-  ASSERT_OK(store_.SetRule(request));
-
-  EXPECT_EQ(store_.DescribeNamespace("")->memory.state, 2 * 4 * sizeof(float));
-}
-
 TEST_F(CountedMemoryTest, NamespaceGoesOnWhileStatesAreAllocated) {
   ASSERT_OK(Init("w", 1));
   SetRuleRequest request;
@@ -113,20 +103,6 @@ TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
   EXPECT_LE(most, Rounds::kMinFold * 4 * sizeof(float));
   EXPECT_EQ(First(*Pull(SyncPull(7))), 99 * 100 / 2);
   EXPECT_EQ(store_.DescribeNamespace("sync")->memory.contributions, 0u);
-}
-
-TEST_F(CountedMemoryTest, KeysAndSkipsCostBudgetToo) {
-  MemoryTensorStore store({.budget_bytes = 100'000}, &backend_, &alarms_);
-  InitRequest init;
-  for (int i = 0; i < 1000; ++i) {
-    init.entries.push_back(
-        {absl::StrCat("key", i), *Tensor::Filled(DType::kF32, {0}, 0)});
-  }
-
-  EXPECT_THAT(InitNow(store, init),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-
-  EXPECT_EQ(store.used_bytes(), 0u);
 }
 
 TEST_F(CountedMemoryTest, SkippedContributionsAreCounted) {

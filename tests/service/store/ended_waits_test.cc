@@ -1,6 +1,5 @@
 // Calls that wait, and what ends them.
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -71,19 +70,6 @@ TEST_F(EndedWaitsTest, DeadlineOfAPullOfVeryManyKeysNamesTheFirst) {
                                "looked at"))));
 }
 
-TEST_F(EndedWaitsTest, WaitOfAWorkerNamesTheMissingRanks) {
-  CreateSyncNamespace(3);
-  ASSERT_OK(Push(SyncPush(1, 3, 1)));
-  Inbox<PullReply> inbox;
-  store_.Pull(SyncPull(1), {.timeout = absl::Seconds(1)}, inbox.Callback());
-
-  alarms_.Advance(absl::Seconds(1));
-
-  EXPECT_THAT(*inbox.answer,
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("round 3 of \"w\": waiting for ranks 0, 2")));
-}
-
 TEST_F(EndedWaitsTest, ServerBoundsWaitsWithoutADeadline) {
   Inbox<PullReply> inbox;
   PullRequest request = PullOf("later");
@@ -121,18 +107,6 @@ TEST_F(EndedWaitsTest, InterruptWaitsEndsWaitsAndLetsLaterOnesWait) {
   store_.CancelWaits();
 }
 
-TEST_F(EndedWaitsTest, CancelledWaitEndsAtOnce) {
-  ASSERT_OK(Init("w", 1));
-  const auto cancellation = std::make_shared<Cancellation>();
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 2), {.cancellation = cancellation}, inbox.Callback());
-
-  cancellation->Cancel();
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
-}
-
 TEST_F(EndedWaitsTest, ValuesThatNobodyWantsAreNotConverted) {
   ASSERT_OK(Init("w", 1));
   backend_.FailAllocate(absl::InternalError("the device was asked"));
@@ -158,39 +132,6 @@ TEST_F(EndedWaitsTest, CallCancelledBeforeItWaitsEndsToo) {
   store_.Pull(PullOf("w", 2), {.cancellation = cancellation}, inbox.Callback());
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-}
-
-TEST_F(EndedWaitsTest, PullOfManyKeysWaitsForTheLast) {
-  ASSERT_OK(Init("a", 1));
-  ASSERT_OK(Init("b", 1));
-  PullRequest request;
-  request.entries = {{"a", 2}, {"b", 2}, {"c", 0}};
-  request.wait_for_keys = true;
-  Inbox<PullReply> inbox;
-  store_.Pull(request, {}, inbox.Callback());
-
-  ASSERT_OK(Push(PushOf("b", 3)));
-  ASSERT_OK(Push(PushOf("a", 2)));
-  EXPECT_TRUE(inbox.is_empty());
-  ASSERT_OK(Init("c", 4));
-
-  ASSERT_FALSE(inbox.is_empty());
-  ASSERT_OK(*inbox.answer);
-  EXPECT_EQ(First((*inbox.answer)->values[0]), 2);
-  EXPECT_EQ(First((*inbox.answer)->values[1]), 3);
-  EXPECT_EQ(First((*inbox.answer)->values[2]), 4);
-}
-
-TEST_F(EndedWaitsTest, DeleteEndsWaitsForTheKey) {
-  ASSERT_OK(Init("w", 1));
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 2), {}, inbox.Callback());
-
-  DeleteRequest request;
-  request.keys = {"w"};
-  ASSERT_OK(store_.Delete(request));
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound));
 }
 
 // Such a pull watches its keys in several turns of the namespace's mutex.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/alarms.h"
 #include "base/answer.h"
@@ -101,6 +102,26 @@ class LooksTest : public ::testing::Test {
     for (const std::string& key : keys) request.entries.push_back({key});
     return Pull(std::move(request));
   }
+  // When a worker has a round of a key "other", and pulls wait for many more.
+  void ExpectLooksAtOthersAreFew(absl::FunctionRef<void()> end_key) {
+    CreateGroup();
+    const std::vector<std::string> keys = KeysThatStay("s");
+    ASSERT_OK(Init("s", {"other"}));
+    ASSERT_OK(Init("s", keys));
+    Contribute({"other"});
+    Contribute(keys);
+    std::vector<PullAnswer> pulls;
+    for (int i = 0; i < 20; ++i) {
+      pulls.push_back(PullOfContributor(keys, /*wait_for_keys=*/i % 2 == 0));
+    }
+    const uint64_t before = num_looks;
+
+    end_key();
+
+    EXPECT_LT(num_looks - before, 15u);
+    for (const PullAnswer& pull : pulls) EXPECT_FALSE(pull.HasArrived());
+    store_.CancelWaits();
+  }
 
   ScriptedBackend backend_;
   SteadyAlarms alarms_;
@@ -149,43 +170,14 @@ TEST_F(LooksTest, PullOfAKeyThatLeavesEndsThoughItWaitsForAnother) {
 }
 
 TEST_F(LooksTest, DeletedKeyOfARoundLooksAtThosePullsThatKnowIt) {
-  CreateGroup();
-  const std::vector<std::string> keys = KeysThatStay("s");
-  ASSERT_OK(Init("s", {"deleted"}));
-  ASSERT_OK(Init("s", keys));
-  Contribute({"deleted"});
-  Contribute(keys);
-  std::vector<PullAnswer> pulls;
-  for (int i = 0; i < 20; ++i) {
-    pulls.push_back(PullOfContributor(keys, /*wait_for_keys=*/i % 2 == 0));
-  }
-  const uint64_t before = num_looks;
-
-  ASSERT_OK(store_.Delete({.name_space = "s", .keys = {"deleted"}}));
-
-  EXPECT_LT(num_looks - before, 15u);
-  for (const PullAnswer& pull : pulls) EXPECT_FALSE(pull.HasArrived());
-  store_.CancelWaits();
+  ExpectLooksAtOthersAreFew([this] {
+    ASSERT_OK(store_.Delete({.name_space = "s", .keys = {"other"}}));
+  });
 }
 
 TEST_F(LooksTest, ReplacedKeyOfARoundLooksAtThosePullsThatKnowIt) {
-  CreateGroup();
-  const std::vector<std::string> keys = KeysThatStay("s");
-  ASSERT_OK(Init("s", {"replaced"}));
-  ASSERT_OK(Init("s", keys));
-  Contribute({"replaced"});
-  Contribute(keys);
-  std::vector<PullAnswer> pulls;
-  for (int i = 0; i < 20; ++i) {
-    pulls.push_back(PullOfContributor(keys, /*wait_for_keys=*/i % 2 == 0));
-  }
-  const uint64_t before = num_looks;
-
-  ASSERT_OK(Init("s", {"replaced"}, OnExisting::kReplace));
-
-  EXPECT_LT(num_looks - before, 15u);
-  for (const PullAnswer& pull : pulls) EXPECT_FALSE(pull.HasArrived());
-  store_.CancelWaits();
+  ExpectLooksAtOthersAreFew(
+      [this] { ASSERT_OK(Init("s", {"other"}, OnExisting::kReplace)); });
 }
 
 TEST_F(LooksTest, LeaveLooksAtThosePullsThatWaitForItsWorker) {

@@ -47,16 +47,6 @@ TEST_F(MemoryTensorStoreTest, UpdatesInPlaceWhenNobodyReads) {
   EXPECT_EQ(First(value), 2);
 }
 
-TEST_F(MemoryTensorStoreTest, ReaderKeepsTheValueItPulled) {
-  ASSERT_OK(Init("w", 1));
-  ASSERT_OK_AND_ASSIGN(const Value read, Pull(PullOf("w")));
-
-  ASSERT_OK(Push(PushOf("w", 2)));
-
-  EXPECT_EQ(First(read), 1);
-  EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
-}
-
 TEST_F(MemoryTensorStoreTest, PullDuringAnInPlaceUpdateGetsTheNewValue) {
   ASSERT_OK(Init("w", 1));
   backend_.Hold();
@@ -291,70 +281,6 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
   EXPECT_EQ(Pull(SyncPull(0))->version, 3u);
 }
 
-TEST_F(MemoryTensorStoreTest, StepOfAFailedRoundMayBePushedAgain) {
-  CreateSyncNamespace(1);
-  backend_.FailApply(absl::InternalError("broken"));
-  ASSERT_OK(Push(SyncPush(0, 1, 5)));
-  backend_.FailApply(absl::OkStatus());
-  ASSERT_THAT(Pull(SyncPull(0)), StatusIs(absl::StatusCode::kAborted));
-
-  ASSERT_OK(Push(SyncPush(0, 1, 5)));
-
-  EXPECT_EQ(First(*Pull(SyncPull(0))), 5);
-}
-
-TEST_F(MemoryTensorStoreTest, ReplaceEndsOpenRoundsAndNobodyOwesThem) {
-  CreateSyncNamespace(2);
-  ASSERT_OK(Push(SyncPush(0, 3, 1)));
-  Inbox<PullReply> waiting;
-  store_.Pull(SyncPull(0), {}, waiting.Callback());
-  InitRequest init;
-  init.name_space = "sync";
-  init.on_existing = OnExisting::kReplace;
-  init.entries.push_back({"w", Filled(3)});
-
-  ASSERT_OK(InitNow(store_, std::move(init)));
-
-  EXPECT_THAT(*waiting.answer,
-              AllOf(StatusIs(absl::StatusCode::kAborted, HasSubstr("replaced")),
-                    HasReason(Reason::kKeyReplaced, {{"key", "w"}})));
-  EXPECT_EQ(First(*Pull(SyncPull(0))), 3);
-  EXPECT_OK(Push(SyncPush(0, 4, 1)));
-  EXPECT_OK(Push(SyncPush(1, 4, 1)));
-  EXPECT_EQ(First(*Pull(SyncPull(0))), 2);
-}
-
-TEST_F(MemoryTensorStoreTest, DeleteEndsOpenRoundsAndNobodyOwesThem) {
-  CreateSyncNamespace(2);
-  ASSERT_OK(Push(SyncPush(0, 1, 1)));
-  PullRequest pull = SyncPull(0);
-  pull.wait_for_keys = true;
-  Inbox<PullReply> waiting;
-  store_.Pull(pull, {}, waiting.Callback());
-  ASSERT_TRUE(waiting.is_empty());
-
-  ASSERT_OK(store_.Delete({.name_space = "sync", .keys = {"w"}}));
-
-  ASSERT_FALSE(waiting.is_empty());
-  EXPECT_THAT(*waiting.answer,
-              AllOf(StatusIs(absl::StatusCode::kNotFound),
-                    HasReason(Reason::kKeyNotFound, {{"key", "w"}})));
-  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_open, 0u);
-}
-
-TEST_F(MemoryTensorStoreTest, VersionsAndRevisionsOutliveKeys) {
-  ASSERT_OK(Init("w", 1));
-  ASSERT_OK(Push(PushOf("w", 2)));
-  ASSERT_OK(Push(PushOf("w", 3)));
-  const uint64_t revision = store_.DescribeNamespace("")->revision;
-
-  ASSERT_OK(store_.Delete({.keys = {"w"}}));
-  ASSERT_OK(Init("w", 4));
-
-  EXPECT_EQ(Pull(PullOf("w"))->version, 4u);
-  EXPECT_EQ(store_.DescribeNamespace("")->revision, revision + 2);
-}
-
 TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
   const auto revision = [&] { return store_.DescribeNamespace("")->revision; };
   const uint64_t before = revision();
@@ -373,20 +299,6 @@ TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
   EXPECT_EQ(revision(), before + 3);
   ASSERT_OK(store_.Delete({.keys = {"a", "b"}}));
   EXPECT_EQ(revision(), before + 4);
-}
-
-TEST_F(MemoryTensorStoreTest, FoldingKeepsTheBits) {
-  CreateSyncNamespace(30);
-  float expected = 0;
-  for (int rank = 0; rank < 30; ++rank) expected += 1.0f / (rank + 3);
-
-  // 7 and 30 have no common factor: every rank once, in a scattered order.
-  for (int i = 0; i < 30; ++i) {
-    const uint32_t rank = i * 7 % 30;
-    ASSERT_OK(Push(SyncPush(rank, 1, 1.0f / (rank + 3))));
-  }
-
-  EXPECT_EQ(First(*Pull(SyncPull(0))), expected);
 }
 
 TEST_F(MemoryTensorStoreTest, FoldThatFailsLosesNothing) {
@@ -427,19 +339,6 @@ TEST_F(MemoryTensorStoreTest, ReplyComesAfterTheOwnUpdateNotAfterOthers) {
   EXPECT_FALSE(first.is_empty());
   stop = true;
   next.Wait();
-}
-
-TEST_F(MemoryTensorStoreTest, DescribeShowsTheDefaultsAndThePresentRule) {
-  CreateSyncNamespace(2);
-  SetRuleRequest request;
-  request.name_space = "sync";
-  request.rule = RuleSpec{.name = "sgd", .hyperparameters = {}};
-  ASSERT_OK(store_.SetRule(request));
-
-  const NamespaceConfig config = store_.DescribeNamespace("sync")->config;
-
-  EXPECT_EQ(config.rule.name, "sgd");
-  EXPECT_EQ(config.max_open_rounds, 4u);
 }
 
 TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {

@@ -341,19 +341,6 @@ TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
   EXPECT_TRUE(store_.DescribeNamespace("n")->guard_counts.empty());
 }
 
-TEST_F(StagingTest, ReaderKeepsTheValueThatAStagedBufferReplaces) {
-  ASSERT_OK(Init(InitOf(Staged(1))));
-  const Value before = Pull();
-
-  ASSERT_OK(Push(PushOf(Staged(2))));
-  const Value after = Pull();
-  ASSERT_OK(Push(PushOf(Staged(3))));
-
-  EXPECT_EQ(Last(before), 1);
-  EXPECT_EQ(Last(after), 2);
-  EXPECT_EQ(Last(Pull()), 3);
-}
-
 TEST_F(StagingTest, TakenOverBufferIsUpdatedInPlaceLater) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const char* const memory = Pull().tensor.data();

@@ -13,8 +13,6 @@
 namespace tensorkv {
 namespace {
 
-using ::testing::ElementsAre;
-
 RefPtr<StoredKey> Key(const std::string& name) {
   return StoredKey::Create(name, DType::kF32, {1});
 }
@@ -35,31 +33,6 @@ class KeyTableTest : public ::testing::Test {
 
   KeyTable table_;
 };
-
-TEST_F(KeyTableTest, FindsWhatWasInserted) {
-  EXPECT_EQ(table_.Find("b")->name(), "b");
-  EXPECT_EQ(table_.Find("x"), nullptr);
-  EXPECT_EQ(table_.size(), 5u);
-}
-
-TEST_F(KeyTableTest, InsertReplaces) {
-  const RefPtr<StoredKey> newer = Key("b");
-
-  table_.Insert(newer);
-
-  EXPECT_EQ(table_.Find("b"), newer.get());
-  EXPECT_EQ(table_.size(), 5u);
-}
-
-TEST_F(KeyTableTest, EraseReturnsTheKey) {
-  const RefPtr<StoredKey> erased = table_.Erase("b");
-
-  EXPECT_EQ(erased->name(), "b");
-  EXPECT_EQ(table_.Find("b"), nullptr);
-  EXPECT_FALSE(table_.Erase("b"));
-  EXPECT_THAT(Names(table_.List("", "", 10)),
-              ElementsAre("a/1", "a/10", "a/2", "c"));
-}
 
 TEST_F(KeyTableTest, ErasedKeyStaysUntilItsUpdateHasEnded) {
   std::vector<RefPtr<StoredKey>> released;
@@ -97,26 +70,6 @@ TEST_F(KeyTableTest, KeepsWhatIsLeftOfMany) {
   EXPECT_EQ(table_.List(prefix, "", 100).size(), 50u);
   EXPECT_NE(table_.Find("many/4900"), nullptr);
   EXPECT_EQ(table_.Find("many/4901"), nullptr);
-}
-
-TEST_F(KeyTableTest, ListsByPrefixInByteOrder) {
-  EXPECT_THAT(Names(table_.List("a/", "", 10)),
-              ElementsAre("a/1", "a/10", "a/2"));
-  EXPECT_THAT(Names(table_.List("z", "", 10)), ElementsAre());
-}
-
-TEST_F(KeyTableTest, ListGoesOnAfterAKey) {
-  EXPECT_THAT(Names(table_.List("a/", "a/1", 1)), ElementsAre("a/10"));
-  EXPECT_THAT(Names(table_.List("", "a/2", 10)), ElementsAre("b", "c"));
-  EXPECT_THAT(Names(table_.List("a/", "b", 10)), ElementsAre());
-}
-
-TEST_F(KeyTableTest, VisitsEveryKeyInOrder) {
-  std::vector<std::string> names;
-
-  table_.ForEach([&names](StoredKey& key) { names.emplace_back(key.name()); });
-
-  EXPECT_THAT(names, ElementsAre("a/1", "a/10", "a/2", "b", "c"));
 }
 
 // Names in one of a few orders, all of them or the first ones; some are of no

@@ -1,6 +1,5 @@
 // Pushes of tensors that are not kept in host memory.
 
-#include <string>
 #include <thread>
 #include <utility>
 
@@ -126,14 +125,6 @@ TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
 
   EXPECT_THAT(answer.Wait(), HasReason(Reason::kNamespaceNotFound));
   pusher.join();
-}
-
-TEST_F(PushAdmissionTest, GoodPushBecomesTheValue) {
-  ASSERT_OK(Push("w", Filled(1000, 3)));
-
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
-  EXPECT_EQ(reply.values[0].version, 2u);
-  EXPECT_THAT(reply.values[0].tensor.elements<float>(), ::testing::Each(3));
 }
 
 }  // namespace

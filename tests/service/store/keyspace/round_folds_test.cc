@@ -40,35 +40,6 @@ class FoldTest : public ::testing::Test {
   Rounds rounds_{&policy_};
 };
 
-TEST_F(FoldTest, WaitsForEnoughContributionsFromRankZeroOn) {
-  for (uint32_t rank = 1; rank < 10; ++rank) Add(rank, rank);
-  EXPECT_FALSE(BeginFold());
-}
-
-TEST_F(FoldTest, TakesTheLeadingRanksInOrder) {
-  AddFirst(8);
-  Add(9, 9);
-
-  const std::optional<Fold> fold = BeginFold();
-
-  ASSERT_TRUE(fold);
-  EXPECT_EQ(fold->slots.size(), 8u);
-  EXPECT_EQ(*reinterpret_cast<const float*>(fold->slots[7].data), 7);
-  EXPECT_FALSE(BeginFold()) << "one fold at a time";
-}
-
-TEST_F(FoldTest, SumTakesThePlaceOfWhatWasFolded) {
-  AddFirst(8);
-  const std::optional<Fold> fold = BeginFold();
-  Add(9, 9);
-  EXPECT_FALSE(EndFold(fold, Of(100)));
-
-  const std::optional<ClosedRound> closed = Add(8, 8);
-
-  ASSERT_TRUE(closed);
-  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
-}
-
 TEST_F(FoldTest, RoundThatIsCompleteWaitsForItsFold) {
   AddFirst(8);
   const std::optional<Fold> fold = BeginFold();
@@ -79,18 +50,6 @@ TEST_F(FoldTest, RoundThatIsCompleteWaitsForItsFold) {
 
   ASSERT_TRUE(closed);
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
-}
-
-TEST_F(FoldTest, FailedFoldKeepsTheContributions) {
-  AddFirst(8);
-  const std::optional<Fold> fold = BeginFold();
-  EXPECT_FALSE(EndFold(fold, std::nullopt));
-  Add(8, 8);
-
-  const std::optional<ClosedRound> closed = Add(9, 9);
-
-  ASSERT_TRUE(closed);
-  EXPECT_EQ(closed->slots.size(), 10u);
 }
 
 TEST_F(FoldTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingFolded) {

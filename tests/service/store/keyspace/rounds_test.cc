@@ -15,9 +15,7 @@ using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::Of;
 using ::tensorkv::testing::OnlyOf;
 using ::tensorkv::testing::StatusIs;
-using ::tensorkv::testing::ValuesOf;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
@@ -68,36 +66,6 @@ class RoundsTest : public ::testing::Test {
   RoundPolicy policy_{.workers = &group_, .shared = &shared_, .max_open = 2};
   Rounds rounds_{&policy_};
 };
-
-TEST_F(RoundsTest, ClosesWithTheLastWorker) {
-  EXPECT_FALSE(Add(0, 1));
-  EXPECT_FALSE(Add(2, 1));
-
-  EXPECT_TRUE(Add(1, 1));
-
-  EXPECT_EQ(rounds_.num_open(), 0u);
-}
-
-TEST_F(RoundsTest, ContributionsAreInRankOrder) {
-  Add(2, 1, 22);
-  Add(0, 1, 20);
-
-  const std::optional<ClosedRound> closed = Add(1, 1, 21);
-
-  ASSERT_TRUE(closed);
-  EXPECT_EQ(closed->step, 1u);
-  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 21, 22));
-}
-
-TEST_F(RoundsTest, SkippingCountsAsContributing) {
-  rounds_.Add(By(0), 1, Contribution(), {});
-  rounds_.Add(By(1), 1, Contribution(), {});
-
-  const std::optional<ClosedRound> closed = Add(2, 1, 5);
-
-  ASSERT_TRUE(closed);
-  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(5));
-}
 
 TEST_F(RoundsTest, RepeatIsKnownWhileTheRoundIsOpenAndAfterwards) {
   Add(1, 1);
@@ -153,31 +121,6 @@ TEST_F(RoundsTest, OneMoreRoundThanMayBeOpenIsRemembered) {
   }
 }
 
-TEST_F(RoundsTest, WorkerMayNotPassOverAnOpenRound) {
-  Add(0, 1);
-
-  EXPECT_THAT(Check(1, 2),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("expected worker 1 to contribute to step 1")));
-  EXPECT_OK(Check(0, 2));
-}
-
-TEST_F(RoundsTest, StepThatOthersPassedCannotOpen) {
-  Add(0, 3);
-
-  EXPECT_THAT(Check(1, 2), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                    HasSubstr("passed to step 3")));
-}
-
-TEST_F(RoundsTest, NumberOfOpenRoundsIsBounded) {
-  Add(0, 1);
-  Add(0, 2);
-
-  EXPECT_THAT(Check(0, 3), StatusIs(absl::StatusCode::kResourceExhausted,
-                                    HasSubstr("at most 2 open rounds")));
-  EXPECT_OK(Check(1, 1));
-}
-
 TEST_F(RoundsTest, StepsThatAreOwedCountAsOpenForThoseWhoComeLater) {
   JoinAll();
   for (Step step : {1, 2}) {
@@ -209,23 +152,6 @@ TEST_F(RoundsTest, NoMoreRoundsOpenAgainThanMayBeOpen) {
   EXPECT_OK(Check(0, 3));
 }
 
-TEST_F(RoundsTest, NamesTheRanksThatARoundWaitsFor) {
-  Add(1, 7);
-
-  EXPECT_TRUE(rounds_.Awaits(1, 7));
-  EXPECT_FALSE(rounds_.Awaits(1, 6)) << "it came later";
-  EXPECT_FALSE(rounds_.Awaits(0, 7));
-  const absl::Status awaited =
-      rounds_.DescribeAwaited(1, "w", absl::ZeroDuration());
-  EXPECT_EQ(awaited.message(), "round 7 of \"w\": waiting for ranks 0, 2");
-  EXPECT_THAT(awaited,
-              HasReason(Reason::kWaitEnded,
-                        {{"key", "w"}, {"step", "7"}, {"ranks", "0,2"}}));
-  Add(0, 7);
-  EXPECT_EQ(rounds_.DescribeAwaited(1, "w", absl::ZeroDuration()).message(),
-            "round 7 of \"w\": waiting for rank 2");
-}
-
 TEST_F(RoundsTest, ClosedRoundIsAwaitedUntilItIsApplied) {
   for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, 1);
   EXPECT_TRUE(rounds_.Awaits(1, 1));
@@ -246,49 +172,6 @@ TEST_F(RoundsTest, RoundThatAllSkipIsAppliedWithTheOneBefore) {
 
   EXPECT_FALSE(rounds_.Awaits(0, 2));
   EXPECT_THAT(TryCheck(By(0), 2), IsOkAndHolds(Optional(5)));
-}
-
-TEST_F(RoundsTest, RoomComesFromWhoeverOpensTheRound) {
-  const auto account =
-      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 100));
-  EXPECT_TRUE(rounds_.OpensRound(1));
-
-  rounds_.Add(By(0), 1, Of(0), *Reservation::Create(account, 8));
-
-  EXPECT_FALSE(rounds_.OpensRound(1));
-  EXPECT_EQ(account->used_bytes(), 8u);
-  rounds_.Add(By(1), 1, Of(0), {});
-  {
-    const std::optional<ClosedRound> closed =
-        OnlyOf(rounds_.Add(By(2), 1, Of(0), {}));
-    EXPECT_EQ(closed->room.bytes(), 8u);
-  }
-  EXPECT_EQ(account->used_bytes(), 0u);
-}
-
-TEST_F(RoundsTest, GoesOnWithoutWhoHasLeft) {
-  JoinAll();
-  Add(0, 1, 20);
-  Add(2, 1, 22);
-  EXPECT_TRUE(rounds_.TakeComplete().empty());
-
-  group_.Leave(workers_[1]);
-
-  const std::optional<ClosedRound> closed = OnlyOf(rounds_.TakeComplete());
-  ASSERT_TRUE(closed);
-  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 22));
-}
-
-TEST_F(RoundsTest, ContributionOfALostWorkerCounts) {
-  JoinAll();
-  Add(1, 1, 21);
-  group_.Lose(1);
-  Add(0, 1, 20);
-
-  const std::optional<ClosedRound> closed = Add(2, 1, 22);
-
-  ASSERT_TRUE(closed);
-  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 21, 22));
 }
 
 TEST_F(RoundsTest, AllRoundsThatWaitedForOneCloseInTheirOrder) {
@@ -318,48 +201,6 @@ TEST_F(RoundsTest, WhoComesLaterTakesNoPartInARoundUnderWay) {
                                     HasSubstr("joined after this one")));
   EXPECT_OK(Check(2, 2));
   EXPECT_TRUE(Add(1, 1));
-}
-
-TEST_F(RoundsTest, FindsTheFirstRoundThatLacksAWorker) {
-  JoinAll();
-  EXPECT_EQ(rounds_.FirstWithout({0}), std::nullopt);
-  Add(0, 1);
-  Add(1, 1);
-  Add(1, 2);
-
-  EXPECT_EQ(rounds_.FirstWithout({0}), 2);
-  EXPECT_EQ(rounds_.FirstWithout({0, 2}), 1);
-  EXPECT_EQ(rounds_.FirstWithout({1}), std::nullopt);
-}
-
-TEST_F(RoundsTest, FailedRoundIsOwedUntilItIsPushedAgain) {
-  Add(0, 1);
-  Add(1, 1);
-  Add(1, 2);
-
-  const FailedRounds failed = Fail(1);
-
-  EXPECT_EQ(failed.open.size(), 2u);
-  EXPECT_EQ(rounds_.num_open(), 0u);
-  EXPECT_FALSE(rounds_.is_idle());
-  EXPECT_THAT(Owed(1),
-              AllOf(StatusIs(absl::StatusCode::kAborted,
-                             "round 1 of \"w\" failed: rank 5 was lost"),
-                    HasReason(Reason::kRoundFailed,
-                              {{"key", "w"}, {"step", "1"}, {"ranks", "5"}})));
-  EXPECT_THAT(Check(1, 2), HasReason(Reason::kRoundFailed)) << "1 comes first";
-  EXPECT_EQ(shared_.owed.LowestOf(1, 9), 1);
-
-  Add(1, 1);
-  EXPECT_THAT(Owed(1),
-              HasReason(Reason::kRoundFailed,
-                        {{"key", "w"}, {"step", "2"}, {"ranks", "5"}}));
-  Add(1, 2);
-
-  EXPECT_OK(Owed(1));
-  EXPECT_FALSE(shared_.owed.Has(1));
-  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
-  EXPECT_OK(Owed(2)) << "it had not contributed";
 }
 
 TEST_F(RoundsTest, OwedStepIsNotPassedOverByOthers) {
@@ -407,43 +248,6 @@ TEST_F(RoundsTest, WhoWasPassedOverNeedNotGoBack) {
   EXPECT_THAT(Check(0, 3), HasReason(Reason::kStepGap));
 }
 
-TEST_F(RoundsTest, SeveralTensorsOfAWorkerAreSummedBeforeItsRoundCloses) {
-  Contribution several = Of(21);
-  several.slots.push_back(several.slots[0]);
-  several.needs_sum = true;
-  Add(0, 1, 20);
-  EXPECT_TRUE(rounds_.Add(By(1), 1, std::move(several), {}).empty());
-  const std::optional<Fold> fold = rounds_.BeginFold();
-  ASSERT_TRUE(fold);
-  EXPECT_EQ(fold->rank, 1u);
-  EXPECT_EQ(fold->slots.size(), 2u);
-  EXPECT_FALSE(rounds_.BeginFold()) << "one at a time";
-
-  EXPECT_FALSE(Add(2, 1, 22));
-  std::optional<Contribution> sum = Of(42);
-  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndFold(*fold, sum));
-
-  ASSERT_TRUE(closed);
-  EXPECT_THAT(ValuesOf(*closed), ElementsAre(20, 42, 22));
-}
-
-TEST_F(RoundsTest, ClosedRoundsThatAreNotAppliedFailToo) {
-  AddAll(1, 2);
-  for (Step step : {2, 3}) {
-    for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, step);
-  }
-  Add(0, 4);
-
-  const FailedRounds failed = Fail(2);
-
-  EXPECT_EQ(failed.open.size(), 1u);
-  EXPECT_EQ(failed.num_closed, 2u);
-  EXPECT_EQ(shared_.owed.LowestOf(2, 9), 2);
-  for (Step step : {2, 3}) AddAll(step, step + 1);
-  EXPECT_OK(Owed(2));
-  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
-}
-
 TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
   JoinAll();
   Add(0, 1);
@@ -478,32 +282,11 @@ class QuorumTest : public RoundsTest {
   QuorumTest() { policy_.quorum = 2; }
 };
 
-TEST_F(QuorumTest, ClosesAfterTheGraceTime) {
-  Add(0, 1, 20);
-  EXPECT_FALSE(Add(2, 1, 22));
-
-  const std::optional<ClosedRound> closed =
-      OnlyOf(rounds_.EndGrace(1, rounds_.IdOf(1)));
-
-  ASSERT_TRUE(closed);
-  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 22));
-}
-
 TEST_F(QuorumTest, ClosesWithTheQuorumIfThatComesLater) {
   Add(0, 1);
   EXPECT_TRUE(rounds_.EndGrace(1, rounds_.IdOf(1)).empty());
 
   EXPECT_TRUE(Add(2, 1));
-}
-
-TEST_F(QuorumTest, LateContributionIsRefused) {
-  Add(0, 1);
-  Add(2, 1);
-  rounds_.EndGrace(1, rounds_.IdOf(1));
-
-  EXPECT_THAT(Check(1, 1), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                    HasSubstr("above 1, which is closed")));
-  EXPECT_OK(Check(1, 2));
 }
 
 // At another key the quorum was there, which has told the worker to go on.
@@ -561,24 +344,6 @@ TEST_F(QuorumTest, GraceOfAnEarlierRoundOfTheStepCountsNothing) {
 
   EXPECT_TRUE(rounds_.EndGrace(1, id).empty());
   EXPECT_EQ(rounds_.num_open(), 1u);
-}
-
-TEST_F(QuorumTest, PartialSumIsScaledBeforeTheRoundCloses) {
-  policy_.rescales = true;
-  Add(0, 1, 20);
-  Add(2, 1, 22);
-  EXPECT_TRUE(rounds_.EndGrace(1, rounds_.IdOf(1)).empty());
-
-  const std::optional<Fold> fold = rounds_.BeginScaling();
-
-  ASSERT_TRUE(fold);
-  EXPECT_EQ(fold->scale, 1.5);
-  EXPECT_EQ(fold->slots.size(), 2u);
-  EXPECT_FALSE(Check(1, 1).ok()) << "it is too late";
-  std::optional<Contribution> sum = Of(63);
-  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndFold(*fold, sum));
-  ASSERT_TRUE(closed);
-  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(63));
 }
 
 TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {

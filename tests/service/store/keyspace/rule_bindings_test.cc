@@ -24,19 +24,6 @@ std::string RuleOf(const RuleBindings& bindings, absl::string_view key) {
       .name;
 }
 
-TEST(RuleBindingsTest, FindsTheRulesOfManyKeys) {
-  RuleBindings bindings(Rule("assign"));
-  ASSERT_OK(bindings.Set("*bias", Rule("sgd")));
-
-  const auto rules =
-      bindings.Find({"a.bias", "b", "c.bias"}, [] { return absl::OkStatus(); });
-
-  ASSERT_EQ(rules->size(), 3u);
-  EXPECT_EQ((**(*rules)[0]).spec().name, "sgd");
-  EXPECT_EQ((**(*rules)[1]).spec().name, "assign");
-  EXPECT_EQ((**(*rules)[2]).spec().name, "sgd");
-}
-
 TEST(RuleBindingsTest, SlicesHaveTheRuleOfTheirKey) {
   RuleBindings bindings(Rule("assign"));
   ASSERT_OK(bindings.Set("w.*", Rule("sgd")));
@@ -65,22 +52,6 @@ TEST(RuleBindingsTest, LongSearchEndsWhenNobodyWantsIt) {
               StatusIs(absl::StatusCode::kCancelled));
 }
 
-TEST(RuleBindingsTest, DefaultGovernsWhatNoPatternMatches) {
-  RuleBindings bindings(Rule("assign"));
-  ASSERT_OK(bindings.Set("*.bias", Rule("sgd")));
-
-  EXPECT_EQ(RuleOf(bindings, "fc.bias"), "sgd");
-  EXPECT_EQ(RuleOf(bindings, "fc.weight"), "assign");
-}
-
-TEST(RuleBindingsTest, PatternAddedLastCounts) {
-  RuleBindings bindings(Rule("assign"));
-  ASSERT_OK(bindings.Set("fc*", Rule("sgd")));
-  ASSERT_OK(bindings.Set("*bias", Rule("adam")));
-
-  EXPECT_EQ(RuleOf(bindings, "fc.bias"), "adam");
-}
-
 TEST(RuleBindingsTest, SettingAPatternAgainKeepsItsPlace) {
   RuleBindings bindings(Rule("assign"));
   ASSERT_OK(bindings.Set("fc*", Rule("sgd")));
@@ -90,37 +61,6 @@ TEST(RuleBindingsTest, SettingAPatternAgainKeepsItsPlace) {
 
   EXPECT_EQ(RuleOf(bindings, "fc.bias"), "adam");
   EXPECT_EQ(RuleOf(bindings, "fc.weight"), "accumulate");
-}
-
-TEST(RuleBindingsTest, EmptyPatternSetsTheDefault) {
-  RuleBindings bindings(Rule("assign"));
-
-  ASSERT_OK(bindings.Set("", Rule("adam")));
-
-  EXPECT_EQ(RuleOf(bindings, "anything"), "adam");
-  EXPECT_EQ(bindings.List().size(), 1u);
-}
-
-TEST(RuleBindingsTest, GetWantsTheExactPattern) {
-  RuleBindings bindings(Rule("assign"));
-  ASSERT_OK(bindings.Set("fc*", Rule("sgd")));
-
-  EXPECT_EQ(bindings.Get("fc*")->spec().name, "sgd");
-  EXPECT_EQ(bindings.Get("")->spec().name, "assign");
-  EXPECT_EQ(bindings.Get("fc1"), nullptr);
-}
-
-TEST(RuleBindingsTest, ListIsInOrderOfPrecedence) {
-  RuleBindings bindings(Rule("assign"));
-  ASSERT_OK(bindings.Set("a", Rule("sgd")));
-  ASSERT_OK(bindings.Set("b", Rule("adam")));
-
-  const std::vector<RuleBinding> list = bindings.List();
-
-  ASSERT_EQ(list.size(), 3u);
-  EXPECT_EQ(list[0].key_pattern, "b");
-  EXPECT_EQ(list[1].key_pattern, "a");
-  EXPECT_EQ(list[2].key_pattern, "");
 }
 
 TEST(RuleBindingsTest, NumberOfPatternsIsBounded) {

@@ -1,17 +1,11 @@
 // What a snapshot has, whatever happens while it is taken.
 
-#include <cstring>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/alarms.h"
-#include "base/answer.h"
 #include "base/mutex.h"
 #include "base/task_pool.h"
 #include "contract/reason.h"
@@ -21,9 +15,9 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
+#include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
-#include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -32,7 +26,8 @@ namespace {
 using ::tensorkv::testing::Background;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
-using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::KeptSnapshot;
+using ::tensorkv::testing::SnapshotsTest;
 using ::tensorkv::testing::StatusIs;
 using ::testing::_;
 using ::testing::Each;
@@ -40,124 +35,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
-
-// Keeps the snapshot. When a namespace begins, its cut has been made.
-class KeptSnapshot final : public SnapshotSink {
- public:
-  using OnBegin = std::function<absl::Status(const NamespaceSnapshot&)>;
-  explicit KeptSnapshot(OnBegin on_begin = nullptr)
-      : on_begin_(std::move(on_begin)) {}
-
-  absl::Status Begin(NamespaceSnapshot name_space) override {
-    namespaces.push_back(std::move(name_space));
-    return on_begin_ ? on_begin_(namespaces.back()) : absl::OkStatus();
-  }
-  absl::Status Add(KeySnapshot key) override {
-    keys.push_back(std::move(key));
-    if (on_add) on_add();
-    return absl::OkStatus();
-  }
-  absl::Status End() override { return absl::OkStatus(); }
-  void Paused(absl::Duration) override {}
-
-  std::vector<NamespaceSnapshot> namespaces;
-  std::vector<KeySnapshot> keys;
-  std::function<void()> on_add;
-
- private:
-  const OnBegin on_begin_;
-};
-
-class SnapshotsTest : public ::testing::Test {
- protected:
-  // More elements than an update computes on the caller's thread.
-  static constexpr int64_t kMany = 1 << 19;
-
-  ~SnapshotsTest() override { backend_.Release(); }
-
-  void CreateNamespace(const std::string& name, NamespaceConfig config = {}) {
-    CreateNamespaceRequest request = {.name_space = name};
-    request.config = std::move(config);
-    ASSERT_OK(store_.CreateNamespace(request));
-  }
-  void Init(const std::string& name_space, const std::string& key,
-            int64_t num_elements = 4) {
-    InitRequest request = {.name_space = name_space};
-    request.entries.push_back({key, OnesOf(num_elements)});
-    ASSERT_OK(InitNow(store_, std::move(request)));
-  }
-  void SetRule(const std::string& name_space, const std::string& rule,
-               const std::string& pattern = "*") {
-    SetRuleRequest request = {.name_space = name_space, .key_pattern = pattern};
-    request.rule = *ParseRuleSpec(rule);
-    ASSERT_OK(store_.SetRule(request));
-  }
-  // Does not wait for the answer.
-  void BeginPush(PushRequest request) {
-    store_.Push(std::move(request), {}, [](absl::StatusOr<PushReply>) {});
-  }
-  // The version that a first push makes of "k" in a store that was restored.
-  static Version PushAfterRestore(const KeptSnapshot& snapshot) {
-    ScriptedBackend backend;
-    SteadyAlarms alarms;
-    MemoryTensorStore store({}, &backend, &alarms);
-    const auto restoration = store.StartRestoration(OnExisting::kFail);
-    EXPECT_OK(restoration->Begin(snapshot.namespaces[0]));
-    EXPECT_OK(restoration->Add(snapshot.keys));
-    EXPECT_OK(restoration->Commit());
-    return NextVersion(store);
-  }
-  static Version NextVersion(MemoryTensorStore& store) {
-    return PushTo(store, "k").Wait().value().results[0].version;
-  }
-  static Answer<absl::StatusOr<PushReply>> PushTo(MemoryTensorStore& store,
-                                                  const std::string& key,
-                                                  Step step = 0,
-                                                  const Worker* by = nullptr) {
-    PushRequest request = PushOf("n", key);
-    request.step = step;
-    if (by != nullptr) request.worker = *by;
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store.Push(std::move(request), {},
-               [answer](absl::StatusOr<PushReply> reply) {
-                 answer.Set(std::move(reply));
-               });
-    return answer;
-  }
-  void AwaitVersion(const std::string& name_space, const std::string& key,
-                    Version version) {
-    PullRequest request;
-    request.name_space = name_space;
-    request.entries.push_back({key, version});
-    const Answer<absl::StatusOr<PullReply>> answer;
-    store_.Pull(std::move(request), {},
-                [answer](absl::StatusOr<PullReply> reply) {
-                  answer.Set(std::move(reply));
-                });
-    ASSERT_OK(answer.Wait());
-  }
-  static Tensor OnesOf(int64_t num_elements) {
-    return *Tensor::Filled(DType::kF32, {num_elements}, 1);
-  }
-  static PushRequest PushOf(const std::string& name_space,
-                            const std::string& key, int64_t num_elements = 4) {
-    PushRequest request;
-    request.name_space = name_space;
-    request.entries.push_back({key, false, OnesOf(num_elements)});
-    return request;
-  }
-  static PushRequest SyncPushOf(uint32_t rank, Step step,
-                                const std::string& key, int64_t num_elements) {
-    PushRequest request = PushOf("s", key, num_elements);
-    request.worker = Worker{rank, 0};
-    request.step = step;
-    return request;
-  }
-
-  ScriptedBackend backend_;
-  SteadyAlarms alarms_;
-  MemoryTensorStore store_{{.budget_bytes = 1 << 30}, &backend_, &alarms_};
-};
 
 // A contribution to an open round has the states of its key copied, but brings
 // no update whose end the next cut would see. The copy is behind updates that
@@ -195,77 +72,6 @@ TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_OK(taken.Result());
   EXPECT_EQ(next.keys.size(), 1 + held.size());
-}
-
-// Keys that come from another server are in a namespace that is in use.
-class RestoredStatesTest : public SnapshotsTest {
- protected:
-  // Has a store take over two keys, whose momentum is 1, and calls `meanwhile`
-  // with the first when that is there, and its momentum may not be.
-  absl::Status Adopt(std::function<void(const std::string& key)> meanwhile) {
-    CreateNamespace("n");
-    SetRule("n", "sgd(learning_rate=1, momentum=0.5)");
-    for (const char* const key : {"a", "b"}) {
-      Init("n", key);
-      EXPECT_OK(PushTo(store_, key).Wait());
-    }
-    KeptSnapshot snapshot;
-    EXPECT_OK(store_.TakeSnapshot({"n"}, snapshot));
-    first_ = snapshot.keys[0].key;
-    meanwhile_ = std::move(meanwhile);
-    const auto adoption = adopting_.StartAdoption({});
-    EXPECT_OK(adoption->Begin(snapshot.namespaces[0]));
-    AwaitFirst();
-    // The snapshot keeps the states, so that they are copied.
-    return adoption->Add(snapshot.keys);
-  }
-
-  ScriptedBackend adopting_backend_;
-  // Takes keys one by one.
-  MemoryTensorStore adopting_{{.max_entries = 1}, &adopting_backend_, &alarms_};
-
- private:
-  void AwaitFirst() {
-    adopting_backend_.WhenAllocating([this] {
-      const bool is_there =
-          adopting_.Stat({.name_space = "n", .keys = {first_}}).ok();
-      is_there ? meanwhile_(first_) : AwaitFirst();
-    });
-  }
-
-  std::string first_;
-  std::function<void(const std::string& key)> meanwhile_;
-};
-
-TEST_F(RestoredStatesTest, UpdateWaitsForThem) {
-  std::string key;
-  std::optional<Answer<absl::StatusOr<PushReply>>> pushed;
-
-  ASSERT_OK(Adopt([&](const std::string& first) {
-    key = first;
-    pushed = PushTo(adopting_, first);
-  }));
-
-  ASSERT_TRUE(pushed);
-  ASSERT_OK(pushed->Wait());
-  const Answer<absl::StatusOr<PullReply>> pulled;
-  adopting_.Pull({.name_space = "n", .entries = {{key}}}, {},
-                 [pulled](absl::StatusOr<PullReply> reply) {
-                   pulled.Set(std::move(reply));
-                 });
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, pulled.Wait());
-  // 1 - 1 - (0.5 + 1).
-  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(-1.5));
-}
-
-TEST_F(RestoredStatesTest, AnotherRuleMayTakeTheirPlace) {
-  ASSERT_OK(Adopt([this](const std::string&) {
-    ASSERT_OK(adopting_.SetRule({.name_space = "n",
-                                 .key_pattern = "*",
-                                 .rule = *ParseRuleSpec("accumulate")}));
-  }));
-
-  ASSERT_OK(PushTo(adopting_, "a").Wait());
 }
 
 TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
@@ -313,63 +119,6 @@ TEST_F(SnapshotsTest, ARuleThatIsSetWhileItIsTakenIsNotInIt) {
     EXPECT_EQ(key.states.size(), 2u) << key.key;
   }
   EXPECT_THAT(counts, ElementsAre(Pair("idle", 1), Pair("updating", 2)));
-}
-
-TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
-  CreateNamespace("n");
-  Init("n", "k");
-  KeptSnapshot snapshot;
-  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
-
-  const Version first = PushAfterRestore(snapshot);
-  const Version second = PushAfterRestore(snapshot);
-
-  EXPECT_GT(first, snapshot.namespaces[0].max_version);
-  EXPECT_GT(second, first);
-}
-
-TEST_F(SnapshotsTest, RestoreThatBeganFirstAndEndsLastMakesTheHigherVersions) {
-  CreateNamespace("n");
-  Init("n", "k");
-  KeptSnapshot snapshot;
-  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
-  const auto first = store_.StartRestoration(OnExisting::kReplace);
-  ASSERT_OK(first->Begin(snapshot.namespaces[0]));
-  ASSERT_OK(first->Add(snapshot.keys));
-  const auto second = store_.StartRestoration(OnExisting::kReplace);
-  ASSERT_OK(second->Begin(snapshot.namespaces[0]));
-  ASSERT_OK(second->Add(snapshot.keys));
-  ASSERT_OK(second->Commit());
-  const Version before = NextVersion(store_);
-  const uint64_t revision = store_.DescribeNamespace("n")->revision;
-
-  ASSERT_OK(first->Commit());
-
-  EXPECT_GT(NextVersion(store_), before);
-  EXPECT_GT(store_.DescribeNamespace("n")->revision, revision);
-}
-
-TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
-  for (MemoryTensorStore* const store : {&store_, &adopting_}) {
-    ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
-  }
-  Init("n", "k");
-  KeptSnapshot saved;
-  ASSERT_OK(store_.TakeSnapshot({"n"}, saved));
-  const auto takeover =
-      store_.StartTakeover({.num_partitions = 1, .partitions = {0}});
-  ASSERT_OK(takeover->Begin(saved.namespaces[0]));
-  ASSERT_OK(takeover->Add(saved.keys));
-  ASSERT_OK(takeover->Commit());
-  KeptSnapshot moved;
-  ASSERT_OK(store_.TakeSnapshot({"n"}, moved));
-
-  const auto adoption = adopting_.StartAdoption({});
-  ASSERT_OK(adoption->Begin(moved.namespaces[0]));
-  ASSERT_OK(adoption->Add(moved.keys));
-
-  ASSERT_OK_AND_ASSIGN(const PushReply reply, PushTo(adopting_, "k").Wait());
-  EXPECT_GT(reply.results[0].version, moved.namespaces[0].max_version);
 }
 
 TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
@@ -469,96 +218,10 @@ TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
   EXPECT_EQ(store_.used_bytes(), before);
 }
 
-// Its contribution was to a round that was open, and is not in the snapshot.
-TEST_F(SnapshotsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
-  CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
-  Init("n", "k");
-  const JoinRequest join = {
-      .name_space = "n", .worker_name = "a", .lease = absl::Seconds(10)};
-  const Worker worker = store_.Join(join)->worker;
-  ASSERT_OK(PushTo(store_, "k", /*step=*/1, &worker).Wait());
-  KeptSnapshot snapshot;
-  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
-  MemoryTensorStore restored({}, &backend_, &alarms_);
-  const auto restoration = restored.StartRestoration(OnExisting::kFail);
-  ASSERT_OK(restoration->Begin(snapshot.namespaces[0]));
-  ASSERT_OK(restoration->Add(snapshot.keys));
-  ASSERT_OK(restoration->Commit());
-  const JoinReply first = restored.Join(join).value();
-
-  ASSERT_OK(restored.Leave({.name_space = "n", .worker = first.worker}));
-
-  EXPECT_EQ(restored.Join(join)->next_step, 1u);
-}
-
-// What is restored or moved has its memory from the budget.
-class AllocateToRestoreTest : public SnapshotsTest {
- protected:
-  static constexpr uint64_t kBudget = 8 << 20;
-
-  AllocateToRestoreTest() {
-    CreateNamespace("n");
-    SetRule("n", "adam");
-    Init("n", "k", kMany);
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store_.Push(PushOf("n", "k", kMany), {},
-                [answer](absl::StatusOr<PushReply> reply) {
-                  answer.Set(std::move(reply));
-                });
-    EXPECT_OK(answer.Wait());
-    EXPECT_OK(store_.TakeSnapshot({"n"}, snapshot_));
-  }
-  // The key, in memory of the restoration.
-  static absl::StatusOr<std::vector<KeySnapshot>> CopyOf(
-      const KeySnapshot& key, Restoration& restoration) {
-    KeySnapshot copy = key;
-    const auto copy_of = [&](Tensor& tensor) -> absl::Status {
-      absl::StatusOr<Tensor> made =
-          restoration.Allocate(tensor.dtype(), tensor.shape());
-      if (!made.ok()) return made.status();
-      std::memcpy(made->mutable_data(), tensor.data(), tensor.size_bytes());
-      tensor = *std::move(made);
-      return absl::OkStatus();
-    };
-    absl::Status status = copy_of(copy.value);
-    for (StateSnapshot& state : copy.states) {
-      if (status.ok()) status = copy_of(state.tensor);
-    }
-    if (!status.ok()) return status;
-    std::vector<KeySnapshot> keys;
-    keys.push_back(std::move(copy));
-    return keys;
-  }
-
-  KeptSnapshot snapshot_;
-  ScriptedBackend restored_backend_;
-  MemoryTensorStore restored_{
-      {.budget_bytes = kBudget}, &restored_backend_, &alarms_};
-};
-
-TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
-  const auto restoration = restored_.StartRestoration(OnExisting::kFail);
-  ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
-  const uint64_t before = restored_.used_bytes();
-  const uint64_t bytes = snapshot_.keys[0].size_bytes();
-  EXPECT_EQ(bytes, 3 * kMany * sizeof(float));
-
-  ASSERT_OK_AND_ASSIGN(std::vector<KeySnapshot> keys,
-                       CopyOf(snapshot_.keys[0], *restoration));
-
-  EXPECT_EQ(restored_.used_bytes(), before + bytes);
-  ASSERT_OK(restoration->Add(std::move(keys)));
-  EXPECT_GE(restored_.used_bytes(), before + bytes);
-  EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
-  ASSERT_OK(restoration->Commit());
-  ASSERT_OK(restored_.DeleteNamespace("n"));
-}
-
 TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
   CreateNamespace("n");
   Init("n", "k");
-  KeptSnapshot snapshot;
-  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
 
   ASSERT_OK(store_.DeleteNamespace("n"));
@@ -575,8 +238,7 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
 
 TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
   CreateNamespace("n");
-  KeptSnapshot snapshot;
-  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+  const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
   ASSERT_OK(store_.DeleteNamespace("n"));
 
@@ -612,30 +274,6 @@ TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
   EXPECT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}}, [] {
     return absl::DeadlineExceededError("a round is open");
   }));
-}
-
-TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {
-  const uint64_t before = restored_.used_bytes();
-  {
-    const auto restoration = restored_.StartRestoration(OnExisting::kFail);
-    ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
-    ASSERT_OK(CopyOf(snapshot_.keys[0], *restoration));
-  }
-
-  EXPECT_EQ(restored_.used_bytes(), before);
-}
-
-TEST_F(AllocateToRestoreTest, IsRefusedWhereThereIsNoRoom) {
-  const auto restoration = restored_.StartRestoration(OnExisting::kFail);
-  ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
-
-  EXPECT_THAT(restoration->Allocate(DType::kF32, {kBudget / 2}),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-
-  const auto adoption = restored_.StartAdoption({});
-  ASSERT_OK(adoption->Begin(snapshot_.namespaces[0]));
-  EXPECT_THAT(adoption->Allocate(DType::kF32, {kBudget / 2}),
-              HasReason(Reason::kOverBudget));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "service/store/keyspace/update_pass.h"
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -65,63 +64,6 @@ class UpdatePassTest : public ::testing::Test {
   const NamespaceMemory memory_{"test", 1 << 20, &budgets_};
 };
 
-TEST_F(UpdatePassTest, PublishesValueAndVersion) {
-  const auto key = Key({"accumulate", {}}, DType::kF32, 1);
-  AddPending(*key, 5);
-
-  EXPECT_OK(RunOne(*key));
-
-  EXPECT_EQ(First(*key), 6);
-  EXPECT_EQ(key->version, 2u);
-  EXPECT_FALSE(key->is_updating);
-  EXPECT_FALSE(key->has_pending());
-}
-
-TEST_F(UpdatePassTest, SharedValueIsReplacedNotOverwritten) {
-  const auto key = Key({"accumulate", {}}, DType::kF32, 1);
-  const Tensor reader = key->ToTensor();
-  AddPending(*key, 5);
-
-  EXPECT_OK(RunOne(*key));
-
-  EXPECT_EQ(reader.elements<float>()[0], 1);
-  EXPECT_EQ(First(*key), 6);
-  EXPECT_EQ(account_->used_bytes(), 8u);  // the new value has taken the room
-}
-
-TEST_F(UpdatePassTest, InPlaceUpdateGivesItsRoomBack) {
-  const auto key = Key({"accumulate", {}}, DType::kF32, 1);
-  AddPending(*key, 5);
-
-  EXPECT_OK(RunOne(*key));
-
-  EXPECT_EQ(account_->used_bytes(), 0u);
-}
-
-TEST_F(UpdatePassTest, NewStateStartsAtZeroAndIsKept) {
-  const auto key =
-      Key({"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}, DType::kF32, 0);
-  AddPending(*key, 1);
-  AddPending(*key, 1);
-
-  EXPECT_OK(RunOne(*key));
-  EXPECT_EQ(First(*key), -1);  // m = -1
-  EXPECT_OK(RunOne(*key));
-
-  EXPECT_EQ(First(*key), -2.5);  // m = -1.5
-}
-
-TEST_F(UpdatePassTest, NewMasterStartsAsTheValueAndKeepsSmallSteps) {
-  const auto key = Key({"sgd", {{"learning_rate", 1}}}, DType::kBF16, 256);
-  for (int i = 0; i < 4; ++i) {
-    AddPending(*key, -0.5);
-    EXPECT_OK(RunOne(*key));
-  }
-
-  // bf16 has steps of 2 at 256: without the master every 0.5 would vanish.
-  EXPECT_EQ(key->ToTensor().elements<uint16_t>()[0], 0x4381);  // 258
-}
-
 TEST_F(UpdatePassTest, FailureKeepsValueVersionAndNewState) {
   const auto key =
       Key({"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}, DType::kF32, 0);
@@ -163,26 +105,6 @@ TEST_F(UpdatePassTest, FailedAllocationReleasesItsRoom) {
   EXPECT_THAT(RunOne(*key), StatusIs(absl::StatusCode::kResourceExhausted));
 
   EXPECT_EQ(account_->used_bytes(), 0u);
-}
-
-TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
-  const auto one = Key({"accumulate", {}}, DType::kF32, 1);
-  const auto two = Key({"assign", {}}, DType::kF32, 1);
-  AddPending(*one, 5);
-  AddPending(*two, 7);
-  UpdatePass pass(&backend_, &memory_);
-
-  pass.AddPending(one.get());
-  pass.AddPending(two.get());
-  pass.Run();
-  EXPECT_TRUE(one->value_is_changing);
-  for (UpdatePass::Item& item : pass.items()) {
-    EXPECT_OK(pass.StatusOf(item));
-    UpdatePass::Publish(item, absl::OkStatus(), /*floor=*/0);
-  }
-
-  EXPECT_EQ(First(*one), 6);
-  EXPECT_EQ(First(*two), 7);
 }
 
 class PlainUpdatesTest : public UpdatePassTest {

@@ -23,14 +23,6 @@ class BoundedTest : public WorkersOfStoreTest {
   }
 };
 
-TEST_F(BoundedTest, PushIsAppliedAtOnce) {
-  CreateBounded(2, 1);
-
-  ASSERT_OK(Push({.rank = 0}, 1, 5));
-
-  EXPECT_EQ(Value(), 5);
-}
-
 TEST_F(BoundedTest, ReadWaitsForTheSlowest) {
   CreateBounded(2, 1);
   const Worker fast = {.rank = 0};
@@ -62,23 +54,6 @@ TEST_F(BoundedTest, ReadDoesNotWaitForStepsReachedMeanwhile) {
 
   EXPECT_OK(second.Wait());
   EXPECT_OK(first.Wait());
-}
-
-TEST_F(BoundedTest, PushOfTheStepAfterWaitsToo) {
-  CreateBounded(2, 1);
-  const Worker fast = {.rank = 0};
-  const Worker slow = {.rank = 1};
-  ASSERT_OK(Push(fast, 1));
-  ASSERT_OK(Push(fast, 2));
-  Inbox<PushReply> third;
-  store_.Push(PushOf(fast, 3, 100), {}, third.Callback());
-  EXPECT_TRUE(third.is_empty());
-  EXPECT_EQ(Value(), 2) << "it has had no effect";
-
-  ASSERT_OK(Push(slow, 1, 10));
-
-  EXPECT_OK(third.Wait());
-  EXPECT_EQ(Value(), 112);
 }
 
 TEST_F(BoundedTest, WaitingPushEndsAtItsDeadlineWithoutEffect) {
@@ -148,15 +123,6 @@ TEST_F(BoundedTest, OthersDoNotWaitForTheLostWhereTheyMay) {
   LoseAllBut({a});
 
   EXPECT_OK(waiting.Wait());
-}
-
-TEST_F(BoundedTest, StepDoesNotGoBackwards) {
-  CreateBounded(2, 5);
-  for (Step step = 1; step <= 3; ++step) ASSERT_OK(Push({.rank = 0}, step));
-
-  EXPECT_THAT(Push({.rank = 0}, 2),
-              StatusIs(StatusCode::kFailedPrecondition,
-                       HasSubstr("step of worker 0: expected 3")));
 }
 
 }  // namespace namespace_members_test

@@ -8,10 +8,6 @@
 namespace tensorkv {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
-
 class Call final : public WaitingCall {
  public:
   explicit Call(absl::string_view at) : WaitingCall({}, absl::Seconds(1)) {
@@ -29,43 +25,6 @@ std::shared_ptr<Call> Parked(Waits& waits, absl::string_view topic,
   call->reason = reason;
   waits.Park(call);
   return call;
-}
-
-TEST(WaitsTest, TakesTheCallsOfOneTopic) {
-  Waits waits;
-  const auto one = Parked(waits, "a");
-  const auto two = Parked(waits, "a");
-  Parked(waits, "b");
-
-  EXPECT_THAT(waits.At("a"), ElementsAre(one, two));
-  EXPECT_THAT(waits.Take("a"), ElementsAre(one, two));
-
-  EXPECT_EQ(waits.num_parked(), 1u);
-  EXPECT_THAT(waits.Take("a"), IsEmpty());
-}
-
-TEST(WaitsTest, TakeAllLeavesNothing) {
-  Waits waits;
-  const auto one = Parked(waits, "a");
-  const auto two = Parked(waits, "b");
-
-  EXPECT_THAT(waits.TakeAll(), UnorderedElementsAre(one, two));
-
-  EXPECT_EQ(waits.num_parked(), 0u);
-}
-
-TEST(WaitsTest, RemovesOneCall) {
-  Waits waits;
-  const auto one = Parked(waits, "a");
-  const auto two = Parked(waits, "a");
-  const auto other = std::make_shared<Call>("b");
-
-  waits.Remove(one);
-  waits.Remove(one);
-  waits.Remove(other);
-
-  EXPECT_EQ(waits.num_parked(), 1u);
-  EXPECT_THAT(waits.Take("a"), ElementsAre(two));
 }
 
 TEST(WaitsTest, CountsByReason) {

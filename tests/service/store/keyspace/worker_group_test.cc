@@ -17,7 +17,6 @@ using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr absl::Duration kLease = absl::Seconds(10);
 
@@ -69,29 +68,6 @@ class Group : public WorkerGroup {
   absl::Duration now;
 };
 
-TEST(WorkerGroupTest, RanksAreDense) {
-  Group group(Fixed(3));
-
-  EXPECT_EQ(group.MustJoin("a").rank, 0u);
-  EXPECT_EQ(group.MustJoin("b").rank, 1u);
-  EXPECT_EQ(group.MustJoin("c").rank, 2u);
-  EXPECT_EQ(group.num_live(), 3u);
-}
-
-TEST(WorkerGroupTest, LeaseMustBeWithinItsBounds) {
-  Group group(Fixed(1));
-  const auto refusal = [](const char* got) {
-    return StatusIs(
-        StatusCode::kInvalidArgument,
-        AllOf(HasSubstr("expected 100ms to 1h, got"), HasSubstr(got)));
-  };
-
-  EXPECT_THAT(group.Join("a", 0, absl::ZeroDuration()), refusal("got 0"));
-  EXPECT_THAT(group.Join("a", 0, -absl::Seconds(1)), refusal("got -1s"));
-  EXPECT_THAT(group.Join("a", 0, absl::Hours(24)), refusal("got 24h"));
-  EXPECT_OK(group.Join("a", 0, absl::Hours(1)));
-}
-
 TEST(WorkerGroupTest, LiveNameIsTaken) {
   Group group(Fixed(2));
   group.MustJoin("a");
@@ -121,16 +97,6 @@ TEST(WorkerGroupTest, LiveWorkerReplacesItsOwnEpoch) {
               HasReason(Reason::kWorkerNameTaken));
 }
 
-TEST(WorkerGroupTest, FullGroupTakesNobody) {
-  Group group(Fixed(2));
-  group.MustJoin("a");
-  group.MustJoin("b");
-
-  EXPECT_THAT(group.Join("c"), AllOf(StatusIs(StatusCode::kResourceExhausted,
-                                              HasSubstr("at most 2 workers")),
-                                     HasReason(Reason::kGroupFull)));
-}
-
 TEST(WorkerGroupTest, WorkerComesBackToItsRankWithANewEpoch) {
   Group group(Fixed(2));
   const Worker before = group.MustJoin("a");
@@ -158,24 +124,6 @@ TEST(WorkerGroupTest, PlaceNobodyHadGoesBeforeThatOfALostWorker) {
   EXPECT_EQ(group.MustJoin("c").rank, 0u);
 }
 
-TEST(WorkerGroupTest, LeaseEndsUnlessItIsRenewed) {
-  Group group(Fixed(2));
-  const Worker a = group.MustJoin("a");
-  group.MustJoin("b");
-  group.now = absl::Seconds(9);
-  group.Renew(a, group.now);
-
-  group.now = absl::Seconds(10);
-
-  EXPECT_THAT(group.Expired(group.now), ElementsAre(1));
-  EXPECT_EQ(group.next_expiry(), absl::Seconds(10));
-  group.LoseExpired();
-  EXPECT_THAT(group.Expired(group.now), IsEmpty());
-  EXPECT_EQ(group.next_expiry(), absl::Seconds(19));
-  EXPECT_EQ(group.num_live(), 1u);
-  EXPECT_EQ(group.num_expirations(), 1u);
-}
-
 TEST(WorkerGroupTest, LostWorkerIsFencedOff) {
   Group group(Fixed(1));
   const Worker a = group.MustJoin("a");
@@ -199,84 +147,6 @@ TEST(WorkerGroupTest, WhoHasLeftIsNoMember) {
                                     HasReason(Reason::kNotMember)));
 }
 
-TEST(WorkerGroupTest, NobodyHasToJoinAGroupOfFixedSize) {
-  Group group(Fixed(2));
-
-  EXPECT_OK(group.Check({.rank = 1}));
-  EXPECT_THAT(group.Check({.rank = 2}), StatusIs(StatusCode::kInvalidArgument,
-                                                 HasSubstr("below 2, got 2")));
-  EXPECT_THAT(
-      group.Check({.rank = 1, .epoch = 3}),
-      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("expected epoch 0")));
-}
-
-TEST(WorkerGroupTest, OnceAWorkerHasJoinedAllMust) {
-  Group group(Fixed(2));
-  group.MustJoin("a");
-
-  EXPECT_THAT(
-      group.Check({.rank = 1}),
-      StatusIs(StatusCode::kFailedPrecondition,
-               HasSubstr("worker 1: expected a worker that has joined")));
-}
-
-TEST(WorkerGroupTest, NobodyJoinsAGroupThatWorksWithoutJoining) {
-  Group group(Fixed(2));
-  group.Reach({.rank = 1}, 1);
-
-  EXPECT_THAT(group.Join("a"), AllOf(StatusIs(StatusCode::kFailedPrecondition,
-                                              HasSubstr("do not join")),
-                                     HasReason(Reason::kGroupDoesNotJoin)));
-}
-
-TEST(WorkerGroupTest, EveryRankOfAFixedGroupIsNeeded) {
-  Group group(Fixed(3));
-  group.MustJoin("a");
-
-  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1, 2));
-}
-
-TEST(WorkerGroupTest, WhoHasLeftIsNotNeeded) {
-  Group group(Fixed(3));
-  group.MustJoin("a");
-  const Worker b = group.MustJoin("b");
-
-  group.Leave(b);
-
-  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 2));
-  EXPECT_FALSE(group.CountsIn(1, 1));
-}
-
-TEST(WorkerGroupTest, WhoHasLeftAGroupThatIsWholeIsNeeded) {
-  WorkerGroupOptions options = Fixed(2);
-  options.awaits_left = true;
-  Group group(options);
-  group.MustJoin("a");
-  const Worker b = group.MustJoin("b");
-
-  group.Leave(b);
-
-  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1));
-  EXPECT_TRUE(group.CountsIn(1, 1));
-  EXPECT_TRUE(group.HasLeftSince(1, 0));
-  EXPECT_EQ(group.slowest_step(), group.max_step()) << "nobody is behind";
-}
-
-TEST(WorkerGroupTest, WhoJoinsAfterALeaveWaitsForTheRank) {
-  Group group(Fixed(3));
-  const Worker a = group.MustJoin("a");
-  group.Leave(a);
-  group.MustJoin("b");
-
-  EXPECT_FALSE(group.HasLeftSince(0, 1));
-  const Worker c = group.MustJoin("c");
-  group.Leave(c);
-  EXPECT_TRUE(group.HasLeftSince(2, 1));
-  group.MustJoin("d");
-  group.MustJoin("e");
-  EXPECT_FALSE(group.HasLeftSince(2, 1)) << "somebody has the rank";
-}
-
 TEST(WorkerGroupTest, WhoWasLostKeepsItsPlaceAmongJoinsAndLeaves) {
   Group group(Fixed(2));
   group.MustJoin("a");
@@ -292,20 +162,6 @@ TEST(WorkerGroupTest, WhoWasLostKeepsItsPlaceAmongJoinsAndLeaves) {
   restored.Restore(group.Save(), /*max_closed=*/0, restored.now);
   restored.MustJoin("a");
   EXPECT_TRUE(restored.HasLeftSince(1, 0)) << "of a server that was restarted";
-}
-
-TEST(WorkerGroupTest, LostWorkerIsAwaitedUnlessTheGroupGoesOn) {
-  Group waits(Fixed(2));
-  Group goes_on(Fixed(2, OnWorkerLoss::kContinue));
-  for (Group* group : {&waits, &goes_on}) {
-    group->MustJoin("a");
-    group->MustJoin("b");
-    group->Lose(1);
-  }
-
-  EXPECT_THAT(waits.NeededBy(1), ElementsAre(0, 1));
-  EXPECT_THAT(goes_on.NeededBy(1), ElementsAre(0));
-  EXPECT_TRUE(goes_on.CountsIn(1, 1));
 }
 
 TEST(WorkerGroupTest, AwaitedWorkerGoesOnAfterWhatItHasContributedTo) {
@@ -363,17 +219,6 @@ TEST(WorkerGroupTest, ElasticGroupWaitsForItsFirstWorkers) {
   EXPECT_THAT(group.NeededBy(1), ElementsAre(1));
 }
 
-TEST(WorkerGroupTest, ElasticGroupNeedsWhoIsLive) {
-  Group group(Elastic(1, 4));
-  group.Reach(group.MustJoin("a"), 5);
-
-  group.MustJoin("b", group.max_step());
-
-  EXPECT_THAT(group.NeededBy(5), ElementsAre(0));
-  EXPECT_THAT(group.NeededBy(6), ElementsAre(0, 1));
-  EXPECT_EQ(group.num_workers(), 2u);
-}
-
 TEST(WorkerGroupTest, ElasticGroupFillsItsGapsFirst) {
   Group group(Elastic(1, 4));
   for (const char* name : {"a", "b", "c"}) group.MustJoin(name);
@@ -417,24 +262,6 @@ TEST(WorkerGroupTest, NamesWhatIsMissingAndWhy) {
             "ranks 0, 1, 3 (rank 1 lost its lease 3.1s ago, rank 3 has not "
             "joined)");
   EXPECT_EQ(group.DescribeLoss(1), "rank 1 (\"b\") lost its lease of 10s");
-}
-
-TEST(WorkerGroupTest, ListShowsWhoJoined) {
-  Group group(Fixed(3));
-  group.MustJoin("a");
-  group.Reach(group.MustJoin("b"), 5);
-  group.Lose(0);
-  group.now = absl::Seconds(4);
-
-  const std::vector<WorkerStatus> statuses = group.List(group.now);
-
-  ASSERT_EQ(statuses.size(), 2u);
-  EXPECT_EQ(statuses[0].name, "a");
-  EXPECT_FALSE(statuses[0].is_live);
-  EXPECT_EQ(statuses[1].worker.rank, 1u);
-  EXPECT_TRUE(statuses[1].is_live);
-  EXPECT_EQ(statuses[1].step, 5u);
-  EXPECT_EQ(statuses[1].lease_remaining, absl::Seconds(6));
 }
 
 TEST(WorkerGroupTest, ListTellsStepsOfThoseWhoHaveContributed) {

@@ -1,0 +1,334 @@
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "contract/placement.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/cluster/partition_receiver.h"
+#include "service/cluster/partition_sender.h"
+#include "service/cluster/placement_changes.h"
+#include "tests/service/cluster/partition_moves.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace faulty_moves_test {
+
+using testing::AllPartitions;
+using testing::HasReason;
+using testing::kNamespace;
+using testing::MovingServer;
+using testing::One;
+using testing::PartitionMoves;
+using testing::PushOne;
+using testing::StatusIs;
+
+// What goes wrong at the n-th call of a move.
+enum class Fault {
+  kRequestIsLost,
+  kReplyIsLost,
+  kReceiverRestarts,
+  kReceiverRestartsAfterwards,
+  kPlacementChanges,
+};
+
+class FaultyMovesTest : public PartitionMoves {
+ protected:
+  // What becomes of a request of "a".
+  absl::Status Fail(Fault fault, const MovePartitionsRequest& request) {
+    const absl::Status lost = absl::UnavailableError("lost");
+    switch (fault) {
+      case Fault::kRequestIsLost:
+        return lost;
+      case Fault::kReplyIsLost:
+        b_->receiver().Handle(request).IgnoreError();
+        return lost;
+      case Fault::kReceiverRestarts:
+        b_ = std::make_unique<MovingServer>(etcd_, "b");
+        return b_->receiver().Handle(request);
+      case Fault::kReceiverRestartsAfterwards:
+        // Once it has committed, what it had is its own to lose.
+        if (request.step != MoveStep::kCommit) {
+          EXPECT_OK(b_->receiver().Handle(request));
+        }
+        b_ = std::make_unique<MovingServer>(etcd_, "b");
+        return lost;
+      case Fault::kPlacementChanges:
+        ChangePlacement();
+        return b_->receiver().Handle(request);
+    }
+    return lost;
+  }
+
+  // Moves from "a" with a fault at the call of that number.
+  void MoveWith(Fault fault, int faulty_call) {
+    a_->call = [this, fault, faulty_call,
+                num_calls = 0](const MovePartitionsRequest& request) mutable {
+      return num_calls++ == faulty_call ? Fail(fault, request)
+                                        : b_->receiver().Handle(request);
+    };
+    Move().IgnoreError();
+    EXPECT_FALSE(a_->sender().is_unsettled());
+  }
+
+  // The move is made again, or is undone by one in the other direction.
+  void MoveBack(MovingServer* owner) {
+    Connect(a_, b_);
+    if (owner == a_.get()) {
+      ASSERT_OK(Move());
+    }
+    b_->Learn();
+    Connect(b_, a_);
+    ASSERT_OK(Move(*b_, "a"));
+  }
+
+ private:
+  void ChangePlacement() {
+    ClusterReading reading = *a_->records().Read();
+    ++reading.placement.version;
+    EXPECT_OK(a_->records().ReplacePlacement(reading.placement,
+                                             reading.placement_revision));
+  }
+};
+
+TEST_F(FaultyMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
+  CreateNamespace(Summing());
+  int num_keys = 0;
+  for (const Fault fault :
+       {Fault::kRequestIsLost, Fault::kReplyIsLost, Fault::kReceiverRestarts,
+        Fault::kReceiverRestartsAfterwards, Fault::kPlacementChanges}) {
+    for (int n = 0; n < 3; ++n) {
+      SCOPED_TRACE(absl::StrCat("fault ", static_cast<int>(fault), " at ", n));
+      const std::string key = absl::StrCat("k", num_keys++);
+      ASSERT_EQ(Owner(), a_.get());
+      ASSERT_OK(a_->Init(kNamespace, key, One(0)));
+      ASSERT_OK(a_->Push(PushOne(key)));
+
+      MoveWith(fault, n);
+
+      MovingServer* const now = Owner();
+      ASSERT_NE(now, nullptr);
+      now->Learn();
+      for (int i = 0; i < num_keys; ++i) {
+        EXPECT_EQ(ElementOf(*now, absl::StrCat("k", i)), 1);
+      }
+      ASSERT_NO_FATAL_FAILURE(MoveBack(now));
+    }
+  }
+}
+
+TEST_F(FaultyMovesTest, EtcdThatIsAwayLeavesTheOutcomeOpen) {
+  CreateKey(Summing());
+  a_->call = [&](const MovePartitionsRequest& request) {
+    const absl::Status status = b_->receiver().Handle(request);
+    if (request.step == MoveStep::kCommit) etcd_.Stop();
+    return status;
+  };
+
+  EXPECT_FALSE(Move().ok());
+
+  ASSERT_TRUE(a_->sender().is_unsettled());
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kKeyMoving));
+  EXPECT_THAT(a_->Pull(kNamespace, "k").status(),
+              HasReason(Reason::kKeyMoving));
+  EXPECT_OK(b_->Push(PushOne("k")));
+
+  etcd_.Start();
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+  EXPECT_TRUE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+}
+
+// Etcd comes back when they are a third server's.
+class LateOutcomeTest : public PartitionMoves {
+ protected:
+  // "b" hears of the commit, or does not.
+  void MoveWithoutOutcome(bool is_committed) {
+    CreateKey(Summing());
+    ASSERT_OK(a_->Push(PushOne("k")));
+    a_->call = [this, is_committed](const MovePartitionsRequest& request) {
+      absl::Status status = absl::UnavailableError("lost");
+      const bool is_commit = request.step == MoveStep::kCommit;
+      if (!is_commit || is_committed) status = b_->receiver().Handle(request);
+      if (is_commit) etcd_.Stop();
+      return status;
+    };
+    EXPECT_FALSE(Move().ok());
+    ASSERT_TRUE(a_->sender().is_unsettled());
+    etcd_.Start();
+  }
+  size_t NumKeys() {
+    return a_->store().DescribeNamespace(kNamespace)->num_keys;
+  }
+
+  std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");
+};
+
+TEST_F(LateOutcomeTest, PartitionsThatHaveMovedOnAreNotTakenBack) {
+  ASSERT_NO_FATAL_FAILURE(MoveWithoutOutcome(/*is_committed=*/true));
+  Connect(b_, c_);
+  ASSERT_OK(Move(*b_, "c"));
+
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+
+  EXPECT_TRUE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+  EXPECT_EQ(NumKeys(), 0u);
+}
+
+// What it has of them stays: whoever restores them does so from its last
+// checkpoint, which may be yet to come.
+TEST_F(LateOutcomeTest, PartitionsThatCountAsLostAreNotTakenBack) {
+  ASSERT_NO_FATAL_FAILURE(MoveWithoutOutcome(/*is_committed=*/false));
+  ClusterReading reading = *c_->records().Read();
+  reading.placement.servers = {{.name = "c", .address = "c:1"}};
+  reading.placement.lost = {{.server = "a", .partitions = AllPartitions()}};
+  ++reading.placement.version;
+  ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
+                                           reading.placement_revision));
+
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+
+  EXPECT_FALSE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+  EXPECT_EQ(NumKeys(), 1u);
+}
+
+TEST_F(FaultyMovesTest, MoveThatLateMessagesHaveBegunAgainDoesNotCommit) {
+  CreateKey(Summing());
+  MovePartitionsRequest begin;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step == MoveStep::kBegin) begin = request;
+    if (request.step == MoveStep::kCommit) {
+      MovePartitionsRequest earlier = begin;
+      ++earlier.move;
+      EXPECT_OK(b_->receiver().Handle(earlier));
+      EXPECT_OK(b_->receiver().Handle(begin));
+    }
+    return b_->receiver().Handle(request);
+  };
+
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kDataLoss));
+
+  ASSERT_EQ(Owner(), a_.get());
+  EXPECT_EQ(ElementOf(*a_), 0);
+  Connect(a_, b_);
+  ASSERT_OK(Move());
+  EXPECT_EQ(ElementOf(*b_), 0);
+}
+
+// What the receiver is told late does not count once the sender has taken the
+// partitions back, or was started anew.
+TEST_F(FaultyMovesTest, LateCommitIsRefused) {
+  CreateKey(Summing());
+  MovePartitionsRequest commit;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step != MoveStep::kCommit)
+      return b_->receiver().Handle(request);
+    commit = request;
+    return absl::UnavailableError("late");
+  };
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(a_->Push(PushOne("k")));
+
+  EXPECT_THAT(b_->receiver().Handle(commit),
+              StatusIs(absl::StatusCode::kAborted));
+  commit.placement_version = a_->records().Read()->placement.version;
+  a_ = std::make_unique<MovingServer>(etcd_, "a");
+  EXPECT_THAT(b_->receiver().Handle(commit),
+              StatusIs(absl::StatusCode::kAborted));
+
+  EXPECT_TRUE(OwnsAll(a_->records().Read()->placement, "a", AllPartitions()));
+}
+
+// What the receiver has got, or is getting, from another server meanwhile, a
+// sender that has come to nothing before does not take away.
+TEST_F(FaultyMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
+  CreateKey(Summing());
+  MovingServer c(etcd_, "c");
+  c.Learn();
+  MovePartitionsRequest begin;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step == MoveStep::kBegin) begin = request;
+    if (request.step == MoveStep::kCommit) return absl::AbortedError("lost");
+    return c.receiver().Handle(request);
+  };
+  EXPECT_FALSE(Move(*a_, "c").ok());
+  Connect(a_, b_);
+  ASSERT_OK(Move());
+  b_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step == MoveStep::kCommit) {
+      // The repeat, and a message that comes late.
+      EXPECT_OK(c.receiver().Handle(begin));
+      begin.move += 1;
+      EXPECT_THAT(c.receiver().Handle(begin),
+                  StatusIs(absl::StatusCode::kAborted));
+    }
+    return c.receiver().Handle(request);
+  };
+
+  ASSERT_OK(Move(*b_, "c"));
+
+  EXPECT_OK(c.Pull(kNamespace, "k"));
+  EXPECT_OK(c.Push(PushOne("k")));
+}
+
+// A part that comes late adds nothing to partitions that are served by now: of
+// server "c", to which "a" has begun to send them.
+class LatePartTest : public PartitionMoves {
+ protected:
+  // "a" begins, and its part is on its way for long.
+  void BeginToC() {
+    CreateKey(Summing());
+    c_->Learn();
+    a_->call = [this](const MovePartitionsRequest& request) -> absl::Status {
+      if (request.step == MoveStep::kBegin) {
+        return c_->receiver().Handle(request);
+      }
+      part_ = request;
+      return absl::UnavailableError("late");
+    };
+    EXPECT_FALSE(Move(*a_, "c").ok());
+    ASSERT_EQ(part_.step, MoveStep::kPart);
+  }
+  void ExpectPartIsRefused() {
+    EXPECT_THAT(c_->receiver().Handle(part_),
+                StatusIs(absl::StatusCode::kAborted));
+    EXPECT_THAT(c_->Pull(kNamespace, "k").status(),
+                StatusIs(absl::StatusCode::kNotFound));
+  }
+
+  std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");
+  MovePartitionsRequest part_;
+};
+
+TEST_F(LatePartTest, IsRefusedOnceTheyHaveComeFromAnotherServer) {
+  ASSERT_NO_FATAL_FAILURE(BeginToC());
+  Connect(a_, b_);
+  ASSERT_OK(Move());
+  Connect(b_, c_);
+  ASSERT_OK(Move(*b_, "c"));
+  DeleteRequest erase = {.name_space = kNamespace};
+  erase.keys = {"k"};
+  ASSERT_OK(c_->placed().Delete(erase, {}));
+
+  ExpectPartIsRefused();
+}
+
+TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
+  ASSERT_NO_FATAL_FAILURE(BeginToC());
+  ClusterReading reading = *c_->records().Read();
+  reading.placement.servers = {{.name = "c", .address = "c:1"}};
+  reading.placement.lost = {
+      {.server = "a", .partitions = AllPartitions(), .is_given_up = true}};
+  ++reading.placement.version;
+  ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
+                                           reading.placement_revision));
+  ASSERT_OK(c_->restorer().Turn(*c_->records().Read()));
+
+  ExpectPartIsRefused();
+}
+
+}  // namespace faulty_moves_test
+}  // namespace tensorkv
