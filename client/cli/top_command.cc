@@ -1,8 +1,5 @@
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/time/clock.h"
