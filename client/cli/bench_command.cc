@@ -115,13 +115,7 @@ absl::Status RunBench(const BenchFlags& flags, Invocation& invocation) {
   absl::Status removed = client.DeleteNamespace(name);
   RETURN_IF_ERROR(results.status());
   RETURN_IF_ERROR(removed);
-  if (!invocation.flags.is_json()) {
-    invocation.out << LoadTable(*results);
-    return absl::OkStatus();
-  }
-  for (const LoadResult& result : *results) {
-    invocation.out << LoadResultJson(result) << "\n";
-  }
+  invocation.Print(*results, LoadResultJson, LoadTable(*results));
   return absl::OkStatus();
 }
 
@@ -143,11 +137,7 @@ void AddBenchCommand(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--time", flags->time, "Of pushes, and then of pulls")
       ->capture_default_str();
-  command->callback([&action, flags] {
-    action = [flags](Invocation& invocation) {
-      return RunBench(*flags, invocation);
-    };
-  });
+  OnRun(*command, action, flags, RunBench);
 }
 
 }  // namespace tensorkv

@@ -16,13 +16,8 @@ constexpr char kNameHelp[] = "The checkpoint, as ls lists it";
 // Prints checkpoints as the output format asks for.
 void Print(const std::vector<CheckpointStatus>& checkpoints,
            Invocation& invocation) {
-  if (!invocation.flags.is_json()) {
-    invocation.out << CheckpointTable(checkpoints, invocation.flags.columns());
-    return;
-  }
-  for (const CheckpointStatus& each : checkpoints) {
-    invocation.out << CheckpointJson(each) << "\n";
-  }
+  invocation.Print(checkpoints, CheckpointJson,
+                   CheckpointTable(checkpoints, invocation.flags.columns()));
 }
 
 void AddSave(CLI::App& checkpoint, Action& action) {
@@ -36,15 +31,15 @@ void AddSave(CLI::App& checkpoint, Action& action) {
   save->add_option("name", flags->name, "Made up by the server if left out");
   save->add_option("--only", flags->namespaces,
                    "Namespaces to write (default: all)");
-  save->callback([&action, flags] {
-    action = [flags](Invocation& invocation) -> absl::Status {
-      ASSIGN_OR_RETURN(
-          const CheckpointStatus status,
-          invocation.client.SaveCheckpoint(flags->name, flags->namespaces));
-      Print({status}, invocation);
-      return absl::OkStatus();
-    };
-  });
+  const auto run = [](const Flags& flags,
+                      Invocation& invocation) -> absl::Status {
+    ASSIGN_OR_RETURN(
+        const CheckpointStatus status,
+        invocation.client.SaveCheckpoint(flags.name, flags.namespaces));
+    Print({status}, invocation);
+    return absl::OkStatus();
+  };
+  OnRun(*save, action, flags, run);
 }
 
 void AddRestore(CLI::App& checkpoint, Action& action) {
@@ -89,11 +84,7 @@ void AddAbout(CLI::App& checkpoint, const char* name, const char* description,
   const auto checkpoint_name = std::make_shared<std::string>();
   CLI::App* const command = checkpoint.add_subcommand(name, description);
   command->add_option("name", *checkpoint_name, kNameHelp)->required();
-  command->callback([&action, checkpoint_name, about] {
-    action = [checkpoint_name, about](Invocation& invocation) {
-      return about(invocation, *checkpoint_name);
-    };
-  });
+  OnRun(*command, action, checkpoint_name, about);
 }
 
 }  // namespace
@@ -106,12 +97,12 @@ void AddCheckpointCommands(CLI::App& app, Action& action) {
   AddRestore(*checkpoint, action);
   AddList(*checkpoint, action);
   AddAbout(*checkpoint, "rm", "Delete a checkpoint", action,
-           [](Invocation& invocation, const std::string& name) {
+           [](const std::string& name, Invocation& invocation) {
              return invocation.client.DeleteCheckpoint(name);
            });
   AddAbout(*checkpoint, "verify",
            "Read all of a checkpoint and compare it with its digests", action,
-           [](Invocation& invocation, const std::string& name) -> absl::Status {
+           [](const std::string& name, Invocation& invocation) -> absl::Status {
              ASSIGN_OR_RETURN(const CheckpointStatus status,
                               invocation.client.VerifyCheckpoint(name));
              Print({status}, invocation);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
@@ -48,20 +49,16 @@ absl::Status RunStatus(Invocation& invocation) {
     if (status.server.is_live) Fill(invocation, status).IgnoreError();
     servers.push_back(std::move(status));
   }
-  if (!invocation.flags.is_json()) {
-    invocation.out << "cluster \"" << PlainText(placement.cluster)
-                   << "\", placement " << placement.version << "\n"
-                   << ClusterTable(servers, invocation.flags.columns());
-    return absl::OkStatus();
-  }
-  for (const ClusterServerStatus& status : servers) {
-    invocation.out << ClusterServerJson(status) << "\n";
-  }
+  invocation.Print(
+      servers, ClusterServerJson,
+      absl::StrCat("cluster \"", PlainText(placement.cluster), "\", placement ",
+                   placement.version, "\n",
+                   ClusterTable(servers, invocation.flags.columns())));
   return absl::OkStatus();
 }
 
-absl::Status RunResize(Invocation& invocation,
-                       const ResizeClusterRequest& request) {
+absl::Status RunResize(const ResizeClusterRequest& request,
+                       Invocation& invocation) {
   ASSIGN_OR_RETURN(const ResizeClusterReply reply,
                    invocation.client.ResizeCluster(request));
   if (invocation.flags.is_json()) {
@@ -101,11 +98,7 @@ void AddResize(CLI::App& cluster, Action& action) {
   resize->add_flag("--give_up", request->give_up,
                    "What the lost servers had, and is not restored yet, is "
                    "given up");
-  resize->callback([&action, request] {
-    action = [request](Invocation& invocation) {
-      return RunResize(invocation, *request);
-    };
-  });
+  OnRun(*resize, action, request, RunResize);
 }
 
 }  // namespace

@@ -44,9 +44,6 @@ void AddServerCommand(CLI::App& app, Action& action);
 // top.
 void AddTopCommand(CLI::App& app, Action& action);
 
-// watch.
-void AddWatchCommand(CLI::App& app, Action& action);
-
 // bench.
 void AddBenchCommand(CLI::App& app, Action& action);
 

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <istream>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -52,11 +54,32 @@ struct Invocation {
   bool shows_out = false;
   // Where calls that take long say how far they are; null if nobody looks.
   std::ostream* progress = nullptr;
+
+  // Prints `table`, or a line for each item, as `json_of` writes it.
+  template <typename Items, typename JsonOf>
+  void Print(const Items& items, JsonOf json_of, const std::string& table) {
+    if (!flags.is_json()) {
+      out << table;
+      return;
+    }
+    for (const auto& item : items) out << json_of(item) << "\n";
+  }
 };
 
 // What a command does once the command line is read. Errors are those of its
 // call, or UsageError.
 using Action = std::function<absl::Status(Invocation&)>;
+
+// Has the command run as `run(*flags, invocation)`.
+template <typename Flags, typename Run>
+void OnRun(CLI::App& command, Action& action,
+           const std::shared_ptr<Flags>& flags, Run run) {
+  command.callback([&action, flags, run] {
+    action = [flags, run](Invocation& invocation) {
+      return run(*flags, invocation);
+    };
+  });
+}
 
 }  // namespace tensorkv
 

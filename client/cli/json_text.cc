@@ -201,15 +201,6 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
   return Dump(NamespaceObject(status));
 }
 
-std::string NamespaceChangeJson(const std::string& name_space,
-                                const NamespaceChange& change,
-                                absl::Time time) {
-  return Dump({{"time", absl::FormatTime(time, absl::UTCTimeZone())},
-               {"namespace", name_space},
-               {"change", change.what},
-               {"detail", change.detail}});
-}
-
 std::string TopJson(const ServerLook& look, const ServerLook* before) {
   Json namespaces = Json::array();
   for (const NamespaceStatus& status : look.namespaces) {

@@ -9,7 +9,6 @@
 #include "absl/time/time.h"
 #include "client/cli/load.h"
 #include "client/cli/metadata_text.h"
-#include "client/cli/namespace_changes.h"
 #include "client/cli/server_look.h"
 #include "contract/requests.h"
 
@@ -29,10 +28,6 @@ std::string PushResultJson(absl::string_view key, const PushResult& result);
 std::string KeyStatusJson(const KeyStatus& status);
 
 std::string NamespaceStatusJson(const NamespaceStatus& status);
-// {"time":"2026-01-01T00:00:00+00:00","namespace":"n","change":"worker joined",
-// "detail":"rank 0 (\"w0\")"}
-std::string NamespaceChangeJson(const std::string& name_space,
-                                const NamespaceChange& change, absl::Time time);
 // {"time":...,"server":{...},"namespaces":[{...}]}, as the two others have
 // them; rates are null where there is no look before.
 std::string TopJson(const ServerLook& look, const ServerLook* before);

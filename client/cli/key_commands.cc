@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
@@ -43,15 +44,9 @@ struct KeyFlags {
 
 // The header of the table stands above the first page alone.
 void PrintPage(const ListReply& page, bool is_first, Invocation& invocation) {
-  if (invocation.flags.is_json()) {
-    for (const KeyStatus& status : page.keys) {
-      invocation.out << KeyStatusJson(status) << "\n";
-    }
-    return;
-  }
   std::string table = KeyTable(page.keys, invocation.flags.columns());
   if (!is_first) table.erase(0, table.find('\n') + 1);
-  invocation.out << table;
+  invocation.Print(page.keys, KeyStatusJson, table);
 }
 
 // Prints each page when it comes, so that a server of a million keys answers at
@@ -73,15 +68,9 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
 absl::Status RunStat(const KeyFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
                    invocation.client.Stat(flags.keys, flags.with_digest));
-  bool is_first = true;
-  for (const KeyStatus& status : statuses) {
-    if (invocation.flags.is_json()) {
-      invocation.out << KeyStatusJson(status) << "\n";
-    } else {
-      invocation.out << (is_first ? "" : "\n") << KeyText(status);
-    }
-    is_first = false;
-  }
+  std::vector<std::string> texts;
+  for (const KeyStatus& status : statuses) texts.push_back(KeyText(status));
+  invocation.Print(statuses, KeyStatusJson, absl::StrJoin(texts, "\n"));
   return absl::OkStatus();
 }
 
@@ -109,11 +98,7 @@ void AddKeyCommands(CLI::App& app, Action& action) {
   auto flags = std::make_shared<KeyFlags>();
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* command = app.add_subcommand(name, help);
-    command->callback([&action, flags, run] {
-      action = [flags, run](Invocation& invocation) {
-        return run(*flags, invocation);
-      };
-    });
+    OnRun(*command, action, flags, run);
     return command;
   };
 

@@ -1,3 +1,4 @@
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,13 +55,8 @@ absl::Status RunNamespaceLs(const NamespaceFlags& flags,
                             Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    invocation.client.ListNamespaces());
-  if (!invocation.flags.is_json()) {
-    invocation.out << NamespaceTable(namespaces, invocation.flags.columns());
-    return absl::OkStatus();
-  }
-  for (const NamespaceStatus& status : namespaces) {
-    invocation.out << NamespaceStatusJson(status) << "\n";
-  }
+  invocation.Print(namespaces, NamespaceStatusJson,
+                   NamespaceTable(namespaces, invocation.flags.columns()));
   return absl::OkStatus();
 }
 
@@ -69,11 +65,8 @@ absl::Status RunDescribe(const NamespaceFlags& flags, Invocation& invocation) {
       flags.name.empty() ? invocation.flags.name_space : flags.name;
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    invocation.client.DescribeNamespace(name));
-  if (invocation.flags.is_json()) {
-    invocation.out << NamespaceStatusJson(status) << "\n";
-  } else {
-    invocation.out << NamespaceText(status);
-  }
+  invocation.Print(std::array{status}, NamespaceStatusJson,
+                   NamespaceText(status));
   return absl::OkStatus();
 }
 
@@ -82,13 +75,8 @@ absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
       flags.name.empty() ? invocation.flags.name_space : flags.name;
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    invocation.client.DescribeNamespace(name));
-  if (!invocation.flags.is_json()) {
-    invocation.out << WorkerTable(status.workers, invocation.flags.columns());
-    return absl::OkStatus();
-  }
-  for (const WorkerStatus& worker : status.workers) {
-    invocation.out << WorkerStatusJson(worker) << "\n";
-  }
+  invocation.Print(status.workers, WorkerStatusJson,
+                   WorkerTable(status.workers, invocation.flags.columns()));
   return absl::OkStatus();
 }
 
@@ -158,11 +146,7 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
 
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* command = ns->add_subcommand(name, help);
-    command->callback([&action, flags, run] {
-      action = [flags, run](Invocation& invocation) {
-        return run(*flags, invocation);
-      };
-    });
+    OnRun(*command, action, flags, run);
     return command;
   };
   AddCreate(*add("create", "Create a namespace", RunCreate), *flags);
@@ -182,11 +166,7 @@ void AddWorkersCommand(CLI::App& app, Action& action) {
       "List the workers of a namespace; --namespace's if none is "
       "named");
   command->add_option("name", flags->name, "The namespace");
-  command->callback([&action, flags] {
-    action = [flags](Invocation& invocation) {
-      return RunWorkers(*flags, invocation);
-    };
-  });
+  OnRun(*command, action, flags, RunWorkers);
 }
 
 }  // namespace tensorkv

@@ -1,16 +1,17 @@
 #include "client/cli/npy_header.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace tensorkv {
 namespace {
@@ -19,6 +20,9 @@ struct DTypeCode {
   DType dtype;
   absl::string_view code;
 };
+
+// How much of a header an error shows.
+constexpr size_t kMaxShownBytes = 128;
 
 constexpr DTypeCode kDTypeCodes[] = {
     {DType::kF32, "<f4"}, {DType::kF64, "<f8"}, {DType::kF16, "<f2"},
@@ -43,144 +47,56 @@ absl::StatusOr<DType> ParseDescr(absl::string_view descr) {
                    absl::CHexEscape(descr), "'"));
 }
 
-// Reads the few forms of Python literals that a header has.
-class LiteralReader {
- public:
-  explicit LiteralReader(absl::string_view text) : text_(text) {}
-
-  absl::Status Error(absl::string_view expected) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("header: expected ", expected, " at character ", next_));
-  }
-
-  // Skips blanks and then `c`, if it comes next.
-  bool TrySkip(char c) {
-    SkipBlanks();
-    if (next_ == text_.size() || text_[next_] != c) return false;
-    ++next_;
-    return true;
-  }
-
-  absl::Status Skip(char c) {
-    if (TrySkip(c)) return absl::OkStatus();
-    return Error(absl::StrCat("'", absl::string_view(&c, 1), "'"));
-  }
-
-  // A quoted string without escapes.
-  absl::StatusOr<absl::string_view> String() {
-    const bool is_double = TrySkip('"');
-    if (!is_double && !TrySkip('\'')) return Error("a string");
-    const size_t end = text_.find(is_double ? '"' : '\'', next_);
-    if (end == absl::string_view::npos) return Error("the end of a string");
-    const absl::string_view string = text_.substr(next_, end - next_);
-    next_ = end + 1;
-    return string;
-  }
-
-  absl::StatusOr<bool> Bool() {
-    const absl::string_view word = Word();
-    if (word == "True") return true;
-    if (word == "False") return false;
-    return Error("True or False");
-  }
-
-  // A tuple of whole numbers: (), (3,), (2, 3).
-  absl::StatusOr<std::vector<int64_t>> Tuple() {
-    RETURN_IF_ERROR(Skip('('));
-    std::vector<int64_t> numbers;
-    while (!TrySkip(')')) {
-      int64_t number;
-      if (!absl::SimpleAtoi(Word(), &number)) return Error("a dimension");
-      numbers.push_back(number);
-      if (TrySkip(',')) continue;
-      RETURN_IF_ERROR(Skip(')'));
-      break;
+// The dict as JSON, which has other quotes, words and brackets, and no comma
+// before a bracket that closes.
+std::string JsonOf(absl::string_view dict) {
+  std::string json;
+  for (const char c : absl::StrReplaceAll(dict, {{"'", "\""},
+                                                 {"True", "true"},
+                                                 {"False", "false"},
+                                                 {"(", "["},
+                                                 {")", "]"}})) {
+    if (c == ']' || c == '}') {
+      absl::StripTrailingAsciiWhitespace(&json);
+      if (absl::EndsWith(json, ",")) json.pop_back();
     }
-    return numbers;
+    json += c;
   }
-
-  absl::Status End() {
-    SkipBlanks();
-    return next_ == text_.size() ? absl::OkStatus() : Error("the end");
-  }
-
- private:
-  void SkipBlanks() {
-    while (next_ < text_.size() && absl::ascii_isspace(text_[next_])) ++next_;
-  }
-
-  absl::string_view Word() {
-    SkipBlanks();
-    const size_t start = next_;
-    while (next_ < text_.size() &&
-           (absl::ascii_isalnum(text_[next_]) || text_[next_] == '-')) {
-      ++next_;
-    }
-    return text_.substr(start, next_ - start);
-  }
-
-  const absl::string_view text_;
-  size_t next_ = 0;
-};
-
-struct Fields {
-  std::optional<DType> dtype;
-  std::optional<bool> is_fortran_order;
-  std::optional<Shape> shape;
-};
-
-absl::Status ReadField(absl::string_view name, LiteralReader& reader,
-                       Fields& fields) {
-  if (name == "descr" && !fields.dtype) {
-    ASSIGN_OR_RETURN(const absl::string_view descr, reader.String());
-    ASSIGN_OR_RETURN(fields.dtype, ParseDescr(descr));
-    return absl::OkStatus();
-  }
-  if (name == "fortran_order" && !fields.is_fortran_order) {
-    ASSIGN_OR_RETURN(fields.is_fortran_order, reader.Bool());
-    return absl::OkStatus();
-  }
-  if (name == "shape" && !fields.shape) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> dimensions, reader.Tuple());
-    ASSIGN_OR_RETURN(fields.shape, Shape::Create(dimensions));
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("header: expected descr, fortran_order and shape, each "
-                   "once, got \"",
-                   absl::CHexEscape(name), "\""));
+  return json;
 }
 
-absl::StatusOr<Fields> ReadFields(absl::string_view text) {
-  LiteralReader reader(text);
-  Fields fields;
-  RETURN_IF_ERROR(reader.Skip('{'));
-  while (!reader.TrySkip('}')) {
-    ASSIGN_OR_RETURN(const absl::string_view name, reader.String());
-    RETURN_IF_ERROR(reader.Skip(':'));
-    RETURN_IF_ERROR(ReadField(name, reader, fields));
-    if (reader.TrySkip(',')) continue;
-    RETURN_IF_ERROR(reader.Skip('}'));
-    break;
-  }
-  RETURN_IF_ERROR(reader.End());
-  return fields;
+bool IsShape(const nlohmann::json& shape) {
+  return shape.is_array() &&
+         std::all_of(shape.begin(), shape.end(), [](const auto& dimension) {
+           return dimension.is_number_integer();
+         });
 }
 
 }  // namespace
 
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view text) {
-  ASSIGN_OR_RETURN(Fields fields, ReadFields(text));
-  if (!fields.dtype || !fields.is_fortran_order || !fields.shape) {
-    return absl::InvalidArgumentError(
-        "header: expected descr, fortran_order and shape, got only some");
+  const nlohmann::json header =
+      nlohmann::json::parse(JsonOf(text), /*cb=*/nullptr,
+                            /*allow_exceptions=*/false);
+  if (!header.is_object() || header.size() != 3 ||
+      !header.value("descr", nlohmann::json()).is_string() ||
+      !header.value("fortran_order", nlohmann::json()).is_boolean() ||
+      !IsShape(header.value("shape", nlohmann::json()))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "header: expected a dict of descr, fortran_order and shape, got ",
+        absl::CHexEscape(text.substr(0, kMaxShownBytes))));
   }
-  if (*fields.is_fortran_order) {
+  NpyHeader parsed;
+  ASSIGN_OR_RETURN(parsed.dtype,
+                   ParseDescr(header["descr"].get_ref<const std::string&>()));
+  if (header["fortran_order"]) {
     return absl::InvalidArgumentError(
         "fortran_order: expected C order; convert with "
         "numpy.ascontiguousarray(array)");
   }
-  return NpyHeader{*fields.dtype, *std::move(fields.shape)};
+  ASSIGN_OR_RETURN(parsed.shape,
+                   Shape::Create(header["shape"].get<std::vector<int64_t>>()));
+  return parsed;
 }
 
 std::string FormatNpyHeader(const NpyHeader& header) {

@@ -19,7 +19,7 @@ struct NpyHeader {
 
 // Reads the dict, such as
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
-// with its keys in any order, each once.
+// with its keys in any order.
 // Errors: InvalidArgument (malformed, a dtype that TensorKV lacks, big-endian
 // elements, Fortran order, a shape that Shape does not take).
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view text);

@@ -59,24 +59,15 @@ absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {
 }
 
 void PrintRules(const std::vector<RuleBinding>& rules, Invocation& invocation) {
-  if (!invocation.flags.is_json()) {
-    invocation.out << RuleTable(rules);
-    return;
-  }
-  for (const RuleBinding& binding : rules) {
-    invocation.out << RuleJson(binding.key_pattern, binding.rule) << "\n";
-  }
+  const auto json_of = [](const RuleBinding& binding) {
+    return RuleJson(binding.key_pattern, binding.rule);
+  };
+  invocation.Print(rules, json_of, RuleTable(rules));
 }
 
 void PrintMultipliers(const std::vector<MultipliersBinding>& bindings,
                       Invocation& invocation) {
-  if (!invocation.flags.is_json()) {
-    invocation.out << MultipliersTable(bindings);
-    return;
-  }
-  for (const MultipliersBinding& binding : bindings) {
-    invocation.out << MultipliersJson(binding) << "\n";
-  }
+  invocation.Print(bindings, MultipliersJson, MultipliersTable(bindings));
 }
 
 // What governs each key, with the values of its next update.
@@ -139,11 +130,7 @@ void AddRuleCommands(CLI::App& app, Action& action) {
 
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* command = rule->add_subcommand(name, help);
-    command->callback([&action, flags, run] {
-      action = [flags, run](Invocation& invocation) {
-        return run(*flags, invocation);
-      };
-    });
+    OnRun(*command, action, flags, run);
     return command;
   };
   CLI::App* set = add("set", "Choose the rule of a namespace", RunSet);

@@ -62,7 +62,6 @@ void AddCommands(CLI::App& app, Action& action) {
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
   AddTopCommand(app, action);
-  AddWatchCommand(app, action);
   AddBenchCommand(app, action);
   AddClusterCommands(app, action);
   AddCheckpointCommands(app, action);

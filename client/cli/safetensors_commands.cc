@@ -203,11 +203,7 @@ std::shared_ptr<FileFlags> AddFileCommand(
   const auto flags = std::make_shared<FileFlags>();
   command = app.add_subcommand(name, description);
   command->add_option("file", flags->path, "A .safetensors file")->required();
-  command->callback([&action, flags, run] {
-    action = [flags, run](Invocation& invocation) {
-      return run(*flags, invocation);
-    };
-  });
+  OnRun(*command, action, flags, run);
   return flags;
 }
 

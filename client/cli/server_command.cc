@@ -1,3 +1,4 @@
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,11 +39,7 @@ std::string ServerText(const ServerStatus& status) {
 absl::Status RunServer(Invocation& invocation) {
   ASSIGN_OR_RETURN(const ServerStatus status,
                    invocation.client.DescribeServer());
-  if (invocation.flags.is_json()) {
-    invocation.out << ServerStatusJson(status) << "\n";
-  } else {
-    invocation.out << ServerText(status);
-  }
+  invocation.Print(std::array{status}, ServerStatusJson, ServerText(status));
   return absl::OkStatus();
 }
 

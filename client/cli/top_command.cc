@@ -1,8 +1,5 @@
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/time/clock.h"
@@ -56,11 +53,7 @@ void AddTopCommand(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
       "top", "Show memory and namespaces, with their rates, again and again");
   flags->AddTo(*command, "looks");
-  command->callback([&action, flags] {
-    action = [flags](Invocation& invocation) {
-      return RunTop(*flags, invocation);
-    };
-  });
+  OnRun(*command, action, flags, RunTop);
 }
 
 }  // namespace tensorkv

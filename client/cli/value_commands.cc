@@ -249,11 +249,7 @@ std::pair<CLI::App*, ValueCommandFlags*> AddCommand(CLI::App& app,
                                                     const char* help, Run run) {
   CLI::App* command = app.add_subcommand(name, help);
   auto flags = std::make_shared<ValueCommandFlags>();
-  command->callback([&action, flags, run] {
-    action = [flags, run](Invocation& invocation) {
-      return run(*flags, invocation);
-    };
-  });
+  OnRun(*command, action, flags, run);
   return {command, flags.get()};
 }
 

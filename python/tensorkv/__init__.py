@@ -10,7 +10,6 @@ import pkgutil
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from tensorkv._core import version as __version__
-from tensorkv._pictures import plot_store, print_summary
 from tensorkv._types import (
     CheckpointStatus,
     KeyStatus,
@@ -38,7 +37,6 @@ from tensorkv.errors import (
     UnimplementedError,
     WorkerLeftError,
 )
-from tensorkv.history import History
 from tensorkv.kvstore import KVStore, create
 from tensorkv.row_sparse import RowSparseArray
 
@@ -53,7 +51,6 @@ __all__ = [
     "Error",
     "FailedPreconditionError",
     "ForkedError",
-    "History",
     "InternalError",
     "InvalidArgumentError",
     "KVStore",
@@ -70,6 +67,4 @@ __all__ = [
     "WorkerLeftError",
     "WorkerStatus",
     "create",
-    "plot_store",
-    "print_summary",
 ]

@@ -99,11 +99,9 @@ class KVStoreCoroutines(Coroutines):
         self,
         fname: str,
         dump_optimizer: bool = False,
-        progress: bool = False,
     ) -> None: ...
     async def load_optimizer_states(
         self,
         fname: str,
-        progress: bool = False,
     ) -> None: ...
     async def barrier(self, timeout: Optional[float] = None) -> None: ...

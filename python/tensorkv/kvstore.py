@@ -44,7 +44,6 @@ from tensorkv._key_values import (
     pulls_of_rows,
     sum_of,
 )
-from tensorkv._progress import with_progress
 from tensorkv._safetensors import load_file, save_file
 from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
@@ -546,14 +545,13 @@ class KVStore:
         self._compresses = encoding.compression != "none"
 
     def save_optimizer_states(
-        self, fname: str, dump_optimizer: bool = False, progress: bool = False
+        self, fname: str, dump_optimizer: bool = False
     ) -> None:
         """Writes what the optimizer keeps of every key to a safetensors file.
 
         The names are "STATE/KEY", such as "momentum/fc1.w"; "update_count/KEY"
         is how many updates there were. No pickle, so any program may read it.
-        Keys that change meanwhile are saved at different moments. `progress`
-        shows a bar of tqdm, where that package is installed.
+        Keys that change meanwhile are saved at different moments.
 
         Errors: UnimplementedError for `dump_optimizer`: the rule is the
         server's, not an object of Python.
@@ -566,22 +564,21 @@ class KVStore:
         tensors = {}
         keys = self._client.keys()
         statuses = self._client.stat(keys) if keys else []
-        for status in with_progress(statuses, "saving", progress):
+        for status in statuses:
             key = status["key"]
             for state in [*status["states"], "update_count"]:
                 tensors[f"{state}/{key}"] = self._client.pull(key, state=state)
         save_file(fname, tensors)
 
-    def load_optimizer_states(self, fname: str, progress: bool = False) -> None:
-        """Sets what save_optimizer_states has written, and shows the same bar.
+    def load_optimizer_states(self, fname: str) -> None:
+        """Sets what save_optimizer_states has written.
 
         The keys exist and have the optimizer that they had then; of a group one
         worker loads. Errors: NotFoundError for a key, or a state that its
         optimizer does not keep; InvalidArgumentError for what is no such file,
         or does not fit a key; OSError.
         """
-        tensors = list(load_file(fname).items())
-        for name, array in with_progress(tensors, "loading", progress):
+        for name, array in load_file(fname).items():
             state, _, key = name.partition("/")
             self._client.init(key, array, state=state)
 

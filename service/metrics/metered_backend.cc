@@ -2,7 +2,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "service/metrics/histogram_bounds.h"

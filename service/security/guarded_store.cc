@@ -1,6 +1,5 @@
 #include "service/security/guarded_store.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>

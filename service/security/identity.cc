@@ -49,6 +49,13 @@ absl::StatusOr<std::string> NameOf(const std::string& certificate) {
 
 }  // namespace
 
+bool IsNameOfCertificate(absl::string_view name) {
+  constexpr absl::string_view kKinds[] = {"spiffe://", "dns:", "san:", "cn:"};
+  return std::ranges::any_of(kKinds, [&](absl::string_view kind) {
+    return absl::StartsWith(name, kind) && name.size() > kind.size();
+  });
+}
+
 absl::StatusOr<std::string> IdentityOf(const Peer& peer,
                                        const TokenFile& tokens) {
   if (peer.authorization) return BearerOf(peer, tokens);
@@ -61,12 +68,8 @@ absl::StatusOr<std::string> ForwardedIdentityOf(const Peer& front) {
   if (!front.client) return std::string(kAnonymous);
   const std::string& name = *front.client;
   // A comma may join two headers, the first of which the front has not made.
-  if (!absl::StrContains(name, ',')) {
-    for (const absl::string_view kind : {"spiffe://", "dns:", "san:", "cn:"}) {
-      if (absl::StartsWith(name, kind) && name.size() > kind.size()) {
-        return NameOf(name);
-      }
-    }
+  if (!absl::StrContains(name, ',') && IsNameOfCertificate(name)) {
+    return NameOf(name);
   }
   return Refused(
       "tensorkv-client: expected the name of one certificate, such as cn:NAME");

@@ -7,16 +7,20 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "service/security/token_file.h"
 
 namespace tensorkv {
+
+// Returns whether `name` is one that certificates have: a SPIFFE ID,
+// "dns:NAME", "san:NAME" or "cn:NAME".
+bool IsNameOfCertificate(absl::string_view name);
 
 // Holds what a connection proves of its other end, and what a call claims.
 struct Peer {
   // Nobody else reads what it sends: TLS, or a Unix socket.
   bool is_private = false;
-  // The name in a certificate that was verified: a SPIFFE ID, "dns:NAME",
-  // "san:NAME", "cn:NAME", or nothing.
+  // The name in a certificate that was verified (IsNameOfCertificate).
   std::optional<std::string> certificate;
   // It is connected by a Unix socket.
   bool is_local = false;

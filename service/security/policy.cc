@@ -1,7 +1,6 @@
 #include "service/security/policy.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,6 +9,7 @@
 #include "base/status_macros.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "service/security/identity.h"
 #include "service/security/policy.pb.h"
 #include "service/store/names.h"
 #include "service/store/tensor_store.h"
@@ -70,14 +70,11 @@ absl::Status CheckCallers(
 absl::Status CheckFronts(
     const google::protobuf::RepeatedPtrField<std::string>& patterns) {
   RETURN_IF_ERROR(CheckPatterns("fronts", patterns));
-  constexpr absl::string_view kKinds[] = {"spiffe://",
-                                          "dns:", "san:", "cn:", "token:"};
   for (const std::string& pattern : patterns) {
-    const bool is_kind = std::any_of(std::begin(kKinds), std::end(kKinds),
-                                     [&](absl::string_view kind) {
-                                       return absl::StartsWith(pattern, kind);
-                                     });
-    if (pattern == "unix" || is_kind) continue;
+    if (pattern == "unix" || absl::StartsWith(pattern, "token:") ||
+        IsNameOfCertificate(pattern)) {
+      continue;
+    }
     return absl::InvalidArgumentError(
         absl::StrCat("fronts: expected \"unix\" or a pattern that begins as "
                      "\"dns:\" does, got ",

@@ -1,6 +1,5 @@
 #include "service/server/server_files.h"
 
-#include <algorithm>
 #include <functional>
 #include <utility>
 

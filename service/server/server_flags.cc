@@ -1,13 +1,13 @@
 #include "service/server/server_flags.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -25,25 +25,65 @@
 namespace tensorkv {
 namespace {
 
-// Flags that are texts with a meaning of their own, before they are read.
+// Flags that say something of other flags.
 struct FlagTexts {
-  std::string budget;         // empty: the default
-  std::string device_budget;  // likewise
-  std::string device_memory = "0.95";
-  std::string pinned_memory = "1GiB";
-  std::string max_message_bytes = "64MiB";
-  std::string stream_timeout = "30s";
-  std::string drain_timeout = "10s";
-  std::string idle_memory = "30s";
-  std::string checkpoint_interval = "0";
-  std::string device = "cpu";
-  std::string tls_client_auth = "require";
   std::string status_page = "auto";
-  std::string slow_call = "0";
-  std::string cluster_lease = "10s";
-  std::string cluster_lost_after = "0s";
-  std::string cluster_split_bytes = "0";
+  std::string tls_client_auth = "require";
 };
+
+// Adds a flag of which `read` understands the text, at first `text`. Where that
+// is empty, an empty value is as none.
+void AddText(CLI::App* app, const char* name, const std::string& text,
+             const std::function<absl::Status(const std::string&)>& read,
+             const char* help) {
+  const auto set = [=, is_optional = text.empty()](const std::string& given) {
+    if (given.empty() && is_optional) return;
+    const absl::Status status = read(given);
+    if (!status.ok()) {
+      throw CLI::ValidationError(name, std::string(status.message()));
+    }
+  };
+  set(text);
+  app->add_option_function<std::string>(name, set, help)->default_str(text);
+}
+
+void AddBytes(CLI::App* app, const char* name, uint64_t* bytes,
+              const std::string& text, const char* help) {
+  const auto read = [bytes](const std::string& given) -> absl::Status {
+    ASSIGN_OR_RETURN(*bytes, ParseByteSize(given));
+    return *bytes > 0
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("expected more than 0 bytes");
+  };
+  AddText(app, name, text, read, help);
+}
+
+void AddTime(CLI::App* app, const char* name, absl::Duration* time,
+             const std::string& text, const char* help) {
+  const auto read = [time](const std::string& given) {
+    if (absl::ParseDuration(given, time) && *time >= absl::ZeroDuration() &&
+        *time < absl::Hours(24 * 365)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected a time such as 500ms, 10s or 5m, got \"", given, "\""));
+  };
+  AddText(app, name, text, read, help);
+}
+
+// Reads what is a share up to 1, and above that bytes.
+absl::Status ReadDeviceMemory(const std::string& text,
+                              GpuMemoryOptions* memory) {
+  if (absl::SimpleAtod(text, &memory->share) && memory->share > 0 &&
+      memory->share <= 1) {
+    return absl::OkStatus();
+  }
+  memory->share = 1;
+  ASSIGN_OR_RETURN(memory->bytes, ParseByteSize(text));
+  return memory->bytes > 0
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError("expected more than 0 bytes");
+}
 
 void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--listen", server->listen,
@@ -91,60 +131,60 @@ void AddSecurityFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "SIGHUP reads it again");
 }
 
-void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
-  app->add_option("--budget", texts->budget,
-                  "Bytes of the host's memory that tensors and keys may take, "
-                  "such as 8GiB (default: 80% of it)");
-  app->add_option("--device_budget", texts->device_budget,
-                  "Bytes of the GPU's memory that tensors may take (default: "
-                  "90% of what the server has of it)");
-  app->add_option("--device_memory", texts->device_memory,
-                  "What the server takes of the GPU's memory: a share of what "
-                  "is free, or bytes, such as 64GiB")
-      ->capture_default_str();
-  app->add_option("--pinned_memory", texts->pinned_memory,
-                  "With a GPU: bytes of the host's memory that may be "
-                  "page-locked for tensors that come and go")
-      ->capture_default_str();
+void AddLimitFlags(CLI::App* app, ServerOptions* server) {
+  AddBytes(app, "--budget", &server->budget_bytes, "",
+           "Bytes of the host's memory that tensors and keys may take, "
+           "such as 8GiB (default: 80% of it)");
+  AddBytes(app, "--device_budget", &server->device_budget_bytes, "",
+           "Bytes of the GPU's memory that tensors may take (default: "
+           "90% of what the server has of it)");
+  AddText(
+      app, "--device_memory", "0.95",
+      [server](const std::string& text) -> absl::Status {
+        return ReadDeviceMemory(text, &server->gpu_memory);
+      },
+      "What the server takes of the GPU's memory: a share of what "
+      "is free, or bytes, such as 64GiB");
+  AddBytes(app, "--pinned_memory", &server->gpu_memory.max_pinned_bytes, "1GiB",
+           "With a GPU: bytes of the host's memory that may be "
+           "page-locked for tensors that come and go");
   app->add_option("--nccl", server->nccl,
                   "With a GPU: the library of NCCL by which mirrored sums go "
                   "from GPU to GPU, where all servers have the same; off, or "
                   "auto (libnccl.so.2 in a cluster without TLS: NCCL does not "
                   "encrypt)")
       ->capture_default_str();
-  app->add_option("--max_message_bytes", texts->max_message_bytes,
-                  "Bytes of one message, such as 64MiB")
-      ->capture_default_str();
+  AddBytes(app, "--max_message_bytes", &server->max_message_bytes, "64MiB",
+           "Bytes of one message, such as 64MiB");
   app->add_option("--max_streams", server->max_streams,
                   "Calls under way on one connection")
       ->capture_default_str();
-  app->add_option("--stream_timeout", texts->stream_timeout,
-                  "How long the peer of a stream may stand still; it has 120 "
-                  "times as long for all of a large payload")
-      ->capture_default_str();
+  AddTime(app, "--stream_timeout", &server->stream_timeout, "30s",
+          "How long the peer of a stream may stand still; it has 120 "
+          "times as long for all of a large payload");
 }
 
-void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
+void AddProcessFlags(CLI::App* app, ServerFlags* flags) {
   app->add_option("--threads", flags->server.num_threads,
                   "Threads for updates; 0 is one per CPU that the server may "
                   "run on")
       ->capture_default_str();
-  app->add_option(
-         "--device", texts->device,
-         "Where tensors are kept: cpu, cuda:N (a GPU; a host with several runs "
-         "a server for each), or auto (cuda:0 if it can be used, else cpu)")
-      ->capture_default_str();
-  app->add_option("--drain_timeout", texts->drain_timeout,
-                  "How long calls may take to end after SIGTERM")
-      ->capture_default_str();
-  app->add_option("--idle_memory", texts->idle_memory,
-                  "Memory that was free for so long, at most twice as long, "
-                  "goes back to the system")
-      ->capture_default_str();
-  app->add_option("--slow_call", texts->slow_call,
-                  "Log calls that take so long, such as 1s, and what they "
-                  "waited for; 0 is none")
-      ->capture_default_str();
+  AddText(
+      app, "--device", "cpu",
+      [flags](const std::string& text) -> absl::Status {
+        ASSIGN_OR_RETURN(flags->server.device, ParseDeviceChoice(text));
+        return absl::OkStatus();
+      },
+      "Where tensors are kept: cpu, cuda:N (a GPU; a host with several runs "
+      "a server for each), or auto (cuda:0 if it can be used, else cpu)");
+  AddTime(app, "--drain_timeout", &flags->drain_timeout, "10s",
+          "How long calls may take to end after SIGTERM");
+  AddTime(app, "--idle_memory", &flags->idle_memory, "30s",
+          "Memory that was free for so long, at most twice as long, "
+          "goes back to the system");
+  AddTime(app, "--slow_call", &flags->server.slow_call, "0",
+          "Log calls that take so long, such as 1s, and what they "
+          "waited for; 0 is none");
   app->add_option("--log_level", flags->log_level, "How much to log")
       ->capture_default_str()
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
@@ -183,16 +223,14 @@ void AddConfigFlags(CLI::App* app, ConfigFlags* config) {
       ->configurable(false);
 }
 
-void AddCheckpointFlags(CLI::App* app, ServerOptions* server,
-                        FlagTexts* texts) {
+void AddCheckpointFlags(CLI::App* app, ServerOptions* server) {
   app->add_option("--checkpoint_dir", server->checkpoint_dir,
                   "Directory of this server's checkpoints: the last one is "
                   "restored at the start, and one is written after SIGTERM "
                   "(default: none, state is gone when the server ends)");
-  app->add_option("--checkpoint_interval", texts->checkpoint_interval,
-                  "How often to write a checkpoint, such as 10m; 0 is only "
-                  "when asked")
-      ->capture_default_str();
+  AddTime(app, "--checkpoint_interval", &server->checkpoint_interval, "0",
+          "How often to write a checkpoint, such as 10m; 0 is only "
+          "when asked");
   app->add_option("--checkpoint_keep", server->checkpoint_keep,
                   "How many of the checkpoints stay that the server writes by "
                   "itself")
@@ -209,8 +247,7 @@ void AddCheckpointFlags(CLI::App* app, ServerOptions* server,
 }
 
 // `cluster` is the server's if there is an etcd.
-void AddPlacementFlags(CLI::App* app, ClusterOptions* cluster,
-                       FlagTexts* texts) {
+void AddPlacementFlags(CLI::App* app, ClusterOptions* cluster) {
   app->add_option("--cluster_size", cluster->size,
                   "How many servers make the first placement, once they are "
                   "all there")
@@ -219,16 +256,20 @@ void AddPlacementFlags(CLI::App* app, ClusterOptions* cluster,
                   "Partitions of the first placement, for good; 0: 1024 to "
                   "65536, at least 64 for each of up to 1024 servers")
       ->capture_default_str();
-  app->add_option("--cluster_split_bytes", texts->cluster_split_bytes,
-                  "Tensors of more bytes are in slices on all servers, by the "
-                  "first placement, for good; 0: none is")
-      ->capture_default_str();
+  AddText(
+      app, "--cluster_split_bytes", "0",
+      [cluster](const std::string& text) -> absl::Status {
+        ASSIGN_OR_RETURN(cluster->split_bytes, ParseByteSize(text));
+        return absl::OkStatus();
+      },
+      "Tensors of more bytes are in slices on all servers, by the "
+      "first placement, for good; 0: none is");
   app->add_option("--cluster_weight", cluster->weight,
                   "The server's capacity beside that of the others")
       ->capture_default_str();
 }
 
-void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
+void AddClusterFlags(CLI::App* app, ClusterOptions* cluster) {
   app->add_option("--etcd", cluster->etcd,
                   "host:port,... of the etcd by which servers are one store, "
                   "as docs/cluster.md describes it (default: none, the server "
@@ -242,7 +283,7 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
   app->add_option("--cluster_address", cluster->address,
                   "host:port where clients reach the server (default: where "
                   "it listens)");
-  AddPlacementFlags(app, cluster, texts);
+  AddPlacementFlags(app, cluster);
   app->add_option("--cluster_tls_ca", cluster->tls_ca,
                   "PEM file of the authorities that may sign the certificates "
                   "of the cluster's servers, for calls between them");
@@ -254,58 +295,18 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
                   "directory of its name, which is that of --checkpoint_dir "
                   "where none is said: the others restore from there what a "
                   "server had that is lost");
-  app->add_option("--cluster_lost_after", texts->cluster_lost_after,
-                  "How long after a server is no longer live the others take "
-                  "over what it had, while one that is out of touch with etcd "
-                  "for so long answers no calls; 0s: until `tensorkv cluster "
-                  "resize --lost` says so")
-      ->capture_default_str();
-  app->add_option("--cluster_lease", texts->cluster_lease,
-                  "How long a server that does not answer counts as live; "
-                  "whole seconds, 2s to 10m")
-      ->capture_default_str();
+  AddTime(app, "--cluster_lost_after", &cluster->lost_after, "0s",
+          "How long after a server is no longer live the others take "
+          "over what it had, while one that is out of touch with etcd "
+          "for so long answers no calls; 0s: until `tensorkv cluster "
+          "resize --lost` says so");
+  AddTime(app, "--cluster_lease", &cluster->lease, "10s",
+          "How long a server that does not answer counts as live; "
+          "whole seconds, 2s to 10m");
 }
 
 absl::Status WrongValue(const char* flag, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", message));
-}
-
-absl::StatusOr<uint64_t> BytesOf(const char* flag, const std::string& text) {
-  absl::StatusOr<uint64_t> bytes = ParseByteSize(text);
-  if (!bytes.ok()) return WrongValue(flag, bytes.status().message());
-  if (*bytes == 0) return WrongValue(flag, "expected more than 0 bytes");
-  return bytes;
-}
-
-// A number up to 1 is a share.
-absl::Status ReadDeviceMemory(const std::string& text,
-                              GpuMemoryOptions* memory) {
-  if (absl::SimpleAtod(text, &memory->share) && memory->share > 0 &&
-      memory->share <= 1) {
-    return absl::OkStatus();
-  }
-  memory->share = 1;
-  ASSIGN_OR_RETURN(memory->bytes, BytesOf("device_memory", text));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<absl::Duration> DurationOf(const char* flag,
-                                          const std::string& text) {
-  absl::Duration duration;
-  if (absl::ParseDuration(text, &duration) &&
-      duration >= absl::ZeroDuration() && duration < absl::Hours(24 * 365)) {
-    return duration;
-  }
-  return WrongValue(
-      flag, absl::StrCat("expected a time such as 500ms, 10s or 5m, got \"",
-                         text, "\""));
-}
-
-absl::StatusOr<DeviceChoice> DeviceOf(const char* flag,
-                                      const std::string& text) {
-  absl::StatusOr<DeviceChoice> device = ParseDeviceChoice(text);
-  if (!device.ok()) return WrongValue(flag, device.status().message());
-  return device;
 }
 
 // Whoever sets one of these without --etcd wants a cluster, and may count on
@@ -327,76 +328,38 @@ absl::Status CheckNoCluster(const ClusterOptions& cluster) {
 }
 
 // Sets the server's cluster if there is an etcd.
-absl::Status InterpretCluster(ClusterOptions cluster, const FlagTexts& texts,
-                              ServerOptions* server) {
+absl::Status InterpretCluster(ClusterOptions cluster, ServerOptions* server) {
   std::erase(cluster.etcd, "");
   if (cluster.etcd.empty()) return CheckNoCluster(cluster);
-  ASSIGN_OR_RETURN(cluster.lease,
-                   DurationOf("cluster_lease", texts.cluster_lease));
-  ASSIGN_OR_RETURN(cluster.lost_after,
-                   DurationOf("cluster_lost_after", texts.cluster_lost_after));
   if (!cluster.checkpoints.empty() && server->checkpoint_dir.empty()) {
     server->checkpoint_dir =
         absl::StrCat(cluster.checkpoints, "/", cluster.server_name);
   }
-  const auto split_bytes = ParseByteSize(texts.cluster_split_bytes);
-  if (!split_bytes.ok()) {
-    return WrongValue("cluster_split_bytes", split_bytes.status().message());
-  }
-  cluster.split_bytes = *split_bytes;
   server->cluster = std::move(cluster);
   return absl::OkStatus();
 }
 
-absl::Status ReadBudgets(const FlagTexts& texts, ServerOptions* server) {
-  if (!texts.budget.empty()) {
-    ASSIGN_OR_RETURN(server->budget_bytes, BytesOf("budget", texts.budget));
-  }
-  if (!texts.device_budget.empty()) {
-    ASSIGN_OR_RETURN(server->device_budget_bytes,
-                     BytesOf("device_budget", texts.device_budget));
-    if (server->device.kind == DeviceChoice::Kind::kCpu) {
-      return WrongValue("device_budget",
-                        "expected a GPU to have it, such as --device=cuda:0");
-    }
-  }
-  RETURN_IF_ERROR(ReadDeviceMemory(texts.device_memory, &server->gpu_memory));
-  ASSIGN_OR_RETURN(server->gpu_memory.max_pinned_bytes,
-                   BytesOf("pinned_memory", texts.pinned_memory));
-  return absl::OkStatus();
-}
-
-absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
+absl::Status Interpret(const FlagTexts& texts, ClusterOptions cluster,
                        ServerFlags* flags) {
-  RETURN_IF_ERROR(InterpretCluster(cluster, texts, &flags->server));
-  ASSIGN_OR_RETURN(flags->server.device, DeviceOf("device", texts.device));
-  flags->server.tls.client_cert_is_optional =
-      texts.tls_client_auth == "optional";
-  flags->server.status_page =
-      texts.status_page == "on" ||
-      (texts.status_page == "auto" && IsForEverybody(flags->server));
-  RETURN_IF_ERROR(ReadBudgets(texts, &flags->server));
-  ASSIGN_OR_RETURN(flags->server.max_message_bytes,
-                   BytesOf("max_message_bytes", texts.max_message_bytes));
-  ASSIGN_OR_RETURN(flags->server.stream_timeout,
-                   DurationOf("stream_timeout", texts.stream_timeout));
-  ASSIGN_OR_RETURN(
-      flags->server.checkpoint_interval,
-      DurationOf("checkpoint_interval", texts.checkpoint_interval));
-  ASSIGN_OR_RETURN(flags->server.slow_call,
-                   DurationOf("slow_call", texts.slow_call));
-  if (flags->server.slow_call == absl::ZeroDuration()) {
-    flags->server.slow_call = absl::InfiniteDuration();
+  ServerOptions& server = flags->server;
+  RETURN_IF_ERROR(InterpretCluster(std::move(cluster), &server));
+  server.tls.client_cert_is_optional = texts.tls_client_auth == "optional";
+  server.status_page = texts.status_page == "on" ||
+                       (texts.status_page == "auto" && IsForEverybody(server));
+  if (server.device_budget_bytes > 0 &&
+      server.device.kind == DeviceChoice::Kind::kCpu) {
+    return WrongValue("device_budget",
+                      "expected a GPU to have it, such as --device=cuda:0");
   }
-  ASSIGN_OR_RETURN(flags->drain_timeout,
-                   DurationOf("drain_timeout", texts.drain_timeout));
-  ASSIGN_OR_RETURN(flags->idle_memory,
-                   DurationOf("idle_memory", texts.idle_memory));
+  if (server.slow_call == absl::ZeroDuration()) {
+    server.slow_call = absl::InfiniteDuration();
+  }
   if (flags->idle_memory < absl::Seconds(1)) {
-    return WrongValue("idle_memory", absl::StrCat("expected at least 1s, got ",
-                                                  texts.idle_memory));
+    return WrongValue("idle_memory",
+                      absl::StrCat("expected at least 1s, got ",
+                                   absl::FormatDuration(flags->idle_memory)));
   }
-  const absl::Status checked = CheckServerOptions(flags->server);
+  const absl::Status checked = CheckServerOptions(server);
   if (checked.ok()) return checked;
   return absl::InvalidArgumentError(absl::StrCat("--", checked.message()));
 }
@@ -454,11 +417,11 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   app.set_version_flag("--version", absl::StrCat("tensorkv-server ", kVersion));
   AddNetworkFlags(&app, &flags.server, &texts);
   AddSecurityFlags(&app, &flags.server, &texts);
-  AddLimitFlags(&app, &flags.server, &texts);
-  AddCheckpointFlags(&app, &flags.server, &texts);
-  AddProcessFlags(&app, &flags, &texts);
+  AddLimitFlags(&app, &flags.server);
+  AddCheckpointFlags(&app, &flags.server);
+  AddProcessFlags(&app, &flags);
   ClusterOptions cluster;
-  AddClusterFlags(&app, &cluster, &texts);
+  AddClusterFlags(&app, &cluster);
   ConfigFlags config;
   AddConfigFlags(&app, &config);
   CompleteOptions(&app);
@@ -476,7 +439,7 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   } catch (const CLI::ParseError& error) {
     return WrongUse(error.what());
   }
-  const absl::Status status = Interpret(texts, cluster, &flags);
+  const absl::Status status = Interpret(texts, std::move(cluster), &flags);
   if (!status.ok()) return WrongUse(status.message());
   if (config.print) return EarlyExit{.text = app.config_to_str(true, true)};
   if (config.check) {

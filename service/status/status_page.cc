@@ -1,7 +1,6 @@
 #include "service/status/status_page.h"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "service/store/once_calls.h"
 
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,35 @@ uint64_t BytesOfEntries(const Request& request) {
   }
   // They keep slices, of which up to a sixth is something else.
   return bytes + uncounted_bytes + uncounted_bytes / 5;
+}
+
+// Makes the call by `make(namespace, request, context, done)`, unless it has an
+// answer, which takes `bytes_per_result` for each of its entries.
+template <typename Request, typename Reply, typename Make>
+void MakeOnce(const std::shared_ptr<Namespace>& name_space, Request request,
+              CallContext context, ReplyCallback<Reply> done,
+              uint64_t bytes_per_result, Make make) {
+  if (!request.call_id) {
+    const absl::Status& refusal = context.caller.unless_remembered;
+    if (!refusal.ok()) return std::move(done)(refusal);
+    return make(*name_space, std::move(request), std::move(context),
+                std::move(done));
+  }
+  CallIdentity identity = {.id = *request.call_id,
+                           .fingerprint = Fingerprint(request),
+                           .is_push = std::is_same_v<Request, PushRequest>};
+  if constexpr (requires { request.entries; }) {
+    identity.answer_bytes = request.entries.size() * bytes_per_result;
+    identity.request_bytes = BytesOfEntries(request);
+  }
+  const TimeLeft time_left(name_space->alarms(), context.timeout);
+  Once<Reply>(name_space->calls(), identity, context, std::move(done),
+              [name_space, request = std::move(request), context, time_left,
+               make](ReplyCallback<Reply> done) mutable {
+                context.timeout = time_left.Get();
+                make(*name_space, std::move(request), std::move(context),
+                     std::move(done));
+              });
 }
 
 // A PushPull on its way, kept by whatever it waits for. It is ended once, by
@@ -112,43 +142,25 @@ void PullAgain(std::shared_ptr<PushPullCall> call) {
 }  // namespace
 
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
-              const CallContext& context, ReplyCallback<InitReply> done) {
-  if (!context.caller.unless_remembered.ok() && !request.call_id) {
-    return std::move(done)(context.caller.unless_remembered);
-  }
-  if (!request.call_id) {
-    return name_space->Init(std::move(request), context, std::move(done));
-  }
-  const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(Version),
-                                 BytesOfEntries(request)};
-  Once<InitReply>(name_space->calls(), identity, context, std::move(done),
-                  [name_space, request = std::move(request),
-                   context](ReplyCallback<InitReply> done) mutable {
-                    name_space->Init(std::move(request), std::move(context),
-                                     std::move(done));
-                  });
+              CallContext context, ReplyCallback<InitReply> done) {
+  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
+           sizeof(Version),
+           [](Namespace& in, auto... call) { in.Init(std::move(call)...); });
 }
 
 void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
               CallContext context, ReplyCallback<PushReply> done) {
-  if (!context.caller.unless_remembered.ok() && !request.call_id) {
-    return std::move(done)(context.caller.unless_remembered);
-  }
-  if (!request.call_id) {
-    return name_space->Push(std::move(request), context, std::move(done));
-  }
-  const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(PushResult),
-                                 BytesOfEntries(request), /*is_push=*/true};
-  const TimeLeft time_left(name_space->alarms(), context.timeout);
-  Once<PushReply>(name_space->calls(), identity, context, std::move(done),
-                  [name_space, request = std::move(request), context,
-                   time_left](ReplyCallback<PushReply> done) mutable {
-                    context.timeout = time_left.Get();
-                    name_space->Push(std::move(request), context,
-                                     std::move(done));
-                  });
+  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
+           sizeof(PushResult),
+           [](Namespace& in, auto... call) { in.Push(std::move(call)...); });
+}
+
+void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
+                 BarrierRequest request, CallContext context,
+                 ReplyCallback<BarrierReply> done) {
+  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
+           /*bytes_per_result=*/0,
+           [](Namespace& in, auto... call) { in.Barrier(std::move(call)...); });
 }
 
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
@@ -174,27 +186,6 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
         }
         PullAgain(std::move(call));
       });
-}
-
-void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
-                 BarrierRequest request, CallContext context,
-                 ReplyCallback<BarrierReply> done) {
-  if (!context.caller.unless_remembered.ok() && !request.call_id) {
-    return std::move(done)(context.caller.unless_remembered);
-  }
-  if (!request.call_id) {
-    return name_space->Barrier(std::move(request), std::move(context),
-                               std::move(done));
-  }
-  const CallIdentity identity = {*request.call_id, Fingerprint(request)};
-  const TimeLeft time_left(name_space->alarms(), context.timeout);
-  Once<BarrierReply>(name_space->calls(), identity, context, std::move(done),
-                     [name_space, request = std::move(request), context,
-                      time_left](ReplyCallback<BarrierReply> done) mutable {
-                       context.timeout = time_left.Get();
-                       name_space->Barrier(std::move(request),
-                                           std::move(context), std::move(done));
-                     });
 }
 
 }  // namespace tensorkv

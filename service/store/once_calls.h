@@ -36,7 +36,7 @@ namespace tensorkv {
 // not held while a call is made or answered, nor any other.
 
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
-              const CallContext& context, ReplyCallback<InitReply> done);
+              CallContext context, ReplyCallback<InitReply> done);
 void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
               CallContext context, ReplyCallback<PushReply> done);
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,

