@@ -35,7 +35,7 @@
 
 namespace tensorkv {
 
-class LeftOut;
+class Residuals;
 
 // A client of one namespace of a server. Thread-safe; two pushes at once
 // should name their step.
@@ -118,7 +118,7 @@ class Client : public NamespaceVerbs {
   // With `left`, as Compressor::Compress has it, they count once it says so.
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries,
-                                                LeftOut* left = nullptr);
+                                                Residuals* left = nullptr);
   // Encodes pushes so from now on. What they have left out so far is forgotten.
   void SetCompression(const CompressionOptions& compression);
   // The server has gone back: what pushes have left out is of no use any more.
@@ -131,7 +131,7 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
   // Reads what there is now, as no worker: it waits for no step.
-  absl::StatusOr<PullReply> PullAsNobody(absl::Span<const std::string> keys,
+  absl::StatusOr<PullReply> PullLatest(absl::Span<const std::string> keys,
                                          DType dtype = DType::kUnknown);
 
   // A state that the key's rule keeps: one of KeyStatus::states, or
@@ -222,7 +222,7 @@ class Client : public NamespaceVerbs {
   // `left` is as Compressor::Compress has it, and so are the errors.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options,
-                                       LeftOut* left);
+                                       Residuals* left);
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);

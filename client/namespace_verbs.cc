@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
-#include "client/internal/turn_page.h"
+#include "client/internal/next_page.h"
 
 namespace tensorkv {
 
@@ -22,7 +22,7 @@ absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
     // Nothing has happened, maybe for want of room to remember the call: what
     // makes room must not need it.
     request.call_id.reset();
-    reply = calls_->Send(request, Within(end - SteadyNow()));
+    reply = calls_->Send(request, OptionsWithTimeout(end - SteadyNow()));
   }
   RETURN_IF_ERROR(reply.status());
   return reply->num_deleted;
@@ -41,9 +41,9 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
                          .prefix = std::string(prefix)};
   do {
     ASSIGN_OR_RETURN(ListReply page,
-                     calls_->Call(request, Within(end - SteadyNow())));
+                     calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
     absl::c_move(page.keys, std::back_inserter(keys));
-    RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
+    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
   } while (!request.page_token.empty());
   return keys;
 }

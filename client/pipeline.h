@@ -144,7 +144,7 @@ class Pipeline {
                                             const PipelineCallOptions& bounds,
                                             Start start);
   void Enqueue(Call call);
-  bool HasRoomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasHeadroomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeReady(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins calls whose turn it is, unless another thread does that already.
   void StartReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -156,7 +156,7 @@ class Pipeline {
   CallThreads threads_;
 
   mutable Mutex mutex_;
-  CondVar has_room_;
+  CondVar has_headroom_;
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   // This is the ticket whose turn it is to enter.
   Ticket next_admitted_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
-#include "client/internal/turn_page.h"
+#include "client/internal/next_page.h"
 
 namespace tensorkv {
 
@@ -32,9 +32,9 @@ absl::StatusOr<std::vector<NamespaceStatus>> ServerVerbs::ListNamespaces() {
   ListNamespacesRequest request;
   do {
     ASSIGN_OR_RETURN(ListNamespacesReply page,
-                     calls_->Call(request, Within(end - SteadyNow())));
+                     calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
     absl::c_move(page.namespaces, std::back_inserter(namespaces));
-    RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
+    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
   } while (!request.page_token.empty());
   return namespaces;
 }

@@ -76,7 +76,7 @@ class ServerVerbs {
   ~ServerVerbs() = default;
 
   // The options of the verbs, but for another timeout.
-  CallOptions Within(absl::Duration timeout) const {
+  CallOptions OptionsWithTimeout(absl::Duration timeout) const {
     CallOptions options = call_options_;
     options.timeout = timeout;
     return options;

@@ -184,20 +184,20 @@ class WorkerClient {
   // `left` is as Client::Encode has it.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
                                     const SharedCanceller& canceller,
-                                    LeftOut& left);
+                                    Residuals& left);
 
   // The first attempt at a verb, and a next one.
   Attempt Begin(SharedCanceller canceller,
                 std::optional<absl::Duration> timeout) const;
-  Attempt Anew(const Attempt& attempt) const;
+  Attempt NextAttempt(const Attempt& attempt) const;
   // The client, whose calls end with the attempt's verb.
-  Client Within(const Attempt& attempt, const Client& client) const;
+  Client WithDeadline(const Attempt& attempt, const Client& client) const;
   // `read(Client&)` makes one attempt to read these keys.
   template <typename Reader>
-  absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
+  absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
                                        Attempt attempt, const Client& reader,
                                        Reader read);
-  absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
+  absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
                                        DType dtype, Attempt attempt,
                                        const Client& reader);
   // Waits for the rounds of these keys that have contributions which are kept.
@@ -215,10 +215,10 @@ class WorkerClient {
   absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
                                      Step step, std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
-  absl::Status Mend(const absl::Status& cause, const Attempt& attempt);
+  absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
   // OK when the server holds the contribution although its push has failed with
   // `cause`. Else the contribution is forgotten.
-  absl::Status MakeHeld(const Contribution& contribution,
+  absl::Status RetryContribution(const Contribution& contribution,
                         const absl::Status& cause, const Attempt& attempt);
   // Whether it helps to push what is open again, and does no harm.
   bool MayBePushedAgain(const absl::Status& status) const;

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "client/cluster/merged_replies.h"
-#include "client/cluster/part_outcomes.h"
+#include "client/cluster/share_outcomes.h"
 
 namespace tensorkv {
 
@@ -29,7 +29,7 @@ std::vector<absl::Status> StatusesOf(
 template <typename Reply>
 absl::StatusOr<std::vector<Reply>> AllOf(
     std::vector<absl::StatusOr<Reply>> replies) {
-  RETURN_IF_ERROR(WorstOf(StatusesOf(replies)));
+  RETURN_IF_ERROR(MostActionableError(StatusesOf(replies)));
   std::vector<Reply> all;
   for (auto& reply : replies) all.push_back(*std::move(reply));
   return all;

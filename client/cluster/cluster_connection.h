@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "client/cluster/all_replies.h"
-#include "client/cluster/call_parts.h"
+#include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_namespaces.h"
 #include "client/connection.h"
@@ -36,7 +36,7 @@ namespace tensorkv {
 // here. So workers sign their calls over the connection over which they have
 // joined. Their ranks are those of the home on every server.
 //
-// Errors: of those that servers give, the one that WorstOf chooses; Unavailable
+// Errors: of those that servers give, the one that MostActionableError chooses; Unavailable
 // names the server. In MODE_ASYNC a push of which a part has, or may have, been
 // applied, does not fail in a way that lets workers push it again: it fails
 // with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable too where no
@@ -58,7 +58,7 @@ class ClusterConnection final : public Connection {
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
-  // What each of the servers answers. Errors: the one that WorstOf chooses.
+  // What each of the servers answers. Errors: the one that MostActionableError chooses.
   template <typename Request>
   absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
@@ -92,7 +92,7 @@ class ClusterConnection final : public Connection {
     std::vector<absl::Status> outcomes;
   };
   template <typename Request>
-  requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Make(
+  requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Route(
       const Request& request, const CallLimit& limit);
   // Makes the call at the owners of its keys. Errors: FailedPrecondition
   // (NAMESPACE_REPLACED), before any effect, where the namespace is mirrored.
@@ -130,62 +130,62 @@ class ClusterConnection final : public Connection {
                                                 const CallLimit& limit);
   // Makes what is open by that placement, each part at its server.
   template <typename Request>
-  void MakeParts(const CallParts<Request>& call,
+  void MakeShares(const CallShares<Request>& call,
                  const ClusterPlacement& placement, int attempt,
                  const CallLimit& limit, Progress<Request>& progress);
   // Whether a part may wait for workers that have gone back with another
   // server, and may be cancelled then, since it is made again.
   template <typename Request>
-  bool MayWaitInVain(const CallParts<Request>& call) const;
+  bool MayWaitInVain(const CallShares<Request>& call) const;
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> MakePart(const CallParts<Request>& parts,
-                                            const CallPart& part, int attempt,
+  absl::StatusOr<ReplyTo<Request>> MakeShare(const CallShares<Request>& shares,
+                                            const CallShare& share, int attempt,
                                             const CallLimit& limit);
   template <typename Request>
   absl::Status ErrorOf(const Request& request,
                        absl::Span<const absl::Status> outcomes) const;
-  absl::StatusOr<ListReply> Make(const ListRequest& request,
+  absl::StatusOr<ListReply> Route(const ListRequest& request,
                                  const CallLimit& limit);
 
   // Namespaces and rules.
-  absl::StatusOr<CreateNamespaceReply> Make(
+  absl::StatusOr<CreateNamespaceReply> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
-  absl::StatusOr<NamespaceStatus> Make(const DescribeNamespaceRequest& request,
+  absl::StatusOr<NamespaceStatus> Route(const DescribeNamespaceRequest& request,
                                        const CallLimit& limit);
-  absl::StatusOr<ListNamespacesReply> Make(const ListNamespacesRequest& request,
+  absl::StatusOr<ListNamespacesReply> Route(const ListNamespacesRequest& request,
                                            const CallLimit& limit);
 
   // Workers.
-  absl::StatusOr<JoinReply> Make(const JoinRequest& request,
+  absl::StatusOr<JoinReply> Route(const JoinRequest& request,
                                  const CallLimit& limit);
   absl::StatusOr<JoinReply> JoinAt(const std::string& server, bool is_home,
                                    const JoinRequest& request,
                                    const CallLimit& limit);
-  absl::StatusOr<KeepAliveReply> Make(const KeepAliveRequest& request,
+  absl::StatusOr<KeepAliveReply> Route(const KeepAliveRequest& request,
                                       const CallLimit& limit);
-  absl::StatusOr<LeaveReply> Make(const LeaveRequest& request,
+  absl::StatusOr<LeaveReply> Route(const LeaveRequest& request,
                                   const CallLimit& limit);
-  absl::StatusOr<BarrierReply> Make(const BarrierRequest& request,
+  absl::StatusOr<BarrierReply> Route(const BarrierRequest& request,
                                     const CallLimit& limit);
 
   // Checkpoints and servers.
-  absl::StatusOr<CheckpointStatus> Make(const SaveCheckpointRequest& request,
+  absl::StatusOr<CheckpointStatus> Route(const SaveCheckpointRequest& request,
                                         const CallLimit& limit);
-  absl::StatusOr<CheckpointStatus> Make(const RestoreCheckpointRequest& request,
+  absl::StatusOr<CheckpointStatus> Route(const RestoreCheckpointRequest& request,
                                         const CallLimit& limit);
-  absl::StatusOr<ListCheckpointsReply> Make(
+  absl::StatusOr<ListCheckpointsReply> Route(
       const ListCheckpointsRequest& request, const CallLimit& limit);
-  absl::StatusOr<DescribeClusterReply> Make(
+  absl::StatusOr<DescribeClusterReply> Route(
       const DescribeClusterRequest& request, const CallLimit& limit);
-  absl::StatusOr<ResizeClusterReply> Make(const ResizeClusterRequest& request,
+  absl::StatusOr<ResizeClusterReply> Route(const ResizeClusterRequest& request,
                                           const CallLimit& limit);
-  absl::StatusOr<MovePartitionsReply> Make(const MovePartitionsRequest& request,
+  absl::StatusOr<MovePartitionsReply> Route(const MovePartitionsRequest& request,
                                            const CallLimit& limit);
 
   // All others go to every server: where replies can be added up, they are, and
   // else the first of the servers, the home of the call's namespace, answers.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Make(const Request& request,
+  absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
                                         const CallLimit& limit);
   // Changes all of `servers`, one of them first.
   template <typename Request>

@@ -40,7 +40,7 @@ CallLimit ClusterServers::LimitOf(const CallOptions& options) const {
           options.destinations};
 }
 
-CallLimit ClusterServers::Within(absl::Duration time,
+CallLimit ClusterServers::WithDeadline(absl::Duration time,
                                  const CallLimit& limit) const {
   CallLimit within = limit;
   within.end = std::min(limit.end, environment_.now() + time);

@@ -55,7 +55,7 @@ class ClusterServers {
 
   CallLimit LimitOf(const CallOptions& options) const;
   // The limit, or an earlier one: in `time` from now.
-  CallLimit Within(absl::Duration time, const CallLimit& limit) const;
+  CallLimit WithDeadline(absl::Duration time, const CallLimit& limit) const;
 
   // The newest placement that is known; the first time, one that is waited for.
   // Errors: those of PlacementSource.

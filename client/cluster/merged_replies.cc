@@ -74,7 +74,7 @@ std::string EndPage(uint32_t page_size, std::string end,
 
 }  // namespace
 
-absl::Status WorstOf(absl::Span<const absl::Status> statuses) {
+absl::Status MostActionableError(absl::Span<const absl::Status> statuses) {
   const absl::Status* worst = nullptr;
   for (const absl::Status& status : statuses) {
     if (status.ok()) continue;

@@ -32,7 +32,7 @@ namespace tensorkv {
 // for a server in order to be told what is wrong with his request.
 //
 // OK if all are.
-absl::Status WorstOf(absl::Span<const absl::Status> statuses);
+absl::Status MostActionableError(absl::Span<const absl::Status> statuses);
 
 // The step that a worker pushes next, from what two servers say. One that says
 // 1 may have had none of the worker's keys so far, and does not count beside

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
-#include "client/cluster/call_parts.h"
+#include "client/cluster/call_shares.h"
 #include "client/cluster/merged_replies.h"
 #include "contract/placement.h"
 #include "contract/requests.h"

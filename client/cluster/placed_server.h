@@ -54,7 +54,7 @@ class PlacedServer final : public Connection {
   const std::string name_;
   PlacementSource& source_;
   const ServerConnector connect_;
-  const std::shared_ptr<KnownServer> known_ = std::make_shared<KnownServer>();
+  const std::shared_ptr<ServerIncarnation> known_ = std::make_shared<ServerIncarnation>();
 
   Mutex mutex_;
   Place place_ ABSL_GUARDED_BY(mutex_);

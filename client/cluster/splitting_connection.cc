@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/cluster/part_outcomes.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/cluster/split_call.h"
 #include "client/internal/steady_now.h"
 #include "contract/glob.h"
@@ -188,7 +188,7 @@ class SplittingConnection::Limit {
 
   absl::Duration time_left() const { return end_ - SteadyNow(); }
   // The options of a part of the call, which has no memory of the caller's.
-  CallOptions OfPart(absl::Duration longest = absl::InfiniteDuration()) const {
+  CallOptions OfShare(absl::Duration longest = absl::InfiniteDuration()) const {
     return {.timeout = std::min(time_left(), longest),
             .canceller = options_.canceller};
   }
@@ -202,7 +202,7 @@ class SplittingConnection::Limit {
 };
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
+absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
     const Request& request, const ClusterPlacement& placement,
     const Limit& limit) {
   if constexpr (std::is_same_v<Request, ListRequest>) {
@@ -210,12 +210,12 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
   } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
     return Delete(request, limit);
   } else if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
-    auto reply = inner_->Call(request, limit.OfPart());
+    auto reply = inner_->Call(request, limit.OfShare());
     keys_.Forget(request.name_space);
     return reply;
   } else if constexpr (std::is_same_v<Request, SetRuleRequest>) {
     RETURN_IF_ERROR(CheckTakesRule(request, limit));
-    return inner_->Call(request, limit.OfPart());
+    return inner_->Call(request, limit.OfShare());
   } else {
     if constexpr (std::is_same_v<Request, InitRequest>) {
       if (!SetsStates(request)) return Create(request, placement, limit);
@@ -233,7 +233,7 @@ absl::Status SplittingConnection::Attempt(const AnyCall& call,
       ASSIGN_OR_RETURN(const PlacementPtr placement,
                        inner_->Placement(options));
       if (placement->split_bytes > 0) {
-        auto made = Make(request, *placement, limit);
+        auto made = Route(request, *placement, limit);
         RETURN_IF_ERROR(AboutKeys(made.status()));
         reply = *std::move(made);
         return absl::OkStatus();
@@ -265,7 +265,7 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
       NameAnew(attempt, *anew);
     }
     const Request& made = anew ? *anew : request;
-    CallOptions options = limit.OfPart();
+    CallOptions options = limit.OfShare();
     options.destinations = limit.destinations();
     auto reply = MakeBy(*layouts, made, options);
     if (!IsOfMissingKey(reply.status())) return reply;
@@ -290,7 +290,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
   StatRequest stat = {.name_space = request.name_space};
   for (const auto& entry : request.entries) stat.keys.push_back(entry.key);
   for (;;) {
-    const absl::Status status = MakeBy(*layouts, stat, limit.OfPart()).status();
+    const absl::Status status = MakeBy(*layouts, stat, limit.OfShare()).status();
     if (absl::IsDeadlineExceeded(status)) return status;
     // What else is wrong, the call will tell.
     if (!IsOfMissingKey(status)) return layouts;
@@ -315,7 +315,7 @@ absl::Status SplittingConnection::AwaitKey(const PullRequest& request,
   entry.key = key;
   ASSIGN_OR_RETURN(Tensor none, Tensor::Allocate(DType::kI64, {0}));
   ASSIGN_OR_RETURN(entry.rows, RowIds::Create(std::move(none)));
-  return inner_->Call(wait, limit.OfPart(kLongestWait)).status();
+  return inner_->Call(wait, limit.OfShare(kLongestWait)).status();
 }
 
 template <typename Request>
@@ -344,7 +344,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::LayoutsFor(
     const Limit& limit) {
   ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
                    keys_.Of(request.name_space, [&](const ListRequest& list) {
-                     return inner_->Call(list, limit.OfPart());
+                     return inner_->Call(list, limit.OfShare());
                    }));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     if (!MayBeUnknown(request, *layouts, placement)) return layouts;
@@ -376,7 +376,7 @@ bool SplittingConnection::MayBeUnknown(
 absl::StatusOr<SplitLayoutsPtr> SplittingConnection::Refresh(
     const std::string& name_space, const Limit& limit) {
   return keys_.Refresh(name_space, [&](const ListRequest& list) {
-    return inner_->Call(list, limit.OfPart());
+    return inner_->Call(list, limit.OfShare());
   });
 }
 
@@ -393,9 +393,9 @@ absl::StatusOr<InitReply> SplittingConnection::Create(
                                     .keys = std::move(removed),
                                     .allow_missing = true,
                                     .namespace_uid = request.namespace_uid};
-    RETURN_IF_ERROR(inner_->Call(deletion, limit.OfPart()).status());
+    RETURN_IF_ERROR(inner_->Call(deletion, limit.OfShare()).status());
   }
-  auto reply = MakeBy(layouts, request, limit.OfPart());
+  auto reply = MakeBy(layouts, request, limit.OfShare());
   // What was created, perhaps in part, is known no more as it was.
   if (!layouts.empty()) keys_.Forget(request.name_space);
   return reply;
@@ -436,7 +436,7 @@ absl::StatusOr<bool> SplittingConnection::IsWhole(const std::string& name_space,
                                                   const std::string& key,
                                                   const Limit& limit) {
   const StatRequest request = {.name_space = name_space, .keys = {key}};
-  const absl::Status status = inner_->Call(request, limit.OfPart()).status();
+  const absl::Status status = inner_->Call(request, limit.OfShare()).status();
   // What else is wrong, the Init will tell.
   if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return false;
   RETURN_IF_ERROR(status);
@@ -447,7 +447,7 @@ absl::StatusOr<bool> SplittingConnection::TakesSlices(
     const std::string& name_space, const Limit& limit) {
   const DescribeNamespaceRequest request = {.name_space = name_space};
   ASSIGN_OR_RETURN(const NamespaceStatus status,
-                   inner_->Call(request, limit.OfPart()));
+                   inner_->Call(request, limit.OfShare()));
   return !status.config.gradient_guard.is_on() &&
          !TakesWholeKeys(status.config.rule.name) &&
          absl::c_none_of(status.rules, [](const RuleBinding& binding) {
@@ -479,7 +479,7 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
                    Refresh(request.name_space, limit));
   if (!NamesOneOf(*layouts, request)) {
-    return inner_->Call(request, limit.OfPart());
+    return inner_->Call(request, limit.OfShare());
   }
   DeleteRequest made = request;
   made.keys.clear();
@@ -495,7 +495,7 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
     }
     num_more += layout->num_slices - 1;
   }
-  absl::StatusOr<DeleteReply> reply = inner_->Call(made, limit.OfPart());
+  absl::StatusOr<DeleteReply> reply = inner_->Call(made, limit.OfShare());
   keys_.Forget(request.name_space);
   if (!reply.ok()) return reply;
   reply->num_deleted -= std::min(reply->num_deleted, num_more);
@@ -505,12 +505,12 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
 absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
     const SplitLayouts& layouts, const StatRequest& request,
     const Limit& limit) {
-  auto reply = MakeBy(layouts, request, limit.OfPart());
+  auto reply = MakeBy(layouts, request, limit.OfShare());
   if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return reply;
   StatReply found;
   for (const std::string& key : request.keys) {
     const StatRequest one = {.name_space = request.name_space, .keys = {key}};
-    reply = MakeBy(layouts, one, limit.OfPart());
+    reply = MakeBy(layouts, one, limit.OfShare());
     if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
     RETURN_IF_ERROR(reply.status());
     absl::c_move(reply->keys, std::back_inserter(found.keys));
@@ -520,7 +520,7 @@ absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
 
 absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
                                                     const Limit& limit) {
-  ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfPart()));
+  ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfShare()));
   // Who asks for slices gets them.
   if (absl::StartsWith(request.prefix, kSliceMark)) return page;
   EndBeforeSlices(page);

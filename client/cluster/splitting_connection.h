@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/cluster/call_parts.h"
+#include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/split_entries.h"
 #include "client/cluster/split_keys.h"
@@ -44,7 +44,7 @@ class SplittingConnection final : public Connection {
   class Limit;
 
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Make(const Request& request,
+  absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
                                         const ClusterPlacement& placement,
                                         const Limit& limit);
   // Calls whose keys exist, or are waited for.

@@ -289,7 +289,7 @@ struct Compressor::Key {
   void Take(size_t size, std::vector<float>& before, std::vector<float>& after,
             std::vector<float>& other) {
     (residual.size() == size ? before : other).swap(residual);
-    after.swap(room);
+    after.swap(scratch);
     Resize(before, size);
     Resize(after, size);
     largest_left = 0;
@@ -299,7 +299,7 @@ struct Compressor::Key {
   // has a magnitude above `largest`.
   void GiveBack(std::vector<float>& left, std::vector<float>& unused,
                 double largest) {
-    room.swap(unused);
+    scratch.swap(unused);
     if (residual.empty()) {
       residual.swap(left);
       largest_left = largest;
@@ -320,7 +320,7 @@ struct Compressor::Key {
   // No element of it has a larger magnitude.
   double largest_left = 0;
   // For what a push leaves out of which it is not known yet whether it is made.
-  std::vector<float> room;
+  std::vector<float> scratch;
   std::vector<float> moment;
   std::deque<RememberedStep> encoded;
   // Counts the contributions that were encoded: what is random differs from one
@@ -342,7 +342,7 @@ struct Compressor::Job {
   EncodedTensor encoded;
 };
 
-struct LeftOut::Taken {
+struct Residuals::Taken {
   Taken(std::shared_ptr<Compressor::Key> from, size_t size)
       : key(std::move(from)) {
     MutexLock lock(&key->mutex);
@@ -388,9 +388,9 @@ struct LeftOut::Taken {
   std::vector<float> moment_before;
 };
 
-LeftOut::LeftOut(bool takes_casts) : takes_casts_(takes_casts) {}
+Residuals::Residuals(bool takes_casts) : takes_casts_(takes_casts) {}
 
-LeftOut::~LeftOut() {
+Residuals::~Residuals() {
   const bool is_made =
       is_kept_ && absl::c_all_of(taken_, [](const auto& taken) {
         return taken->IsComplete();
@@ -411,7 +411,7 @@ Compressor::Compressor(CompressionOptions options, Observer observer,
 Compressor::~Compressor() = default;
 
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
-    Step step, std::vector<PushEntry> entries, LeftOut* left) {
+    Step step, std::vector<PushEntry> entries, Residuals* left) {
   if (options_.rules.empty()) return entries;
   if (left != nullptr && left->takes_casts_ && MayLeaveCasts(step, entries)) {
     LeaveCasts(entries, *left);
@@ -470,7 +470,7 @@ bool Compressor::MayLeaveCasts(Step step,
 }
 
 void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
-                            LeftOut& left) {
+                            Residuals& left) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const Compression* const compression = Find(entries[i]);
     if (compression == nullptr) continue;
@@ -480,7 +480,7 @@ void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
     Observe(*compression, tensor.size_bytes(),
             tensor.num_elements() * SizeOf(compression->dtype));
     if (!compression->feedback) continue;
-    left.taken_.push_back(std::make_unique<LeftOut::Taken>(
+    left.taken_.push_back(std::make_unique<Residuals::Taken>(
         KeyOf(entries[i].key), static_cast<size_t>(tensor.num_elements())));
     left.casts_[i].feedback = &left.taken_.back()->feedback;
   }
@@ -543,7 +543,7 @@ absl::Status Compressor::Check(Step step, Job& job) {
 }
 
 absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
-                                                  LeftOut* left) {
+                                                  Residuals* left) {
   if (job.key == nullptr) return std::move(job.encoded);
   if (step == 0 && left != nullptr) return EncodedFor(*left, job);
   const Compression& compression = *job.compression;
@@ -570,12 +570,12 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
   return encoded;
 }
 
-absl::StatusOr<EncodedTensor> Compressor::EncodedFor(LeftOut& left, Job& job) {
+absl::StatusOr<EncodedTensor> Compressor::EncodedFor(Residuals& left, Job& job) {
   const Compression& compression = *job.compression;
   const Tensor& tensor = job.entry->tensor;
-  left.taken_.push_back(std::make_unique<LeftOut::Taken>(
+  left.taken_.push_back(std::make_unique<Residuals::Taken>(
       job.key, static_cast<size_t>(tensor.num_elements())));
-  LeftOut::Taken& taken = *left.taken_.back();
+  Residuals::Taken& taken = *left.taken_.back();
   Key& key = *job.key;
   MutexLock lock(&key.mutex);
   if (compression.momentum > 0) taken.moment_before = key.moment;

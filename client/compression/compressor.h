@@ -26,7 +26,7 @@
 
 namespace tensorkv {
 
-class LeftOut;
+class Residuals;
 
 // Encodes the pushes of one client to one namespace, and keeps for each key
 // what error feedback and momentum need: the residual and the moment, f32.
@@ -40,7 +40,7 @@ class LeftOut;
 //
 // Casts, blocks, 1-bit and 2-bit without error feedback and momentum keep
 // nothing, and read the contribution once. Casts with it, of pushes without a
-// step, may be made as they are sent: see LeftOut.
+// step, may be made as they are sent: see Residuals.
 //
 // Rows are encoded without either, and only as casts and blocks: what those
 // leave out is small, and remembering it would take a table as large as the
@@ -48,7 +48,7 @@ class LeftOut;
 // are.
 //
 // What a push without a step leaves out is its key's once the push has been
-// made, if its caller says so: see LeftOut.
+// made, if its caller says so: see Residuals.
 //
 // Thread-safe; pushes of one key wait for each other.
 class Compressor {
@@ -81,22 +81,22 @@ class Compressor {
   // they are to be cast to: nothing is read here.
   // REQUIRES: `left` is new.
   absl::StatusOr<std::vector<PushEntry>> Compress(
-      Step step, std::vector<PushEntry> entries, LeftOut* left = nullptr);
+      Step step, std::vector<PushEntry> entries, Residuals* left = nullptr);
 
  private:
-  friend class LeftOut;
+  friend class Residuals;
 
   struct Key;
   // An entry that is to be encoded.
   struct Job;
 
   std::vector<Job> JobsOf(Step step, absl::Span<PushEntry> entries);
-  absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job, LeftOut* left);
+  absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job, Residuals* left);
   // Encodes what `left` is to give back if the push is not made.
-  absl::StatusOr<EncodedTensor> EncodedFor(LeftOut& left, Job& job);
+  absl::StatusOr<EncodedTensor> EncodedFor(Residuals& left, Job& job);
   // Whether all entries may be cast as they are sent.
   bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;
-  void LeaveCasts(absl::Span<const PushEntry> entries, LeftOut& left);
+  void LeaveCasts(absl::Span<const PushEntry> entries, Residuals& left);
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
   // Null for an entry that stays as it is.
@@ -122,13 +122,13 @@ class Compressor {
 // Has also the casts of a push, of any step, that are made as it is sent.
 //
 // Confined to one thread at a time, but for what CastFeedback allows.
-class LeftOut {
+class Residuals {
  public:
   // Whether casts may be made as the push is sent.
-  explicit LeftOut(bool takes_casts);
+  explicit Residuals(bool takes_casts);
   // Gives back what was taken, or zeros where a sum was too large, unless its
   // keys keep what the push has left out.
-  ~LeftOut();
+  ~Residuals();
 
   // As CallOptions::casts has them. Valid as long as this.
   absl::Span<const SendCast> casts() const { return casts_; }

@@ -144,7 +144,7 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Call(Request& request,
                                                    const CallOptions& options,
                                                    bool* is_answered) {
   if constexpr (kHasName<Request>) {
-    const CallLanes::Place call = lanes_.Begin();
+    const CallIdLeases::Lease call = lanes_.Begin();
     request.call_id = call.id();
     return Send(request, options, is_answered);
   } else {
@@ -194,16 +194,16 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Outcome(
 // A call that nobody waits for, from its beginning to its end.
 template <typename Request>
 struct ClientCalls::Started {
-  Started(CallLanes& lanes, Request of_call, const CallOptions& options)
+  Started(CallIdLeases& lanes, Request of_call, const CallOptions& options)
       : request(std::move(of_call)), options(options), use(options.canceller) {
     if constexpr (kHasName<Request>) {
-      place.reset(new CallLanes::Place(lanes.Begin()));
+      place.reset(new CallIdLeases::Lease(lanes.Begin()));
       request.call_id = place->id();
     }
   }
 
   // Null for a call that has no name.
-  std::unique_ptr<const CallLanes::Place> place;
+  std::unique_ptr<const CallIdLeases::Lease> place;
   Request request;
   ReplyTo<Request> reply;
   const CallOptions options;

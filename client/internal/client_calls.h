@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/call_threads.h"
 #include "client/connection.h"
-#include "client/internal/call_lanes.h"
+#include "client/internal/call_id_leases.h"
 #include "contract/any_call.h"
 #include "contract/method.h"
 
@@ -72,7 +72,7 @@ class ClientCalls {
 
   const std::unique_ptr<Connection> connection_;
   const std::string target_;
-  CallLanes lanes_;
+  CallIdLeases lanes_;
 };
 
 }  // namespace tensorkv

@@ -146,7 +146,7 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
       channels_(
           options.target, options.max_message_bytes,
           NumBulkConnections(options.transfer), security,
-          options.server ? options.server : std::make_shared<KnownServer>()),
+          options.server ? options.server : std::make_shared<ServerIncarnation>()),
       policy_(options.transfer, options.max_message_bytes),
       buffers_(options.transfer.max_idle_bytes, options.transfer.max_idle_time),
       unary_(channels_.small(), &channels_.server(), options.max_message_bytes,

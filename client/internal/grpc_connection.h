@@ -17,7 +17,7 @@
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
 #include "client/internal/grpc_channel.h"
-#include "client/internal/known_server.h"
+#include "client/internal/server_incarnation.h"
 #include "client/internal/large_keys.h"
 #include "client/internal/stream_policy.h"
 #include "client/internal/trimmed_pool.h"
@@ -44,7 +44,7 @@ struct GrpcConnectionOptions {
 
   // What is known of the server, which other connections may share that lead
   // to it; null: nothing yet.
-  std::shared_ptr<KnownServer> server;
+  std::shared_ptr<ServerIncarnation> server;
 };
 
 // Sends calls and blocks until their answers. Thread-safe. Errors come as the

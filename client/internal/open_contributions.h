@@ -70,7 +70,7 @@ class OpenContributions {
   bool IsForgotten(const Contribution& contribution) const;
 
   // The server holds them.
-  void SetHeld(const Contribution& contribution);
+  void SetWaiting(const Contribution& contribution);
 
   // They were refused: it is as if they had not been made.
   void Remove(const Contribution& contribution);
@@ -85,10 +85,10 @@ class OpenContributions {
   // Their push was answered so: they are held, or their rounds have closed.
   void TakeIn(const PushReply& reply, const Contribution& contribution);
 
-  // What the server holds at present, for RemoveHeld.
-  uint64_t HeldNow() const;
-  // The keys were read by a pull that began when HeldNow was `held`.
-  void RemoveHeld(const std::vector<std::string>& keys, uint64_t held);
+  // What the server holds at present, for RemoveWaiting.
+  uint64_t WaitingNow() const;
+  // The keys were read by a pull that began when WaitingNow was `held`.
+  void RemoveWaiting(const std::vector<std::string>& keys, uint64_t waiting);
 
   // All, in the order in which they have to be pushed.
   std::vector<Contribution> InOrder() const;
@@ -111,7 +111,7 @@ class OpenContributions {
   using Keys = absl::flat_hash_set<absl::string_view>;
   struct Kept {
     Entries entries;
-    uint64_t held_since = 0;  // 0: not held
+    uint64_t waiting_since = 0;  // 0: not held
   };
   using Id = std::pair<Step, uint64_t>;
   using KeptByStep = std::map<Id, Kept>;
@@ -134,9 +134,9 @@ class OpenContributions {
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
   // By key: which of kept_ have it and are held by the server. Calls look at
   // their own keys alone by this.
-  absl::flat_hash_map<std::string, std::set<Id>> held_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, std::set<Id>> waiting_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t last_held_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;
   // That was held or closed.
   Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -11,7 +11,7 @@ namespace {
 
 GrpcConnectionOptions WithServer(GrpcConnectionOptions options) {
   if (options.server == nullptr) {
-    options.server = std::make_shared<KnownServer>();
+    options.server = std::make_shared<ServerIncarnation>();
   }
   return options;
 }

@@ -101,7 +101,7 @@ absl::StatusOr<ReplyTo<Request>> FromBytes(
 }  // namespace
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
-                       KnownServer* server, size_t max_message_bytes,
+                       ServerIncarnation* server, size_t max_message_bytes,
                        RefPtr<BufferPool> buffers)
     : channel_(std::move(channel)),
       server_(*server),
@@ -154,7 +154,7 @@ absl::Status UnaryCalls::OutcomeOf(const grpc::Status& status, Expects expects,
   if (expects == Expects::kTheKnownOne || expects == Expects::kNothingYet) {
     server_.LearnFrom(context);
   }
-  if (expects == Expects::kAnyIncarnation) server_.LearnAnewFrom(context);
+  if (expects == Expects::kAnyIncarnation) server_.ReplaceFrom(context);
   return absl::OkStatus();
 }
 

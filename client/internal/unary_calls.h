@@ -14,7 +14,7 @@
 #include "base/ref_counted.h"
 #include "client/destination.h"
 #include "client/internal/call_deadline.h"
-#include "client/internal/known_server.h"
+#include "client/internal/server_incarnation.h"
 #include "contract/any_call.h"
 #include "contract/method.h"
 #include "grpcpp/channel.h"
@@ -36,7 +36,7 @@ namespace tensorkv {
 class UnaryCalls {
  public:
   // Tensors that come have memory from `buffers`, and so have large messages.
-  UnaryCalls(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
+  UnaryCalls(std::shared_ptr<grpc::Channel> channel, ServerIncarnation* server,
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
   // Defined for the request of every unary method. Values are received into
@@ -77,7 +77,7 @@ class UnaryCalls {
                          const grpc::ClientContext& context);
 
   const std::shared_ptr<grpc::Channel> channel_;
-  KnownServer& server_;
+  ServerIncarnation& server_;
   const size_t max_message_bytes_;
   const RefPtr<BufferPool> buffers_;
   // By method.

@@ -21,7 +21,7 @@ bool NeedsToJoin(const absl::Status& status);
 bool IsAnotherNamespace(const absl::Status& status);
 
 // Whether a round has no use for the contribution any more, or never will have.
-bool IsGone(const absl::Status& status);
+bool IsObsolete(const absl::Status& status);
 
 // Whether the call may have been made although it failed.
 bool IsUncertain(const absl::Status& status);

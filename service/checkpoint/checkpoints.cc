@@ -50,13 +50,13 @@ absl::Status AnotherIsBeingRead() {
 }
 
 // Somebody's turn, unless it is another's.
-class Turn {
+class ExclusiveUse {
  public:
-  explicit Turn(std::atomic<bool>& is_taken)
+  explicit ExclusiveUse(std::atomic<bool>& is_taken)
       : is_taken_(is_taken), is_mine_(!is_taken.exchange(true)) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
+  ExclusiveUse(const ExclusiveUse&) = delete;
+  ExclusiveUse& operator=(const ExclusiveUse&) = delete;
+  ~ExclusiveUse() {
     if (is_mine_) is_taken_ = false;
   }
 
@@ -379,8 +379,8 @@ CheckpointCounts Checkpoints::counts() const {
 
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveCheckpoint(
     const SaveCheckpointRequest& request, const CallContext&) {
-  const Turn turn(is_caller_saving_);
-  if (turn.is_mine()) return SaveAs(request, false);
+  const ExclusiveUse use(is_caller_saving_);
+  if (use.is_mine()) return SaveAs(request, false);
   return absl::UnavailableError("another checkpoint is being written");
 }
 
@@ -390,8 +390,8 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
     return absl::InvalidArgumentError(
         "on_existing of a checkpoint: expected FAIL or REPLACE, got KEEP");
   }
-  const Turn turn(is_caller_reading_);
-  if (!turn.is_mine()) return AnotherIsBeingRead();
+  const ExclusiveUse use(is_caller_reading_);
+  if (!use.is_mine()) return AnotherIsBeingRead();
   const auto restore = [&](const SavedCheckpoint& saved) {
     const std::unique_ptr<Restoration> restoration =
         store_.StartRestoration(request.on_existing);
@@ -431,8 +431,8 @@ absl::Status Checkpoints::DeleteCheckpoint(
 
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
     const VerifyCheckpointRequest& request, const CallContext& context) {
-  const Turn turn(is_caller_reading_);
-  if (!turn.is_mine()) return AnotherIsBeingRead();
+  const ExclusiveUse use(is_caller_reading_);
+  if (!use.is_mine()) return AnotherIsBeingRead();
   return Read(request.name, [&](const SavedCheckpoint& saved) {
     return saved.Verify(context.cancellation.get());
   });

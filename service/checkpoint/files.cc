@@ -193,7 +193,7 @@ absl::Status InputFile::Fill(const FileDescriptor& from, uint64_t offset,
   return absl::OkStatus();
 }
 
-DirectRoom::DirectRoom(size_t max_bytes)
+DirectBuffer::DirectBuffer(size_t max_bytes)
     : memory_(static_cast<char*>(std::aligned_alloc(
           kDirectAlignment, AlignedUp(max_bytes) + kDirectAlignment))),
       size_bytes_(
@@ -201,26 +201,26 @@ DirectRoom::DirectRoom(size_t max_bytes)
 
 absl::Status InputFile::ReadOnce(uint64_t offset,
                                  absl::Span<const absl::Span<char>> to,
-                                 const DirectRoom& room) const {
+                                 const DirectBuffer& buffer) const {
   if (direct_.is_open() &&
       (IsAligned(offset, to) ? Fill(direct_, offset, to).ok()
-                             : FillBy(room, offset, to))) {
+                             : FillBy(buffer, offset, to))) {
     return absl::OkStatus();
   }
   return Read(offset, to);
 }
 
-bool InputFile::FillBy(const DirectRoom& room, uint64_t offset,
+bool InputFile::FillBy(const DirectBuffer& buffer, uint64_t offset,
                        absl::Span<const absl::Span<char>> to) const {
   const size_t before = offset % kDirectAlignment;
   size_t end = before;
   for (const absl::Span<char>& each : to) end += each.size();
-  if (AlignedUp(end) > room.span().size() ||
+  if (AlignedUp(end) > buffer.span().size() ||
       ReadAligned(direct_.get(), offset - before,
-                  room.span().first(AlignedUp(end))) < end) {
+                  buffer.span().first(AlignedUp(end))) < end) {
     return false;
   }
-  const char* from = room.span().data() + before;
+  const char* from = buffer.span().data() + before;
   for (const absl::Span<char>& each : to) {
     if (!each.empty()) std::memcpy(each.data(), from, each.size());
     from += each.size();

@@ -48,10 +48,10 @@ absl::Status WriteFile(const std::string& path,
 
 // Memory by way of which files are read past the system's cache. Used by one
 // thread.
-class DirectRoom {
+class DirectBuffer {
  public:
   // For up to `max_bytes` at once, wherever they begin.
-  explicit DirectRoom(size_t max_bytes);
+  explicit DirectBuffer(size_t max_bytes);
 
   absl::Span<char> span() const { return {memory_.get(), size_bytes_}; }
 
@@ -80,7 +80,7 @@ class InputFile {
   // takes pages and time there for nothing. By way of `room`, unless it lies at
   // multiples of 4 KiB both in the file and in memory.
   absl::Status ReadOnce(uint64_t offset, absl::Span<const absl::Span<char>> to,
-                        const DirectRoom& room) const;
+                        const DirectBuffer& buffer) const;
 
  private:
   InputFile(std::string path, FileDescriptor file, FileDescriptor direct,
@@ -93,7 +93,7 @@ class InputFile {
   absl::Status Fill(const FileDescriptor& from, uint64_t offset,
                     absl::Span<const absl::Span<char>> to) const;
   // From `direct_`. Whether it could.
-  bool FillBy(const DirectRoom& room, uint64_t offset,
+  bool FillBy(const DirectBuffer& buffer, uint64_t offset,
               absl::Span<const absl::Span<char>> to) const;
 
   std::string path_;

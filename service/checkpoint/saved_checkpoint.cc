@@ -136,8 +136,8 @@ class SavedCheckpoint::KeyReader {
   // Not if there is none, or this ends.
   bool AwaitMoreDone(uint64_t num_done);
   // Whether there is room for one more; waits for it. Not if this ends.
-  bool AwaitRoom();
-  bool HasRoom() const;
+  bool AwaitHeadroom();
+  bool HasHeadroom() const;
   // Lets go of the batch that was returned before. Returns whether there is
   // another one, which is being read.
   absl::StatusOr<bool> AwaitBatch();
@@ -213,7 +213,7 @@ SavedCheckpoint::KeyReader::~KeyReader() {
 
 void SavedCheckpoint::KeyReader::MakeBatches() {
   absl::Status status;
-  while (status.ok() && next_ < manifest_.keys_size() && AwaitRoom()) {
+  while (status.ok() && next_ < manifest_.keys_size() && AwaitHeadroom()) {
     const uint64_t num_done_before = num_done();
     absl::StatusOr<Keys> keys = MakeBatch();
     status = keys.status();
@@ -271,16 +271,16 @@ SavedCheckpoint::KeyReader::MakeBatch() {
 
 // A third batch is for batches of the usual size: a key may be as large as the
 // memory takes.
-bool SavedCheckpoint::KeyReader::HasRoom() const {
+bool SavedCheckpoint::KeyReader::HasHeadroom() const {
   const uint64_t bytes =
       std::accumulate(batch_bytes_.begin(), batch_bytes_.end(), uint64_t{0});
   return batch_bytes_.size() < kBatches - 1 ||
          (batch_bytes_.size() < kBatches && bytes <= kBatches * kBytesPassedOn);
 }
 
-bool SavedCheckpoint::KeyReader::AwaitRoom() {
+bool SavedCheckpoint::KeyReader::AwaitHeadroom() {
   MutexLock lock(&mutex_);
-  while (!is_ending_ && !HasRoom()) changed_.Wait(&mutex_);
+  while (!is_ending_ && !HasHeadroom()) changed_.Wait(&mutex_);
   return !is_ending_;
 }
 

@@ -85,7 +85,7 @@ class SnapshotStreamReader {
                           uint64_t& offset);
   absl::Status EndRecord();
   // Where the next bytes go, and how many at most.
-  absl::Span<char> Room();
+  absl::Span<char> NextSpan();
 
   Restoration& to_;
   Part part_ = Part::kSizes;
@@ -98,9 +98,9 @@ class SnapshotStreamReader {
   v1::NamespaceManifest manifest_;
   std::vector<KeySnapshot> keys_;
   // The tensors of `keys_` in their order, and which of them is next.
-  std::vector<absl::Span<char>> rooms_;
+  std::vector<absl::Span<char>> spans_;
   std::vector<uint64_t> digests_;
-  size_t next_room_ = 0;
+  size_t next_span_ = 0;
 };
 
 }  // namespace tensorkv

@@ -76,7 +76,7 @@ class TensorReader {
   // Adds the tensor to the last run, if it goes on there, or to a new one.
   static absl::Status Add(const InputFile* file, const TensorToRead& tensor,
                           std::vector<Run>& runs);
-  static absl::Status ReadRun(const Run& run, const DirectRoom& room);
+  static absl::Status ReadRun(const Run& run, const DirectBuffer& buffer);
   // Reads runs until the end.
   void ReadRuns();
   // The next run and its batch, once there is one; null at the end.

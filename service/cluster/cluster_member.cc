@@ -37,16 +37,16 @@ void ClusterMember::Stop() {
 }
 
 void ClusterMember::Run() {
-  absl::Status turn;
+  absl::Status outcome;
   do {
-    turn = Turn();
-    Report(turn);
+    outcome = RunOnce();
+    Report(outcome);
     TellIfDisowned();
-  } while (!is_replaced_ && !Sleep(PauseAfter(turn)));
+  } while (!is_replaced_ && !Sleep(PauseAfter(outcome)));
   is_in_touch_ = false;
   // It ends by itself, too, but the others see only then that the server is
   // gone.
-  if (lease_ != 0 && turn.ok()) {
+  if (lease_ != 0 && outcome.ok()) {
     records_.etcd().RevokeLease(lease_).IgnoreError();
   }
   while (is_replaced_ && !Sleep(kLongestWait)) TellIfDisowned();
@@ -58,21 +58,21 @@ bool ClusterMember::Sleep(absl::Duration pause) {
   return stopping_;
 }
 
-absl::Duration ClusterMember::PauseAfter(const absl::Status& turn) const {
+absl::Duration ClusterMember::PauseAfter(const absl::Status& outcome) const {
   const absl::Duration third = options_.lease / 3;
-  return turn.ok() && is_placed_ ? third : std::min(third, kLongestWait);
+  return outcome.ok() && is_placed_ ? third : std::min(third, kLongestWait);
 }
 
-void ClusterMember::Report(const absl::Status& turn) {
-  is_in_touch_ = turn.ok();
-  if (reported_ == turn.ok()) return;
-  reported_ = turn.ok();
-  listener_.log(turn.ok() ? absl::StrCat("cluster: registered as ",
+void ClusterMember::Report(const absl::Status& outcome) {
+  is_in_touch_ = outcome.ok();
+  if (reported_ == outcome.ok()) return;
+  reported_ = outcome.ok();
+  listener_.log(outcome.ok() ? absl::StrCat("cluster: registered as ",
                                          options_.server_name, " at ",
                                          options_.address)
                           : absl::StrCat("cluster: out of touch, what is known "
                                          "stays: ",
-                                         turn.message()));
+                                         outcome.message()));
 }
 
 // Runs after each turn: calls that wait are told after the turn during which
@@ -87,7 +87,7 @@ void ClusterMember::TellIfDisowned() {
   if (!status.ok()) listener_.disowned(status);
 }
 
-absl::Status ClusterMember::Turn() {
+absl::Status ClusterMember::RunOnce() {
   const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(HoldLease());
   if (!is_registered_) RETURN_IF_ERROR(Register());

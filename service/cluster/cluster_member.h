@@ -75,11 +75,11 @@ class ClusterMember {
   // Returns whether to stop, once `pause` has passed.
   bool Sleep(absl::Duration pause);
   // How long until the next turn.
-  absl::Duration PauseAfter(const absl::Status& turn) const;
-  void Report(const absl::Status& turn);
+  absl::Duration PauseAfter(const absl::Status& outcome) const;
+  void Report(const absl::Status& outcome);
   void TellIfDisowned();
 
-  absl::Status Turn();
+  absl::Status RunOnce();
   absl::Status HoldLease();
   absl::Status Register();
   // The one that is known, if etcd has lost it; without owners if there are too

@@ -53,14 +53,14 @@ absl::Status ClusterResizer::GoesOn() {
 }
 
 void ClusterResizer::Run() {
-  absl::StatusOr<bool> turn = false;
+  absl::StatusOr<bool> outcome = false;
   do {
-    turn = Turn();
+    outcome = RunOnce();
     is_unsettled_ = sender_.is_unsettled();
     bytes_sent_ = sender_.sent_bytes();
-    Report(turn.status());
+    Report(outcome.status());
   } while (
-      !Sleep(turn.ok() && *turn ? absl::ZeroDuration() : options_.lease / 3));
+      !Sleep(outcome.ok() && *outcome ? absl::ZeroDuration() : options_.lease / 3));
 }
 
 bool ClusterResizer::Sleep(absl::Duration pause) {
@@ -73,8 +73,8 @@ bool ClusterResizer::Sleep(absl::Duration pause) {
 }
 
 // Each error once, until another one comes, or none.
-void ClusterResizer::Report(const absl::Status& turn) {
-  const std::string text(turn.message());
+void ClusterResizer::Report(const absl::Status& outcome) {
+  const std::string text(outcome.message());
   if (text != reported_ && !text.empty()) {
     log_(absl::StrCat("cluster: partitions are not where they are to be: ",
                       text));
@@ -82,7 +82,7 @@ void ClusterResizer::Report(const absl::Status& turn) {
   reported_ = text;
 }
 
-absl::StatusOr<bool> ClusterResizer::Turn() {
+absl::StatusOr<bool> ClusterResizer::RunOnce() {
   if (sender_.is_unsettled()) return sender_.Settle();
   ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
   const auto own = reading.registrations.find(environment_.server_name);
@@ -98,7 +98,7 @@ absl::StatusOr<bool> ClusterResizer::Turn() {
   // What one server has lost is no reason to leave what others have.
   const absl::Status has_lost = LoseServers(reading);
   partitions_to_restore_ = NumMissing(reading.placement);
-  const absl::StatusOr<bool> has_restored = restorer_.Turn(reading);
+  const absl::StatusOr<bool> has_restored = restorer_.RunOnce(reading);
   if (has_restored.ok() && *has_restored) return true;
   ASSIGN_OR_RETURN(const bool has_moved,
                    MoveSome(reading, OwnersWanted(reading)));
@@ -168,7 +168,7 @@ absl::StatusOr<bool> ClusterResizer::MoveSome(
   if (by_receiver.empty()) return false;
   const auto next =
       std::next(by_receiver.begin(),
-                static_cast<int64_t>(num_turns_++ % by_receiver.size()));
+                static_cast<int64_t>(num_runs_++ % by_receiver.size()));
   const ClusterServer* const to = FindServer(reading.servers, next->first);
   if (to == nullptr) {
     return absl::UnavailableError(

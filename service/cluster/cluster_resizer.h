@@ -73,12 +73,12 @@ class ClusterResizer {
   // Waits for the next turn; returns whether to stop.
   bool Sleep(absl::Duration pause);
   // Returns whether something has moved, so that there may be more.
-  absl::StatusOr<bool> Turn();
+  absl::StatusOr<bool> RunOnce();
   absl::StatusOr<bool> MoveSome(const ClusterReading& reading,
                                 const std::vector<std::string>& wanted);
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
-  void Report(const absl::Status& turn);
+  void Report(const absl::Status& outcome);
   // How many partitions of this server are still to be restored.
   uint64_t NumMissing(const ClusterPlacement& placement) const;
   // Says that servers are lost that have not been live for so long. Where looks
@@ -112,7 +112,7 @@ class ClusterResizer {
   std::chrono::steady_clock::time_point last_look_;
   // Tells turns apart, so that one server that takes nothing does not keep
   // others from theirs.
-  uint64_t num_turns_ = 0;
+  uint64_t num_runs_ = 0;
   std::string reported_;
 
   Mutex mutex_;

@@ -18,7 +18,7 @@
 #include "base/mutex.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 
 namespace tensorkv {
 

@@ -19,7 +19,7 @@ LostPartitions PartitionRestorer::OwnOf(
   return own;
 }
 
-absl::StatusOr<bool> PartitionRestorer::Turn(const ClusterReading& reading) {
+absl::StatusOr<bool> PartitionRestorer::RunOnce(const ClusterReading& reading) {
   std::vector<LostPartitions> all;
   for (const LostPartitions& lost : reading.placement.lost) {
     all.push_back(OwnOf(lost, reading.placement));

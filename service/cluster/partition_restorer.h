@@ -49,7 +49,7 @@ class PartitionRestorer {
 
   // Returns whether something was restored, so that there may be more.
   // Errors: those of TakeoverCheckpoints, of the store and of etcd.
-  absl::StatusOr<bool> Turn(const ClusterReading& reading);
+  absl::StatusOr<bool> RunOnce(const ClusterReading& reading);
 
  private:
   // Of `lost`, the partitions that are this server's.

@@ -79,7 +79,7 @@ class PartitionSender {
   };
 
   // Returns once no round of theirs is open.
-  absl::Status Hold(const PartitionSet& set);
+  absl::Status Fence(const PartitionSet& set);
   // Holds them, and returns in how many parts they were sent.
   absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
                                 const PartitionSet& set);

@@ -73,7 +73,7 @@ class MirrorExchange final : public RoundExchange {
   void Take(const MirrorRequest& request, MirrorCallback done);
 
   absl::Status CheckGroup(uint32_t num_workers) const override;
-  bool IsNear(uint32_t rank) const override;
+  bool IsLocal(uint32_t rank) const override;
   void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
            std::vector<RoundToSum> rounds,
            std::function<void(std::vector<SummedRound>)> summed) override;

@@ -189,7 +189,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void TellWhyNotOnDevices(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chooses how the slices go. Returns whether it is the attempt's turn.
-  bool EnterTurn(const AttemptPtr& attempt)
+  bool Enqueue(const AttemptPtr& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt is over. What is to be started now: null for none.
   std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
@@ -210,7 +210,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void RepeatByCalls(const AttemptPtr& attempt, const absl::Status& why);
   // Some rounds, by their places, do not wait at a member any more: fails them,
   // and attempts the others anew.
-  void GoOnWithout(const AttemptPtr& attempt,
+  void OnServersGone(const AttemptPtr& attempt,
                    const std::map<int, absl::Status>& gone);
 
   void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -242,7 +242,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   uint64_t last_attempt_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NameSpace> namespaces_ ABSL_GUARDED_BY(mutex_);
   // Attempts between devices, in turns: the first is under way.
-  std::deque<AttemptPtr> turns_ ABSL_GUARDED_BY(mutex_);
+  std::deque<AttemptPtr> queue_ ABSL_GUARDED_BY(mutex_);
   DeviceMeeting meeting_ ABSL_GUARDED_BY(mutex_);
   // Until when reasons of a kind are not told.
   std::map<absl::StatusCode, absl::Duration> told_until_

@@ -20,11 +20,11 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
-#include "service/mirror/device_slices.h"
+#include "service/mirror/device_ranges.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_sums.h"
-#include "service/mirror/slice_transport.h"
+#include "service/mirror/range_transport.h"
 #include "service/mirror/sum_attempt.h"
 #include "service/store/round_exchange.h"
 
@@ -38,10 +38,10 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   struct Environment {
     MirrorGroupPtr group;
     MirrorTimes times;
-    std::shared_ptr<SliceTransport> transport;
+    std::shared_ptr<RangeTransport> transport;
     // Null where this server's tensors are not on one device that reaches
     // others.
-    std::shared_ptr<DeviceSlices> device_slices;
+    std::shared_ptr<DeviceRanges> device_ranges;
     Alarms* alarms = nullptr;
     Backend* backend = nullptr;  // the host's
     // Makes the sums.
@@ -107,7 +107,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     size_t place = 0;
     uint64_t attempt = 0;  // the one that is under way; 0: none
     // Once it was taken out: what the round had, until its end is told.
-    std::vector<BroughtTensor> brought;
+    std::vector<ContributedTensor> contributed;
 
     const RoundToSum& round() const { return batch->rounds[place]; }
   };
@@ -117,7 +117,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::vector<KeyName> keys;
     std::vector<std::pair<Step, Version>> rounds;
     std::unique_ptr<SumAttempt> sums;
-    SliceTransport* transport = nullptr;
+    RangeTransport* transport = nullptr;
     // Those of its rounds that wait for it; it goes with the last.
     size_t num_waiting = 0;
     // Its memory is there, and it has not begun to run.
@@ -177,7 +177,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsUnderWay(const Attempt& attempt);
   // No transport moves slices of it any more.
-  void ForgetSlices(uint64_t attempt);
+  void ForgetRanges(uint64_t attempt);
   // Has memory for what comes. Errors: those of SumAttempt::Create.
   absl::Status Prepare(Attempt& attempt, std::vector<SumAttempt::Round> rounds);
   // Makes it the attempt of its keys, if all of them still wait.

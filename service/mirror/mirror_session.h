@@ -11,8 +11,8 @@
 #include "base/executor.h"
 #include "kernels/backend.h"
 #include "kernels/device_link.h"
-#include "service/mirror/delivered_slices.h"
-#include "service/mirror/device_slices.h"
+#include "service/mirror/delivered_ranges.h"
+#include "service/mirror/device_ranges.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_leader.h"
@@ -69,9 +69,9 @@ class MirrorSession {
   absl::Status CheckSender(const MirrorRequest& request) const;
 
   const MirrorGroupPtr group_;
-  const std::shared_ptr<DeliveredSlices> slices_;
+  const std::shared_ptr<DeliveredRanges> ranges_;
   // Null without a link.
-  const std::shared_ptr<DeviceSlices> device_slices_;
+  const std::shared_ptr<DeviceRanges> device_ranges_;
   const std::shared_ptr<MirrorLeader> leader_;
   const std::shared_ptr<MirrorMember> member_;
 };

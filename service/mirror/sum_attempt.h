@@ -13,8 +13,8 @@
 #include "kernels/backend.h"
 #include "mirror.pb.h"
 #include "service/mirror/mirror_group.h"
-#include "service/mirror/slice_layout.h"
-#include "service/mirror/slice_transport.h"
+#include "service/mirror/range_layout.h"
+#include "service/mirror/range_transport.h"
 #include "service/store/byte_budget.h"
 #include "service/store/round_exchange.h"
 
@@ -48,14 +48,14 @@ class SumAttempt {
   bool has_to_gather() const { return !copies_.empty(); }
   void Gather(PlanCallback done);
 
-  SlicesToReceive ContributionsToReceive();
-  SlicesToReceive SumsToReceive();
-  SlicesToSend ContributionsToSend() const;
-  SlicesToSend SumsToSend() const;
+  RangesToReceive ContributionsToReceive();
+  RangesToReceive SumsToReceive();
+  RangesToSend ContributionsToSend() const;
+  RangesToSend SumsToSend() const;
 
   // Makes the sums of this server's slices, on the device or else on `host`.
   // REQUIRES: the contributions of all have come. Errors: those of Backend.
-  absl::Status SumOwnSlices(Backend& host) const;
+  absl::Status SumOwnRanges(Backend& host) const;
 
   // The sums, in the order of the rounds. REQUIRES: those of all have come.
   std::vector<SumOfRound> TakeSums();
@@ -68,7 +68,7 @@ class SumAttempt {
     DType dtype = DType::kF32;
     // This server's slice of it: in what the worker has brought, or in
     // `received` of the round.
-    const char* slice = nullptr;
+    const char* range = nullptr;
   };
   struct Summing {
     RoundToSum own;
@@ -90,7 +90,7 @@ class SumAttempt {
   absl::Status Allocate(Summing& summing, size_t place);
   absl::StatusOr<RefPtr<Buffer>> AllocateForSums(const RoundToSum& round,
                                                  uint64_t bytes) const;
-  ElementRange SliceOfMember(size_t place, uint32_t member) const;
+  ElementRange RangeOfMember(size_t place, uint32_t member) const;
 
   MirrorGroupPtr group_;
   RefPtr<BudgetAccount> account_;

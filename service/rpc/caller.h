@@ -34,7 +34,7 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
         ParseTraceParent({trace->second.data(), trace->second.size()});
   }
   if (slow_call < absl::InfiniteDuration()) {
-    caller.notes = std::make_shared<CallNotes>(slow_call);
+    caller.trace = std::make_shared<CallTrace>(slow_call);
   }
   if (access == nullptr) return absl::OkStatus();
   return access->Admit(method, PeerOf(context), caller);

@@ -33,7 +33,7 @@ class Incarnation {
   // is let in with what it is told unless its own is.
   // Errors: FailedPrecondition (the call expects another incarnation) ·
   // InvalidArgument (it expects what is none) · what `health` tells.
-  absl::Status Greet(Method method, grpc::CallbackServerContext& context,
+  absl::Status CheckIncarnation(Method method, grpc::CallbackServerContext& context,
                      Caller& caller) const;
 
  private:

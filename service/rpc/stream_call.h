@@ -96,7 +96,7 @@ class StreamCall final
 
   void Open();
   // Finds who calls, and whether the call goes on.
-  absl::Status Greet();
+  absl::Status CheckCaller();
   void Read();
   // Takes the message that was read.
   void Receive();
@@ -116,7 +116,7 @@ class StreamCall final
 
   void WatchProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckProgress();
-  static bool IsPeersTurn(State state) {
+  static bool IsPeerAwaited(State state) {
     return state == State::kReading || state == State::kWriting ||
            state == State::kFinishing;
   }

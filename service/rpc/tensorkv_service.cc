@@ -82,7 +82,7 @@ void TensorKvService::AddUnary(Method method) {
                                           streams_.slow_call, call->caller());
         if (status.ok()) status = call->TakeShare(access_);
         if (status.ok()) {
-          status = incarnation_.Greet(method, *context, call->caller());
+          status = incarnation_.CheckIncarnation(method, *context, call->caller());
         }
         if (!status.ok()) {
           call->Respond(status);

@@ -48,11 +48,11 @@ std::string LineOf(Method method, const CallOutcome& outcome) {
   };
   add("arriving", TimeText(outcome.arriving));
   add("leaving", TimeText(outcome.leaving));
-  if (caller.notes != nullptr) {
-    const CallNotes::Notes notes = caller.notes->notes();
-    if (!notes.name_space.empty()) add("namespace", Shown(notes.name_space));
-    if (notes.call_id) add("call_id", TextOf(*notes.call_id));
-    if (!notes.awaited.empty()) add("waited_for", Shown(notes.awaited));
+  if (caller.trace != nullptr) {
+    const CallTrace::Record record = caller.trace->record();
+    if (!record.name_space.empty()) add("namespace", Shown(record.name_space));
+    if (record.call_id) add("call_id", TextOf(*record.call_id));
+    if (!record.awaited.empty()) add("waited_for", Shown(record.awaited));
   }
   add("trace", caller.trace);
   if (outcome.code != absl::StatusCode::kOk) {

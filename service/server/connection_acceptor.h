@@ -56,7 +56,7 @@ class ConnectionAcceptor {
   uint64_t num_refused() const { return num_refused_; }
 
  private:
-  static constexpr int kMaxAcceptsPerTurn = 256;
+  static constexpr int kMaxAcceptsPerWakeup = 256;
 
   void Run();
   void AnswerProbes() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -79,7 +79,7 @@ class ConnectionAcceptor {
 
   // Only the thread uses these.
   ListeningSockets sockets_;
-  FileDescriptor spare_;
+  FileDescriptor reserve_;
   std::thread thread_;  // last: starts when everything else is there
 };
 

@@ -33,7 +33,7 @@ class EventLog final : public StoreObserver {
   // `alarms` outlives this object, and runs nothing any more when it goes.
   EventLog(Alarms* alarms, Sink sink);
 
-  void Happened(StoreEvent event, absl::string_view name_space,
+  void Report(StoreEvent event, absl::string_view name_space,
                 absl::string_view detail) override;
   void PeerRefused(absl::string_view reason);
   // `line` is asked for unless it would be suppressed. Calls that take the

@@ -30,7 +30,7 @@ class OpenConnections {
   // Returns whether fewer than `limit` are open besides `fd`, a socket that is
   // new. Looks at few: so it may find out late that others have ended, but not
   // of one whose number `fd` has got, as it mostly has.
-  bool HasRoom(int fd, uint64_t limit);
+  bool HasHeadroom(int fd, uint64_t limit);
 
   // How often it has asked the system about a socket.
   uint64_t num_looks() const;

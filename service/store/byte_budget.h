@@ -39,7 +39,7 @@ class ByteBudget final : public RefCounted {
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
   // What Reserve would return now.
-  absl::Status CheckRoom(uint64_t bytes) const;
+  absl::Status CheckHeadroom(uint64_t bytes) const;
 
   // What of it could be reserved now.
   uint64_t available_bytes() const;

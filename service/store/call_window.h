@@ -71,11 +71,11 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
  public:
   // The right to make a call, until End or destruction. Move-only; used by one
   // thread at a time.
-  class Turn {
+  class Attempt {
    public:
-    Turn(Turn&&) = default;
-    Turn& operator=(Turn&& other) = delete;
-    ~Turn() { End(); }
+    Attempt(Attempt&&) = default;
+    Attempt& operator=(Attempt&& other) = delete;
+    ~Attempt() { End(); }
 
     // What an earlier attempt has kept; null if there is nothing.
     const CallAnswer* answer() const { return answer_.get(); }
@@ -89,7 +89,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
 
    private:
     friend class CallWindow;
-    Turn(std::shared_ptr<CallWindow> window, Call* call,
+    Attempt(std::shared_ptr<CallWindow> window, Call* call,
          std::shared_ptr<const CallAnswer> answer)
         : window_(std::move(window)), call_(call), answer_(std::move(answer)) {}
 
@@ -97,14 +97,14 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     Call* call_;
     std::shared_ptr<const CallAnswer> answer_;
   };
-  using TurnCallback = absl::AnyInvocable<void(absl::StatusOr<Turn>) &&>;
+  using AttemptCallback = absl::AnyInvocable<void(absl::StatusOr<Attempt>) &&>;
 
   // Reserves from `account`; `alarms` outlives the window.
   static std::shared_ptr<CallWindow> Create(const CallWindowOptions& options,
                                             Alarms* alarms,
                                             RefPtr<BudgetAccount> account);
 
-  // Calls `on_turn` once, now or on the thread that ends the turn before, with
+  // Calls `on_attempt` once, now or on the thread that ends the turn before, with
   // no lock held.
   // Errors: InvalidArgument (no client id or sequence; another call has that
   // name) · FailedPrecondition (too long ago to tell) · DeadlineExceeded and
@@ -112,7 +112,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // attempts wait; EndWaits) · ResourceExhausted (no room to remember it) ·
   // what the caller has for calls that are not remembered.
   void Enter(const CallIdentity& call, const CallContext& context,
-             TurnCallback on_turn);
+             AttemptCallback on_attempt);
 
   // Whether an attempt of that call has a turn or has left an answer, so that
   // what would speak against a new call does not count.
@@ -142,7 +142,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // An attempt that waits for its turn.
   struct Waiter {
     Call* call = nullptr;
-    TurnCallback on_turn;  // null when it has ended
+    AttemptCallback on_attempt;  // null when it has ended
     Alarms::Id alarm = 0;
     absl::Duration started;
     Reservation reservation;
@@ -195,21 +195,21 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
                                       Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
-  Turn BeginTurn(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Attempt BeginAttempt(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets an attempt wait for the call that has its turn.
   absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
                                                uint64_t request_bytes,
                                                absl::Duration timeout,
-                                               TurnCallback& on_turn)
+                                               AttemptCallback& on_attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWait(const std::shared_ptr<Waiter>& waiter, absl::StatusCode code);
   // Counts the end of a wait; its callback is the caller's to call.
-  TurnCallback TakeCallback(Waiter& waiter)
+  AttemptCallback TakeCallback(Waiter& waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(Call& call, const CallAnswer& answer);
   void RestoreCall(const CallSnapshot& saved);
   void RestoreForgotten(const CallSnapshot& saved);
-  void EndTurn(Call& call);
+  void EndAttempt(Call& call);
   // Remembers the answer of a call without turn, or forgets the call.
   void Retire(Call& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

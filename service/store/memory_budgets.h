@@ -72,8 +72,8 @@ class NamespaceMemory {
   // Keys, answers to calls and all else that is no tensor.
   const RefPtr<BudgetAccount>& metadata() const { return metadata_; }
 
-  // Errors: ResourceExhausted, as ByteBudget::CheckRoom.
-  absl::Status CheckRoom(const BytesNeeded& bytes) const;
+  // Errors: ResourceExhausted, as ByteBudget::CheckHeadroom.
+  absl::Status CheckHeadroom(const BytesNeeded& bytes) const;
 
   // What both memories together hold.
   MemoryUse used() const;

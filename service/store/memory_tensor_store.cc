@@ -87,7 +87,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
           .pool = options.pool ? options.pool : std::make_shared<TaskPool>(),
           .budgets = &budgets_,
           .next_epoch = &next_epoch_,
-          .gate = &gate_,
+          .fence = &fence_,
           .observer = options.observer,
           .exchange = options.exchange,
           .max_wait = options.max_wait,
@@ -154,7 +154,7 @@ void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
                                absl::string_view detail) const {
   if (environment_.observer == nullptr) return;
   if (name_space.empty()) name_space = kDefaultNamespace;
-  environment_.observer->Happened(event, name_space, detail);
+  environment_.observer->Report(event, name_space, detail);
 }
 
 CallContext MemoryTensorStore::WithinMaxWait(CallContext context) const {

@@ -25,7 +25,7 @@
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
 #include "service/store/device_work.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
@@ -127,9 +127,9 @@ class MemoryTensorStore final : public TensorStore,
   std::unique_ptr<Restoration> StartRestoration(
       OnExisting on_existing) override;
 
-  absl::Status Hold(const PartitionSet& partitions,
+  absl::Status Fence(const PartitionSet& partitions,
                     absl::FunctionRef<absl::Status()> may_wait) override;
-  absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) override;
+  absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) override;
   void Close() override;
   void Release() override;
   void Leave() override;
@@ -226,7 +226,7 @@ class MemoryTensorStore final : public TensorStore,
 
   const ServerBudgets budgets_;
   std::atomic<uint64_t> next_epoch_;
-  KeyGate gate_;
+  KeyFence fence_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
   // The answers to calls that are about namespaces.

@@ -87,18 +87,18 @@ absl::StatusOr<Reply> As(const CallAnswer& answer) {
 }
 
 template <typename Reply>
-void KeepUnlessNothingHappened(CallWindow::Turn& turn,
+void KeepIfMade(CallWindow::Attempt& attempt,
                                const absl::StatusOr<Reply>& reply) {
-  if (!MayBeMadeAgain(reply.status())) turn.Keep(Kept(reply));
+  if (!MayBeMadeAgain(reply.status())) attempt.Keep(Kept(reply));
 }
 
 // `done`, after the answer has been kept and the turn has ended.
 template <typename Reply>
-ReplyCallback<Reply> Keeping(CallWindow::Turn turn, ReplyCallback<Reply> done) {
-  return [turn = std::move(turn),
+ReplyCallback<Reply> Keeping(CallWindow::Attempt attempt, ReplyCallback<Reply> done) {
+  return [attempt = std::move(attempt),
           done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
-    KeepUnlessNothingHappened(turn, reply);
-    turn.End();
+    KeepIfMade(attempt, reply);
+    attempt.End();
     std::move(done)(std::move(reply));
   };
 }
@@ -110,13 +110,13 @@ void Once(CallWindow& calls, const CallIdentity& identity,
   calls.Enter(
       identity, context,
       [make = std::move(make),
-       done = std::move(done)](absl::StatusOr<CallWindow::Turn> turn) mutable {
-        if (!turn.ok()) return std::move(done)(turn.status());
-        if (turn->answer() == nullptr) {
-          return make(Keeping<Reply>(*std::move(turn), std::move(done)));
+       done = std::move(done)](absl::StatusOr<CallWindow::Attempt> attempt) mutable {
+        if (!attempt.ok()) return std::move(done)(attempt.status());
+        if (attempt->answer() == nullptr) {
+          return make(Keeping<Reply>(*std::move(attempt), std::move(done)));
         }
-        absl::StatusOr<Reply> reply = As<Reply>(*turn->answer());
-        turn->End();
+        absl::StatusOr<Reply> reply = As<Reply>(*attempt->answer());
+        attempt->End();
         std::move(done)(std::move(reply));
       });
 }

@@ -8,7 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 #include "service/store/snapshot.h"
 
 namespace tensorkv {
@@ -18,7 +18,7 @@ namespace tensorkv {
 // One that gives them holds them, passes on what they have, closes them, and
 // then either has them back or lets them go, whichever the placement says:
 //
-//   Hold ─► TakeSnapshotOfHeld ─► Close ─┬─► Leave
+//   Hold ─► TakeSnapshotOfFenced ─► Close ─┬─► Leave
 //     └───────────────┴──────────────────┴─► Release
 //
 // One that gets them puts what it is given into its store by a Restoration.
@@ -42,11 +42,11 @@ class PartitionMoves {
   // begins before the snapshot has been taken. After errors, Release.
   // Errors: those of `may_wait`, which is asked now and then while such a copy
   // goes on or rounds are open · Unimplemented: a namespace is mirrored.
-  virtual absl::Status Hold(const PartitionSet& partitions,
+  virtual absl::Status Fence(const PartitionSet& partitions,
                             absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are held, as of
   // after Hold, and without answers to calls. Errors: as of TakeSnapshot.
-  virtual absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) = 0;
+  virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
   // Calls that would read keys that are held are Unavailable (KEY_MOVING), and
   // so is what waits for them.
   virtual void Close() = 0;

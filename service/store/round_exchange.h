@@ -23,7 +23,7 @@ namespace tensorkv {
 
 // What a worker of this server has brought to a round: a whole, plain tensor,
 // which `buffer` keeps.
-struct BroughtTensor {
+struct ContributedTensor {
   uint32_t rank = 0;
   DType dtype = DType::kF32;
   const char* data = nullptr;
@@ -45,7 +45,7 @@ struct RoundToSum {
   Backend* device = nullptr;
   RefPtr<BudgetAccount> device_account;
   // In order of ranks, and of each as it came. Empty: all have skipped.
-  std::vector<BroughtTensor> tensors;
+  std::vector<ContributedTensor> tensors;
 };
 
 // The sum over all servers, in the accumulate type.
@@ -76,7 +76,7 @@ class RoundExchange {
   virtual absl::Status CheckGroup(uint32_t num_workers) const = 0;
 
   // Whether the worker of that rank pushes to this server.
-  virtual bool IsNear(uint32_t rank) const = 0;
+  virtual bool IsLocal(uint32_t rank) const = 0;
 
   // Has rounds of a namespace summed over all servers. Memory of the host is
   // reserved from `account`. Calls `summed`, on any thread, until each round

@@ -27,7 +27,7 @@ class StoreObserver {
   virtual ~StoreObserver() = default;
 
   // `detail` says to whom it happened and why, in words for an operator.
-  virtual void Happened(StoreEvent event, absl::string_view name_space,
+  virtual void Report(StoreEvent event, absl::string_view name_space,
                         absl::string_view detail) = 0;
 };
 

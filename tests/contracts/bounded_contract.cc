@@ -161,7 +161,7 @@ TEST_P(BoundedContractTest, WorkerContributesToAKeyAndStepOnce) {
   const Caller bounded = NewNamespace("b", Bounded(2, 0));
   ASSERT_OK(bounded.Init("w", Full({2}, 0)));
   ASSERT_OK(bounded.Init("v", Full({2}, 0)));
-  const Caller hasty = bounded.As(0).Within(kShortTimeout);
+  const Caller hasty = bounded.As(0).WithTimeout(kShortTimeout);
   // The push is made; the read must wait.
   EXPECT_THAT(hasty.PushPull("w", Full({2}, 1), 1),
               StatusIs(StatusCode::kDeadlineExceeded));

@@ -101,7 +101,7 @@ TEST_P(MembershipContractTest, NewRunWaitsUntilAllHaveCome) {
   EXPECT_EQ(first.next_step, 2u);
   const Caller d = sync.As(first.worker);
   ASSERT_OK(d.Push("w", Full({2}, 5), 2));
-  EXPECT_THAT(d.Within(kShortTimeout).Pull("w"),
+  EXPECT_THAT(d.WithTimeout(kShortTimeout).Pull("w"),
               StatusIs(StatusCode::kDeadlineExceeded));
   ASSERT_OK_AND_ASSIGN(const JoinReply second, sync.TryJoin("e", kLease));
 

@@ -328,7 +328,7 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
   const Caller d = elastic.As(joined.worker);
   EXPECT_EQ(joined.worker.rank, 1u);
   EXPECT_EQ(joined.next_step, 2u);
-  EXPECT_THAT(d.Within(kShortTimeout).Pull("w"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_THAT(d.WithTimeout(kShortTimeout).Pull("w"), IsOkAndHolds(HasVersion(1)));
 
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
               StatusIs(StatusCode::kAborted, HasSubstr("rank 2 (\"c\")")));
@@ -352,7 +352,7 @@ TEST_P(MembershipContractTest, PushPullOfAnEarlierStepWaitsForNoLaterOne) {
 
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
               IsOkAndHolds(HasTensor(IsFilledWith(3))));
-  EXPECT_THAT(a.Within(kShortTimeout).PushPull("w", Full({2}, 1), 2),
+  EXPECT_THAT(a.WithTimeout(kShortTimeout).PushPull("w", Full({2}, 1), 2),
               StatusIs(StatusCode::kDeadlineExceeded));
 }
 

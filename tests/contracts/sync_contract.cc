@@ -189,7 +189,7 @@ TEST_P(SyncContractTest, FailedWaitOfPushPullLeavesThePush) {
   ASSERT_OK(sync.Init("w", Full({2}, 5)));
 
   const auto value =
-      sync.As(0).Within(kShortTimeout).PushPull("w", Full({2}, 1), 1);
+      sync.As(0).WithTimeout(kShortTimeout).PushPull("w", Full({2}, 1), 1);
 
   EXPECT_THAT(value, StatusIs(StatusCode::kDeadlineExceeded));
   EXPECT_THAT(sync.As(1).PushPull("w", Full({2}, 2), 1),

@@ -65,7 +65,7 @@ using Slots = absl::InlinedVector<Slot, 1>;
 struct Contribution {
   Slots slots;
   // Pay for the tensors, and for what keeping them costs.
-  Reservation held;
+  Reservation tensor_reservation;
   Reservation overhead;
   // Where servers exchange tensors: pays for what those that came encoded are
   // decoded to, once the round closes.
@@ -73,7 +73,7 @@ struct Contribution {
   // Whether the tensors must be summed before they are added to those of other
   // workers, and what pays for that sum.
   bool needs_sum = false;
-  Reservation sum_room;
+  Reservation sum_reservation;
 };
 
 // What one contribution costs besides its tensors' bytes, at most.

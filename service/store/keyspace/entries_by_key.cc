@@ -80,9 +80,9 @@ absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
 
 // Rows are updated in place, unless somebody reads the value. Whether that is
 // so shows now if the update runs now.
-bool BringsRoom(const PushMode& mode, const StoredKey& key,
+bool BringsReservation(const PushMode& mode, const StoredKey& key,
                 const PushRequest& request, const PushEntry& entry) {
-  if (!mode.NeedsRoom(key, request)) return false;
+  if (!mode.NeedsReservation(key, request)) return false;
   return !entry.rows ||
          (mode.applies_at_once() && !key.is_updating && !key.is_writable());
 }
@@ -92,9 +92,9 @@ absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
   const std::vector<PushEntry>& from = request.entries;
   const Step round = state.mode->applies_at_once() ? 0 : request.step;
   RETURN_IF_ERROR(
-      CheckEach(state.Gate(), from,
-                [&](const KeyGate::View& gate, const PushEntry& entry) {
-                  return gate.CheckChange(state.name, entry.key, round);
+      CheckEach(state.Fence(), from,
+                [&](const KeyFence::View& fence, const PushEntry& entry) {
+                  return fence.CheckChange(state.name, entry.key, round);
                 }));
   // Whoever is given the entries goes over all of their keys, on errors too.
   std::vector<EntriesByKey::KeyOfEntry> keys(from.size());
@@ -119,17 +119,17 @@ absl::Status CheckRepeat(const PushMode& mode, const PushRequest& request,
   if (repeat) {
     entries.repeats.emplace_back(position, *repeat);
   } else {
-    entries.note_bytes += mode.BytesToNote(*first.key, request);
+    entries.record_bytes += mode.BytesToRecord(*first.key, request);
   }
   return absl::OkStatus();
 }
 
-void AddRoom(const PushMode& mode, const PushRequest& request,
+void AddReservation(const PushMode& mode, const PushRequest& request,
              uint32_t position, EntriesByKey& entries) {
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
   const StoredKey& key = *first.key;
-  first.brings_room = BringsRoom(mode, key, request, request.entries[position]);
-  if (first.brings_room) entries.room_bytes += key.value_bytes();
+  first.brings_reservation = BringsReservation(mode, key, request, request.entries[position]);
+  if (first.brings_reservation) entries.value_bytes += key.value_bytes();
 }
 
 // What the entry stands for; nothing if it is not encoded. REQUIRES: it fits
@@ -244,7 +244,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     }
     entries.keys[i].is_first = true;
     if (!forgets) RETURN_IF_ERROR(CheckRepeat(mode, request, i, entries));
-    if (!entries.keys[i].is_repeat) AddRoom(mode, request, i, entries);
+    if (!entries.keys[i].is_repeat) AddReservation(mode, request, i, entries);
   }
   if (has_weights) RETURN_IF_ERROR(CheckWeights(mode, request, entries));
   return CheckExpansion(request, repeated_bytes);

@@ -24,7 +24,7 @@ struct EntriesByKey {
     // These are of a first entry only: whether its contribution is there
     // already, and whether it brings room for a new value.
     bool is_repeat = false;
-    bool brings_room = false;
+    bool brings_reservation = false;
   };
 
   // Calls `visit` with the positions of a key's entries, from its first on.
@@ -41,7 +41,7 @@ struct EntriesByKey {
   // The answers to repeats, with the first entry of each key.
   std::vector<std::pair<uint32_t, PushResult>> repeats;
   // Room for new values.
-  uint64_t room_bytes = 0;
+  uint64_t value_bytes = 0;
   // DecodedBytes of all.
   uint64_t decoded_bytes = 0;
   // SumBytes of all.
@@ -49,7 +49,7 @@ struct EntriesByKey {
   // All present values, once for each entry.
   uint64_t value_bytes = 0;
   // What it takes to remember who has contributed.
-  uint64_t note_bytes = 0;
+  uint64_t record_bytes = 0;
   // Whether some entry brings rows, some key has several entries, and any of
   // them makes a sum.
   bool has_rows = false;

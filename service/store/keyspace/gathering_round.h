@@ -11,7 +11,7 @@
 #include "absl/container/btree_map.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/owed_steps.h"
+#include "service/store/keyspace/steps_to_repush.h"
 
 namespace tensorkv {
 
@@ -29,7 +29,7 @@ struct GatheringRound {
   size_t num_leading_slots = 0;
   // Ranks below are being folded, or UINT32_MAX where one is; 0 while no fold
   // is under way.
-  uint32_t fold_end = 0;
+  uint32_t partial_end = 0;
   // How many contributions need a sum of their own first.
   size_t num_to_sum = 0;
   // The contributions suffice once they are a quorum: its grace is over, or
@@ -41,7 +41,7 @@ struct GatheringRound {
   bool is_scaled = false;
   // They are the sum of all servers'.
   bool is_exchanged = false;
-  Reservation room;
+  Reservation value_reservation;
   // Counts the contributors whose contributions were folded.
   Reservation overhead;
 };
@@ -57,7 +57,7 @@ struct RememberedRound {
 
 // A step whose round has failed, until all who had contributed have done so
 // again.
-struct OwedRound {
+struct RoundToRepush {
   RoundFailurePtr failure;
   // Who owes the step; they rise.
   std::vector<uint32_t> ranks;

@@ -13,7 +13,7 @@
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_call.h"
-#include "service/store/keyspace/state_turn.h"
+#include "service/store/keyspace/state_access.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -191,14 +191,14 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
   std::vector<StatusAndRule> statuses;
   statuses.reserve(request.keys.size());
   uint64_t bytes = 0;
-  const bool is_large = request.keys.size() > kKeysPerTurn;
+  const bool is_large = request.keys.size() > kKeysPerLock;
   for (auto name = request.keys.begin(); name != request.keys.end();) {
-    std::unique_lock<FairMutex> turn;
-    if (is_large) turn = std::unique_lock(state_->turns_mutex);
+    std::unique_lock<FairMutex> large_lock;
+    if (is_large) large_lock = std::unique_lock(state_->large_calls_mutex);
     MutexLock lock(&state_->mutex);
-    const auto gate = state_->Gate();
-    for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {
-      if (gate) RETURN_IF_ERROR(gate->CheckRead(state_->name, *name));
+    const auto fence = state_->Fence();
+    for (size_t i = 0; i < kKeysPerLock && name != request.keys.end(); ++i) {
+      if (fence) RETURN_IF_ERROR(fence->CheckRead(state_->name, *name));
       const StoredKey* key = state_->keys.Find(*name);
       if (key == nullptr) return state_->NoSuchKey(*name);
       statuses.push_back(StatusOf(*state_, *key));

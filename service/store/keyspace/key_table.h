@@ -105,7 +105,7 @@ class KeyTable {
     may_release_ = true;
   }
   // An update has ended: a key that was erased meanwhile may be idle.
-  void NoteEndedUpdate() { may_release_ = !erased_.empty(); }
+  void RecordEndedUpdate() { may_release_ = !erased_.empty(); }
   // Hands the erased keys that are idle now to `drop`. Looks at none unless an
   // update has ended since the last time: who calls it does so often.
   template <typename Drop>

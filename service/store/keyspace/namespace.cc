@@ -76,8 +76,8 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   RETURN_IF_ERROR(CheckMirrored(config, environment));
   WorkerGroupOptions group = PushMode::GroupOf(config);
   if (config.mirrored) {
-    group.is_near = [exchange = environment.exchange](uint32_t rank) {
-      return exchange->IsNear(rank);
+    group.is_local = [exchange = environment.exchange](uint32_t rank) {
+      return exchange->IsLocal(rank);
     };
   }
   group.min_lease = environment.min_lease;
@@ -118,13 +118,13 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
-  return state_->home->Stage(state_->memory.host().contributions, tensors);
+  return state_->tensor_placement->Stage(state_->memory.host().contributions, tensors);
 }
 
 // Nothing of a push stays behind where contributions do not wait. The guard
 // looks at elements, and clips them, as if they were aligned.
 bool Namespace::ReadsInPlace() const {
-  return !state_->home->copies() && state_->mode->forgets_contributions() &&
+  return !state_->tensor_placement->copies() && state_->mode->forgets_contributions() &&
          !state_->config.gradient_guard.is_on();
 }
 
@@ -156,7 +156,7 @@ std::vector<OpenRound> Namespace::OpenRounds() const {
   {
     MutexLock lock(&state_->mutex);
     size_t num_looks = 0;
-    for (const StoredKey* key : state_->busy_keys) {
+    for (const StoredKey* key : state_->keys_with_rounds) {
       if (++num_looks > kMaxLooks) break;
       for (auto& [step, missing] : key->rounds->Awaited()) {
         num_looks += state_->workers->end_rank();

@@ -20,7 +20,7 @@
 #include "base/task_pool.h"
 #include "service/store/call_window.h"
 #include "service/store/device_work.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 #include "service/store/keyspace/long_lock.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
@@ -47,7 +47,7 @@ struct NamespaceEnvironment {
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
   // Which keys take calls.
-  KeyGate* gate = nullptr;
+  KeyFence* fence = nullptr;
   // Hears what happens; may be null.
   StoreObserver* observer = nullptr;
   // Makes sums with other servers; null: there are none.
@@ -90,13 +90,13 @@ class Namespace {
   // whether it does.
   bool HoldKeysIfIdle();
   // Looks again at all that waits: the gate has been closed.
-  void WakeForGate();
+  void WakeForFence();
   // The right to take a snapshot, which one has at a time; nothing if another
   // one is taken.
   std::optional<LongLock::Holder> TryBeginSnapshot();
   // Takes the snapshot as PartitionMoves does, with that right. Errors: also
   // Unavailable, if a round has failed since HoldKeysIfIdle.
-  absl::Status TakeSnapshotOfHeld(LongLock::Holder begun, SnapshotSink& sink);
+  absl::Status TakeSnapshotOfFenced(LongLock::Holder begun, SnapshotSink& sink);
   // Removes those keys, as if they had never been: nobody hears of it.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Keys of the namespace come that was saved elsewhere. Errors: as of

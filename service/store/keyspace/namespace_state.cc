@@ -56,11 +56,11 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       environment(its_environment),
       memory(absl::StrCat("namespace ", Quoted(name)), config.budget_bytes,
              environment.budgets),
-      home(TensorHome::Create(environment.device, &memory)),
+      tensor_placement(TensorPlacement::Create(environment.device, &memory)),
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
-      cut_lock(name, "a checkpoint or a move of keys"),
+      snapshot_lock(name, "a checkpoint or a move of keys"),
       rules_lock(name, "changes of rules that came before"),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
@@ -88,7 +88,7 @@ absl::Status NamespaceState::CheckAndRenew(
   return absl::OkStatus();
 }
 
-absl::Status NamespaceState::CheckRoomUnlessRepeat(
+absl::Status NamespaceState::CheckHeadroomUnlessRepeat(
     const Caller& caller, const std::optional<CallId>& call_id,
     uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
@@ -96,7 +96,7 @@ absl::Status NamespaceState::CheckRoomUnlessRepeat(
     RETURN_IF_ERROR(caller.unless_remembered);
     ASSIGN_OR_RETURN(BytesNeeded needed, check());
     needed.host = SumOfBytes(needed.host, staging_bytes);
-    return memory.CheckRoom(needed);
+    return memory.CheckHeadroom(needed);
   };
   ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(*calls, caller, call_id));
   if (!is_repeat) {
@@ -106,7 +106,7 @@ absl::Status NamespaceState::CheckRoomUnlessRepeat(
     ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
     if (!is_repeat) return status;
   }
-  return memory.CheckRoom({.host = staging_bytes});
+  return memory.CheckHeadroom({.host = staging_bytes});
 }
 
 }  // namespace tensorkv

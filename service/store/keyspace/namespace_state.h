@@ -20,7 +20,7 @@
 #include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/call_window.h"
-#include "service/store/keyspace/cut.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/grace_times.h"
 #include "service/store/keyspace/key_table.h"
@@ -29,7 +29,7 @@
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/stored_key.h"
-#include "service/store/keyspace/tensor_home.h"
+#include "service/store/keyspace/tensor_placement.h"
 #include "service/store/keyspace/waits.h"
 #include "service/store/keyspace/worker_group.h"
 #include "service/store/memory_budgets.h"
@@ -47,7 +47,7 @@ inline constexpr size_t kMaxMatchesInline = 256;
 inline constexpr size_t kMaxKeysInline = 256;
 
 // How many keys one turn of the mutex is for, where a call has many.
-inline constexpr size_t kKeysPerTurn = 1024;
+inline constexpr size_t kKeysPerLock = 1024;
 
 // What is counted of a namespace, and not kept anywhere else.
 struct NamespaceCounts {
@@ -72,14 +72,14 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts, renews a lease or begins an update
 // of a key whose turn it is takes the mutex by itself.
 //
-// Locks are taken in this order: cut_lock, rules_lock, turns_mutex, mutex,
+// Locks are taken in this order: snapshot_lock, rules_lock, large_calls_mutex, mutex,
 // and those of the alarms and of a Cancellation, under which nothing of a
 // namespace is called. The mutex of the store is taken with none of these held;
 // those of the call window and of the task pool never with `mutex`, but under
-// cut_lock and rules_lock they may be, as nothing of a namespace is called
+// snapshot_lock and rules_lock they may be, as nothing of a namespace is called
 // under them. No answer is sent under `mutex` or rules_lock, and no update
 // runs under any; memory of a device is allocated, and patterns are matched,
-// under rules_lock alone. Who takes a snapshot holds cut_lock throughout, and
+// under rules_lock alone. Who takes a snapshot holds snapshot_lock throughout, and
 // copies and writes under it. These two are held for long, so that a call waits
 // for them no longer than it may.
 //
@@ -100,7 +100,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Tells the observer. REQUIRES: no lock is held.
   void Report(StoreEvent event, absl::string_view detail) const {
     if (environment.observer == nullptr) return;
-    environment.observer->Happened(event, name, detail);
+    environment.observer->Report(event, name, detail);
   }
   // Has the pool run `task`, unless the store has ended: then nobody can see
   // what it would do, false is returned and the task is left as it is.
@@ -113,15 +113,15 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   }
   // Which keys take no calls, now that the mutex is held; null: all do. Those
   // of a mirrored namespace do not move.
-  std::shared_ptr<const KeyGate::View> Gate() const {
-    if (environment.gate == nullptr || config.mirrored) return nullptr;
-    return environment.gate->view();
+  std::shared_ptr<const KeyFence::View> Fence() const {
+    if (environment.fence == nullptr || config.mirrored) return nullptr;
+    return environment.fence->view();
   }
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether there is room for memory that staging gives and, unless the call
   // was made before, for the bytes that `check` finds it to need.
-  absl::Status CheckRoomUnlessRepeat(
+  absl::Status CheckHeadroomUnlessRepeat(
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
@@ -144,19 +144,19 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const std::unique_ptr<WorkerGroup> workers ABSL_PT_GUARDED_BY(mutex);
   const NamespaceEnvironment environment;
   const NamespaceMemory memory;
-  const std::unique_ptr<TensorHome> home;
+  const std::unique_ptr<TensorPlacement> tensor_placement;
   // What it keeps is counted by `memory`.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.
   const std::shared_ptr<CallWindow> calls;
 
   // Held by who takes a snapshot: there is one cut at a time.
-  LongLock cut_lock;
+  LongLock snapshot_lock;
   // Held by who changes rules, while memory is allocated.
   LongLock rules_lock;
   // Held in the turns of calls that read many keys: so a call for few keys
   // waits for one turn, however many such calls there are.
-  FairMutex turns_mutex ABSL_ACQUIRED_BEFORE(mutex);
+  FairMutex large_calls_mutex ABSL_ACQUIRED_BEFORE(mutex);
 
   mutable FairMutex mutex;
   KeyTable keys ABSL_GUARDED_BY(mutex);
@@ -174,7 +174,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Not OK: the store has it no more, so what would change it is told this.
   absl::Status gone ABSL_GUARDED_BY(mutex);
   // The keys that have open rounds, or rounds that workers owe.
-  absl::flat_hash_set<StoredKey*> busy_keys ABSL_GUARDED_BY(mutex);
+  absl::flat_hash_set<StoredKey*> keys_with_rounds ABSL_GUARDED_BY(mutex);
   // Raised once by every transaction that commits something; kept through
   // deletes of keys.
   uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
@@ -184,7 +184,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // the moment from which it was restored.
   Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
   // While keys are taken for a checkpoint; null otherwise.
-  std::shared_ptr<Cut> cut ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<OngoingSnapshot> snapshot ABSL_GUARDED_BY(mutex);
   GraceTimes graces ABSL_GUARDED_BY(mutex);
   // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);

@@ -54,7 +54,7 @@ class PullCall final : public WaitingCall {
   }
 
   // Whether watching all keys would hold the mutex for long.
-  bool is_large() const { return request_.entries.size() > kKeysPerTurn; }
+  bool is_large() const { return request_.entries.size() > kKeysPerLock; }
   // One turn of what a large call does before Start: looks whether it must wait
   // and, if so, watches some more of its keys. False after the last turn.
   bool WatchMore();
@@ -98,7 +98,7 @@ class PullCall final : public WaitingCall {
   // no step of what it reads.
   absl::Status CheckCaller();
   // Looks at the keys only if the gate is another than when they were seen.
-  absl::Status CheckGate();
+  absl::Status CheckFence();
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
            state_.mode->MustWait(key, request_.worker->rank, reached_);
@@ -175,7 +175,7 @@ class PullCall final : public WaitingCall {
   std::vector<KeyWatches::Watch> watches_;
   size_t num_watched_ = 0;
   // That the entries have passed.
-  std::shared_ptr<const KeyGate::View> seen_gate_;
+  std::shared_ptr<const KeyFence::View> seen_fence_;
 };
 
 bool PullCall::WatchMore() {
@@ -208,29 +208,29 @@ bool PullCall::CanEnd() {
   return false;
 }
 
-absl::Status PullCall::CheckGate() {
-  std::shared_ptr<const KeyGate::View> gate = state_.Gate();
-  if (gate == seen_gate_) return absl::OkStatus();
+absl::Status PullCall::CheckFence() {
+  std::shared_ptr<const KeyFence::View> fence = state_.Fence();
+  if (fence == seen_fence_) return absl::OkStatus();
   RETURN_IF_ERROR(
-      CheckEach(gate, request_.entries,
-                [this](const KeyGate::View& gate, const PullEntry& entry) {
-                  return gate.CheckRead(state_.name, entry.key);
+      CheckEach(fence, request_.entries,
+                [this](const KeyFence::View& fence, const PullEntry& entry) {
+                  return fence.CheckRead(state_.name, entry.key);
                 }));
-  seen_gate_ = std::move(gate);
+  seen_fence_ = std::move(fence);
   return absl::OkStatus();
 }
 
 absl::Status PullCall::CheckCaller() {
-  RETURN_IF_ERROR(CheckGate());
+  RETURN_IF_ERROR(CheckFence());
   RETURN_IF_ERROR(state_.mode->CheckWorker(request_.worker, state_.Now()));
   if (!request_.worker) return absl::OkStatus();
   const uint32_t rank = request_.worker->rank;
   reached_ = std::min(reached_, state_.workers->step_of(rank));
-  if (!state_.mode->Owes(rank)) return absl::OkStatus();
+  if (!state_.mode->MustRepush(rank)) return absl::OkStatus();
   for (const PullEntry& entry : request_.entries) {
     const StoredKey* key = state_.keys.Find(entry.key);
     if (key == nullptr) continue;
-    RETURN_IF_ERROR(state_.mode->CheckOwesNothing(*key, rank, last_));
+    RETURN_IF_ERROR(state_.mode->CheckNothingToRepush(*key, rank, last_));
   }
   return absl::OkStatus();
 }
@@ -322,7 +322,7 @@ absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
 absl::Status PullCall::WatchNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   watches_.reserve(entries.size());  // they must stay where they are
-  const size_t end = std::min(num_watched_ + kKeysPerTurn, entries.size());
+  const size_t end = std::min(num_watched_ + kKeysPerLock, entries.size());
   while (num_watched_ < end) {
     const std::string& name = entries[num_watched_++].key;
     const StoredKey* key = state_.keys.Find(name);
@@ -339,7 +339,7 @@ absl::Status PullCall::WatchNext() {
 }
 
 void PullCall::UnwatchNext() {
-  for (size_t i = 0; i < kKeysPerTurn && !watches_.empty(); ++i) {
+  for (size_t i = 0; i < kKeysPerLock && !watches_.empty(); ++i) {
     KeyWatches::Watch& watch = watches_.back();
     if (watch.key != nullptr) state_.watches.Remove(&watch);
     watches_.pop_back();
@@ -413,7 +413,7 @@ absl::Status PullCall::Missing() const {
   size_t num_missing = 0;
   const size_t num_entries = request_.entries.size();
   const size_t begin = is_large() ? position_ : 0;
-  const size_t end = std::min(begin + kKeysPerTurn, num_entries);
+  const size_t end = std::min(begin + kKeysPerLock, num_entries);
   for (size_t i = begin; i < end; ++i) {
     const PullEntry& entry = request_.entries[i];
     const StoredKey* key = state_.keys.Find(entry.key);
@@ -443,7 +443,7 @@ void PullCall::CheckAnswerBytes() {
 
 void PullCall::Send() {
   while (!watches_.empty()) {
-    MutexLock turn(&state_.turns_mutex);
+    MutexLock large_lock(&state_.large_calls_mutex);
     MutexLock lock(&state_.mutex);
     UnwatchNext();
   }
@@ -451,7 +451,7 @@ void PullCall::Send() {
   const CallContext rest = {.cancellation = std::move(cancellation_)};
   pinned_ = {};
   watches_ = {};
-  seen_gate_ = nullptr;
+  seen_fence_ = nullptr;
   const std::vector<KeyPtr> keys_of_rows = std::move(keys_of_rows_);
   std::vector<RefPtr<const RowIds>> rows;
   if (!keys_of_rows.empty()) {
@@ -472,7 +472,7 @@ void PullCall::Send() {
     return SendCast(state_, rest, *std::move(cast), *std::move(answer_),
                     std::move(done_));
   }
-  state_.home->Send(*std::move(answer_), std::move(done_));
+  state_.tensor_placement->Send(*std::move(answer_), std::move(done_));
 }
 
 absl::Status CheckFields(const NamespaceState& state,
@@ -512,7 +512,7 @@ void StartPull(NamespaceState& state, PullRequest request, Step step,
                                                std::move(context), state.Now(),
                                                update_counts, std::move(done));
   for (bool must_watch = call->is_large(); must_watch;) {
-    MutexLock turn(&state.turns_mutex);
+    MutexLock large_lock(&state.large_calls_mutex);
     MutexLock lock(&state.mutex);
     if (call->is_finished) return;  // one of its keys has gone
     must_watch = call->WatchMore();

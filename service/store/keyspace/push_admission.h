@@ -57,7 +57,7 @@ class PushAdmission {
         context_(context),
         applies_at_once_(state.mode->applies_at_once()),
         forgets_contributions_(state.mode->forgets_contributions()),
-        is_copied_(state.home->copies()),
+        is_copied_(state.tensor_placement->copies()),
         names_(names),
         call_(std::move(call)),
         guard_(state.config, state.memory.host().contributions) {}
@@ -101,15 +101,15 @@ class PushAdmission {
   void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
   // The same where the update is of the simplest kind; false, and nothing has
   // happened, if it is not.
-  bool UpdatePlainly(const EntriesByKey& entries, uint32_t first);
+  bool UpdateInPlace(const EntriesByKey& entries, uint32_t first);
   // One whose update runs: what it brings waits for that.
-  void UpdateBusyKey(const EntriesByKey& entries, uint32_t first);
+  void QueueUpdate(const EntriesByKey& entries, uint32_t first);
   // Where contributions wait for those of others.
   void AddToRound(const EntriesByKey& entries, uint32_t first);
   // What Enqueue and the key's rounds take of the reservations.
   PendingUpdates AddContribution(const EntriesByKey& entries, uint32_t first);
   // The worker of the push has reached its step.
-  void NoteStep();
+  void RecordStep();
 
   Transaction transaction_;
   NamespaceState& state_;
@@ -129,8 +129,8 @@ class PushAdmission {
   Reservation decoded_bytes_;
   Reservation sum_bytes_;
   Reservation overhead_;
-  Reservation room_;
-  Reservation notes_;
+  Reservation value_reservation_;
+  Reservation records_;
   // Counts the tensors where they have arrived, if they are copied.
   Reservation arrived_bytes_;
   // They take the tensors' places when the push is in.

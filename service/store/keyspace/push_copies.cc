@@ -73,7 +73,7 @@ class StaysOnHost {
   // be room for what comes.
   bool MayStay(const Tensor& tensor) const {
     const int64_t bytes = tensor.size_bytes();
-    return state_.home->copies() && state_.mode->applies_at_once() &&
+    return state_.tensor_placement->copies() && state_.mode->applies_at_once() &&
            bytes > 0 && bytes <= kMaxBytesReadThere &&
            (!tensor.has_data() ||
             IsCountedBy(*state_.memory.host().contributions, tensor));
@@ -99,8 +99,8 @@ uint64_t PushCopies::BytesFreedOnHost(const NamespaceState& state,
 
 uint64_t PushCopies::BytesOf(const NamespaceState& state,
                              const PushRequest& request) {
-  if (!state.home->copies()) return 0;
-  StagingLayout layout(state.home->sharing());
+  if (!state.tensor_placement->copies()) return 0;
+  StagingLayout layout(state.tensor_placement->sharing());
   StaysOnHost stays(state);
   for (const PushEntry& entry : request.entries) {
     if (!entry.skip && !stays(entry.tensor)) {
@@ -110,7 +110,7 @@ uint64_t PushCopies::BytesOf(const NamespaceState& state,
   return layout.total_bytes();
 }
 
-absl::Status PushCopies::Make(const PushRequest& request, Reservation room) {
+absl::Status PushCopies::Make(const PushRequest& request, Reservation reservation) {
   const std::vector<PushEntry>& entries = request.entries;
   copies_.resize(entries.size());
   std::vector<Tensor*> tensors;
@@ -121,7 +121,7 @@ absl::Status PushCopies::Make(const PushRequest& request, Reservation room) {
     tensors.push_back(&copies_[i]);
   }
   RETURN_IF_ERROR(AllocateReserved(
-      std::move(room), tensors, state_.home->sharing(),
+      std::move(reservation), tensors, state_.tensor_placement->sharing(),
       [this](uint64_t bytes, RefPtr<MemoryAccount> account) {
         return state_.device().Allocate(bytes, std::move(account));
       }));
@@ -142,7 +142,7 @@ absl::Status PushCopies::Make(const PushRequest& request, Reservation room) {
 // What waits for other updates, or for a checkpoint's copies of states, must be
 // there when those end.
 bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
-  return state_.mode->applies_at_once() && state_.cut == nullptr &&
+  return state_.mode->applies_at_once() && state_.snapshot == nullptr &&
          entries.repeats.empty() &&
          std::none_of(entries.keys.begin(), entries.keys.end(),
                       [](const EntriesByKey::KeyOfEntry& entry) {

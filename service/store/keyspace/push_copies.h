@@ -37,7 +37,7 @@ class PushCopies {
   // Allocates the copies of the request's tensors, counted as contributions, as
   // long as they live; `room` has BytesOf. REQUIRES: the mutex is not held.
   // Errors: those of the device.
-  absl::Status Make(const PushRequest& request, Reservation room);
+  absl::Status Make(const PushRequest& request, Reservation reservation);
 
   // Whether the copies can be started together with the updates.
   // REQUIRES: the mutex is held.

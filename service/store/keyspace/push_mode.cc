@@ -20,12 +20,12 @@ constexpr uint32_t kMaxOpenRounds = 64;
 constexpr uint32_t kMaxAveragedWorkers = 128;
 constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
 
-PendingUpdate UpdateAtOnce(Contribution contribution, Reservation room) {
+PendingUpdate UpdateAtOnce(Contribution contribution, Reservation value_reservation) {
   PendingUpdate update;
   update.slots = std::move(contribution.slots);
-  update.held = std::move(contribution.held);
+  update.tensor_reservation = std::move(contribution.tensor_reservation);
   update.overhead = std::move(contribution.overhead);
-  update.room = std::move(room);
+  update.value_reservation = std::move(value_reservation);
   return update;
 }
 
@@ -97,7 +97,7 @@ class AsyncMode : public PushMode {
       const StoredKey&, const PushRequest&) const override {
     return std::nullopt;
   }
-  bool NeedsRoom(const StoredKey&, const PushRequest&) const override {
+  bool NeedsReservation(const StoredKey&, const PushRequest&) const override {
     return true;
   }
 
@@ -109,10 +109,10 @@ class AsyncMode : public PushMode {
     return PushMode::CountsStep(request) && request.worker->epoch != 0;
   }
   PendingUpdates Add(StoredKey&, const PushRequest&, Contribution contribution,
-                     Reservation room) const override {
+                     Reservation value_reservation) const override {
     PendingUpdates updates;
     if (!contribution.slots.empty()) {
-      updates.push_back(UpdateAtOnce(std::move(contribution), std::move(room)));
+      updates.push_back(UpdateAtOnce(std::move(contribution), std::move(value_reservation)));
     }
     return updates;
   }
@@ -172,13 +172,13 @@ class BoundedMode final : public AsyncMode {
                                          "next"));
   }
 
-  uint64_t BytesToNote(const StoredKey& key,
+  uint64_t BytesToRecord(const StoredKey& key,
                        const PushRequest& request) const override {
-    return key.BytesToNote(request.worker->rank);
+    return key.BytesToRecord(request.worker->rank);
   }
-  void Note(StoredKey& key, const PushRequest& request,
+  void Record(StoredKey& key, const PushRequest& request,
             Reservation overhead) const override {
-    key.NoteContribution(ContributorOf(request), request.step,
+    key.RecordContribution(ContributorOf(request), request.step,
                          std::move(overhead));
   }
 
@@ -188,8 +188,8 @@ class BoundedMode final : public AsyncMode {
     for (const ContributionSnapshot& each : snapshot.contributions) {
       ASSIGN_OR_RETURN(
           Reservation bytes,
-          Reservation::Create(overhead, key.BytesToNote(each.by.rank)));
-      key.NoteContribution(each.by, each.step, std::move(bytes));
+          Reservation::Create(overhead, key.BytesToRecord(each.by.rank)));
+      key.RecordContribution(each.by, each.step, std::move(bytes));
     }
     return absl::OkStatus();
   }
@@ -261,11 +261,11 @@ class SyncMode final : public PushMode {
         .version = *version, .step = request.step, .repeated = true};
   }
 
-  uint64_t BytesToNote(const StoredKey& key,
+  uint64_t BytesToRecord(const StoredKey& key,
                        const PushRequest&) const override {
     return key.rounds ? 0 : Rounds::BytesFor(policy_);
   }
-  void Note(StoredKey& key, const PushRequest&,
+  void Record(StoredKey& key, const PushRequest&,
             Reservation overhead) const override {
     if (key.rounds) return;
     key.rounds = std::make_unique<Rounds>(&policy_, std::move(overhead));
@@ -282,7 +282,7 @@ class SyncMode final : public PushMode {
     return absl::OkStatus();
   }
 
-  bool NeedsRoom(const StoredKey& key,
+  bool NeedsReservation(const StoredKey& key,
                  const PushRequest& request) const override {
     return !key.rounds || key.rounds->OpensRound(request.step);
   }
@@ -293,16 +293,16 @@ class SyncMode final : public PushMode {
   }
   PendingUpdates Add(StoredKey& key, const PushRequest& request,
                      Contribution contribution,
-                     Reservation room) const override {
+                     Reservation value_reservation) const override {
     return UpdatesOf(key.rounds->Add(ContributorOf(request), request.step,
-                                     std::move(contribution), std::move(room)));
+                                     std::move(contribution), std::move(value_reservation)));
   }
 
-  bool Owes(uint32_t rank) const override { return shared_->owed.Has(rank); }
-  absl::Status CheckOwesNothing(const StoredKey& key, uint32_t rank,
+  bool MustRepush(uint32_t rank) const override { return shared_->to_repush.Has(rank); }
+  absl::Status CheckNothingToRepush(const StoredKey& key, uint32_t rank,
                                 Step last) const override {
     const Step end = last == UINT64_MAX ? last : last + 1;
-    return key.rounds ? key.rounds->CheckOwesNothing(key.name(), rank, end)
+    return key.rounds ? key.rounds->CheckNothingToRepush(key.name(), rank, end)
                       : absl::OkStatus();
   }
 
@@ -329,7 +329,7 @@ class SyncMode final : public PushMode {
   // What a worker has contributed to already does no harm when it is pushed
   // again; only the worker knows which keys belong to a step.
   Step NextStepOf(uint32_t rank) const override {
-    return shared_->owed.LowestOf(
+    return shared_->to_repush.LowestOf(
         rank, std::max({workers().step_of(rank), workers().first_step_of(rank),
                         Step{1}}));
   }
@@ -337,7 +337,7 @@ class SyncMode final : public PushMode {
  private:
   // Of a mirrored namespace.
   absl::Status CheckIsForThisServer(const PushRequest& request) const {
-    if (!workers().IsNear(request.worker->rank)) {
+    if (!workers().IsLocal(request.worker->rank)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "worker ", request.worker->rank,
           ": expected a push to its own server of the mirrored namespace, "
@@ -508,9 +508,9 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
     update.round = closed.step;
     update.slots = std::move(closed.slots);
     update.num_averaged = closed.num_averaged;
-    update.held = std::move(closed.held);
+    update.tensor_reservation = std::move(closed.tensor_reservation);
     update.overhead = std::move(closed.overhead);
-    update.room = std::move(closed.room);
+    update.value_reservation = std::move(closed.value_reservation);
   }
   return updates;
 }

@@ -77,13 +77,13 @@ class PushMode {
       const StoredKey& key, const PushRequest& request) const = 0;
 
   // What Note will need of the budget.
-  virtual uint64_t BytesToNote(const StoredKey& key,
+  virtual uint64_t BytesToRecord(const StoredKey& key,
                                const PushRequest& request) const {
     return 0;
   }
   // Makes place for what is remembered of contributions. `overhead` has
-  // BytesToNote. REQUIRES: CheckKey says that there is none yet.
-  virtual void Note(StoredKey& key, const PushRequest& request,
+  // BytesToRecord. REQUIRES: CheckKey says that there is none yet.
+  virtual void Record(StoredKey& key, const PushRequest& request,
                     Reservation overhead) const {}
 
   // Has the key know what it knew of contributions when it was saved.
@@ -95,7 +95,7 @@ class PushMode {
   }
 
   // Whether the contribution must bring room for a new value.
-  virtual bool NeedsRoom(const StoredKey& key,
+  virtual bool NeedsReservation(const StoredKey& key,
                          const PushRequest& request) const = 0;
 
   // What is known when the push takes effect.
@@ -110,13 +110,13 @@ class PushMode {
   // REQUIRES: it is noted.
   virtual PendingUpdates Add(StoredKey& key, const PushRequest& request,
                              Contribution contribution,
-                             Reservation room) const = 0;
+                             Reservation value_reservation) const = 0;
 
   // Whether the worker of `rank` must push steps again before it reads some
   // keys, and whether steps of `key` up to `last` are among them. Errors:
   // Aborted (ROUND_FAILED).
-  virtual bool Owes(uint32_t rank) const { return false; }
-  virtual absl::Status CheckOwesNothing(const StoredKey& key, uint32_t rank,
+  virtual bool MustRepush(uint32_t rank) const { return false; }
+  virtual absl::Status CheckNothingToRepush(const StoredKey& key, uint32_t rank,
                                         Step last) const {
     return absl::OkStatus();
   }

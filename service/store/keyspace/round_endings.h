@@ -25,7 +25,7 @@ void FailRounds(Transaction& transaction, StoredKey& key, Step step,
 void RemoveRounds(Transaction& transaction, StoredKey& key);
 
 // Has the first contributions of a round of `key` summed, if there are enough.
-void BeginFold(Transaction& transaction, StoredKey& key);
+void BeginPartialSum(Transaction& transaction, StoredKey& key);
 
 // Has the next round of a mirrored `key` summed with other servers, if it is
 // complete, and the sum before is applied.
@@ -33,7 +33,7 @@ void BeginExchange(Transaction& transaction, StoredKey& key);
 
 // Sums the contributions of each fold, without the mutex, and puts the sums in
 // their places.
-void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs);
+void RunPartialSums(NamespaceState& state, std::vector<PartialSumOfKey> jobs);
 
 }  // namespace tensorkv
 

@@ -27,9 +27,9 @@ struct ClosedRound {
   Slots slots;
   // As in TensorUpdate.
   uint32_t num_averaged = 0;
-  Reservation held;
+  Reservation tensor_reservation;
   Reservation overhead;
-  Reservation room;
+  Reservation value_reservation;
 };
 
 using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
@@ -43,7 +43,7 @@ struct FailedRounds {
 
 // Contributions of the first ranks of a round, or what one worker brings, to be
 // summed ahead of its end.
-struct Fold {
+struct PartialSum {
   Step step = 0;
   // Tells the round from others of its step.
   uint64_t id = 0;
@@ -58,7 +58,7 @@ struct Fold {
   // One worker's tensors, which count as one contribution: its rank, and what
   // pays for the sum.
   std::optional<uint32_t> rank;
-  Reservation room;
+  Reservation value_reservation;
 };
 
 }  // namespace tensorkv

@@ -8,14 +8,14 @@
 #include "base/ref_counted.h"
 #include "contract/namespace_requests.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/owed_steps.h"
+#include "service/store/keyspace/steps_to_repush.h"
 #include "service/store/keyspace/worker_group.h"
 
 namespace tensorkv {
 
 // What the rounds of all keys of a namespace share, for one thread at a time.
 struct SharedRounds {
-  OwedSteps owed;
+  StepsToRepush to_repush;
   // Who contributed to the round that closed last.
   RefPtr<const Contributors> contributors;
 };

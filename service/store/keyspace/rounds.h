@@ -53,7 +53,7 @@ namespace tensorkv {
 class Rounds {
  public:
   // Fewer tensors than this are not folded.
-  static constexpr size_t kMinFold = 8;
+  static constexpr size_t kMinPartialSum = 8;
 
   // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
   explicit Rounds(const RoundPolicy* policy, Reservation overhead = {})
@@ -76,7 +76,7 @@ class Rounds {
                                                Step step) const;
   // Whether the worker of `rank` owes no step below `end`.
   // Errors: Aborted, naming the round.
-  absl::Status CheckOwesNothing(absl::string_view key, uint32_t rank,
+  absl::Status CheckNothingToRepush(absl::string_view key, uint32_t rank,
                                 Step end = UINT64_MAX) const;
 
   // Whether no round of that step is open yet: whoever opens it brings the
@@ -92,7 +92,7 @@ class Rounds {
   // Adds a contribution; returns the rounds that this closes. `room` is not
   // empty if OpensRound(step). REQUIRES: Check says that it may be made.
   ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
-                   Reservation room);
+                   Reservation value_reservation);
 
   // The grace time of a round is over, if the round is still open.
   ClosedRounds EndGrace(Step step, uint64_t id);
@@ -110,25 +110,25 @@ class Rounds {
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
   // The worker of that rank owes nothing any more.
-  void Forgive(uint32_t rank);
+  void ClearRepush(uint32_t rank);
   // No worker owes anything any more: the key is gone.
-  void ForgiveAll();
+  void ClearAllRepushes();
 
   // The tensors to sum now that a worker has brought to one round.
-  std::optional<Fold> BeginSum();
+  std::optional<PartialSum> BeginSum();
   // These or else the contributions to fold now, of a round that has enough.
-  std::optional<Fold> BeginFold();
+  std::optional<PartialSum> BeginPartialSum();
   // The contributions of a complete round, whose sum is to be scaled before the
   // round closes.
-  std::optional<Fold> BeginScaling();
+  std::optional<PartialSum> BeginScaling();
   // Those of the first open round, if it is complete, and its sum is to be made
   // with other servers before it closes; not before all sums are applied.
-  std::optional<Fold> BeginExchange();
+  std::optional<PartialSum> BeginExchange();
 
   // Ends a fold with its sum, or without one if that could not be made; then
   // the contributions stay. Leaves a sum whose round is there no more to the
   // caller. Returns the rounds that only waited for this.
-  ClosedRounds EndFold(const Fold& fold, std::optional<Contribution>& sum);
+  ClosedRounds EndPartialSum(const PartialSum& partial, std::optional<Contribution>& sum);
 
   // Whether a round of a step up to `last` that the worker of `rank` has
   // contributed to is open, or closed and not applied. Rounds that only a
@@ -169,16 +169,16 @@ class Rounds {
   size_t num_open() const { return open_.size(); }
   // Return the highest step whose round is open, or that is owed; 0 if none is.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
-  Step last_owed() const { return owed_.empty() ? 0 : owed_.rbegin()->first; }
+  Step last_to_repush() const { return repushes_.empty() ? 0 : repushes_.rbegin()->first; }
   // Whether nothing is open and nothing owed: no loss of a worker matters.
-  bool is_idle() const { return open_.empty() && owed_.empty(); }
+  bool is_idle() const { return open_.empty() && repushes_.empty(); }
 
  private:
   using Round = GatheringRound;
   using OpenRounds = std::map<Step, Round>;
   using Closed = RememberedRound;
-  using Owed = OwedRound;
-  using OwedRounds = absl::btree_map<Step, Owed>;
+  using Repush = RoundToRepush;
+  using RoundsToRepush = absl::btree_map<Step, Repush>;
 
   // Whether the step is over, be it that the round waits for its sum.
   bool IsClosed(Step step) const;
@@ -221,7 +221,7 @@ class Rounds {
   bool MayClose(Step step, const Round& round) const;
   // By how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
-  Fold StartFold(Step step, Round& round, uint32_t end) const;
+  PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
   // How many of so many contributions are averaged.
   uint32_t NumAveraged(size_t num_contributions) const;
@@ -229,12 +229,12 @@ class Rounds {
   // Shared with the round before if those were the same.
   RefPtr<const Contributors> ContributorsOf(const Round& round,
                                             Reservation& overhead) const;
-  void Owe(uint32_t rank, Step step, const RoundFailurePtr& failure);
-  bool Owes(uint32_t rank, Step step) const;
+  void AddRepush(uint32_t rank, Step step, const RoundFailurePtr& failure);
+  bool MustRepush(uint32_t rank, Step step) const;
   // Returns the place after.
-  OwedRounds::iterator Forgive(OwedRounds::iterator owed, uint32_t rank);
+  RoundsToRepush::iterator ClearRepush(RoundsToRepush::iterator repush, uint32_t rank);
   // Nobody owes that step or an earlier one any more.
-  void ForgiveUpTo(Step step);
+  void ClearRepushesUpTo(Step step);
 
   const RoundPolicy& policy_;
   Reservation overhead_;
@@ -242,7 +242,7 @@ class Rounds {
   OpenRounds open_;
   // The last rounds that closed, in their order.
   std::vector<Closed> closed_;
-  OwedRounds owed_;
+  RoundsToRepush repushes_;
 };
 
 }  // namespace tensorkv

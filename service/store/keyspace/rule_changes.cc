@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "contract/slices.h"
-#include "service/store/keyspace/cut.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -23,7 +23,7 @@ constexpr uint64_t kPatternOverheadBytes = 512;
 
 // How often a change of rules looks for keys that have come meanwhile before it
 // lets no more come.
-constexpr int kMaxTurnsForNewKeys = 16;
+constexpr int kMaxAttemptsForNewKeys = 16;
 
 // Whether the state tensors of `key` mean the same under `rule`.
 bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
@@ -190,10 +190,10 @@ void RuleChange::ChangeKeys() {
   while (next != states_.end()) {
     // This holds rules_lock, so that copies for a cut are made elsewhere.
     Transaction transaction(state_, Transaction::Thread::kAlarms);
-    for (size_t i = 0; i < kKeysPerTurn && next != states_.end(); ++i) {
+    for (size_t i = 0; i < kKeysPerLock && next != states_.end(); ++i) {
       NewState& state = next->second;
       if (ChangesStates(state)) {
-        Cut::BeforeRuleChange(transaction, *state.key);
+        OngoingSnapshot::BeforeRuleChange(transaction, *state.key);
       }
       SetRuleOf(*state.key, state.rule, state.state);
       ++next;
@@ -213,7 +213,7 @@ absl::Status RuleChange::PrepareKeys() {
     std::vector<KeyPtr> keys;
     {
       MutexLock lock(&state_.mutex);
-      for (StoredKey* key : state_.keys.List("", last, kKeysPerTurn)) {
+      for (StoredKey* key : state_.keys.List("", last, kKeysPerLock)) {
         keys.emplace_back(key);
       }
     }
@@ -225,7 +225,7 @@ absl::Status RuleChange::PrepareKeys() {
 
 absl::Status RuleChange::PrepareNewKeys() {
   std::vector<KeyPtr> keys;
-  for (int turn = 1;; ++turn) {
+  for (int attempt = 1;; ++attempt) {
     keys.clear();  // without the mutex
     {
       Transaction transaction(state_);
@@ -236,7 +236,7 @@ absl::Status RuleChange::PrepareNewKeys() {
         transaction.Commit();
         return absl::OkStatus();
       }
-      state_.new_keys_wait = turn >= kMaxTurnsForNewKeys;
+      state_.new_keys_wait = attempt >= kMaxAttemptsForNewKeys;
     }
     RETURN_IF_ERROR(AddStates(keys));
   }
@@ -273,7 +273,7 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
 std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
   std::vector<KeyPtr> keys;
   MutexLock lock(&state.mutex);
-  for (StoredKey* key : state.keys.List("", last, kKeysPerTurn)) {
+  for (StoredKey* key : state.keys.List("", last, kKeysPerLock)) {
     keys.emplace_back(key);
   }
   return keys;

@@ -77,7 +77,7 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
                             AllocateBuffer allocate);
 
 // The same of bytes that are reserved: those of the tensors' layout.
-absl::Status AllocateReserved(Reservation room,
+absl::Status AllocateReserved(Reservation reservation,
                               absl::Span<Tensor* const> tensors,
                               const BufferSharing& sharing,
                               AllocateBuffer allocate);

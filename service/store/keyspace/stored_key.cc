@@ -46,13 +46,13 @@ size_t PlacesFor(uint32_t rank, size_t size) {
 
 }  // namespace
 
-uint64_t StoredKey::BytesToNote(uint32_t rank) const {
+uint64_t StoredKey::BytesToRecord(uint32_t rank) const {
   const size_t size = contributions ? contributions->by_rank.size() : 0;
   return (contributions ? 0 : sizeof(LastContributions)) +
          (PlacesFor(rank, size) - size) * sizeof(LastContributions::Of);
 }
 
-void StoredKey::NoteContribution(const Contributor& by, Step step,
+void StoredKey::RecordContribution(const Contributor& by, Step step,
                                  Reservation overhead) {
   if (!contributions) contributions = std::make_unique<LastContributions>();
   std::vector<LastContributions::Of>& by_rank = contributions->by_rank;

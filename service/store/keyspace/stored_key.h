@@ -18,7 +18,7 @@
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/key_turn.h"
+#include "service/store/keyspace/key_access.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/tensor_store.h"
@@ -45,10 +45,10 @@ struct PendingUpdate {
   // As in TensorUpdate.
   uint32_t num_averaged = 0;
   // What counts the contributions until the update has run.
-  Reservation held;
+  Reservation tensor_reservation;
   Reservation overhead;
   // Room for a new value buffer, should somebody read the present one.
-  Reservation room;
+  Reservation value_reservation;
 
   // Async: whose reply waits, and which of its results this update produces.
   RefPtr<PushCall> call;
@@ -58,7 +58,7 @@ struct PendingUpdate {
   Step round = 0;
 
   // Not null: no update, and no slots. Its call waits for the turn's end.
-  RefPtr<KeyTurn> turn;
+  RefPtr<KeyAccess> access;
 };
 
 // The tensors that a rule keeps for a key. Shared with the update under way.
@@ -183,10 +183,10 @@ class StoredKey final : public RefCounted {
 
   // Who of that rank has contributed to `step`, as far as `contributions` tell.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
-  // What NoteContribution will need for a worker of that rank.
-  uint64_t BytesToNote(uint32_t rank) const;
-  // `overhead` has BytesToNote.
-  void NoteContribution(const Contributor& by, Step step, Reservation overhead);
+  // What RecordContribution will need for a worker of that rank.
+  uint64_t BytesToRecord(uint32_t rank) const;
+  // `overhead` has BytesToRecord.
+  void RecordContribution(const Contributor& by, Step step, Reservation overhead);
 
   // Waiting pulls that need this key and others at one moment. While there are
   // any, updates do not write in place, so that the value stays readable.

@@ -15,7 +15,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
-#include "service/store/keyspace/cut.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/update_pass.h"
@@ -26,15 +26,15 @@ namespace tensorkv {
 struct NamespaceState;
 
 // Contributions of a key's round that are to be summed.
-struct FoldOfKey {
+struct PartialSumOfKey {
   RefPtr<StoredKey> key;
-  Fold fold;
+  PartialSum partial;
   // Of a fold over servers: the version before the round.
   Version version = 0;
 
   uint64_t size_bytes() const {
     uint64_t num_elements = 0;
-    for (const Slot& slot : fold.slots) {
+    for (const Slot& slot : partial.slots) {
       num_elements += key->NumElementsOf(slot);
     }
     return num_elements * SizeOf(AccumulateType(key->dtype()));
@@ -44,16 +44,16 @@ struct FoldOfKey {
 // What follows from a change and must be computed without the mutex.
 struct WorkOfChange {
   UpdatePass updates;
-  std::vector<FoldOfKey> folds;
+  std::vector<PartialSumOfKey> partial_sums;
   std::vector<StateCopy> copies;
 
   bool empty() const {
-    return updates.empty() && folds.empty() && copies.empty();
+    return updates.empty() && partial_sums.empty() && copies.empty();
   }
   // The bytes that are read and written, more where much is computed of each.
   uint64_t work_bytes() const {
     uint64_t bytes = updates.work_bytes();
-    for (const FoldOfKey& fold : folds) bytes += fold.size_bytes();
+    for (const PartialSumOfKey& partial : partial_sums) bytes += partial.size_bytes();
     for (const StateCopy& copy : copies) bytes += copy.size_bytes();
     return bytes;
   }

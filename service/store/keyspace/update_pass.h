@@ -16,7 +16,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_work.h"
-#include "service/store/keyspace/plain_updates.h"
+#include "service/store/keyspace/in_place_updates.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/weighted_sum.h"
 #include "service/store/memory_budgets.h"
@@ -39,7 +39,7 @@ class UpdatePass {
     PushCall* call = nullptr;
     RefPtr<RuleState> rule_state;
     // Not null: nothing is updated.
-    RefPtr<KeyTurn> turn;
+    RefPtr<KeyAccess> access;
     SharedMultipliers multipliers;
     uint64_t update_count = 0;
     Step round = 0;
@@ -88,8 +88,8 @@ class UpdatePass {
   void AddPending(StoredKey* key);
 
   // Updates of the simplest kind, which are added there. Run runs them too.
-  PlainUpdates& plain() { return plain_; }
-  const PlainUpdates& plain() const { return plain_; }
+  InPlaceUpdates& in_place() { return in_place_; }
+  const InPlaceUpdates& in_place() const { return in_place_; }
 
   // Adds an update piece by piece: Begin, then slots (at least one) and results
   // of `call`, then End. Its reservations come with Hold.
@@ -98,8 +98,8 @@ class UpdatePass {
   void AddResult(uint32_t result) { results_.push_back(result); }
   // `has_room` says whether they have some for another value of the key. Those
   // that have none reserve it here if they need it, and fail if they cannot.
-  void End(bool has_room = true);
-  void Hold(Reservation held, Reservation overhead, Reservation room);
+  void End(bool has_reservation = true);
+  void AddReservations(Reservation tensor_reservation, Reservation overhead, Reservation value_reservation);
   // Copies to the device that go before the updates.
   void AddUploads(Uploads uploads) { uploads_ = std::move(uploads); }
 
@@ -108,7 +108,7 @@ class UpdatePass {
 
   // Whether the device can do all of it without a thread that waits.
   bool CanStart() const {
-    return !device_.is_host() && !has_rows_ && num_turns_ == 0 &&
+    return !device_.is_host() && !has_rows_ && num_accesses_ == 0 &&
            num_weighted_ == 0;
   }
   // The same as Run, and calls `done` when the values are there: on any thread,
@@ -120,16 +120,16 @@ class UpdatePass {
   // returned, or Start has called `done`.
   const absl::Status& StatusOf(const Item& item) const {
     if (!item.status.ok()) return item.status;
-    return status_.ok() && item.turn ? item.turn->status() : status_;
+    return status_.ok() && item.access ? item.access->status() : status_;
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
   // the update in any case. The version is above `floor`.
   static void Publish(Item& item, const absl::Status& status, Version floor);
 
-  bool empty() const { return items_.empty() && plain_.updates().empty(); }
+  bool empty() const { return items_.empty() && in_place_.updates().empty(); }
   // What Run reads and writes, times what the rules compute of it.
-  uint64_t work_bytes() const { return work_bytes_ + plain_.work_bytes(); }
+  uint64_t work_bytes() const { return work_bytes_ + in_place_.work_bytes(); }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
   // Which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
@@ -169,7 +169,7 @@ class UpdatePass {
   // Where the sum of the item's contributions goes.
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   void MakeBatch();
-  void RunTurns();
+  void RunAccesses();
   static TensorUpdate UpdateOf(const Item& item);
   absl::Span<const Slot> SlotsOf(const Item& item) const {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
@@ -192,11 +192,11 @@ class UpdatePass {
   Backend& device_;
   const NamespaceMemory& memory_;
   // What all the updates have reserved.
-  Reservation held_;
+  Reservation tensor_reservation_;
   Reservation overhead_;
-  Reservation room_;
+  Reservation value_reservation_;
   Uploads uploads_;
-  PlainUpdates plain_;
+  InPlaceUpdates in_place_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
   // Whether any item updates rows.
@@ -206,7 +206,7 @@ class UpdatePass {
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
   size_t num_adopted_ = 0;
-  size_t num_turns_ = 0;
+  size_t num_accesses_ = 0;
   size_t num_weighted_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;

@@ -20,7 +20,7 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 // What has kept the key's updates waiting and was none of them has ended: adds
 // the key to `keys` if its next update can run, for UpdateRunner::RunNext.
 // REQUIRES: is_updating.
-void EndHold(Transaction& transaction, const KeyPtr& key,
+void EndUpdating(Transaction& transaction, const KeyPtr& key,
              std::vector<KeyPtr>& keys);
 
 // The updates of one key run one after another: the thread that finds a key
@@ -55,7 +55,7 @@ class UpdateRunner {
   // Publishes the values of a pass; returns the keys that have more to run.
   static std::vector<KeyPtr> EndPass(Transaction& transaction,
                                      UpdatePass& pass);
-  static void EndPlain(Transaction& transaction, const PlainUpdates& updates,
+  static void EndInPlace(Transaction& transaction, const InPlaceUpdates& updates,
                        std::vector<KeyPtr>& more);
   static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
                         const UpdatePass::Item& item);

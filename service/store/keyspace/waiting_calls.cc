@@ -32,9 +32,9 @@ void GiveUp(NamespaceState& state, const WaitingCallPtr& call,
 void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
   const absl::Duration timeout =
       std::min(call->context.timeout, state.environment.max_wait);
-  const std::shared_ptr<CallNotes>& notes = call->context.caller.notes;
+  const std::shared_ptr<CallTrace>& trace = call->context.caller.trace;
   const absl::Duration slow =
-      notes != nullptr && call->alarm == 0 ? notes->slow_call() : timeout;
+      trace != nullptr && call->alarm == 0 ? trace->slow_call() : timeout;
   call->alarm = state.environment.alarms->Schedule(
       call->started + std::min(slow, timeout),
       [call, is_end = slow >= timeout, weak_state = state.weak_from_this()] {
@@ -45,7 +45,7 @@ void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
         }
         MutexLock lock(&state->mutex);
         if (call->is_finished) return;
-        call->context.caller.notes->WaitsFor(call->Missing().message());
+        call->context.caller.trace->WaitsFor(call->Missing().message());
         SetAlarm(*state, call);
       });
 }
@@ -149,7 +149,7 @@ void Namespace::InterruptWaits(const absl::Status& status) {
   FailCalls(
       transaction, [](const WaitingCall&) { return true; }, status);
   transaction.Unlock();
-  state_->cut_lock.InterruptWaits(status);
+  state_->snapshot_lock.InterruptWaits(status);
   state_->rules_lock.InterruptWaits(status);
 }
 
@@ -159,7 +159,7 @@ void Namespace::EndWaits(const absl::Status& status) {
     state_->end_of_waits = status;
   }
   InterruptWaits(status);
-  state_->cut_lock.EndWaits(status);
+  state_->snapshot_lock.EndWaits(status);
   state_->rules_lock.EndWaits(status);
   state_->calls->EndWaits(status);
 }

@@ -94,8 +94,8 @@ class WorkerGroup {
   absl::Duration next_expiry() const;
 
   // Whether the worker of that rank contributes here.
-  bool IsNear(uint32_t rank) const {
-    return !options_.is_near || options_.is_near(rank);
+  bool IsLocal(uint32_t rank) const {
+    return !options_.is_local || options_.is_local(rank);
   }
   // Whether step `step` cannot end here without the worker of that rank.
   bool Needs(uint32_t rank, Step step) const;

@@ -32,7 +32,7 @@ struct WorkerGroupOptions {
   bool counts_alone = false;
   // Whether rounds here wait for that rank, rather than another server's; null:
   // for every rank.
-  std::function<bool(uint32_t rank)> is_near;
+  std::function<bool(uint32_t rank)> is_local;
 };
 
 // Whether a group of so many can have had those workers: their ranks rise.

@@ -168,13 +168,13 @@ TEST(ClusterConnectionTest, NoListIsMadeOfPagesOfSeveralPlacements) {
 
   cluster.SetOwnersAt(1, std::vector<uint32_t>(64, 0));
 
-  EXPECT_FALSE(store.Within(absl::Seconds(1)).List("", 0, "").ok());
+  EXPECT_FALSE(store.WithTimeout(absl::Seconds(1)).List("", 0, "").ok());
 }
 
 TEST(ClusterConnectionTest, ServerThatIsAwayKeepsNobodyFromTheOthers) {
   TestCluster cluster(2);
   const std::unique_ptr<Connection> connection = cluster.Connect();
-  const Caller store = Caller(*connection, "").Within(absl::Seconds(2));
+  const Caller store = Caller(*connection, "").WithTimeout(absl::Seconds(2));
   ASSERT_THAT(store.Init(cluster.KeyOf(0), Full({1}, 1)), IsOk());
   ASSERT_THAT(store.Init(cluster.KeyOf(1), Full({1}, 1)), IsOk());
 

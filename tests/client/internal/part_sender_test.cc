@@ -64,7 +64,7 @@ class PartSenderTest : public ::testing::Test {
   }
 
   FakeStreamService service_;
-  KnownServer server_;
+  ServerIncarnation server_;
   StripeStream stream_;
 };
 

@@ -39,7 +39,7 @@ class UnaryCallsTest : public ::testing::Test {
                MakeRefCounted<BufferPool>(1 << 20)) {}
 
   FakeService service_;
-  KnownServer server_;
+  ServerIncarnation server_;
   std::optional<UnaryCalls> calls_;
   CallDeadline deadline_{absl::Seconds(30)};
 };

@@ -109,7 +109,7 @@ class LooksTest : public ::testing::Test {
 
 TEST_F(LooksTest, KeyThatComesWakesAPullThatLooksAtThatKeyAlone) {
   const std::vector<std::string> keys = KeysThatStay("default");
-  ASSERT_OK(store_.Hold({.num_partitions = kPartitions, .partitions = {0}},
+  ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
                         [] { return absl::OkStatus(); }));
   store_.Leave();
   PullRequest request;
@@ -139,7 +139,7 @@ TEST_F(LooksTest, PullOfAKeyThatLeavesEndsThoughItWaitsForAnother) {
   request.entries = {{keys[0]}, {leaving}};
   request.wait_for_keys = true;
   const PullAnswer answer = Pull(std::move(request));
-  ASSERT_OK(store_.Hold({.num_partitions = kPartitions, .partitions = {0}},
+  ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
                         [] { return absl::OkStatus(); }));
 
   store_.Close();

@@ -140,7 +140,7 @@ TEST(PushModeTest, BoundedKeyGrowsByDoubling) {
   int num_growths = 0;
 
   for (uint32_t rank = 0; rank < 4096; ++rank) {
-    if (mode->BytesToNote(*key, PushBy(rank, 1)) > 0) ++num_growths;
+    if (mode->BytesToRecord(*key, PushBy(rank, 1)) > 0) ++num_growths;
     mode->Note(*key, PushBy(rank, 1), {});
   }
 
@@ -224,11 +224,11 @@ TEST(PushModeTest, SyncEpochIsFencedOff) {
 TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
-  EXPECT_TRUE(mode->NeedsRoom(*key, PushBy(0, 3)));
+  EXPECT_TRUE(mode->NeedsReservation(*key, PushBy(0, 3)));
   mode->Note(*key, PushBy(0, 3), {});
 
   EXPECT_TRUE(mode->Add(*key, PushBy(0, 3), One(), {}).empty());
-  EXPECT_FALSE(mode->NeedsRoom(*key, PushBy(1, 3)));
+  EXPECT_FALSE(mode->NeedsReservation(*key, PushBy(1, 3)));
   const std::optional<PendingUpdate> update =
       OnlyOf(mode->Add(*key, PushBy(1, 3), One(), {}));
 

@@ -53,8 +53,8 @@ class RoundsTest : public ::testing::Test {
     if (version.ok() && *version) return absl::CancelledError("repeats");
     return version.status();
   }
-  absl::Status Owed(uint32_t rank) const {
-    return rounds_.CheckOwesNothing("w", rank);
+  absl::Status Repush(uint32_t rank) const {
+    return rounds_.CheckNothingToRepush("w", rank);
   }
   FailedRounds Fail(Step step) {
     return rounds_.Fail(step, std::make_shared<RoundFailure>(
@@ -342,24 +342,24 @@ TEST_F(RoundsTest, FailedRoundIsOwedUntilItIsPushedAgain) {
   EXPECT_EQ(failed.open.size(), 2u);
   EXPECT_EQ(rounds_.num_open(), 0u);
   EXPECT_FALSE(rounds_.is_idle());
-  EXPECT_THAT(Owed(1),
+  EXPECT_THAT(Repush(1),
               AllOf(StatusIs(absl::StatusCode::kAborted,
                              "round 1 of \"w\" failed: rank 5 was lost"),
                     HasReason(Reason::kRoundFailed,
                               {{"key", "w"}, {"step", "1"}, {"ranks", "5"}})));
   EXPECT_THAT(Check(1, 2), HasReason(Reason::kRoundFailed)) << "1 comes first";
-  EXPECT_EQ(shared_.owed.LowestOf(1, 9), 1);
+  EXPECT_EQ(shared_.to_repush.LowestOf(1, 9), 1);
 
   Add(1, 1);
-  EXPECT_THAT(Owed(1),
+  EXPECT_THAT(Repush(1),
               HasReason(Reason::kRoundFailed,
                         {{"key", "w"}, {"step", "2"}, {"ranks", "5"}}));
   Add(1, 2);
 
-  EXPECT_OK(Owed(1));
-  EXPECT_FALSE(shared_.owed.Has(1));
-  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
-  EXPECT_OK(Owed(2)) << "it had not contributed";
+  EXPECT_OK(Repush(1));
+  EXPECT_FALSE(shared_.to_repush.Has(1));
+  EXPECT_THAT(Repush(0), HasReason(Reason::kRoundFailed));
+  EXPECT_OK(Repush(2)) << "it had not contributed";
 }
 
 TEST_F(RoundsTest, OwedStepIsNotPassedOverByOthers) {
@@ -413,15 +413,15 @@ TEST_F(RoundsTest, SeveralTensorsOfAWorkerAreSummedBeforeItsRoundCloses) {
   several.needs_sum = true;
   Add(0, 1, 20);
   EXPECT_TRUE(rounds_.Add(By(1), 1, std::move(several), {}).empty());
-  const std::optional<Fold> fold = rounds_.BeginFold();
-  ASSERT_TRUE(fold);
-  EXPECT_EQ(fold->rank, 1u);
-  EXPECT_EQ(fold->slots.size(), 2u);
-  EXPECT_FALSE(rounds_.BeginFold()) << "one at a time";
+  const std::optional<PartialSum> partial = rounds_.BeginPartialSum();
+  ASSERT_TRUE(partial);
+  EXPECT_EQ(partial->rank, 1u);
+  EXPECT_EQ(partial->slots.size(), 2u);
+  EXPECT_FALSE(rounds_.BeginPartialSum()) << "one at a time";
 
   EXPECT_FALSE(Add(2, 1, 22));
   std::optional<Contribution> sum = Of(42);
-  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndFold(*fold, sum));
+  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndPartialSum(*partial, sum));
 
   ASSERT_TRUE(closed);
   EXPECT_THAT(ValuesOf(*closed), ElementsAre(20, 42, 22));
@@ -438,10 +438,10 @@ TEST_F(RoundsTest, ClosedRoundsThatAreNotAppliedFailToo) {
 
   EXPECT_EQ(failed.open.size(), 1u);
   EXPECT_EQ(failed.num_closed, 2u);
-  EXPECT_EQ(shared_.owed.LowestOf(2, 9), 2);
+  EXPECT_EQ(shared_.to_repush.LowestOf(2, 9), 2);
   for (Step step : {2, 3}) AddAll(step, step + 1);
-  EXPECT_OK(Owed(2));
-  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
+  EXPECT_OK(Repush(2));
+  EXPECT_THAT(Repush(0), HasReason(Reason::kRoundFailed));
 }
 
 TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
@@ -455,7 +455,7 @@ TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
   EXPECT_TRUE(Add(0, 1));
 
   EXPECT_TRUE(rounds_.is_idle());
-  EXPECT_FALSE(shared_.owed.Has(1));
+  EXPECT_FALSE(shared_.to_repush.Has(1));
 }
 
 TEST_F(RoundsTest, ForgivenStepsAreOwedNoMore) {
@@ -463,14 +463,14 @@ TEST_F(RoundsTest, ForgivenStepsAreOwedNoMore) {
   Add(1, 1);
   Fail(1);
 
-  rounds_.Forgive(0);
-  EXPECT_OK(Owed(0));
+  rounds_.ClearRepush(0);
+  EXPECT_OK(Repush(0));
   EXPECT_FALSE(rounds_.is_idle());
-  rounds_.ForgiveAll();
+  rounds_.ClearAllRepushes();
 
-  EXPECT_OK(Owed(1));
+  EXPECT_OK(Repush(1));
   EXPECT_TRUE(rounds_.is_idle());
-  EXPECT_FALSE(shared_.owed.Has(1));
+  EXPECT_FALSE(shared_.to_repush.Has(1));
 }
 
 class QuorumTest : public RoundsTest {
@@ -569,14 +569,14 @@ TEST_F(QuorumTest, PartialSumIsScaledBeforeTheRoundCloses) {
   Add(2, 1, 22);
   EXPECT_TRUE(rounds_.EndGrace(1, rounds_.IdOf(1)).empty());
 
-  const std::optional<Fold> fold = rounds_.BeginScaling();
+  const std::optional<PartialSum> partial = rounds_.BeginScaling();
 
-  ASSERT_TRUE(fold);
-  EXPECT_EQ(fold->scale, 1.5);
-  EXPECT_EQ(fold->slots.size(), 2u);
+  ASSERT_TRUE(partial);
+  EXPECT_EQ(partial->scale, 1.5);
+  EXPECT_EQ(partial->slots.size(), 2u);
   EXPECT_FALSE(Check(1, 1).ok()) << "it is too late";
   std::optional<Contribution> sum = Of(63);
-  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndFold(*fold, sum));
+  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndPartialSum(*partial, sum));
   ASSERT_TRUE(closed);
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(63));
 }
@@ -587,13 +587,13 @@ TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
   Add(2, 1, 22);
   Add(0, 2);
   rounds_.EndGrace(1, rounds_.IdOf(1));
-  const std::optional<Fold> fold = rounds_.BeginScaling();
-  ASSERT_TRUE(fold);
+  const std::optional<PartialSum> partial = rounds_.BeginScaling();
+  ASSERT_TRUE(partial);
 
   EXPECT_EQ(Fail(1).open.size(), 2u);
 
   std::optional<Contribution> none;
-  EXPECT_TRUE(rounds_.EndFold(*fold, none).empty());
+  EXPECT_TRUE(rounds_.EndPartialSum(*partial, none).empty());
   EXPECT_OK(Check(0, 1));
 }
 

@@ -185,7 +185,7 @@ TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
   EXPECT_EQ(First(*two), 7);
 }
 
-class PlainUpdatesTest : public UpdatePassTest {
+class InPlaceUpdatesTest : public UpdatePassTest {
  protected:
   // A key without states.
   RefPtr<StoredKey> Key(const RuleSpec& rule, double value = 1) {
@@ -198,13 +198,13 @@ class PlainUpdatesTest : public UpdatePassTest {
     return {.tensor = *Tensor::Filled(DType::kF32, {2}, value)};
   }
   bool Takes(StoredKey& key, const PushEntry& entry) {
-    return PlainUpdates().Add(&key, call_, entry, /*result=*/0);
+    return InPlaceUpdates().Add(&key, call_, entry, /*result=*/0);
   }
 
   const RefPtr<PushCall> call_ = MakeRefCounted<PushCall>();
 };
 
-TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
+TEST_F(InPlaceUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
   const auto key = Key({"accumulate", {}});
   PushEntry weighted = Entry(1);
   weighted.weight = 2;
@@ -218,7 +218,7 @@ TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
   EXPECT_TRUE(Takes(*key, Entry(1)));
 }
 
-TEST_F(PlainUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
+TEST_F(InPlaceUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
   const RuleSpec accumulate = {"accumulate", {}};
   const auto multiplied = Key(accumulate);
   multiplied->multipliers = MakeRefCounted<BoundMultipliers>(Multipliers());
@@ -234,9 +234,9 @@ TEST_F(PlainUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
 }
 
 // More than one batch.
-TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
+TEST_F(InPlaceUpdatesTest, RunsAllByTheirRules) {
   std::vector<RefPtr<StoredKey>> keys;
-  PlainUpdates updates;
+  InPlaceUpdates updates;
   for (uint32_t i = 0; i < 3000; ++i) {
     keys.push_back(Key({i % 2 == 0 ? "accumulate" : "assign", {}}));
     EXPECT_TRUE(updates.Add(keys[i].get(), call_, Entry(i), i));
@@ -245,9 +245,9 @@ TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
 
   updates.Run(backend_);
 
-  for (const PlainUpdates::Update& update : updates.updates()) {
+  for (const InPlaceUpdates::Update& update : updates.updates()) {
     ASSERT_OK(updates.StatusOf(update));
-    PlainUpdates::Publish(update, absl::OkStatus(), /*floor=*/7);
+    InPlaceUpdates::Publish(update, absl::OkStatus(), /*floor=*/7);
     const StoredKey& key = *keys[update.result];
     ASSERT_EQ(First(key), update.result + (update.result % 2 == 0 ? 1 : 0));
     ASSERT_EQ(key.version, 8u);
@@ -255,16 +255,16 @@ TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
   }
 }
 
-TEST_F(PlainUpdatesTest, FailureKeepsValueVersionAndCount) {
+TEST_F(InPlaceUpdatesTest, FailureKeepsValueVersionAndCount) {
   const auto key = Key({"accumulate", {}});
-  PlainUpdates updates;
+  InPlaceUpdates updates;
   EXPECT_TRUE(updates.Add(key.get(), call_, Entry(5), 0));
   backend_.FailApply(absl::InternalError("broken"));
 
   updates.Run(backend_);
-  const PlainUpdates::Update& update = updates.updates()[0];
+  const InPlaceUpdates::Update& update = updates.updates()[0];
   const absl::Status& status = updates.StatusOf(update);
-  PlainUpdates::Publish(update, status, /*floor=*/0);
+  InPlaceUpdates::Publish(update, status, /*floor=*/0);
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(First(*key), 1);
