@@ -280,8 +280,8 @@ absl::StatusOr<PullReply> Client::PullLent(PullRequest& request) {
   return calls_->Call(request, call_options_);
 }
 
-absl::StatusOr<PullReply> Client::PullLatest(
-    absl::Span<const std::string> keys, DType dtype) {
+absl::StatusOr<PullReply> Client::PullLatest(absl::Span<const std::string> keys,
+                                             DType dtype) {
   PullRequest request = {.name_space = shared_->name_space, .dtype = dtype};
   for (const std::string& key : keys) request.entries.push_back({key});
   return calls_->Call(request, call_options_);

@@ -111,11 +111,11 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
                                  const PushOptions& options = {});
 
-  // What Push makes of `entries` before they go out, for who may push them
+  // Returns `entries` as Push encodes them, for callers that may push them
   // again and again, with PushOptions::is_encoded; each time they count as
   // pushed once. With step 0 the entries are new ones, else perhaps those of
-  // the step that were encoded before. Errors: those of Compressor::Compress.
-  // With `left`, as Compressor::Compress has it, they count once it says so.
+  // the step that were encoded before. With `left`, as Compressor::Compress has
+  // it, they count once it says so. Errors: those of Compressor::Compress.
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries,
                                                 Residuals* left = nullptr);
@@ -132,7 +132,7 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PullReply> Pull(PullRequest request);
   // Reads what there is now, as no worker: it waits for no step.
   absl::StatusOr<PullReply> PullLatest(absl::Span<const std::string> keys,
-                                         DType dtype = DType::kUnknown);
+                                       DType dtype = DType::kUnknown);
 
   // A state that the key's rule keeps: one of KeyStatus::states, or
   // "update_count". Several at one moment: entries of Pull, or of Init.
@@ -203,9 +203,9 @@ class Client : public NamespaceVerbs {
   absl::Status Leave(absl::Duration timeout,
                      LeaveCause cause = LeaveCause::kDone);
   absl::Status Barrier(absl::string_view barrier);
-  // Who signs this client's calls.
+  // Returns the worker that signs this client's calls.
   std::optional<Worker> worker() const;
-  // How its tensors travel: as its options say.
+  // Returns how its tensors travel, as its options say.
   const TransferOptions& transfer() const;
 
   // The step of the last push that succeeded, counted for a client with a rank.
@@ -215,7 +215,7 @@ class Client : public NamespaceVerbs {
   void set_step(Step step);
 
  private:
-  // What a client and those made of it share.
+  // A Shared holds what a client and those made of it have in common.
   struct Shared;
 
   Client(const std::shared_ptr<Shared>& shared, CallOptions call_options);

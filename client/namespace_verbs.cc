@@ -6,8 +6,8 @@
 #include "absl/algorithm/container.h"
 #include "base/status_macros.h"
 #include "client/internal/client_calls.h"
-#include "client/internal/steady_now.h"
 #include "client/internal/next_page.h"
+#include "client/internal/steady_now.h"
 
 namespace tensorkv {
 
@@ -40,8 +40,9 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
   ListRequest request = {.name_space = *name_space_,
                          .prefix = std::string(prefix)};
   do {
-    ASSIGN_OR_RETURN(ListReply page,
-                     calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
+    ASSIGN_OR_RETURN(
+        ListReply page,
+        calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
     absl::c_move(page.keys, std::back_inserter(keys));
     RETURN_IF_ERROR(NextPage(page.next_page_token, request));
   } while (!request.page_token.empty());

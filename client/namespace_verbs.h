@@ -17,14 +17,15 @@
 
 namespace tensorkv {
 
-// What every Client has; see there for threads, deadlines and errors.
+// NamespaceVerbs has the verbs about namespaces of every Client; see there for
+// threads, deadlines and errors.
 class NamespaceVerbs : public ServerVerbs {
  public:
   // The namespace of the client's options.
   const std::string& name_space() const { return *name_space_; }
 
-  // How many keys were removed. A full namespace is called without a call_id:
-  // a connection that breaks is the caller's to look into.
+  // Returns how many keys were removed. A full namespace is called without a
+  // call_id: the caller looks into a connection that breaks.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false);
   // One page; the request's namespace is filled in.

@@ -23,7 +23,7 @@ uint64_t BytesOf(const std::vector<PushEntry>& entries) {
   return bytes;
 }
 
-// What a call of one key has for that key.
+// Returns the result of a call of one key for that key.
 absl::StatusOr<PushResult> OnlyOne(absl::StatusOr<PushReply> reply) {
   if (!reply.ok()) return reply.status();
   return reply->results.front();

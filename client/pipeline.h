@@ -53,8 +53,8 @@ struct PipelineOptions {
 // These bound one call, and say where what it reads may go. For what is not
 // set, the client's own options hold.
 struct PipelineCallOptions {
-  // Of the calls that nothing but max_running keeps from running, the one with
-  // the highest priority runs next, of several the first submitted.
+  // Orders calls: of those that nothing but max_running keeps from running, the
+  // one with the highest priority runs next, of several the first submitted.
   int priority = 0;
   // The timeout begins when the call runs.
   std::optional<absl::Duration> timeout;
@@ -144,7 +144,8 @@ class Pipeline {
                                             const PipelineCallOptions& bounds,
                                             Start start);
   void Enqueue(Call call);
-  bool HasHeadroomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasHeadroomFor(const Call& call) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeReady(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins calls whose turn it is, unless another thread does that already.
   void StartReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -169,7 +170,8 @@ class Pipeline {
   // These are the calls that have not begun, and those whose turn it is.
   absl::flat_hash_map<Ticket, Call> waiting_ ABSL_GUARDED_BY(mutex_);
   std::set<Rank> ready_ ABSL_GUARDED_BY(mutex_);
-  // Whether a thread begins calls. One that ends at once calls back meanwhile.
+  // True while a thread begins calls. One that ends at once calls back
+  // meanwhile.
   bool is_starting_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

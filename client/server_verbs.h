@@ -20,7 +20,8 @@ namespace tensorkv {
 
 class ClientCalls;
 
-// What every Client has; see there for threads, deadlines and errors.
+// ServerVerbs has the verbs about servers of every Client; see there for
+// threads, deadlines and errors.
 class ServerVerbs {
  public:
   // Namespaces, by name.

@@ -23,13 +23,14 @@ namespace {
 // Nobody waits longer for a worker to leave.
 constexpr absl::Duration kLongestLeave = absl::Seconds(5);
 
-// How often to look whether a former self is gone.
+// Says how often to look whether a former self is gone.
 constexpr int kAttemptsPerLease = 10;
 
 // Between attempts at what has failed twice.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-// What the worker of that name has pushed to any server.
+// Returns the highest step that the worker of that name has pushed to any
+// server.
 Step StepOfWorker(const NamespaceStatus& name_space, absl::string_view name) {
   for (const WorkerStatus& worker : name_space.workers) {
     if (worker.name == name) return worker.step;
@@ -82,7 +83,8 @@ absl::StatusOr<JoinReply> JoinAs(const Client& client,
   }
 }
 
-// Whether the failed round that `status` names is one of what is open.
+// Returns whether the failed round that `status` names is one of those that are
+// open.
 bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
   std::optional<ErrorInfo> info = ErrorInfoOf(status);
   Step step = 0;
@@ -90,7 +92,7 @@ bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
          open.Has(step, info->metadata["key"]);
 }
 
-// Whether it helps to push what is open again.
+// Returns whether it helps to push again the contributions that are open.
 bool IsMendedByPushing(const OpenContributions& open,
                        const absl::Status& status) {
   const Reason reason = ReasonOf(status);
@@ -258,7 +260,7 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
   const Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
     return PullRetrying(KeysOf(*contribution.entries), options.dtype, attempt,
-                      reader);
+                        reader);
   }
   absl::StatusOr<PullReply> reply =
       WithDeadline(attempt, reader)
@@ -271,11 +273,12 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
     open_.RemoveUpTo(contribution);
     return reply;
   }
-  const absl::Status retried = RetryContribution(contribution, reply.status(), attempt);
+  const absl::Status retried =
+      RetryContribution(contribution, reply.status(), attempt);
   KeepIfPushed<PushPullRequest>(reply.status(), retried, left);
   RETURN_IF_ERROR(retried);
   return PullRetrying(KeysOf(*contribution.entries), options.dtype, attempt,
-                    reader);
+                      reader);
 }
 
 absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
@@ -294,11 +297,13 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
                    Keep(step, std::move(entries), canceller, left));
   const Attempt attempt = Begin(std::move(canceller), timeout);
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
-  Client client = WithDeadline(attempt, client_->WithCanceller(attempt.canceller));
+  Client client =
+      WithDeadline(attempt, client_->WithCanceller(attempt.canceller));
   const absl::StatusOr<PushReply> reply =
       PushOnce(client, attempt.as.worker, step, *contribution.entries);
   if (!reply.ok()) {
-    absl::Status retried = RetryContribution(contribution, reply.status(), attempt);
+    absl::Status retried =
+        RetryContribution(contribution, reply.status(), attempt);
     KeepIfPushed<PushRequest>(reply.status(), retried, left);
     return retried;
   }
@@ -328,8 +333,8 @@ absl::StatusOr<PushReply> WorkerClient::PushOnce(
 absl::StatusOr<PullReply> WorkerClient::Pull(
     const std::vector<std::string>& keys, const ReadOptions& options) {
   return PullRetrying(keys, options.dtype,
-                    Begin(options.canceller, options.timeout),
-                    ReadingClient(options));
+                      Begin(options.canceller, options.timeout),
+                      ReadingClient(options));
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullRows(
@@ -337,11 +342,11 @@ absl::StatusOr<PullReply> WorkerClient::PullRows(
     std::optional<absl::Duration> timeout) {
   const Client reader = client_->WithCanceller(canceller);
   return PullRetrying(KeysOf(entries), Begin(std::move(canceller), timeout),
-                    reader, [&](Client& client) {
-                      PullRowsRequest request;
-                      request.entries = entries;
-                      return client.PullRows(std::move(request));
-                    });
+                      reader, [&](Client& client) {
+                        PullRowsRequest request;
+                        request.entries = entries;
+                        return client.PullRows(std::move(request));
+                      });
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullRetrying(
@@ -372,8 +377,8 @@ absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
       if (read.contains(entry.key)) entries.push_back(entry);
     }
     if (entries.empty()) continue;
-    absl::Status status =
-        AwaitRound(worker, contribution.step, entries, WithDeadline(attempt, waiter));
+    absl::Status status = AwaitRound(worker, contribution.step, entries,
+                                     WithDeadline(attempt, waiter));
     if (IsObsolete(status)) {
       for (const std::vector<PushEntry>& each : ByKey(entries)) {
         status = AwaitRound(worker, contribution.step, each,
@@ -450,13 +455,13 @@ WorkerClient::Attempt WorkerClient::NextAttempt(const Attempt& attempt) const {
           .canceller = attempt.canceller};
 }
 
-Client WorkerClient::Within(const Attempt& attempt,
-                            const Client& client) const {
+Client WorkerClient::WithDeadline(const Attempt& attempt,
+                                  const Client& client) const {
   return client.NoLongerThan(attempt.end - environment_.now());
 }
 
 absl::Status WorkerClient::Repair(const absl::Status& cause,
-                                const Attempt& attempt) {
+                                  const Attempt& attempt) {
   if (environment_.now() >= attempt.end) return cause;
   // A pull or a barrier is made again as it is.
   if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
@@ -467,8 +472,8 @@ absl::Status WorkerClient::Repair(const absl::Status& cause,
 }
 
 absl::Status WorkerClient::RetryContribution(const Contribution& contribution,
-                                    const absl::Status& cause,
-                                    const Attempt& attempt) {
+                                             const absl::Status& cause,
+                                             const Attempt& attempt) {
   absl::Status status = cause;
   if (MayBePushedAgain(cause) || MayMeanRestart(cause)) {
     status = Recover(cause, attempt, &contribution);
@@ -492,7 +497,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     return IsCancelled(attempt.canceller) ? Cancelled() : cause;
   }
   const absl::Cleanup unlock = [this] { recovery_.unlock(); };
-  // What is open was for a state that is gone.
+  // The open contributions were for a state that is gone.
   if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
   // All that there is was pushed again since the attempt began.
   if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
@@ -509,7 +514,7 @@ absl::Status WorkerClient::RecoverInTime(const absl::Status& cause,
                                          const Contribution* own) {
   bool is_member = !NeedsToJoin(cause);
   absl::Status status = cause;
-  // What is known of a restart stays known when an attempt ends otherwise.
+  // A known restart stays known when an attempt ends otherwise.
   absl::Status known = cause;
   while (environment_.now() < attempt.end) {
     if (IsCancelled(attempt.canceller)) return Cancelled();
@@ -568,7 +573,8 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Attempt& attempt,
     const absl::Status status =
         PushAgain(WithDeadline(attempt, client), contribution);
     if (status.ok()) continue;
-    // What is refused for good must not stand in the way of the others.
+    // A contribution that is refused for good must not stand in the way of the
+    // others.
     if (!MayRecoverAfter(status, /*is_member=*/true) &&
         !absl::IsCancelled(status)) {
       open_.Remove(contribution);

@@ -92,8 +92,9 @@ class WorkerClient {
   // not needed again, but does no harm. Until it is asked, pulls fail where the
   // worker owes that step: read first weights with a Client before it joins.
   Step step();
-  // Whether the server has gone back to an earlier state since step() was asked
-  // last: until it is, pushes are dropped, and reads bring that state.
+  // Returns whether the server has gone back to an earlier state since step()
+  // was asked last: until it is, pushes are dropped, and reads bring that
+  // state.
   bool has_gone_back() const { return open_.IsForgetting(); }
 
   // Contributes to a step, and returns the values of these keys when the step
@@ -113,8 +114,9 @@ class WorkerClient {
                     std::optional<absl::Duration> timeout = std::nullopt);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
                                  const ReadOptions& options = {});
-  // As Push and Pull, for rows; see Client. What PushRows brings is kept until
-  // a PushPull, Pull or PullRows of its keys has succeeded.
+  // Push and pull rows as Push and Pull do; see Client. The contribution of
+  // PushRows is kept until a PushPull, Pull or PullRows of its keys has
+  // succeeded.
   absl::Status PushRows(Step step, std::vector<PushEntry> entries,
                         SharedCanceller canceller = nullptr,
                         std::optional<absl::Duration> timeout = std::nullopt);
@@ -135,8 +137,8 @@ class WorkerClient {
   // 0 if client() has left by itself.
   uint32_t rank() const { return self().rank; }
   uint64_t epoch() const { return self().epoch; }
-  // Whether it has come back: the worker of its name had been lost when this
-  // one joined.
+  // Returns whether the worker has come back: the worker of its name had been
+  // lost when this one joined.
   bool was_lost() const { return was_lost_; }
 
   // Ends the membership, within a few seconds. After it pushes and barriers are
@@ -158,7 +160,7 @@ class WorkerClient {
  private:
   using Contribution = OpenContributions::Contribution;
 
-  // What the worker has become.
+  // Joined holds what the worker has become.
   struct Joined {
     Worker worker;
     uint64_t incarnation = 0;  // of the server that has accepted it
@@ -195,11 +197,11 @@ class WorkerClient {
   // `read(Client&)` makes one attempt to read these keys.
   template <typename Reader>
   absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
-                                       Attempt attempt, const Client& reader,
-                                       Reader read);
+                                         Attempt attempt, const Client& reader,
+                                         Reader read);
   absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
-                                       DType dtype, Attempt attempt,
-                                       const Client& reader);
+                                         DType dtype, Attempt attempt,
+                                         const Client& reader);
   // Waits for the rounds of these keys that have contributions which are kept.
   // A Pull would wait for later ones, too, which servers that have not gone
   // back have of this worker, and which the group comes to only after these.
@@ -208,7 +210,8 @@ class WorkerClient {
   // One attempt for the rounds of one contribution.
   absl::Status AwaitRound(const Worker& worker, Step step,
                           const std::vector<PushEntry>& entries, Client waiter);
-  // Whether the worker makes steps again of which servers may have later ones.
+  // Returns whether the worker makes steps again of which servers may have
+  // later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   Client ReadingClient(const ReadOptions& options) const;
   // One attempt as `worker`, as tensors or rows, whichever they are.
@@ -219,8 +222,10 @@ class WorkerClient {
   // OK when the server holds the contribution although its push has failed with
   // `cause`. Else the contribution is forgotten.
   absl::Status RetryContribution(const Contribution& contribution,
-                        const absl::Status& cause, const Attempt& attempt);
-  // Whether it helps to push what is open again, and does no harm.
+                                 const absl::Status& cause,
+                                 const Attempt& attempt);
+  // Returns whether it helps to push again the contributions that are open, and
+  // does no harm.
   bool MayBePushedAgain(const absl::Status& status) const;
 
   // Joins again if need be, and pushes all contributions that are open, or in
@@ -236,7 +241,7 @@ class WorkerClient {
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
                            bool& is_member, const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // Whether another may do better than one that has ended so.
+  // Returns whether another attempt may do better than one that has ended so.
   bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
   absl::Status PushWhatMayBeMissing(const Attempt& attempt,
                                     const Contribution* own);
@@ -246,7 +251,7 @@ class WorkerClient {
   const WorkerOptions options_;
   const std::unique_ptr<Client> client_;
   const RetryEnvironment environment_;
-  // Whether the server knows a contribution again that it has.
+  // True if the server knows a contribution again that it has.
   const bool is_repeatable_;
   const bool has_rounds_;
   const uint64_t namespace_uid_;

@@ -23,7 +23,7 @@ class TcmallocMemory final : public FreeMemory {
 };
 
 constexpr size_t kHugePageBytes = 2 << 20;
-// What is taken from the system at once.
+// Says how much is taken from the system at once.
 constexpr size_t kGrowthBytes = 4 * kHugePageBytes;
 
 class HugePages final : public SysAllocator {

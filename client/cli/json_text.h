@@ -42,7 +42,7 @@ std::string WorkerStatusJson(const WorkerStatus& status);
 // The incarnation as 16 hexadecimal digits.
 std::string ServerStatusJson(const ServerStatus& status);
 
-// What the server does not tell is null.
+// Returns the server's status, with null for what it does not tell.
 std::string ClusterServerJson(const ClusterServerStatus& status);
 std::string ResizeJson(const ResizeClusterReply& reply);
 

@@ -19,7 +19,7 @@ struct LoadResult {
   uint64_t bytes_per_call = 0;
   uint64_t num_calls = 0;
   absl::Duration duration;
-  // How long single calls took.
+  // Percentiles of how long single calls took.
   absl::Duration median;
   absl::Duration p99;
 };

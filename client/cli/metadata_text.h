@@ -12,13 +12,13 @@
 
 namespace tensorkv {
 
-// Which columns a table has: those that fit a terminal, or more.
+// Columns says which columns a table has: those that fit a terminal, or more.
 enum class Columns { kUsual, kWide };
 
 // "24 B", "1.5 GiB".
 std::string ByteText(uint64_t bytes);
 
-// What a namespace takes of the memory, whatever for.
+// Returns what a namespace takes of the memory, whatever for.
 uint64_t BytesOf(const MemoryUse& memory);
 
 // A row of a table, with `more` if it is wide.
@@ -54,7 +54,7 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers,
 struct ClusterServerStatus {
   ClusterServer server;
   uint64_t num_partitions = 0;
-  // Those of them that it does not have yet, of a server that was lost.
+  // Counts those of them that it does not have yet, of a server that was lost.
   uint64_t num_to_restore = 0;
   // Nothing where it does not answer.
   std::optional<uint64_t> num_keys;

@@ -18,7 +18,7 @@ std::string WorkerText(const WorkerStatus& worker) {
                       absl::CHexEscape(worker.name), "\")");
 }
 
-// What has become of a worker that was there.
+// Returns what has become of a worker that was there.
 absl::string_view EndOf(const WorkerStatus& worker,
                         const NamespaceStatus& after) {
   for (const WorkerStatus& each : after.workers) {
@@ -76,7 +76,7 @@ std::map<std::string, std::string> MultiplierTexts(
   return texts;
 }
 
-// What is bound to patterns.
+// Adds a line for each change of what is bound to patterns.
 void AddBindings(absl::string_view what,
                  const std::map<std::string, std::string>& before,
                  const std::map<std::string, std::string>& after,

@@ -1,4 +1,4 @@
-// What has happened in a namespace between two looks at it.
+// Tells what has happened in a namespace between two looks at it.
 
 #ifndef TENSORKV_CLIENT_CLI_NAMESPACE_CHANGES_H_
 #define TENSORKV_CLIENT_CLI_NAMESPACE_CHANGES_H_

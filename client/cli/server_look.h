@@ -24,8 +24,8 @@ struct NamespaceRates {
   double rounds_per_second = 0;
 };
 
-// Those of a namespace of `look`; nothing if it was not there `before`, which
-// may be null, or the server has been started since.
+// Returns the rates of a namespace of `look`; nothing if it was not there
+// `before`, which may be null, or the server has been started since.
 std::optional<NamespaceRates> RatesOf(const NamespaceStatus& status,
                                       const ServerLook& look,
                                       const ServerLook* before);

@@ -34,7 +34,7 @@ class ValueSource {
   static absl::StatusOr<ValueSource> Create(const ValueFlags& flags,
                                             std::istream& in);
 
-  // What the flags say; nothing where it is left to the key.
+  // Returns what the flags say; nothing where it is left to the key.
   const std::optional<DType>& dtype() const { return dtype_; }
   const std::optional<Shape>& shape() const { return shape_; }
 

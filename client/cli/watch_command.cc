@@ -23,7 +23,8 @@ struct WatchFlags {
   RefreshFlags refresh = {.interval = "1s"};
 };
 
-// What there is; nothing if there is no such namespace. Errors: others.
+// Returns the namespace's status; nothing if there is no such namespace.
+// Errors: others.
 absl::StatusOr<std::optional<NamespaceStatus>> Look(const std::string& name,
                                                     Invocation& invocation) {
   absl::StatusOr<NamespaceStatus> status =
@@ -60,7 +61,7 @@ absl::Status RunWatch(const WatchFlags& flags, Invocation& invocation) {
       flags.name.empty() ? invocation.client.name_space() : flags.name;
   ASSIGN_OR_RETURN(const absl::Duration interval,
                    flags.refresh.ParseInterval());
-  // What is not there when the watching begins is a mistake of the user.
+  // A name that is not there when the watching begins is a mistake of the user.
   ASSIGN_OR_RETURN(std::optional<NamespaceStatus> before,
                    invocation.client.DescribeNamespace(name));
   uint64_t num_changes = 0;

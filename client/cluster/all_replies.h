@@ -1,4 +1,4 @@
-// What several servers have answered to one call.
+// Declares what several servers have answered to one call.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_ALL_REPLIES_H_
 #define TENSORKV_CLIENT_CLUSTER_ALL_REPLIES_H_

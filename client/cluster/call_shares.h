@@ -57,7 +57,7 @@ class CallShares {
   // The parts that those places make, in the order of the servers. A call
   // without entries is one part, for the namespace's home to refuse.
   std::vector<CallShare> Cut(const ClusterPlacement& placement,
-                            absl::Span<const size_t> places) const {
+                             absl::Span<const size_t> places) const {
     std::map<uint32_t, std::vector<size_t>> by_owner;
     for (const size_t place : places) {
       by_owner[OwnerOf(placement, frame_.name_space, KeyOf(entries_[place]))]
@@ -82,7 +82,8 @@ class CallShares {
 
   // Puts the answers of a part into their places of the whole call's reply.
   // Errors: Internal (another number of answers).
-  absl::Status JoinReply(ReplyTo<Request> share, absl::Span<const size_t> places,
+  absl::Status JoinReply(ReplyTo<Request> share,
+                         absl::Span<const size_t> places,
                          ReplyTo<Request>& whole) const {
     if constexpr (requires { whole.num_deleted; }) {
       whole.num_deleted += share.num_deleted;

@@ -13,8 +13,8 @@
 namespace tensorkv {
 namespace {
 
-// How long one server may take to write down who is to have the keys, before
-// the next is asked.
+// Bounds how long one server may take to write down who is to have the keys,
+// before the next is asked.
 constexpr absl::Duration kLongestResize = absl::Seconds(2);
 
 }  // namespace

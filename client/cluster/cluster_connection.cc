@@ -13,16 +13,16 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
-#include "client/cluster/share_outcomes.h"
 #include "client/cluster/placed_server.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
 
-// How often a call is cut anew where nobody tells of a newer placement. Servers
-// may learn of one one after the other.
+// Bounds how often a call is routed again where nobody tells of a newer
+// placement. Servers may learn of one one after the other.
 constexpr int kMostAttempts = 4;
 
 // Calls that go to every server, and may be made again whatever some have done.
@@ -90,8 +90,8 @@ const std::string& FirstOwner(const ClusterPlacement& placement,
   return placement.servers[OwnerOf(placement, request.name_space, key)].name;
 }
 
-// Whether no part of a call is made again. If it gives up, what was refused
-// counts among the outcomes.
+// Returns whether no share of a call is made again. If it gives up, refused
+// shares count among the outcomes.
 template <typename Progress>
 bool HasEnded(Progress& progress, bool gives_up) {
   const absl::Status worst = MostActionableError(progress.outcomes);
@@ -254,9 +254,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
 
 template <typename Request>
 void ClusterConnection::MakeShares(const CallShares<Request>& call,
-                                  const ClusterPlacement& placement,
-                                  int attempt, const CallLimit& limit,
-                                  Progress<Request>& progress) {
+                                   const ClusterPlacement& placement,
+                                   int attempt, const CallLimit& limit,
+                                   Progress<Request>& progress) {
   const std::vector<CallShare> shares = call.Cut(placement, progress.open);
   Replies<ReplyTo<Request>> answers(shares.size());
   const bool may_wait_in_vain = shares.size() > 1 && MayWaitInVain(call);
@@ -269,7 +269,7 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
   servers_.AtOnce(shares.size(), [&](size_t i) {
     answers[i] = MakeShare(call, shares[i], attempt, of_parts);
     const absl::Status status = answers[i].status();
-    // What is pushed elsewhere is to be held there, for whoever takes the rank.
+    // A push is to arrive elsewhere for whoever takes the rank.
     const bool must_arrive = std::is_base_of_v<PushRequest, Request> &&
                              ReasonOf(status) == Reason::kWorkerLeft;
     if (EndsTheCall(status) && !must_arrive) others->Cancel();
@@ -394,7 +394,7 @@ absl::Status ClusterConnection::ErrorOf(
 }
 
 absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
-                                                  const CallLimit& limit) {
+                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   const std::string first = placement->servers.front().name;
   if (IsMirrored(request.name_space, first, limit)) {
@@ -457,8 +457,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
   }
 }
 
-// Whether such a call removes something. What an earlier one has removed from
-// some servers is removed from the others; only what none has is not there.
+// Tells whether such a call removes something. Keys that an earlier one has
+// removed from some servers are removed from the others; it fails with NotFound
+// only where no server has any.
 template <typename Request>
 constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
                           std::is_same_v<Request, DeleteNamespaceRequest> ||

@@ -36,11 +36,11 @@ namespace tensorkv {
 // here. So workers sign their calls over the connection over which they have
 // joined. Their ranks are those of the home on every server.
 //
-// Errors: of those that servers give, the one that MostActionableError chooses; Unavailable
-// names the server. In MODE_ASYNC a push of which a part has, or may have, been
-// applied, does not fail in a way that lets workers push it again: it fails
-// with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable too where no
-// server tells who owns what.
+// Errors: of those that servers give, the one that MostActionableError chooses;
+// Unavailable names the server. In MODE_ASYNC a push of which a part has, or
+// may have, been applied, does not fail in a way that lets workers push it
+// again: it fails with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable
+// too where no server tells who owns what.
 class ClusterConnection final : public Connection {
  public:
   explicit ClusterConnection(ClusterServersOptions options)
@@ -58,7 +58,8 @@ class ClusterConnection final : public Connection {
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
-  // What each of the servers answers. Errors: the one that MostActionableError chooses.
+  // Returns the answer of each of the servers. Errors: the one that
+  // MostActionableError chooses.
   template <typename Request>
   absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
@@ -83,12 +84,12 @@ class ClusterConnection final : public Connection {
     ReplyTo<Request> reply = {};
     // The places of entries whose parts are to be made (again).
     std::vector<size_t> open;
-    // How parts have ended that were refused at the last attempt because they
-    // were at the wrong server.
+    // Holds how the shares have ended that were refused at the last attempt
+    // because they were at the wrong server.
     std::vector<absl::Status> refusals;
     // A server that has refused one; empty: none has.
     std::string refused_by;
-    // How all other parts have ended.
+    // Holds how all other shares have ended.
     std::vector<absl::Status> outcomes;
   };
   template <typename Request>
@@ -99,8 +100,8 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakePlaced(const Request& request,
                                               const CallLimit& limit);
-  // Whether every server holds the namespace's keys, as `server` tells if it
-  // was not learnt; false where that does not tell.
+  // Returns whether every server holds the namespace's keys, as `server` tells
+  // if it was not learnt; false where that does not tell.
   bool IsMirrored(const std::string& name_space, const std::string& server,
                   const CallLimit& limit);
   // Asks a server anew, and returns whether the namespace is of another kind by
@@ -121,7 +122,7 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::Status FixKind(const std::string& server, bool is_mirrored,
                        const CallLimit& limit, Request& request);
-  // What the server has told of the namespace, or tells now.
+  // Returns what the server has told of the namespace, or tells now.
   absl::StatusOr<KnownNamespaces::Kind> KindAt(const std::string& server,
                                                const std::string& name_space,
                                                const CallLimit& limit);
@@ -131,69 +132,71 @@ class ClusterConnection final : public Connection {
   // Makes what is open by that placement, each part at its server.
   template <typename Request>
   void MakeShares(const CallShares<Request>& call,
-                 const ClusterPlacement& placement, int attempt,
-                 const CallLimit& limit, Progress<Request>& progress);
-  // Whether a part may wait for workers that have gone back with another
-  // server, and may be cancelled then, since it is made again.
+                  const ClusterPlacement& placement, int attempt,
+                  const CallLimit& limit, Progress<Request>& progress);
+  // Returns whether a share may wait for workers that have gone back with
+  // another server, and may be cancelled then, since it is made again.
   template <typename Request>
   bool MayWaitInVain(const CallShares<Request>& call) const;
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeShare(const CallShares<Request>& shares,
-                                            const CallShare& share, int attempt,
-                                            const CallLimit& limit);
+                                             const CallShare& share,
+                                             int attempt,
+                                             const CallLimit& limit);
   template <typename Request>
   absl::Status ErrorOf(const Request& request,
                        absl::Span<const absl::Status> outcomes) const;
   absl::StatusOr<ListReply> Route(const ListRequest& request,
-                                 const CallLimit& limit);
+                                  const CallLimit& limit);
 
   // Namespaces and rules.
   absl::StatusOr<CreateNamespaceReply> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
   absl::StatusOr<NamespaceStatus> Route(const DescribeNamespaceRequest& request,
-                                       const CallLimit& limit);
-  absl::StatusOr<ListNamespacesReply> Route(const ListNamespacesRequest& request,
-                                           const CallLimit& limit);
+                                        const CallLimit& limit);
+  absl::StatusOr<ListNamespacesReply> Route(
+      const ListNamespacesRequest& request, const CallLimit& limit);
 
   // Workers.
   absl::StatusOr<JoinReply> Route(const JoinRequest& request,
-                                 const CallLimit& limit);
+                                  const CallLimit& limit);
   absl::StatusOr<JoinReply> JoinAt(const std::string& server, bool is_home,
                                    const JoinRequest& request,
                                    const CallLimit& limit);
   absl::StatusOr<KeepAliveReply> Route(const KeepAliveRequest& request,
-                                      const CallLimit& limit);
+                                       const CallLimit& limit);
   absl::StatusOr<LeaveReply> Route(const LeaveRequest& request,
-                                  const CallLimit& limit);
+                                   const CallLimit& limit);
   absl::StatusOr<BarrierReply> Route(const BarrierRequest& request,
-                                    const CallLimit& limit);
+                                     const CallLimit& limit);
 
   // Checkpoints and servers.
   absl::StatusOr<CheckpointStatus> Route(const SaveCheckpointRequest& request,
-                                        const CallLimit& limit);
-  absl::StatusOr<CheckpointStatus> Route(const RestoreCheckpointRequest& request,
-                                        const CallLimit& limit);
+                                         const CallLimit& limit);
+  absl::StatusOr<CheckpointStatus> Route(
+      const RestoreCheckpointRequest& request, const CallLimit& limit);
   absl::StatusOr<ListCheckpointsReply> Route(
       const ListCheckpointsRequest& request, const CallLimit& limit);
   absl::StatusOr<DescribeClusterReply> Route(
       const DescribeClusterRequest& request, const CallLimit& limit);
   absl::StatusOr<ResizeClusterReply> Route(const ResizeClusterRequest& request,
-                                          const CallLimit& limit);
-  absl::StatusOr<MovePartitionsReply> Route(const MovePartitionsRequest& request,
                                            const CallLimit& limit);
+  absl::StatusOr<MovePartitionsReply> Route(
+      const MovePartitionsRequest& request, const CallLimit& limit);
 
   // All others go to every server: where replies can be added up, they are, and
   // else the first of the servers, the home of the call's namespace, answers.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
-                                        const CallLimit& limit);
+                                         const CallLimit& limit);
   // Changes all of `servers`, one of them first.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Change(
       const std::vector<std::string>& servers, const Request& request,
       const CallLimit& limit);
 
-  // Which server of mirrored namespaces answers who is no worker.
+  // Chooses the server of mirrored namespaces that answers callers who are no
+  // workers.
   const size_t reader_ = std::random_device()();
   ClusterServers servers_;
   KnownNamespaces namespaces_;

@@ -131,7 +131,7 @@ bool ClusterConnection::IsMirrored(const std::string& name_space,
                                    const CallLimit& limit) {
   if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
   const auto kind = KindAt(server, name_space, limit);
-  // Who may not know is not to ask at every call.
+  // A caller who may not know does not ask at every call.
   if (absl::IsPermissionDenied(kind.status())) {
     namespaces_.LearnNoKind(name_space);
   }

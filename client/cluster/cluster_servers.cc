@@ -15,7 +15,8 @@ namespace {
 // threads; they start when they are first needed.
 constexpr int kMaxThreads = 1024;
 
-// How often the cluster is asked for a newer placement that somebody knows.
+// Bounds how often the cluster is asked for a newer placement that somebody
+// knows.
 constexpr int kMostQuestions = 4;
 
 }  // namespace
@@ -41,7 +42,7 @@ CallLimit ClusterServers::LimitOf(const CallOptions& options) const {
 }
 
 CallLimit ClusterServers::WithDeadline(absl::Duration time,
-                                 const CallLimit& limit) const {
+                                       const CallLimit& limit) const {
   CallLimit within = limit;
   within.end = std::min(limit.end, environment_.now() + time);
   return within;

@@ -11,7 +11,7 @@
 
 namespace tensorkv {
 
-// Whether `target` says that it is one of a cluster.
+// Returns whether `target` says that it is one of a cluster.
 bool IsClusterTarget(absl::string_view target);
 
 // The servers that `target` names, in its order: some of the cluster's, or all.

@@ -18,13 +18,13 @@
 namespace tensorkv {
 namespace {
 
-// How often a Barrier goes to where the home has moved.
+// Bounds how often a Barrier goes to where the home has moved.
 constexpr int kMostHomes = 4;
 
 }  // namespace
 
 absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
-                                                  const CallLimit& limit) {
+                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   ASSIGN_OR_RETURN(JoinReply total,
@@ -59,7 +59,7 @@ absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
                                                     const CallLimit& limit) {
   JoinRequest share = request;
   ASSIGN_OR_RETURN(share.namespace_uid, UidAt(server, request.name_space,
-                                             request.namespace_uid, limit));
+                                              request.namespace_uid, limit));
   share.replaces_epoch =
       namespaces_
           .ReplacedAt(server, request.name_space, request.worker_name,
@@ -94,7 +94,7 @@ absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
 }
 
 absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
-                                                   const CallLimit& limit) {
+                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   std::optional<Step> step;

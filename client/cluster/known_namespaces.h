@@ -1,5 +1,5 @@
-// What a client of a cluster knows of its namespaces: how each server names
-// what the namespace's home has named.
+// Declares what a client of a cluster knows of its namespaces: how each server
+// names what the namespace's home has named.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
 #define TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
@@ -25,15 +25,15 @@ class KnownNamespaces {
   template <typename Name>
   using ByServer = std::map<std::string, Name>;
 
-  // What one server has told of a namespace. Another one of its name has
-  // another uid, and may be of another kind.
+  // Kind is what one server has told of a namespace. Another one of its name
+  // has another uid, and may be of another kind.
   struct Kind {
     uint64_t uid = 0;
-    // Whether every server holds its keys.
+    // True if every server holds its keys.
     bool is_mirrored = false;
   };
 
-  // What every server has told of one namespace.
+  // Takes in what every server has told of one namespace.
   void Learn(const std::string& name_space, uint64_t home_uid, Mode mode,
              ByServer<uint64_t> uids);
 
@@ -61,7 +61,8 @@ class KnownNamespaces {
   std::optional<uint64_t> UidAt(const std::string& server,
                                 const std::string& name_space,
                                 uint64_t home_uid) const;
-  // Whether the namespace that was learnt last has, or had, that uid at home.
+  // Returns whether the namespace that was learnt last has, or had, that uid at
+  // home.
   bool Knows(const std::string& name_space, uint64_t home_uid) const;
   // kUnknown where nothing was learnt.
   Mode ModeOf(const std::string& name_space) const;
@@ -103,7 +104,7 @@ class KnownNamespaces {
   };
   struct Namespace {
     uint64_t home_uid = 0;
-    // Those that it has had at earlier homes.
+    // Holds the uids that it has had at earlier homes.
     std::set<uint64_t> former_uids;
     Mode mode = Mode::kUnknown;
     ByServer<uint64_t> uids;

@@ -41,8 +41,8 @@ class PlacementSource {
   PlacementSource(std::vector<std::string> addresses, ServerConnector connect)
       : addresses_(std::move(addresses)), connect_(std::move(connect)) {}
 
-  // What is known, or what a server says where nothing is known yet.
-  // Errors: those of Refresh.
+  // Returns the known placement, or the one that a server tells where nothing
+  // is known yet. Errors: those of Refresh.
   absl::StatusOr<PlacementPtr> Current(const CallOptions& options);
 
   // Asks one server after the other, those that live first, until one knows a
@@ -54,12 +54,13 @@ class PlacementSource {
   absl::StatusOr<PlacementPtr> Refresh(uint64_t version,
                                        const CallOptions& options);
 
-  // What the first server says that answers. Errors: those of Refresh.
+  // Returns the answer of the first server that answers. Errors: those of
+  // Refresh.
   absl::StatusOr<DescribeClusterReply> Describe(const CallOptions& options) {
     return AskTogether(0, options);
   }
 
-  // How many calls wait for the question of another one to end.
+  // Returns how many calls wait for the question of another one to end.
   size_t num_waiting() const;
 
  private:
@@ -77,7 +78,8 @@ class PlacementSource {
   // Keeps the newer of `placement` and what is known.
   void Learn(ClusterPlacement placement);
   std::vector<std::string> Addresses() const;
-  // As AskOneByOne, by this caller or by another one at the same time.
+  // Does what AskOneByOne does, by this caller or by another one at the same
+  // time.
   absl::StatusOr<DescribeClusterReply> AskTogether(uint64_t version,
                                                    const CallOptions& options);
   // Waits until no question is under way. Returns whether this caller is to
@@ -89,7 +91,7 @@ class PlacementSource {
   // The answer of the first that knows `version`, or of the last that answers.
   // What they say is learnt.
   absl::StatusOr<DescribeClusterReply> AskOneByOne(uint64_t version,
-                                                 const CallOptions& options);
+                                                   const CallOptions& options);
   absl::StatusOr<DescribeClusterReply> Ask(const std::string& address,
                                            const CallOptions& options);
   absl::StatusOr<std::shared_ptr<Connection>> ConnectionTo(

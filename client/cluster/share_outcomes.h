@@ -1,6 +1,5 @@
-// What follows from how the parts of a call have ended.
-//
-// Pure functions, thread-safe.
+// Says what follows from how the shares of a call have ended. Pure functions,
+// thread-safe.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_SHARE_OUTCOMES_H_
 #define TENSORKV_CLIENT_CLUSTER_SHARE_OUTCOMES_H_
@@ -22,13 +21,13 @@ bool IsAtWrongServer(const absl::Status& status);
 // The newest placement that servers have named when they refused.
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
 
-// Whether a push, or a part of one, with that outcome has, or may have, been
-// applied.
+// Returns whether a push, or a share of one, with that outcome has, or may
+// have, been applied.
 bool MayHaveEffect(const absl::Status& status);
 
-// Whether the push of such a request may have been applied although the call
-// ended so. A PushPull may lack only what it reads: its keys, or memory for
-// their values.
+// Returns whether the push of such a request may have been applied although the
+// call ended so. A PushPull may lack only what it reads: its keys, or memory
+// for their values.
 template <typename Request>
 bool MayHavePushed(const absl::Status& status) {
   if (MayHaveEffect(status)) return true;
@@ -43,7 +42,7 @@ absl::Status WithoutEffect(absl::Status status);
 bool HadNoEffect(const absl::Status& status);
 void ForgetEffect(absl::Status& status);
 
-// What servers take.
+// Bounds the client ids that servers take.
 inline constexpr size_t kMaxClientIdBytes = 64;
 
 // Returns an id for a call that is made again in another form: a server may
@@ -52,11 +51,11 @@ inline constexpr size_t kMaxClientIdBytes = 64;
 // digest.
 CallId DerivedCallId(const CallId& id, absl::string_view marker);
 
-// Whether workers push again what has failed so.
+// Returns whether workers push again after such an error.
 bool IsPushedAgain(const absl::Status& status);
 
-// Whether no server's answer is of use any more: the caller has to join again
-// first, or would wait for a worker that has left.
+// Returns whether no server's answer is of use any more: the caller has to join
+// again first, or would wait for a worker that has left.
 bool EndsTheCall(const absl::Status& status);
 
 // Where the mode was not learnt, nobody can promise that a step is made once.

@@ -46,7 +46,7 @@ inline const SplitLayout* Find(const SplitLayouts& layouts,
   return found == layouts.end() ? nullptr : &found->second;
 }
 
-// What a Pull or a PushPull brings as.
+// Returns the dtype in which a Pull or a PushPull asks for values.
 template <typename Request>
 DType AskedDType(const Request& request) {
   if constexpr (requires { request.reply_dtype; }) {

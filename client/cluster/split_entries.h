@@ -21,7 +21,7 @@
 
 namespace tensorkv {
 
-// What became of an entry.
+// SplitEntry says what became of an entry.
 struct SplitEntry {
   // Null where it stayed as it is.
   const SplitLayout* layout = nullptr;

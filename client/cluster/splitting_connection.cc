@@ -19,14 +19,15 @@
 namespace tensorkv {
 namespace {
 
-// How long a call waits for a key that does not exist before it looks whether
-// it is in slices.
+// Bounds how long a call waits for a key that does not exist before it looks
+// whether it is in slices.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 // Elements take no more; those of a contribution may take less than the key's.
 constexpr uint64_t kMaxElementBytes = 8;
 
-// How often a call is made by other layouts that somebody has made meanwhile.
+// Bounds how often a call is made by other layouts that somebody has made
+// meanwhile.
 constexpr int kMostRepeats = 3;
 
 // Calls that change nothing, and may be made by other layouts after all.
@@ -60,7 +61,7 @@ bool NamesOneOf(const SplitLayouts& layouts, const Request& request) {
   });
 }
 
-// Whether the call would be another by the other layouts.
+// Returns whether the call would be another by the other layouts.
 template <typename Request>
 bool Differ(const SplitLayouts& a, const SplitLayouts& b,
             const Request& request) {
@@ -98,7 +99,8 @@ absl::Status AboutKeys(const absl::Status& status) {
   return WithInfo(std::move(result), *info);
 }
 
-// Whether a call brings values of whole keys, which can be received in place.
+// Returns whether a call brings values of whole keys, which can be received in
+// place.
 template <typename Request>
 bool BringsValues(const Request& request) {
   if constexpr (std::is_same_v<Request, PullRequest>) {
@@ -290,9 +292,10 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
   StatRequest stat = {.name_space = request.name_space};
   for (const auto& entry : request.entries) stat.keys.push_back(entry.key);
   for (;;) {
-    const absl::Status status = MakeBy(*layouts, stat, limit.OfShare()).status();
+    const absl::Status status =
+        MakeBy(*layouts, stat, limit.OfShare()).status();
     if (absl::IsDeadlineExceeded(status)) return status;
-    // What else is wrong, the call will tell.
+    // The call tells any other error.
     if (!IsOfMissingKey(status)) return layouts;
     const absl::Status waited =
         AwaitKey(request, ErrorInfoOf(status)->metadata["key"], limit);
@@ -396,7 +399,7 @@ absl::StatusOr<InitReply> SplittingConnection::Create(
     RETURN_IF_ERROR(inner_->Call(deletion, limit.OfShare()).status());
   }
   auto reply = MakeBy(layouts, request, limit.OfShare());
-  // What was created, perhaps in part, is known no more as it was.
+  // A created key, perhaps in part, is known no more as it was.
   if (!layouts.empty()) keys_.Forget(request.name_space);
   return reply;
 }
@@ -437,7 +440,7 @@ absl::StatusOr<bool> SplittingConnection::IsWhole(const std::string& name_space,
                                                   const Limit& limit) {
   const StatRequest request = {.name_space = name_space, .keys = {key}};
   const absl::Status status = inner_->Call(request, limit.OfShare()).status();
-  // What else is wrong, the Init will tell.
+  // The Init tells any other error.
   if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return false;
   RETURN_IF_ERROR(status);
   return true;
@@ -460,7 +463,7 @@ absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
   if (!request.rule || !TakesWholeKeys(request.rule->name)) {
     return absl::OkStatus();
   }
-  // What else is wrong, the servers will tell.
+  // The servers tell any other error.
   if (request.key_pattern.size() > kMaxPatternBytes) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
                    Refresh(request.name_space, limit));
@@ -521,7 +524,7 @@ absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
 absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
                                                     const Limit& limit) {
   ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfShare()));
-  // Who asks for slices gets them.
+  // A caller who asks for slices gets them.
   if (absl::StartsWith(request.prefix, kSliceMark)) return page;
   EndBeforeSlices(page);
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,

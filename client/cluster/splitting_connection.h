@@ -45,8 +45,8 @@ class SplittingConnection final : public Connection {
 
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
-                                        const ClusterPlacement& placement,
-                                        const Limit& limit);
+                                         const ClusterPlacement& placement,
+                                         const Limit& limit);
   // Calls whose keys exist, or are waited for.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeOfKeys(const Request& request,
@@ -84,7 +84,7 @@ class SplittingConnection final : public Connection {
                                              const Limit& limit);
   absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
                                           const Limit& limit);
-  // Whether a push may be to a key in slices that `layouts` lacks.
+  // Returns whether a push may be to a key in slices that `layouts` lacks.
   bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
                     const ClusterPlacement& placement) const;
   // The layouts of what is to be created; `removed` are slices that others take
@@ -95,12 +95,12 @@ class SplittingConnection final : public Connection {
                                             std::vector<std::string>& removed);
   absl::StatusOr<bool> IsWhole(const std::string& name_space,
                                const std::string& key, const Limit& limit);
-  // Whether no key in slices would get a rule that takes whole keys, before any
-  // server takes it: not each of them may have a slice. Errors:
+  // Checks, before any server takes it, that no key in slices would get a rule
+  // that takes whole keys: not each of them may have a slice. Errors:
   // InvalidArgument.
   absl::Status CheckTakesRule(const SetRuleRequest& request,
                               const Limit& limit);
-  // Whether keys of the namespace may be cut.
+  // Returns whether keys of the namespace may be cut.
   absl::StatusOr<bool> TakesSlices(const std::string& name_space,
                                    const Limit& limit);
 

@@ -102,14 +102,14 @@ absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
   return encoded;
 }
 
-// Whether rows are encoded so.
+// Returns whether rows are encoded so.
 bool EncodesRows(const Compression& compression) {
   return compression.momentum == 0 &&
          (compression.kind == Compression::Kind::kCast ||
           compression.kind == Compression::Kind::kBlocks);
 }
 
-// Whether what the entry brings can be encoded at all.
+// Returns whether the entry's tensor can be encoded at all.
 bool IsEncodable(const PushEntry& entry) {
   if (entry.skip || entry.encoding) return false;
   const Tensor& tensor = entry.tensor;
@@ -119,15 +119,15 @@ bool IsEncodable(const PushEntry& entry) {
   return IsFloat(tensor.dtype());
 }
 
-// Whether nothing of an entry is kept for its key's next ones. Its repeat is
-// encoded to the same bytes.
+// Returns whether nothing of an entry is kept for its key's next ones. Its
+// repeat is encoded to the same bytes.
 bool IsEncodedAlone(const Compression& compression, const PushEntry& entry) {
   return entry.rows || (!compression.feedback && compression.momentum == 0 &&
                         EncodesInRuns(compression, kRunElements));
 }
 
-// Whether it may be cast when it is sent. Of a step its repeat must bring the
-// same bytes, which what is left out by then would change.
+// Returns whether it may be cast when it is sent. The repeat of a step must
+// have the same bytes, which residuals would change by then.
 bool MayBeCastLater(Step step, const Compression& compression,
                     const PushEntry& entry) {
   return compression.kind == Compression::Kind::kCast &&
@@ -137,20 +137,21 @@ bool MayBeCastLater(Step step, const Compression& compression,
 
 }  // namespace
 
-// What is kept of a key.
+// Key holds what is kept of a key.
 struct Compressor::Key {
-  // What was encoded, and from what.
+  // Remembered holds what was encoded, and from what.
   struct Remembered {
     Fingerprint source;
     EncodedTensor tensor;
   };
-  // What was encoded for a step, entry by entry.
+  // RememberedStep holds what was encoded for a step, entry by entry.
   struct RememberedStep {
     Step step = 0;
     std::vector<std::optional<Remembered>> entries;
   };
 
-  // What entry `index` of that step was encoded to, if it was this one.
+  // Returns the encoding of entry `index` of that step, if it was encoded from
+  // this one.
   const EncodedTensor* Find(Step at, size_t index,
                             const Fingerprint& source) const {
     const auto found = absl::c_find_if(
@@ -175,11 +176,11 @@ struct Compressor::Key {
     place->entries[index] = {source, tensor};
   }
 
-  // Whether what is left out with the elements added, as Add does it, is
+  // Returns whether the residuals with the elements added, as Add does it, are
   // finite. `largest` is their largest magnitude, if it is needed.
   //
-  // What is left out is not read where its bound tells: that would be half of
-  // the memory's traffic.
+  // Residuals are not read where their bound tells: that would be half of the
+  // memory's traffic.
   bool CanAdd(const Compression& compression, const Tensor& tensor,
               float* largest) {
     if (!BoundsResidual(compression)) {
@@ -194,8 +195,8 @@ struct Compressor::Key {
     return true;
   }
 
-  // Whether each push leaves out no more of an element than its magnitude and
-  // LargestOvershoot.
+  // Returns whether each push leaves out no more of an element than its
+  // magnitude and LargestOvershoot.
   static bool BoundsResidual(const Compression& compression) {
     return compression.momentum == 0 &&
            EncodesInRuns(compression, kRunElements);
@@ -247,7 +248,7 @@ struct Compressor::Key {
     });
   }
 
-  // What largest_left becomes where the code of a sum is sent.
+  // Returns what largest_left becomes where the code of a sum is sent.
   double LargestLeftAfter(const Compression& compression, double before,
                           float largest) const {
     if (!BoundsResidual(compression)) return kUnknown;
@@ -338,7 +339,7 @@ struct Compressor::Job {
   Fingerprint source;
   // The largest magnitude of the elements, if Check has looked for it.
   float largest = std::numeric_limits<float>::infinity();
-  // What was encoded alone, which checks it too.
+  // Holds what was encoded alone, which checks it too.
   EncodedTensor encoded;
 };
 
@@ -352,8 +353,8 @@ struct Residuals::Taken {
     feedback.after = after.data();
   }
 
-  // Whether it is known all that a push of it leaves out. Else it was not all
-  // sent.
+  // Returns whether it is known all that a push of it leaves out. Else it was
+  // not all sent.
   bool IsComplete() const { return feedback.done.Cover(after.size()); }
 
   void GiveBack(bool is_made) {
@@ -365,8 +366,8 @@ struct Residuals::Taken {
     key->GiveBack(before, after, is_made ? largest_after : kUnknown);
   }
 
-  // As if the contribution had not been encoded, where it was the last that
-  // was, and has been.
+  // Forgets the encoding, as if the contribution had not been encoded, if it
+  // was the last that was, and has been.
   void ForgetEncoding() {
     MutexLock lock(&key->mutex);
     if (num_encoded == 0 || key->num_encoded != num_encoded) return;
@@ -379,11 +380,11 @@ struct Residuals::Taken {
   std::vector<float> after;
   std::vector<float> other;
   CastFeedback feedback;
-  // As Key::largest_left, of `before` and `after`.
+  // Bound the magnitudes in `before` and `after`, as Key::largest_left does.
   double largest_before = 0;
   double largest_after = kUnknown;
-  // What the key had encoded with this contribution, 0 if that was not encoded,
-  // and the moment before it.
+  // Hold what the key had encoded with this contribution, 0 if that was not
+  // encoded, and the moment before it.
   uint64_t num_encoded = 0;
   std::vector<float> moment_before;
 };
@@ -561,8 +562,8 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
       key.AddAndEncode(compression, tensor, key.residual.data(),
                        absl::MakeSpan(key.residual), *payloads_);
   if (!encoded.ok()) {
-    // What was added must not count when it is pushed again. Its sum may be too
-    // large, as another entry of the key may have come since the check.
+    // A sum must not count when it is pushed again. It may be too large, as
+    // another entry of the key may have come since the check.
     key.Reset();
     return encoded;
   }
@@ -570,7 +571,8 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
   return encoded;
 }
 
-absl::StatusOr<EncodedTensor> Compressor::EncodedFor(Residuals& left, Job& job) {
+absl::StatusOr<EncodedTensor> Compressor::EncodedFor(Residuals& left,
+                                                     Job& job) {
   const Compression& compression = *job.compression;
   const Tensor& tensor = job.entry->tensor;
   left.taken_.push_back(std::make_unique<Residuals::Taken>(

@@ -94,7 +94,7 @@ class Compressor {
   absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job, Residuals* left);
   // Encodes what `left` is to give back if the push is not made.
   absl::StatusOr<EncodedTensor> EncodedFor(Residuals& left, Job& job);
-  // Whether all entries may be cast as they are sent.
+  // Returns whether all entries may be cast as they are sent.
   bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;
   void LeaveCasts(absl::Span<const PushEntry> entries, Residuals& left);
   void Observe(const Compression& compression, int64_t bytes_before,
@@ -113,24 +113,24 @@ class Compressor {
       ABSL_GUARDED_BY(mutex_);
 };
 
-// What one push without a step leaves out: what earlier pushes left out is
-// taken from its keys until it ends, since one that the server refuses must
-// change nothing. Pushes of these keys that begin meanwhile find nothing left
-// out; what all of them leave out is added up. Momentum is given back where no
-// other push of the key was encoded meanwhile.
+// Residuals holds what one push without a step leaves out. The residuals of
+// earlier pushes are taken from its keys until it ends, since one that the
+// server refuses must change nothing. Pushes of these keys that begin meanwhile
+// find none; the residuals of all of them are added up. Momentum is given back
+// where no other push of the key was encoded meanwhile.
 //
 // Has also the casts of a push, of any step, that are made as it is sent.
 //
 // Confined to one thread at a time, but for what CastFeedback allows.
 class Residuals {
  public:
-  // Whether casts may be made as the push is sent.
+  // `takes_casts`: casts may be made as the push is sent.
   explicit Residuals(bool takes_casts);
   // Gives back what was taken, or zeros where a sum was too large, unless its
   // keys keep what the push has left out.
   ~Residuals();
 
-  // As CallOptions::casts has them. Valid as long as this.
+  // Returns the casts for CallOptions::casts. Valid as long as this.
   absl::Span<const SendCast> casts() const { return casts_; }
 
   // The push was made, or may have been: its keys keep what it left out. One of
@@ -141,7 +141,7 @@ class Residuals {
  private:
   friend class Compressor;
 
-  // What was taken from a key.
+  // Taken holds what was taken from a key.
   struct Taken;
 
   const bool takes_casts_;
@@ -150,8 +150,8 @@ class Residuals {
   bool is_kept_ = false;
 };
 
-// Whether `text` matches `pattern`, where * stands for any characters; the
-// empty pattern matches all.
+// Returns whether `text` matches `pattern`, where * stands for any characters;
+// the empty pattern matches all.
 bool MatchesPattern(absl::string_view pattern, absl::string_view text);
 
 }  // namespace tensorkv

@@ -10,7 +10,7 @@
 
 namespace tensorkv {
 
-// What elements are narrowed to.
+// NarrowFormat is the format that elements are narrowed to.
 enum class NarrowFormat { kF16, kBF16, kF8E4M3FN, kF8E5M2, kI8 };
 inline constexpr int kNumNarrowFormats = 5;
 
@@ -84,13 +84,13 @@ struct EncoderLoops {
   // out[i] = in[i], at most the largest number of the format. Whether all the
   // elements are finite; null for i8.
   bool (*cast[kNumNarrowFormats])(const float* in, size_t count, void* out);
-  // As cast, of before[i] + in[i]; after[i] = what out[i] lacks of it. Whether
-  // all the sums are finite; null for i8.
+  // Casts before[i] + in[i] as `cast` does; after[i] is what out[i] lacks of
+  // it. Returns whether all the sums are finite; null for i8.
   bool (*cast_sum[kNumNarrowFormats])(const float* in, const float* before,
                                       size_t count, float* after, void* out);
 };
 
-// What the compiler's baseline allows.
+// Returns the loops that the compiler's baseline allows.
 const EncoderLoops* PortableEncoderLoops();
 // AVX2 and F16C. Null where the compiler targets another architecture.
 const EncoderLoops* Avx2EncoderLoops();

@@ -71,7 +71,7 @@ class BulkCalls {
   using Receiver =
       absl::FunctionRef<absl::Status(StripeStream& stream, const Stripe&)>;
 
-  // How a call with tensors in its request is made.
+  // UploadPlan says how a call with tensors in its request is made.
   struct UploadPlan {
     Method method;
     uint64_t expected_bytes;  // of the reply

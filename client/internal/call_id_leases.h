@@ -39,7 +39,9 @@ class CallIdLeases {
     Lease& operator=(const Lease&) = delete;
     ~Lease() { leases_.Return(std::move(sequence_)); }
 
-    CallId id() const { return {sequence_->client_id, sequence_->last_sequence}; }
+    CallId id() const {
+      return {sequence_->client_id, sequence_->last_sequence};
+    }
 
    private:
     friend class CallIdLeases;

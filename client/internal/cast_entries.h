@@ -17,7 +17,7 @@
 
 namespace tensorkv {
 
-// What CallOptions::casts says of entry `i`.
+// Returns what CallOptions::casts says of entry `i`.
 inline SendCast CastOf(absl::Span<const SendCast> casts, size_t i) {
   return casts.empty() ? SendCast() : casts[i];
 }

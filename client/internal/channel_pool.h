@@ -43,17 +43,17 @@ class ChannelPool {
     std::vector<size_t> indices_;
   };
 
-  // What the calls learn of the server is kept in `server`.
-  // REQUIRES: num_bulk > 0; max_message_bytes <= INT_MAX.
-  ChannelPool(
-      const std::string& target, size_t max_message_bytes, int num_bulk,
-      const ChannelSecurity& security = {},
-      std::shared_ptr<ServerIncarnation> server = std::make_shared<ServerIncarnation>());
+  // Keeps what the calls learn of the server in `server`. REQUIRES: num_bulk >
+  // 0; max_message_bytes <= INT_MAX.
+  ChannelPool(const std::string& target, size_t max_message_bytes, int num_bulk,
+              const ChannelSecurity& security = {},
+              std::shared_ptr<ServerIncarnation> server =
+                  std::make_shared<ServerIncarnation>());
 
   // For everything but streams.
   const std::shared_ptr<grpc::Channel>& small() const { return small_; }
 
-  // What the calls on these channels know of the server.
+  // Returns what the calls on these channels know of the server.
   ServerIncarnation& server() { return *server_; }
 
   int num_bulk() const { return static_cast<int>(bulk_.size()); }

@@ -53,7 +53,7 @@ class ClientCalls {
              absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
              bool* is_answered = nullptr);
 
-  // Whether Call takes casts.
+  // Returns whether Call takes casts.
   bool CastsAsItSends() const { return connection_->CastsAsItSends(); }
 
   // An error, with what was attempted as its prefix.
@@ -63,7 +63,7 @@ class ClientCalls {
   template <typename Request>
   struct Started;
 
-  // What a call has come to that ended with `status`.
+  // Returns the outcome of a call that ended with `status`.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Outcome(const Request& request,
                                            const CallOptions& options,

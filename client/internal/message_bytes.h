@@ -12,8 +12,8 @@
 
 namespace tensorkv {
 
-// Whether a message of `message_bytes` may be sent.
-// Errors: ResourceExhausted.
+// Checks that a message of `message_bytes` may be sent. Errors:
+// ResourceExhausted.
 absl::Status CheckMessageSize(size_t message_bytes, size_t max_message_bytes);
 
 // Errors: ResourceExhausted (above max_message_bytes) · Internal (a string
@@ -29,7 +29,7 @@ absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message);
 // not the request's: Internal, with why `status` refuses it.
 absl::Status MalformedReply(const absl::Status& status);
 
-// What FromProto made of a reply.
+// Returns the reply that FromProto has made, with an error that says so.
 template <typename Reply>
 absl::StatusOr<Reply> CheckReply(absl::StatusOr<Reply> decoded) {
   if (decoded.ok()) return decoded;

@@ -1,4 +1,4 @@
-// How to read a list page by page.
+// Reads lists page by page.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_NEXT_PAGE_H_
 #define TENSORKV_CLIENT_INTERNAL_NEXT_PAGE_H_

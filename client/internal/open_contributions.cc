@@ -161,7 +161,7 @@ uint64_t OpenContributions::WaitingNow() const {
 }
 
 void OpenContributions::RemoveWaiting(const std::vector<std::string>& keys,
-                                   uint64_t waiting) {
+                                      uint64_t waiting) {
   MutexLock lock(&mutex_);
   const Keys read(keys.begin(), keys.end());
   std::set<Id> ids;

@@ -37,7 +37,7 @@ namespace tensorkv {
 class OpenContributions {
  public:
   using Entries = std::shared_ptr<const std::vector<PushEntry>>;
-  // What one call has pushed.
+  // Contribution holds what one call has pushed.
   struct Contribution {
     Step step = 0;
     // Tells the calls of a step apart, in their order.
@@ -61,12 +61,14 @@ class OpenContributions {
   void GoBackTo(Step next);
   // The worker's former self has pushed up to `last`.
   void RepeatUpTo(Step last);
-  // Whether servers may have contributions to later steps than any that was
-  // added, from before one of them went back, or the worker came back.
+  // Returns whether servers may have contributions to later steps than any that
+  // was added, from before one of them went back, or the worker came back.
   bool IsRepeating() const;
-  // Whether the server has gone back, and nobody has asked NextStep since.
+  // Returns whether the server has gone back, and nobody has asked NextStep
+  // since.
   bool IsForgetting() const;
-  // Whether the contribution is of no use any more, nor what became of it.
+  // Returns whether the contribution is of no use any more, whatever became of
+  // it.
   bool IsForgotten(const Contribution& contribution) const;
 
   // The server holds them.
@@ -85,7 +87,7 @@ class OpenContributions {
   // Their push was answered so: they are held, or their rounds have closed.
   void TakeIn(const PushReply& reply, const Contribution& contribution);
 
-  // What the server holds at present, for RemoveWaiting.
+  // Returns what waits at the server at present, for RemoveWaiting.
   uint64_t WaitingNow() const;
   // The keys were read by a pull that began when WaitingNow was `held`.
   void RemoveWaiting(const std::vector<std::string>& keys, uint64_t waiting);
@@ -93,7 +95,7 @@ class OpenContributions {
   // All, in the order in which they have to be pushed.
   std::vector<Contribution> InOrder() const;
 
-  // Whether something of that step for that key is here.
+  // Returns whether something of that step for that key is here.
   bool Has(Step step, absl::string_view key) const;
 
   // The lowest step of all, or the one after the highest that was held or
@@ -134,7 +136,8 @@ class OpenContributions {
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
   // By key: which of kept_ have it and are held by the server. Calls look at
   // their own keys alone by this.
-  absl::flat_hash_map<std::string, std::set<Id>> waiting_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, std::set<Id>> waiting_
+      ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;

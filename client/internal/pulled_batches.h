@@ -19,7 +19,7 @@ namespace tensorkv {
 // the next. Confined to one thread.
 class PulledBatches {
  public:
-  // Whether the chunk has a batch, as far as its first field tells.
+  // Returns whether the chunk has a batch, as far as its first field tells.
   static bool HasBatch(grpc::ByteBuffer* chunk);
 
   // Is for a call with that many entries. Values have memory from `buffers`,

@@ -21,14 +21,15 @@ namespace tensorkv {
 struct Backoff {
   absl::Duration initial = absl::Milliseconds(20);
   absl::Duration maximum = absl::Seconds(1);
-  // How long a name is looked up that cannot be resolved: it may be about to
-  // appear, but more often it is misspelt.
+  // Bounds how long a name is looked up that cannot be resolved: it may be
+  // about to appear, but more often it is misspelt.
   absl::Duration unresolved = absl::Seconds(5);
-  // Whether to wait for a server that is not there at the first attempt.
+  // True if calls wait for a server that is not there at the first attempt.
   bool waits_for_server = true;
 };
 
-// What a retry loop takes from outside. Each function is thread-safe.
+// RetryEnvironment holds what a retry loop takes from outside. Each function is
+// thread-safe.
 struct RetryEnvironment {
   // Monotonic time since an arbitrary start.
   std::function<absl::Duration()> now;
@@ -67,7 +68,7 @@ class RetryCourse {
   // other. `status` becomes what to return where that is so.
   std::optional<absl::Duration> PauseAfter(absl::Status& status);
 
-  // Of the timeout.
+  // Returns what is left of the timeout.
   absl::Duration TimeLeft() const;
 
  private:

@@ -1,4 +1,4 @@
-// Which incarnation of its server a client has seen.
+// Remembers which incarnation of its server a client has seen.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_SERVER_INCARNATION_H_
 #define TENSORKV_CLIENT_INTERNAL_SERVER_INCARNATION_H_

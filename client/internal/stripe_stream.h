@@ -24,8 +24,9 @@ class StripeStream {
  public:
   // Begins with the first Write. `method` is its path; it and `server` outlive
   // the object.
-  StripeStream(std::shared_ptr<grpc::Channel> channel, ServerIncarnation* server,
-               const char* method, const CallDeadline& deadline);
+  StripeStream(std::shared_ptr<grpc::Channel> channel,
+               ServerIncarnation* server, const char* method,
+               const CallDeadline& deadline);
   ~StripeStream();
 
   // Sends a message; no other follows the last one. May return before it has

@@ -22,8 +22,8 @@ namespace {
 
 using grpc::internal::RpcMethod;
 
-// What the caller states, but no more than the channel takes: else the server
-// would push, and the reply would be refused here.
+// Returns the bound that the caller states, but no more than the channel takes:
+// else the server would push, and the reply would be refused here.
 template <typename Request>
 uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
   return request.max_reply_bytes == 0
@@ -172,7 +172,7 @@ absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
 
 namespace {
 
-// What gRPC uses of a call until that has ended.
+// StartedCall holds what gRPC uses of a call until that has ended.
 struct StartedCall {
   explicit StartedCall(const CallDeadline& deadline)
       : deadline(deadline),

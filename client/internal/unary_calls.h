@@ -49,19 +49,19 @@ class UnaryCalls {
   template <typename Request>
   using Done = absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&>;
 
-  // The same without waiting: `done` is told on a thread of gRPC's, or before
-  // this returns. The request and the destinations outlive the call.
+  // Makes the call without waiting: `done` is told on a thread of gRPC's, or
+  // before this returns. The request and the destinations outlive the call.
   template <typename Request>
   void Start(const Request& request, const CallDeadline& deadline,
              absl::Span<const Destination> destinations, Done<Request> done);
 
-  // Whether this thread is gRPC's, within the `done` of a call.
+  // Returns whether this thread is gRPC's, within the `done` of a call.
   static bool IsTellingAnEnd();
 
  private:
-  // What a call expects of the server: all but kTheKnownOne take whatever
-  // incarnation answers. It becomes the known one: never · if none is known
-  // yet · in any case · if none is known yet.
+  // Expects says what a call expects of the server: all but kTheKnownOne take
+  // whatever incarnation answers. It becomes the known one: never · if none is
+  // known yet · in any case · if none is known yet.
   enum class Expects { kNothing, kNothingYet, kAnyIncarnation, kTheKnownOne };
   template <typename Request>
   static Expects ExpectationOf(const Request& request);

@@ -33,7 +33,7 @@ absl::Status NoSuchCheckpoint(const std::string& name) {
       absl::StrCat("checkpoint \"", name, "\" does not exist"));
 }
 
-// Whether what was asked for is wrong: a name, or namespaces.
+// Returns whether the caller's request is wrong: a name, or namespaces.
 bool IsCallersError(const SaveCheckpointRequest& request,
                     const absl::Status& error) {
   if (!request.name.empty() &&
@@ -94,7 +94,7 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
   std::vector<absl::Status> damages;
   ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all,
                    ListCheckpointsIn(options_.directory, &damages));
-  // What cannot be read might be the last one.
+  // A checkpoint that cannot be read might be the last one.
   if (!damages.empty() && !options_.fallback) return damages[0];
   absl::Status damage;
   for (const absl::Status& each : damages) {
@@ -265,7 +265,8 @@ absl::Status Checkpoints::Publish(const std::string& partial,
                                   const std::string& path) {
   RETURN_IF_ERROR(Rename(partial, path));
   const absl::Status synced = options_.sync_directory(options_.directory);
-  // What may be gone after a crash is not shown as if it were saved.
+  // A checkpoint that may be gone after a crash is not shown as if it were
+  // saved.
   if (!synced.ok()) Rename(path, partial).IgnoreError();  // `synced` counts
   return synced;
 }
@@ -279,7 +280,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
   RETURN_IF_ERROR(store_.TakeSnapshot(request.namespaces, writer));
   v1::CheckpointManifest manifest;
   ToProto(status, manifest.mutable_status());
-  // What was written is known to the writer.
+  // The writer knows what was written.
   manifest.mutable_status()->clear_bytes();
   manifest.mutable_status()->clear_num_keys();
   manifest.set_incarnation(options_.incarnation);
@@ -400,7 +401,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
                        .as_namespace = request.as_namespace,
                        .with_new_uids = true,
                        .cancellation = context.cancellation.get()}));
-    // What is being saved has all of these as they were before.
+    // A checkpoint that is being saved has all of these as they were before.
     MutexLock save_lock(&save_mutex_);
     RETURN_IF_ERROR(CheckWanted(context.cancellation.get()));
     return restoration->Commit();

@@ -23,7 +23,8 @@
 namespace tensorkv {
 namespace {
 
-// What is written at once, before it is sent on its way to the disk, and read.
+// Bounds what is written at once, before it is sent on its way to the disk, and
+// read.
 constexpr size_t kMaxBytesAtOnce = 8 << 20;
 
 absl::Status ErrorOf(const std::string& path, int error) {
@@ -47,7 +48,8 @@ absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
   return error ? ErrorOf(path, error.value()) : absl::OkStatus();
 }
 
-// As the system takes them, none of more than kMaxBytesAtOnce.
+// Returns the pieces as the system takes them, none of more than
+// kMaxBytesAtOnce.
 template <typename Piece>
 std::vector<iovec> Vectors(absl::Span<const Piece> pieces) {
   std::vector<iovec> vectors;
@@ -62,7 +64,7 @@ std::vector<iovec> Vectors(absl::Span<const Piece> pieces) {
   return vectors;
 }
 
-// How many of them are written or read at once.
+// Returns how many of them are written or read at once.
 size_t NumAtOnce(absl::Span<const iovec> vectors) {
   size_t num_vectors = 0;
   size_t bytes = 0;
@@ -83,15 +85,15 @@ void RemovePrefix(size_t bytes, absl::Span<iovec>& vectors) {
   vectors[0].iov_len -= bytes;
 }
 
-// What is read past the system's cache begins and ends at multiples of this, in
-// files and in memory: no disk has larger blocks.
+// Reads past the system's cache begin and end at multiples of this, in files
+// and in memory: no disk has larger blocks.
 constexpr size_t kDirectAlignment = 4096;
 
 size_t AlignedUp(uint64_t bytes) {
   return (bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
 }
 
-// Whether the disk can fill them as they lie.
+// Returns whether the disk can fill them as they lie.
 bool IsAligned(uint64_t offset, absl::Span<const absl::Span<char>> to) {
   return offset % kDirectAlignment == 0 &&
          std::all_of(to.begin(), to.end(), [](absl::Span<char> each) {

@@ -23,7 +23,7 @@ namespace tensorkv {
 // Encodes a snapshot as MovePartitionsRequest says. Used by one thread.
 class SnapshotStreamWriter final : public SnapshotSink {
  public:
-  // What the stream is cut into; the last piece may be shorter.
+  // Is the size of the pieces of the stream; the last may be shorter.
   static constexpr size_t kPieceBytes = 1 << 20;
   // Takes a piece; its errors end the snapshot.
   using Send = std::function<absl::Status(std::string piece)>;
@@ -75,7 +75,7 @@ class SnapshotStreamReader {
  private:
   enum class Part { kSizes, kManifest, kTensors };
 
-  // What of the present part is there is complete.
+  // Ends the present part, which is complete.
   absl::Status EndPart();
   absl::Status EndSizes();
   absl::Status EndManifest();

@@ -10,8 +10,8 @@
 namespace tensorkv {
 namespace {
 
-// What is read before its digest is computed: it stays in a cache, and is
-// enough for few calls of the system.
+// Is the size of what is read before its digest is computed: it stays in a
+// cache, and is enough for few calls of the system.
 constexpr size_t kPieceBytes = 2 << 20;
 // So many pieces are asked of the disk at once. More threads would keep the one
 // that makes keys of them from running, where the machine has few cores.

@@ -27,7 +27,7 @@ namespace tensorkv {
 struct TensorToRead {
   absl::string_view key;
   const v1::SavedTensor* saved = nullptr;
-  // As many bytes as the tensor takes.
+  // Takes as many bytes as the tensor does.
   absl::Span<char> to;
 };
 
@@ -40,7 +40,7 @@ class TensorReader {
   TensorReader(const std::string& directory,
                const v1::NamespaceManifest& manifest)
       : directory_(directory), manifest_(manifest) {}
-  // What has not begun is not read.
+  // Drops the reads that have not begun.
   ~TensorReader();
 
   // Begins to read a batch, as soon as those before have begun. Its files are

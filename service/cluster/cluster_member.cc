@@ -13,7 +13,7 @@
 namespace tensorkv {
 namespace {
 
-// How often it looks for a placement that is being made, or for etcd.
+// Bounds how often it looks for a placement that is being made, or for etcd.
 constexpr absl::Duration kLongestWait = absl::Milliseconds(500);
 
 }  // namespace
@@ -67,12 +67,13 @@ void ClusterMember::Report(const absl::Status& outcome) {
   is_in_touch_ = outcome.ok();
   if (reported_ == outcome.ok()) return;
   reported_ = outcome.ok();
-  listener_.log(outcome.ok() ? absl::StrCat("cluster: registered as ",
-                                         options_.server_name, " at ",
-                                         options_.address)
-                          : absl::StrCat("cluster: out of touch, what is known "
-                                         "stays: ",
-                                         outcome.message()));
+  listener_.log(outcome.ok()
+                    ? absl::StrCat("cluster: registered as ",
+                                   options_.server_name, " at ",
+                                   options_.address)
+                    : absl::StrCat("cluster: out of touch, what is known "
+                                   "stays: ",
+                                   outcome.message()));
 }
 
 // Runs after each turn: calls that wait are told after the turn during which
@@ -118,8 +119,8 @@ absl::Status ClusterMember::HoldLease() {
 }
 
 absl::Status ClusterMember::Register() {
-  // Who comes back after its lease leaves the name to who has come since; Read
-  // tells which it was.
+  // A server that comes back after its lease leaves the name to one that has
+  // come since; Read tells which it was.
   RETURN_IF_ERROR(
       records_.Register(lease_, /*only_if_absent=*/was_registered_));
   is_registered_ = true;

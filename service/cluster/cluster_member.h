@@ -67,14 +67,14 @@ class ClusterMember {
 
   // That of the registration; 0: there is none.
   int64_t lease() const { return lease_; }
-  // Whether the registration was renewed at the last turn.
+  // Returns whether the last attempt has renewed the registration.
   bool is_in_touch() const { return is_in_touch_; }
 
  private:
   void Run();
   // Returns whether to stop, once `pause` has passed.
   bool Sleep(absl::Duration pause);
-  // How long until the next turn.
+  // Returns how long until the next attempt.
   absl::Duration PauseAfter(const absl::Status& outcome) const;
   void Report(const absl::Status& outcome);
   void TellIfDisowned();
@@ -105,7 +105,7 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
-  // Whether the turn that the log has told of last was OK.
+  // Tells whether the attempt that the log has told of last was OK.
   std::optional<bool> reported_;
 
   Mutex mutex_;

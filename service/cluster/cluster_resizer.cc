@@ -14,7 +14,7 @@
 namespace tensorkv {
 namespace {
 
-// How often a request is tried that others have outrun.
+// Bounds how often a request is tried that others have outrun.
 constexpr int kMostRequests = 5;
 
 }  // namespace
@@ -59,8 +59,8 @@ void ClusterResizer::Run() {
     is_unsettled_ = sender_.is_unsettled();
     bytes_sent_ = sender_.sent_bytes();
     Report(outcome.status());
-  } while (
-      !Sleep(outcome.ok() && *outcome ? absl::ZeroDuration() : options_.lease / 3));
+  } while (!Sleep(outcome.ok() && *outcome ? absl::ZeroDuration()
+                                           : options_.lease / 3));
 }
 
 bool ClusterResizer::Sleep(absl::Duration pause) {
@@ -95,7 +95,7 @@ absl::StatusOr<bool> ClusterResizer::RunOnce() {
   if (rest.version != reading.placement.version) {
     return records_.ReplacePlacement(rest, reading.placement_revision);
   }
-  // What one server has lost is no reason to leave what others have.
+  // Partitions that one server has lost are no reason to leave those of others.
   const absl::Status has_lost = LoseServers(reading);
   partitions_to_restore_ = NumMissing(reading.placement);
   const absl::StatusOr<bool> has_restored = restorer_.RunOnce(reading);
@@ -120,7 +120,7 @@ uint64_t ClusterResizer::NumMissing(const ClusterPlacement& placement) const {
 absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
   if (options_.lost_after == absl::ZeroDuration()) return absl::OkStatus();
   const auto now = std::chrono::steady_clock::now();
-  // Who had come back meanwhile would still have its lease.
+  // A server that had come back meanwhile would still have its lease.
   const bool has_watched =
       absl::FromChrono(now - std::exchange(last_look_, now)) < options_.lease;
   decltype(gone_since_) gone_since;

@@ -26,17 +26,18 @@
 
 namespace tensorkv {
 
-// What has been counted of moves that this server has begun.
+// MoveCounts counts the moves that this server has begun.
 struct MoveCounts {
   uint64_t moves_ended = 0;
   uint64_t moves_failed = 0;
   uint64_t partitions_moved = 0;
   uint64_t bytes_sent = 0;
-  // Of this server's partitions, as of when it looked last.
+  // Counts those of this server's partitions that are to move, as of when it
+  // looked last.
   uint64_t partitions_to_move = 0;
   // 1 while the outcome of a move is unknown.
   uint64_t moves_unsettled = 0;
-  // Of this server's partitions, as of then, those that it does not have.
+  // Counts those of this server's partitions that it does not have, as of then.
   uint64_t partitions_to_restore = 0;
 };
 
@@ -79,7 +80,7 @@ class ClusterResizer {
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
   void Report(const absl::Status& outcome);
-  // How many partitions of this server are still to be restored.
+  // Returns how many partitions of this server are still to be restored.
   uint64_t NumMissing(const ClusterPlacement& placement) const;
   // Says that servers are lost that have not been live for so long. Where looks
   // are a lease apart, as a move or a restoring takes as long, time counts

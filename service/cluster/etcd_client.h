@@ -18,11 +18,11 @@
 
 namespace tensorkv {
 
-// What a server asks etcd. A call may come to etcd twice: callers make those
-// that may. Confined to one thread.
+// Etcd makes a server's calls of etcd. A call may come to etcd twice: callers
+// make those that may. Confined to one thread.
 //
 // Errors of all calls: Unavailable and DeadlineExceeded if etcd does not
-// answer, and what etcd itself answers.
+// answer, and those of etcd itself.
 class Etcd {
  public:
   virtual ~Etcd() = default;

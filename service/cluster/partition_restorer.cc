@@ -32,7 +32,7 @@ absl::StatusOr<bool> PartitionRestorer::RunOnce(const ClusterReading& reading) {
     // This server may know a placement of the time when it had them.
     RETURN_IF_ERROR(
         environment_.known->Set(reading.placement, environment_.server_name));
-    // What one server had may be out of sight, while what another had is not.
+    // Keys of one server may be out of sight, while those of another are not.
     status =
         Restore(own, static_cast<uint32_t>(reading.placement.owners.size()));
     if (!status.ok()) continue;

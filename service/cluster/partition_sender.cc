@@ -13,10 +13,11 @@
 namespace tensorkv {
 namespace {
 
-// How often a move looks at etcd again, because others have written there.
+// Bounds how often a move looks at etcd again, because others have written
+// there.
 constexpr int kMostLooks = 10;
 
-// Whether that server counts as lost, and had some of `partitions`.
+// Returns whether that server counts as lost, and had some of `partitions`.
 bool IsLostWith(const std::string& server,
                 const std::vector<uint32_t>& partitions,
                 const ClusterPlacement& placement) {

@@ -13,12 +13,13 @@
 
 namespace tensorkv {
 
-// Whether the caller has made that call in that namespace of this server, or is
-// making it. Thread-safe.
+// A KnowsCall tells whether the caller has made that call in that namespace of
+// this server, or is making it. Thread-safe.
 using KnowsCall = std::function<bool(absl::string_view name_space,
                                      const Caller& caller, const CallId& id)>;
 
-// Whether every server holds the keys of that namespace. Thread-safe.
+// An IsMirrored tells whether every server holds the keys of that namespace.
+// Thread-safe.
 using IsMirrored = std::function<bool(absl::string_view name_space)>;
 
 // The interfaces that name keys, for a server that may be in a cluster: a call

@@ -1,4 +1,4 @@
-// Which server of a cluster is to own which partition.
+// Decides which server of a cluster is to own which partition.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_PLACEMENT_MAKER_H_
 #define TENSORKV_SERVICE_CLUSTER_PLACEMENT_MAKER_H_

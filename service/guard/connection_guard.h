@@ -45,8 +45,9 @@ class ConnectionGuard final : public ConnectionFilter {
   // By address.
   static constexpr double kMaxResets = 5000;
   static constexpr double kResetsPerSecond = 1000;
-  // What a connection costs its address that is cut off for what it sent, or in
-  // which no call was begun: gRPC takes 0.4 ms for each. So 10 or 50 a second.
+  // Says what it costs its address when a connection is cut off for what it
+  // sent, or one in which no call was begun: gRPC takes 0.4 ms for each. So 10
+  // or 50 a second.
   static constexpr double kResetsOfCut = 100;
   static constexpr double kResetsWithoutCall = 20;
   // By connection, which begins with none.

@@ -53,7 +53,7 @@ class MeteredTensorStore final : public TensorStore {
  private:
   static constexpr size_t kNumOutcomes = 4;
 
-  // What a method that answers with values has besides.
+  // ReplyMetrics are those that a method that answers with values has besides.
   struct ReplyMetrics {
     prometheus::Counter* sent_bytes = nullptr;
     std::array<prometheus::Histogram*, kNumOutcomes> wait_seconds = {};

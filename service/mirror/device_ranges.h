@@ -39,7 +39,8 @@ class DeviceRanges final : public RangeTransport,
 
   explicit DeviceRanges(Environment environment);
 
-  // What the leader is told, who has devices meet that say the same version.
+  // Returns the link for the leader, who has devices meet that say the same
+  // version.
   const mirror::v1::Link& link() const { return link_; }
 
   // Begins an attempt with the devices that meet under that id. The others are
@@ -51,7 +52,7 @@ class DeviceRanges final : public RangeTransport,
   absl::Status Begin(uint64_t attempt, const std::string& communicator,
                      std::shared_ptr<const void> kept);
 
-  // As of RangeTransport, of an attempt that has begun.
+  // Expects ranges as RangeTransport does, of an attempt that has begun.
   void Expect(uint64_t attempt, int phase, RangesToReceive receives) override;
   void Move(uint64_t attempt, int phase, RangesToSend sends,
             absl::Duration timeout, Callback done) override;
@@ -87,7 +88,7 @@ class DeviceRanges final : public RangeTransport,
   Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);
-  // What the thread has begun or is to begin.
+  // Counts what the thread has begun or is to begin.
   int num_moves_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

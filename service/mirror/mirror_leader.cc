@@ -14,8 +14,8 @@ using mirror::v1::Outcome;
 
 namespace {
 
-// What one attempt takes at most, beyond its first round: members hold that
-// much several times, and the bytes of all announcements go in one message.
+// Bound what one attempt takes, beyond its first round: members hold that much
+// several times, and the bytes of all announcements go in one message.
 constexpr size_t kMaxRounds = 4096;
 constexpr int64_t kMaxElements = 16 << 20;
 constexpr size_t kMaxAnnouncedBytes = 4 << 20;
@@ -506,7 +506,7 @@ void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
 }
 
 void MirrorLeader::OnServersGone(const AttemptPtr& attempt,
-                               const std::map<int, absl::Status>& gone) {
+                                 const std::map<int, absl::Status>& gone) {
   Answered answered;
   std::vector<AttemptPtr> next;
   {

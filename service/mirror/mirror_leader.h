@@ -106,7 +106,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     // By member; without a call: it has announced nothing.
     std::vector<Announced> announced;
     bool is_under_way = false;
-    // What is under way of a version up to this is of a key that has gone.
+    // Sums under way of a version up to this are of a key that has gone.
     uint64_t removed = 0;
     Summed last;  // of attempt 0: none
   };
@@ -142,7 +142,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   void Add(NameSpace& name_space, Announced announced, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether all members have announced the key, and none sums it.
+  // Returns whether all members have announced the key, and none sums it.
   static bool IsReady(const Key& key) {
     return !key.is_under_way &&
            std::all_of(
@@ -158,8 +158,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // leader, if somebody has announced its round.
   void Learn(Key& key, const mirror::v1::Counted& counted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What was under way is announced again, or ends with `status` if that is
-  // one.
+  // Announces again the rounds that were under way, or ends those with `status`
+  // that come twice.
   void PutBack(Key& key, std::vector<Announced>& announced,
                const absl::Status& status, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -182,15 +182,14 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // The ids of the members' links; empty: their devices cannot meet.
   std::vector<uint64_t> LinksOf(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether two servers are on one GPU, and name it.
+  // Returns whether two servers are on one GPU, which the error names.
   bool ShareAGpu(const std::vector<Announced>& servers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reasons of one kind are told now and then.
   void TellWhyNotOnDevices(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Chooses how the slices go. Returns whether it is the attempt's turn.
-  bool Enqueue(const AttemptPtr& attempt)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Enqueue(const AttemptPtr& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt is over. What is to be started now: null for none.
   std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -199,7 +198,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
   void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);
-  // The same for one of its keys.
+  // Ends the round of one of its keys.
   void EndRound(const Attempt& attempt, const std::string& name,
                 const std::vector<Announced>& announced,
                 const absl::Status& status, Answered& answered)
@@ -211,7 +210,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Some rounds, by their places, do not wait at a member any more: fails them,
   // and attempts the others anew.
   void OnServersGone(const AttemptPtr& attempt,
-                   const std::map<int, absl::Status>& gone);
+                     const std::map<int, absl::Status>& gone);
 
   void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPatience(const CallPtr& call);
@@ -224,7 +223,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void AnswerPartially(const CallPtr& call);
   void WatchPartial(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPartialDelay(const CallPtr& call);
-  // Whether a sum of the call's rounds is being made, or is about to be.
+  // Returns whether a sum of the call's rounds is being made, or is about to
+  // be.
   static bool IsBeingSummed(const NameSpace& name_space, const CallPtr& call);
   // The call's rounds that wait for members do so no more: they are FAILED if
   // such a member did not answer, else WAITING.

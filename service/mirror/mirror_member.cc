@@ -14,9 +14,8 @@ using mirror::v1::Outcome;
 
 namespace {
 
-// What a batch has at most, so that its messages stay far below what servers
-// take: of the request, and of the answer in which each round may have an
-// error.
+// Bound a batch, so that its messages stay far below what servers take: of the
+// request, and of the answer in which each round may have an error.
 constexpr uint64_t kMaxBatchBytes = 1 << 20;
 constexpr size_t kMaxBatchRounds = 4096;
 
@@ -365,7 +364,8 @@ std::vector<MirrorMember::Waiting> MirrorMember::Take(
     Waiting& waiting = taken.emplace_back(std::move(round->second));
     waiting.attempt = Leave(waiting);
     waiting.batch->has_ended[waiting.place] = true;
-    waiting.contributed = std::move(waiting.batch->rounds[waiting.place].tensors);
+    waiting.contributed =
+        std::move(waiting.batch->rounds[waiting.place].tensors);
   }
   waiting_.erase(first, last);
   num_untold_ += taken.size();

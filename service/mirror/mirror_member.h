@@ -34,7 +34,7 @@ namespace tensorkv {
 // until it knows that they do not count, or are applied. Thread-safe.
 class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
  public:
-  // What is not shared outlives the calls that are under way.
+  // Environment holds what outlives the calls that are under way.
   struct Environment {
     MirrorGroupPtr group;
     MirrorTimes times;
@@ -55,7 +55,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   explicit MirrorMember(Environment environment)
       : environment_(std::move(environment)) {}
 
-  // As in RoundExchange.
+  // Tells of applied rounds as RoundExchange says.
   void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
            std::vector<RoundToSum> rounds, Summed summed);
 
@@ -65,7 +65,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void Run(const mirror::v1::Run& message, MirrorCallback done);
   MirrorResponse Ping(const mirror::v1::Ping& message) const;
 
-  // As in RoundExchange.
+  // Tells of applied rounds as RoundExchange says.
   void Applied(const std::string& name_space, absl::string_view key, Step step);
 
   void Remove(const std::string& name_space, const std::string& key,
@@ -118,7 +118,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::vector<std::pair<Step, Version>> rounds;
     std::unique_ptr<SumAttempt> sums;
     RangeTransport* transport = nullptr;
-    // Those of its rounds that wait for it; it goes with the last.
+    // Counts those of its rounds that wait for it; it goes with the last.
     size_t num_waiting = 0;
     // Its memory is there, and it has not begun to run.
     bool may_run = false;
@@ -139,7 +139,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   MirrorRequest RequestOf(const Batch& batch, std::vector<size_t>& places);
   void OnOutcomes(const BatchPtr& batch, const std::vector<size_t>& places,
                   const absl::StatusOr<MirrorResponse>& response);
-  // Whether the leader may yet come back: then asks it again, a little later.
+  // Returns whether the leader may yet come back: then asks it again, a little
+  // later.
   bool MayAskAgain(const BatchPtr& batch, const absl::Status& status);
   // Returns what the response, whose outcome `index` is the round's, means for
   // it; nothing while it waits.
@@ -162,7 +163,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // Gives up the attempts, so that they have no effect any more.
   void Drop(const std::vector<uint64_t>& attempts);
 
-  // Those that go between devices, if the leader has said under which id.
+  // Chooses the transport between devices, if the leader has said under which
+  // id.
   absl::Status ChooseTransport(const AttemptPtr& attempt,
                                const std::string& communicator);
   void GatherAndSend(const AttemptPtr& attempt);

@@ -1,4 +1,4 @@
-// How slices of tensors get from server to server.
+// Carries ranges of tensors from server to server.
 
 #ifndef TENSORKV_SERVICE_MIRROR_RANGE_TRANSPORT_H_
 #define TENSORKV_SERVICE_MIRROR_RANGE_TRANSPORT_H_

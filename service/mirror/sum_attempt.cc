@@ -81,7 +81,7 @@ absl::Status SumAttempt::Add(Round round) {
         absl::StrCat("round ", summing.own.step, " of \"", summing.own.key,
                      "\": expected its tensors on ", device_->name()));
   }
-  // Those of one worker stay in their order.
+  // Tensors of one worker stay in their order.
   std::stable_sort(
       summing.tensors.begin(), summing.tensors.end(),
       [](const Tensor& a, const Tensor& b) { return a.rank < b.rank; });

@@ -20,10 +20,11 @@
 
 namespace tensorkv {
 
-// Which bytes go where: what this server's workers have brought goes in slices
-// to those who sum them; it sums its own slices, of all workers in the order of
-// their ranks, and takes the sums of all others. Used by one thread at a time;
-// what transports read and write is memory of its own and of the rounds.
+// SumAttempt decides which bytes go where: the contributions of this server's
+// workers go in ranges to the members that sum them; this one sums its own
+// ranges, of all workers in the order of their ranks, and takes the sums of all
+// others. Used by one thread at a time; transports read and write memory of its
+// own and of the rounds.
 class SumAttempt {
  public:
   // A round as this server has it, and as all have announced it.
@@ -41,10 +42,10 @@ class SumAttempt {
                                            const RefPtr<BudgetAccount>& account,
                                            Backend* device);
 
-  // Whether something has to be done before contributions can be sent: then
-  // Gather does it, and calls `done`, which must not wait for a device, on any
-  // thread. What is on devices is copied to where sums are made, or is there
-  // when it has been uploaded.
+  // Returns whether something has to be done before contributions can be sent:
+  // then Gather does it, and calls `done`, which must not wait for a device, on
+  // any thread. What is on devices is copied to where sums are made, or is
+  // there when it has been uploaded.
   bool has_to_gather() const { return !copies_.empty(); }
   void Gather(PlanCallback done);
 
@@ -96,7 +97,8 @@ class SumAttempt {
   RefPtr<BudgetAccount> account_;
   Backend* device_;
   std::vector<Summing> rounds_;
-  // What Gather copies from each device, and what keeps that.
+  // Are the copies that Gather makes from each device, and what keeps their
+  // memory.
   std::map<Backend*, std::vector<MemoryCopy>> copies_;
   std::vector<RefPtr<Buffer>> copied_;
 };

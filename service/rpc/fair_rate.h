@@ -1,4 +1,4 @@
-// How fast a peer must move the bytes that memory is held for.
+// Says how fast a peer must move the bytes that memory is held for.
 
 #ifndef TENSORKV_SERVICE_RPC_FAIR_RATE_H_
 #define TENSORKV_SERVICE_RPC_FAIR_RATE_H_
@@ -30,7 +30,7 @@ class FairRate {
         absl::ToDoubleSeconds(kTimeouts * stream_timeout_));
   }
 
-  // How long after the start a peer may have moved no more than that.
+  // Returns how long after the start a peer may have moved no more than that.
   // REQUIRES: binds().
   absl::Duration TimeFor(uint64_t moved_bytes) const {
     const double share =

@@ -27,8 +27,8 @@ Incarnation::Incarnation(uint64_t id, std::function<absl::Status()> health)
     : id_(id), health_(std::move(health)) {}
 
 absl::Status Incarnation::CheckIncarnation(Method method,
-                                grpc::CallbackServerContext& context,
-                                Caller& caller) const {
+                                           grpc::CallbackServerContext& context,
+                                           Caller& caller) const {
   const absl::Status expected = CheckExpected(context);
   if (RepeatOf(method) == Repeat::kByCallId &&
       ReasonOf(expected) == Reason::kServerRestarted) {

@@ -44,7 +44,7 @@ absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,
 absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
                                        const MessageLimits& limits);
 
-// What a reply with so many values leaves for their elements.
+// Returns how many bytes a reply with so many values leaves for their elements.
 // Errors: ResourceExhausted if it leaves nothing, whatever the values.
 absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
                                         const MessageLimits& limits);

@@ -18,7 +18,7 @@
 
 namespace tensorkv {
 
-// How a stream is answered that pulls.
+// ReplyForm says how a stream is answered that pulls.
 struct ReplyForm {
   Stripe stripe;
   uint64_t max_part_bytes = 0;  // 0 is the default

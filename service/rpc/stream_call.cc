@@ -264,8 +264,8 @@ void StreamCall::CheckProgress() {
     if (state_ == State::kDone) return;
     if (!IsStalled()) return WatchProgress();
     if (state_ != State::kReading) {
-      // What is being written would come before any status. With the lock:
-      // the context lives until OnDone has had it.
+      // A message that is being written would come before any status. With the
+      // lock: the context lives until OnDone has had it.
       context_.TryCancel();
       return;
     }

@@ -55,8 +55,8 @@ class StreamCall final
   static constexpr uint64_t kMaxInlineBytes = 2 << 20;
   static constexpr uint64_t kMaxInlineManifestBytes = 4 << 10;
 
-  // What all streams of a server share; all of it is there until gRPC is done
-  // with them.
+  // Environment holds what all streams of a server share; all of it is there
+  // until gRPC is done with them.
   struct Environment {
     StreamDependencies session;
     OpenStreams* open_streams = nullptr;
@@ -108,8 +108,8 @@ class StreamCall final
   // Ends the call with `status`, from outside of its turn: now, or when what
   // is under way ends.
   void End(const absl::Status& status);
-  // Whether the call is to end; then its status is `status`, and the caller,
-  // whose turn it is, must finish.
+  // Returns whether the call is to end; then its status is `status`, and the
+  // caller, which may act on the call, must finish.
   bool MustFinish(absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishWith(const absl::Status& status);
   void Report(const absl::Status& status);
@@ -120,8 +120,8 @@ class StreamCall final
     return state == State::kReading || state == State::kWriting ||
            state == State::kFinishing;
   }
-  // Whether the peer has moved too little since the last check, or reads too
-  // slowly.
+  // Returns whether the peer has moved too little since the last check, or
+  // reads too slowly.
   bool ReadsTooSlowly() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -25,7 +25,7 @@
 
 namespace tensorkv {
 
-// What streams work on; all of it outlives them.
+// StreamDependencies holds what streams work on; all of it outlives them.
 struct StreamDependencies {
   TensorStore* store = nullptr;
   Staging* staging = nullptr;
@@ -79,7 +79,7 @@ class StreamSession {
   absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);
   // The memory that a part goes to.
   absl::StatusOr<char*> Place(const PartRange& part);
-  // Whether the bytes of a part are elements of its tensor.
+  // Checks that the bytes of a part are elements of its tensor.
   absl::Status CheckPart(const PartRange& part, const char* elements) const;
 
   const Method method_;

@@ -135,7 +135,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;
   // Counts the stripes that joined and have not heard of the end.
   uint32_t num_listening_ ABSL_GUARDED_BY(mutex_) = 0;
-  // How the call ended, for stripes that come later.
+  // Says how the call ended, for stripes that come later.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool is_prepared_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<void() &&>> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -36,7 +36,7 @@ class StripedCalls {
   std::shared_ptr<StripedCall> Find(Method method, const Caller& caller,
                                     const Stripe& stripe);
 
-  // How many calls have stripes.
+  // Returns how many calls have stripes.
   size_t size() const;
 
  private:

@@ -1,4 +1,4 @@
-// How long the store may let a call wait.
+// Bounds how long the store may let a call wait.
 
 #ifndef TENSORKV_SERVICE_RPC_WAIT_BOUND_H_
 #define TENSORKV_SERVICE_RPC_WAIT_BOUND_H_

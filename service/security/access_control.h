@@ -73,8 +73,8 @@ class AccessControl {
       const Caller& caller, const CallerLoad& load,
       absl::FunctionRef<std::string()> address) const;
 
-  // Whether the caller may call `method` in `name_space`.
-  // Errors: Unauthenticated (it has no identity) · PermissionDenied.
+  // Checks that the caller may call `method` in `name_space`. Errors:
+  // Unauthenticated (it has no identity) · PermissionDenied.
   absl::Status Check(Method method, absl::string_view name_space,
                      const Caller& caller) const;
   // Answers as Check does, but no line of the log comes of it.
@@ -86,11 +86,11 @@ class AccessControl {
   void Audit(Method method, absl::string_view subject, const Caller& caller,
              const absl::Status& outcome) const;
 
-  // How much the files say, for the log: "grants=3 tokens=2".
+  // Returns how much the files say, for the log: "grants=3 tokens=2".
   std::string Summary() const;
 
  private:
-  // What the files say.
+  // Rules holds what the files say.
   struct Rules {
     std::optional<Policy> policy;
     TokenFile tokens;

@@ -26,7 +26,7 @@ std::optional<CallId> CallIdOf(const Request& request) {
 // For the log of slow calls; `call_id` is asked for only where there is one.
 template <typename CallIdFunction>
 void RecordCall(const CallContext& context, absl::string_view name_space,
-          CallIdFunction call_id) {
+                CallIdFunction call_id) {
   if (context.caller.trace == nullptr) return;
   context.caller.trace->IsAbout(
       name_space.empty() ? kDefaultNamespace : name_space, call_id());

@@ -1,4 +1,4 @@
-// Who a caller is.
+// Tells who a caller is.
 
 #ifndef TENSORKV_SERVICE_SECURITY_IDENTITY_H_
 #define TENSORKV_SERVICE_SECURITY_IDENTITY_H_

@@ -19,9 +19,9 @@
 
 namespace tensorkv {
 
-// Whether the files are there and fit together.
-// Errors: InvalidArgument, naming the option: a file that cannot be read or has
-// nothing of that kind, a key that is not the certificate's.
+// Checks that the files are there and fit together. Errors: InvalidArgument,
+// naming the option: a file that cannot be read or has nothing of that kind, a
+// key that is not the certificate's.
 absl::Status CheckTlsFiles(const TlsOptions& options);
 
 // The certificate by which a server is known, its key, and the authorities of

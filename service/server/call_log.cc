@@ -11,7 +11,7 @@
 namespace tensorkv {
 namespace {
 
-// What a line takes of a text that somebody else has chosen.
+// Bounds what a line takes of a text that somebody else has chosen.
 constexpr size_t kMaxTextBytes = 512;
 
 std::string Shown(absl::string_view text) {

@@ -12,7 +12,7 @@
 namespace tensorkv {
 namespace {
 
-// How long a listener rests that cannot even refuse.
+// Says how long a listener rests that cannot even refuse.
 constexpr int kRestMs = 50;
 
 FileDescriptor OpenReserve() {
@@ -76,8 +76,9 @@ void ConnectionAcceptor::Run() {
   }
 }
 
-// What is left is there at the next turn: those who knock without end must not
-// keep the thread from probes and from its end.
+// Accepts some of the connections; the rest is there at the next wake-up: peers
+// that connect without end must not keep the thread from probes and from its
+// end.
 bool ConnectionAcceptor::AcceptSome(int listener) {
   for (int i = 0; i < kMaxAcceptsPerWakeup; ++i) {
     FileDescriptor fd(AcceptFrom(listener));

@@ -49,7 +49,8 @@ class Engine {
   double received_bytes() const { return metered_store_.received_bytes(); }
   double sent_bytes() const { return metered_store_.sent_bytes(); }
 
-  // Whether the caller has made that call in that namespace, or is making it.
+  // Returns whether the caller has made that call in that namespace, or is
+  // making it.
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const {
     return store_.Knows(name_space, caller, id);
@@ -62,8 +63,8 @@ class Engine {
   // Goes through all locks of the store.
   void Probe() const { store_.Summaries(); }
 
-  // What the store and its device hold; the rest of their metrics is in the
-  // registry.
+  // Returns the collectors of the store and its device; the rest of their
+  // metrics is in the registry.
   std::vector<const prometheus::Collectable*> collectables() const {
     return {&collectable_, &device_collectable_};
   }

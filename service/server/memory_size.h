@@ -1,4 +1,4 @@
-// How much memory this process may use.
+// Says how much memory this process may use.
 
 #ifndef TENSORKV_SERVICE_SERVER_MEMORY_SIZE_H_
 #define TENSORKV_SERVICE_SERVER_MEMORY_SIZE_H_

@@ -38,10 +38,10 @@ class ByteBudget final : public RefCounted {
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
-  // What Reserve would return now.
+  // Returns what Reserve would return now.
   absl::Status CheckHeadroom(uint64_t bytes) const;
 
-  // What of it could be reserved now.
+  // Returns how many of its bytes could be reserved now.
   uint64_t available_bytes() const;
 
   uint64_t limit_bytes() const { return limit_bytes_; }
@@ -59,7 +59,8 @@ class ByteBudget final : public RefCounted {
   std::atomic<uint64_t> used_bytes_{0};
 };
 
-// What one use (values, state, contributions) takes of a budget. Thread-safe.
+// BudgetAccount counts what one use (values, state, contributions) takes of a
+// budget. Thread-safe.
 class BudgetAccount final : public MemoryAccount {
  public:
   explicit BudgetAccount(RefPtr<ByteBudget> budget)

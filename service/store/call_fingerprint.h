@@ -1,4 +1,4 @@
-// What tells two requests by the same call_id apart.
+// Tells two requests by the same call_id apart.
 
 #ifndef TENSORKV_SERVICE_STORE_CALL_FINGERPRINT_H_
 #define TENSORKV_SERVICE_STORE_CALL_FINGERPRINT_H_

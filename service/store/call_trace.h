@@ -1,4 +1,4 @@
-// What the log says of a call that took long.
+// Keeps what the log says of a call that took long.
 
 #ifndef TENSORKV_SERVICE_STORE_CALL_TRACE_H_
 #define TENSORKV_SERVICE_STORE_CALL_TRACE_H_
@@ -21,8 +21,9 @@ class CallTrace {
   struct Record {
     std::string name_space;
     std::optional<CallId> call_id;
-    // What was missing when the call had waited for slow_call, such as `round 7
-    // of "w": waiting for ranks 2`; empty if it has not waited as long.
+    // Says what was missing when the call had waited for slow_call, such as
+    // `round 7 of "w": waiting for ranks 2`; empty if it has not waited as
+    // long.
     std::string awaited;
   };
 

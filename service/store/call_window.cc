@@ -15,19 +15,19 @@ namespace {
 
 constexpr size_t kMaxClientIdBytes = 64;
 
-// What a client and a call take besides their variable parts: tree and list
-// nodes, hash table, control blocks.
+// Count what a client and a call take besides their variable parts: tree and
+// list nodes, hash table, control blocks.
 constexpr uint64_t kClientOverheadBytes = 512;
 constexpr uint64_t kCallOverheadBytes = 384;
 
-// What an attempt that waits takes besides its request.
+// Counts what an attempt that waits takes besides its request.
 constexpr uint64_t kWaiterOverheadBytes = 2048;
 
 // Room for the message of an error and its reason; longer messages are kept cut
 // off.
 constexpr uint64_t kMaxErrorBytes = 768;
 
-// How many calls Save copies at a time: about 0.1 ms.
+// Says how many calls Save copies at a time: about 0.1 ms.
 constexpr size_t kCallsPerLock = 512;
 
 // Attempts of one call that may wait. Each gets its turn from the one before,
@@ -72,7 +72,8 @@ uint64_t SizeOf(const CallAnswer& answer) {
 CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
   if (answer.ok() || SizeOf(answer) <= max_bytes) return answer;
   const absl::Status& status = answer.status();
-  const uint64_t headroom = max_bytes - std::min(max_bytes, ReasonBytes(status));
+  const uint64_t headroom =
+      max_bytes - std::min(max_bytes, ReasonBytes(status));
   absl::Status limited(status.code(), Utf8Prefix(status.message(), headroom));
   if (absl::optional<absl::Cord> reason =
           status.GetPayload(kErrorInfoTypeUrl)) {
@@ -132,8 +133,8 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
     RETURN_IF_ERROR(CheckMayCall(context.caller, identity.id));
     ASSIGN_OR_RETURN(Call * call, FindOrAdd(context.caller, identity, dropped));
     if (!call->has_turn) return BeginAttempt(*call);
-    ASSIGN_OR_RETURN(
-        waiter, Park(*call, identity.request_bytes, context.timeout, on_attempt));
+    ASSIGN_OR_RETURN(waiter, Park(*call, identity.request_bytes,
+                                  context.timeout, on_attempt));
     return std::nullopt;
   };
   absl::StatusOr<std::optional<Attempt>> attempt = enter();
@@ -183,7 +184,8 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
   RETURN_IF_ERROR(CheckRemembered(*client, sequence));
   const uint64_t bytes = SumOfBytes(
       kCallOverheadBytes, std::max(identity.answer_bytes, kMaxErrorBytes));
-  // Who makes a call has had the answer to the one before, not to a later one.
+  // A caller that makes a call has had the answer to the one before, not to a
+  // later one.
   Call* const latest = client->latest;
   const bool is_newer = latest != nullptr && sequence > latest->sequence;
   absl::StatusOr<Reservation> reservation =
@@ -236,7 +238,8 @@ absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes, Call* done_with,
     absl::StatusOr<Reservation> reservation =
         Reservation::Create(account_, bytes);
     if (reservation.ok()) return reservation;
-    // What is dropped for a call that is refused nevertheless is lost in vain.
+    // Answers that are dropped for a call that is refused nevertheless are lost
+    // in vain.
     const uint64_t droppable =
         superseded_bytes_ +
         (done_with == nullptr ? 0 : done_with->reservation.bytes());
@@ -346,7 +349,8 @@ void CallWindow::Keep(Call& call, const CallAnswer& answer) {
   uint64_t headroom = call.reservation.bytes() - kCallOverheadBytes;
   const uint64_t bytes = SizeOf(answer);
   if (bytes > headroom) {
-    if (auto more = Reservation::Create(account_, bytes - headroom); more.ok()) {
+    if (auto more = Reservation::Create(account_, bytes - headroom);
+        more.ok()) {
       call.reservation.Merge(*std::move(more));
       headroom = bytes;
     }

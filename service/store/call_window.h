@@ -35,7 +35,7 @@ struct CallWindowOptions {
   uint32_t max_clients = 100'000;
   // Since the end of a call, or the last use of a client.
   absl::Duration max_age = absl::Minutes(15);
-  // What answers to ended calls may take; the latest is kept whatever its size.
+  // Bounds the answers to ended calls; the latest is kept whatever its size.
   uint64_t max_bytes = 64 << 20;
   // Bound on the wait for another attempt.
   absl::Duration max_wait = absl::Minutes(5);
@@ -77,7 +77,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     Attempt& operator=(Attempt&& other) = delete;
     ~Attempt() { End(); }
 
-    // What an earlier attempt has kept; null if there is nothing.
+    // Returns the answer that an earlier attempt has kept; null if there is
+    // nothing.
     const CallAnswer* answer() const { return answer_.get(); }
 
     // Makes `answer` the call's. REQUIRES: End has not been called.
@@ -90,7 +91,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
    private:
     friend class CallWindow;
     Attempt(std::shared_ptr<CallWindow> window, Call* call,
-         std::shared_ptr<const CallAnswer> answer)
+            std::shared_ptr<const CallAnswer> answer)
         : window_(std::move(window)), call_(call), answer_(std::move(answer)) {}
 
     std::shared_ptr<CallWindow> window_;  // null after the end
@@ -104,19 +105,18 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
                                             Alarms* alarms,
                                             RefPtr<BudgetAccount> account);
 
-  // Calls `on_attempt` once, now or on the thread that ends the turn before, with
-  // no lock held.
-  // Errors: InvalidArgument (no client id or sequence; another call has that
-  // name) · FailedPrecondition (too long ago to tell) · DeadlineExceeded and
-  // Cancelled (of `context`, while another attempt ran) · Unavailable (too many
-  // attempts wait; EndWaits) · ResourceExhausted (no room to remember it) ·
-  // what the caller has for calls that are not remembered.
+  // Calls `on_attempt` once, now or on the thread that ends the turn before,
+  // with no lock held. Errors: InvalidArgument (no client id or sequence;
+  // another call has that name) · FailedPrecondition (too long ago to tell) ·
+  // DeadlineExceeded and Cancelled (of `context`, while another attempt ran) ·
+  // Unavailable (too many attempts wait; EndWaits) · ResourceExhausted (no room
+  // to remember it) · what the caller has for calls that are not remembered.
   void Enter(const CallIdentity& call, const CallContext& context,
              AttemptCallback on_attempt);
 
-  // Whether an attempt of that call has a turn or has left an answer, so that
-  // what would speak against a new call does not count.
-  // Errors: InvalidArgument and FailedPrecondition as of Enter.
+  // Returns whether an attempt of that call is under way or has left an answer,
+  // so that nothing that speaks against a new call counts. Errors:
+  // InvalidArgument and FailedPrecondition as of Enter.
   absl::StatusOr<bool> Knows(const Caller& caller, const CallId& id) const;
 
   // Ends all waits with `status`, also those that would begin later.
@@ -164,7 +164,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     ClientKey key;
     std::map<uint64_t, Call> calls;
     uint32_t num_ended = 0;
-    // Of those that have ended and have no turn, that of the highest sequence.
+    // Is the call of the highest sequence among those that have ended and have
+    // no attempt under way.
     Call* latest = nullptr;
     // The calls up to here that are not in `calls` are forgotten.
     uint64_t forgotten = 0;
@@ -172,13 +173,14 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::list<Client*>::iterator use;
     Reservation reservation;
   };
-  // What goes, goes after the lock.
+  // Dropped holds what is destroyed after the lock.
   using Dropped = std::vector<std::map<uint64_t, Call>::node_type>;
 
   CallWindow(const CallWindowOptions& options, Alarms* alarms,
              RefPtr<BudgetAccount> account);
 
-  // Whether the caller knows this incarnation, or the call's answer is there.
+  // Checks that the caller knows this incarnation, or the call's answer is
+  // there.
   absl::Status CheckMayCall(const Caller& caller, const CallId& id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Call*> FindOrAdd(const Caller& caller,
@@ -235,7 +237,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Calls without turn: the latest of each client, and the others.
   ByEnd latest_ ABSL_GUARDED_BY(mutex_);
   ByEnd superseded_ ABSL_GUARDED_BY(mutex_);
-  // What all these calls take, and what the superseded ones do.
+  // Count the bytes of all these calls, and of the superseded ones.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.

@@ -42,12 +42,14 @@ inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(Reservation reservation,
 inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
     const RefPtr<BudgetAccount>& account, uint64_t bytes,
     AllocateBuffer allocate) {
-  ASSIGN_OR_RETURN(Reservation reservation, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(Reservation reservation,
+                   Reservation::Create(account, bytes));
   return AllocateReserved(std::move(reservation), allocate);
 }
 inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
     const RefPtr<BudgetAccount>& account, uint64_t bytes, Backend& device) {
-  ASSIGN_OR_RETURN(Reservation reservation, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(Reservation reservation,
+                   Reservation::Create(account, bytes));
   return AllocateReserved(std::move(reservation), device);
 }
 

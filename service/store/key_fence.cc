@@ -28,15 +28,15 @@ absl::Status WrongServerError(absl::string_view key) {
 }  // namespace
 
 KeyFence::View::State KeyFence::View::StateOf(absl::string_view name_space,
-                                            absl::string_view key) const {
+                                              absl::string_view key) const {
   CountLook();
   return states_[PartitionOf(name_space, key,
                              static_cast<uint32_t>(states_.size()))];
 }
 
 absl::Status KeyFence::View::CheckChange(absl::string_view name_space,
-                                        absl::string_view key,
-                                        Step step) const {
+                                         absl::string_view key,
+                                         Step step) const {
   switch (StateOf(name_space, key)) {
     case State::kOpen:
       return absl::OkStatus();
@@ -55,7 +55,7 @@ absl::Status KeyFence::View::CheckChange(absl::string_view name_space,
 }
 
 absl::Status KeyFence::View::CheckRead(absl::string_view name_space,
-                                      absl::string_view key) const {
+                                       absl::string_view key) const {
   switch (StateOf(name_space, key)) {
     case State::kOpen:
       return absl::OkStatus();
@@ -77,7 +77,7 @@ KeyFence::View KeyFence::Copy() const {
 }
 
 KeyFence::View KeyFence::CopyWith(const PartitionSet& partitions,
-                                View::State state) const {
+                                  View::State state) const {
   View view = Copy();
   if (view.states_.size() != partitions.num_partitions) {
     view.states_.assign(partitions.num_partitions, View::State::kOpen);

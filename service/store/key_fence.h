@@ -1,4 +1,5 @@
-// Which keys of a store take no calls, because they move to another server.
+// Fences keys of a store that take no calls, because they move to another
+// server.
 
 #ifndef TENSORKV_SERVICE_STORE_KEY_FENCE_H_
 #define TENSORKV_SERVICE_STORE_KEY_FENCE_H_
@@ -20,7 +21,7 @@ namespace tensorkv {
 
 // Some of the partitions of a placement. A plain value.
 struct PartitionSet {
-  // How many partitions the placement has.
+  // Says how many partitions the placement has.
   uint32_t num_partitions = 0;
   std::vector<uint32_t> partitions;
 };
@@ -31,18 +32,18 @@ struct PartitionSet {
 // Thread-safe; no lock is taken while its own is held.
 class KeyFence {
  public:
-  // How things are at one moment. Immutable.
+  // View is the fence at one moment. Immutable.
   class View {
    public:
-    // Whether a call may change the key. `step` is that of a contribution to a
-    // round, else 0. Errors: Unavailable (KEY_MOVING) · FailedPrecondition
+    // Checks that a call may change the key. `step` is that of a contribution
+    // to a round, else 0. Errors: Unavailable (KEY_MOVING) · FailedPrecondition
     // (WRONG_SERVER: it is gone).
     absl::Status CheckChange(absl::string_view name_space,
                              absl::string_view key, Step step = 0) const;
-    // Whether a call may read it. Errors: the same.
+    // Checks that a call may read the key. Errors: the same.
     absl::Status CheckRead(absl::string_view name_space,
                            absl::string_view key) const;
-    // Whether its partition is one of those held.
+    // Returns whether the key's partition is one of those fenced.
     bool Fences(absl::string_view name_space, absl::string_view key) const {
       return StateOf(name_space, key) == State::kFenced;
     }
@@ -55,9 +56,9 @@ class KeyFence {
 
     // By partition.
     std::vector<State> states_;
-    // Of the held ones: whether readers are kept out, too, and whether the keys
-    // of every namespace are held, or of these alone. Contributions up to the
-    // step are taken.
+    // Say of the fenced ones whether readers are kept out, too, and whether the
+    // keys of every namespace are fenced, or of these alone. Contributions up
+    // to the step are taken.
     bool is_closed_ = false;
     bool fences_all_ = false;
     std::map<std::string, Step, std::less<>> last_steps_;

@@ -407,7 +407,7 @@ absl::Status MemoryTensorStore::TakeSnapshot(
   for (const std::string& name : namespaces) {
     RETURN_IF_ERROR(Find(name).status());
   }
-  // Those before may take long to write: each is looked up when it is its turn,
+  // Namespaces before may take long to write: each is looked up when it is due,
   // so that none is saved that was deleted or replaced meanwhile.
   for (const std::string& name : namespaces.empty() ? Names() : namespaces) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
@@ -486,7 +486,7 @@ absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
     size += namespaces_.count(name) == 0 ? 1 : 0;
   }
   RETURN_IF_ERROR(CheckNumNamespaces(size));
-  // Those that they replace may have been restored since these began.
+  // Namespaces that they replace may have been restored since these began.
   for (const auto& [name, name_space] : restored) {
     name_space->PassOverVersions();
   }

@@ -76,7 +76,7 @@ class MemoryTensorStore final : public TensorStore,
   // REQUIRES: a device other than the host has a budget.
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
                     Alarms* alarms);
-  // As Stop.
+  // Ends as Stop does.
   ~MemoryTensorStore() override { Stop(); }
 
   void Init(InitRequest request, CallContext context,
@@ -128,7 +128,7 @@ class MemoryTensorStore final : public TensorStore,
       OnExisting on_existing) override;
 
   absl::Status Fence(const PartitionSet& partitions,
-                    absl::FunctionRef<absl::Status()> may_wait) override;
+                     absl::FunctionRef<absl::Status()> may_wait) override;
   absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) override;
   void Close() override;
   void Release() override;
@@ -140,12 +140,12 @@ class MemoryTensorStore final : public TensorStore,
   void Own(const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
 
-  // Whether `caller` has made that call in that namespace, or is making it, so
-  // that its repeat has an answer.
+  // Returns whether `caller` has made that call in that namespace, or is making
+  // it, so that its repeat has an answer.
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const;
 
-  // Whether every server of a cluster holds the keys of that namespace.
+  // Returns whether every server of a cluster holds the keys of that namespace.
   bool IsMirrored(absl::string_view name_space) const;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
@@ -162,7 +162,7 @@ class MemoryTensorStore final : public TensorStore,
   void InterruptWaits(const absl::Status& status);
 
   const ServerBudgets& budgets() const { return budgets_; }
-  // What is used of the host's memory.
+  // Returns how much of the host's memory is used.
   uint64_t used_bytes() const { return budgets_.host()->used_bytes(); }
 
  private:
@@ -187,7 +187,7 @@ class MemoryTensorStore final : public TensorStore,
   // up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(
       absl::string_view name) const;
-  // Whether the server may have so many.
+  // Checks that the server may have so many.
   absl::Status CheckNumNamespaces(size_t size) const;
   absl::Status CheckRestorable(absl::string_view name_space,
                                OnExisting on_existing) const
@@ -214,7 +214,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
 
-  // As RecentDeletes::MayHaveSince.
+  // Returns what RecentDeletes::MayHaveSince returns.
   bool MayBeDeletedSince(absl::string_view name_space,
                          absl::Duration since) const;
   // Begins the snapshots of all namespaces that a move is to take. Errors:

@@ -9,8 +9,8 @@
 namespace tensorkv {
 namespace {
 
-// Whether the elements were left where they were received; what was staged is
-// counted already.
+// Returns whether the elements were left where they were received; what was
+// staged is counted already.
 bool IsUncounted(const Tensor& tensor) {
   return tensor.has_data() && !tensor.buffer()->account();
 }

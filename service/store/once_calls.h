@@ -59,7 +59,7 @@ class TimeLeft {
   const absl::Duration end_;
 };
 
-// Whether the status says that nothing has happened, for now.
+// Returns whether the status says that nothing has happened, for now.
 inline bool MayBeMadeAgain(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -72,7 +72,7 @@ inline bool MayBeMadeAgain(const absl::Status& status) {
   }
 }
 
-// What a window keeps of an answer.
+// Returns what a window keeps of an answer.
 template <typename Reply>
 CallAnswer Kept(const absl::StatusOr<Reply>& reply) {
   if (!reply.ok()) return reply.status();
@@ -88,13 +88,14 @@ absl::StatusOr<Reply> As(const CallAnswer& answer) {
 
 template <typename Reply>
 void KeepIfMade(CallWindow::Attempt& attempt,
-                               const absl::StatusOr<Reply>& reply) {
+                const absl::StatusOr<Reply>& reply) {
   if (!MayBeMadeAgain(reply.status())) attempt.Keep(Kept(reply));
 }
 
 // `done`, after the answer has been kept and the turn has ended.
 template <typename Reply>
-ReplyCallback<Reply> Keeping(CallWindow::Attempt attempt, ReplyCallback<Reply> done) {
+ReplyCallback<Reply> Keeping(CallWindow::Attempt attempt,
+                             ReplyCallback<Reply> done) {
   return [attempt = std::move(attempt),
           done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
     KeepIfMade(attempt, reply);
@@ -109,8 +110,8 @@ void Once(CallWindow& calls, const CallIdentity& identity,
           const CallContext& context, ReplyCallback<Reply> done, Make make) {
   calls.Enter(
       identity, context,
-      [make = std::move(make),
-       done = std::move(done)](absl::StatusOr<CallWindow::Attempt> attempt) mutable {
+      [make = std::move(make), done = std::move(done)](
+          absl::StatusOr<CallWindow::Attempt> attempt) mutable {
         if (!attempt.ok()) return std::move(done)(attempt.status());
         if (attempt->answer() == nullptr) {
           return make(Keeping<Reply>(*std::move(attempt), std::move(done)));
@@ -147,7 +148,7 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
   return answer.Wait();
 }
 
-// As OnceHere, where the answer is a status alone.
+// Makes the call as OnceHere does, where the answer is a status alone.
 template <typename Request, typename Make>
 absl::Status StatusOnceHere(CallWindow& calls, const Request& request,
                             const CallContext& context, Make make) {

@@ -19,7 +19,7 @@
 namespace tensorkv {
 namespace {
 
-// How often a move looks whether rounds have closed.
+// Says how often a move looks whether rounds have closed.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 
 // For how long before a move begins a namespace that was deleted here may be
@@ -30,7 +30,7 @@ absl::Status NoNamespaceYet() {
   return absl::FailedPreconditionError("expected a namespace before keys");
 }
 
-// Whether a key is in one of the partitions.
+// IsIn tells whether a key is in one of the partitions.
 class IsIn {
  public:
   explicit IsIn(const PartitionSet& set) : members_(set.num_partitions) {

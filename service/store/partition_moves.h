@@ -1,4 +1,4 @@
-// How the keys of partitions go from one server's store to another's.
+// Moves the keys of partitions from one server's store to another's.
 
 #ifndef TENSORKV_SERVICE_STORE_PARTITION_MOVES_H_
 #define TENSORKV_SERVICE_STORE_PARTITION_MOVES_H_
@@ -43,17 +43,17 @@ class PartitionMoves {
   // Errors: those of `may_wait`, which is asked now and then while such a copy
   // goes on or rounds are open · Unimplemented: a namespace is mirrored.
   virtual absl::Status Fence(const PartitionSet& partitions,
-                            absl::FunctionRef<absl::Status()> may_wait) = 0;
+                             absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are held, as of
   // after Hold, and without answers to calls. Errors: as of TakeSnapshot.
   virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
   // Calls that would read keys that are held are Unavailable (KEY_MOVING), and
   // so is what waits for them.
   virtual void Close() = 0;
-  // Those that are held take calls again.
+  // Has the fenced ones take calls again.
   virtual void Release() = 0;
-  // Those that are held are another server's: their keys go, and calls about
-  // them fail with FailedPrecondition (WRONG_SERVER).
+  // Says that the fenced ones are another server's: their keys go, and calls
+  // about them fail with FailedPrecondition (WRONG_SERVER).
   virtual void Leave() = 0;
 
   // Removes what the store has of `partitions`, and begins to get their keys.
@@ -67,13 +67,14 @@ class PartitionMoves {
   // meanwhile or shortly before; another server may not have heard that yet.
   virtual std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) = 0;
-  // As StartAdoption, for what a checkpoint of a server that is lost has of
-  // `partitions`: all else of it is passed over, and so is a namespace that is
-  // there with another configuration. The groups of its namespaces are as after
-  // a restart from that checkpoint: nobody is a member before he has joined
-  // again, and goes on from the lower of the steps there and here. Once Commit
-  // has been called, versions of all namespaces but mirrored ones go on above
-  // all that the lost server may have given, be it that nothing was restored.
+  // Begins as StartAdoption does, for what a checkpoint of a server that is
+  // lost has of `partitions`: all else of it is passed over, and so is a
+  // namespace that is there with another configuration. The groups of its
+  // namespaces are as after a restart from that checkpoint: nobody is a member
+  // before he has joined again, and goes on from the lower of the steps there
+  // and here. Once Commit has been called, versions of all namespaces but
+  // mirrored ones go on above all that the lost server may have given, be it
+  // that nothing was restored.
   virtual std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) = 0;
   // By the newest placement, this server owns these and has what it owns of

@@ -27,8 +27,8 @@ struct ContributionSnapshot {
   Step step = 0;
 };
 
-// How a snapshot calls the f32 copy that 16-bit keys keep; no rule has a state
-// of that name.
+// Is the name in snapshots of the f32 copy that 16-bit keys keep; no rule has a
+// state of that name.
 inline constexpr absl::string_view kSavedMaster = "f32-master";
 
 struct StateSnapshot {
@@ -43,7 +43,7 @@ struct KeySnapshot {
   std::string key;
   Version version = 0;
   uint64_t update_count = 0;
-  // As in RuleState.
+  // Says what RuleState says.
   double total_weight = 0;
   Tensor value;
   std::vector<StateSnapshot> states;
@@ -79,7 +79,7 @@ struct NamespaceSnapshot {
   std::vector<WorkerSnapshot> workers;
   Step max_closed_step = 0;
   std::vector<CallSnapshot> calls;
-  // As far as it is known; else 0.
+  // Is known, or else 0.
   size_t num_keys = 0;
 };
 

@@ -328,7 +328,8 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
   const Caller d = elastic.As(joined.worker);
   EXPECT_EQ(joined.worker.rank, 1u);
   EXPECT_EQ(joined.next_step, 2u);
-  EXPECT_THAT(d.WithTimeout(kShortTimeout).Pull("w"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_THAT(d.WithTimeout(kShortTimeout).Pull("w"),
+              IsOkAndHolds(HasVersion(1)));
 
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
               StatusIs(StatusCode::kAborted, HasSubstr("rank 2 (\"c\")")));

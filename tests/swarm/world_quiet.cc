@@ -84,7 +84,8 @@ void WorldState::RecordContributed(const Attempt& attempt, Step step) {
 }
 
 // A step before the last is asked for where a key has lost what was brought.
-void WorldState::CheckStepToRepush(const Space& space, uint32_t rank, Step next) {
+void WorldState::CheckStepToRepush(const Space& space, uint32_t rank,
+                                   Step next) {
   const NamespaceConfig& config = space.plan.config;
   if (!is_stepped() || is_cluster() || config.mode != Mode::kSync ||
       config.max_workers > 0 || space.is_restored || num_restoring_ > 0 ||
@@ -215,7 +216,7 @@ std::optional<uint64_t> WorldState::MostOpenRounds(const Space& space) const {
 // What refuses a call tells how much is free. With what is known to be used
 // that is the same whenever there are no keys.
 void WorldState::CheckHeadroom(MemoryTensorStore& store,
-                           std::vector<uint64_t>& rooms) {
+                               std::vector<uint64_t>& rooms) {
   std::vector<uint64_t> found;
   for (const SpacePlan& each : plan_.spaces) {
     const uint64_t limit = each.config.budget_bytes;

@@ -46,7 +46,8 @@ struct RoundsUnderWay {
 // Decodes contributions that came encoded, on the device, into the accumulate
 // type, which gives the sum the same bits. The room for that was
 // reserved when they were admitted.
-absl::Status Decode(const NamespaceState& state, absl::Span<PartialSumOfKey> jobs,
+absl::Status Decode(const NamespaceState& state,
+                    absl::Span<PartialSumOfKey> jobs,
                     std::vector<RoundToSum>& rounds) {
   static const UpdateRule* const kAssign = new UpdateRule();
   // The updates refer to these.
@@ -158,7 +159,7 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
       if (!copied.ok() && each.sum.ok()) each.sum = copied;
     }
   }
-  // What is left of sums that came too late goes last.
+  // Sums that came too late are destroyed last.
   std::vector<std::optional<Contribution>> total(summed.size());
   std::vector<absl::StatusOr<Contribution>> sums;
   sums.reserve(summed.size());

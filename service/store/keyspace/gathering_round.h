@@ -15,12 +15,12 @@
 
 namespace tensorkv {
 
-// What a round has so far.
+// GatheringRound is what a round has so far.
 struct GatheringRound {
   uint64_t id = 0;
   // All, by rank, with their identities.
   absl::btree_map<uint32_t, uint64_t> contributors;
-  // What they have brought, in rank order, unless it was folded; a fold's sum
+  // Are the contributions, in rank order, but for those in a partial sum, which
   // is in the first place.
   std::map<uint32_t, Contribution> by_rank;
   // Ranks below have contributed or are not needed; those that have hold so
@@ -30,7 +30,7 @@ struct GatheringRound {
   // Ranks below are being folded, or UINT32_MAX where one is; 0 while no fold
   // is under way.
   uint32_t partial_end = 0;
-  // How many contributions need a sum of their own first.
+  // Counts the contributions that need a sum of their own first.
   size_t num_to_sum = 0;
   // The contributions suffice once they are a quorum: its grace is over, or
   // those who are missing have left.
@@ -59,9 +59,9 @@ struct RememberedRound {
 // again.
 struct RoundToRepush {
   RoundFailurePtr failure;
-  // Who owes the step; they rise.
+  // Are the ranks that must push the step again; they rise.
   std::vector<uint32_t> ranks;
-  // As in Round.
+  // Says what Round says.
   bool had_closed = false;
   Reservation overhead;
 };

@@ -8,10 +8,11 @@
 namespace tensorkv {
 namespace {
 
-// What the backend reads of so many takes a fifth of a second-level cache.
+// Bounds a batch: the backend's reads of so many updates take a fifth of a
+// second-level cache.
 constexpr size_t kBatchUpdates = 1024;
 
-// How far ahead of an update the memory of others is fetched.
+// Says how far ahead of an update the memory of others is fetched.
 constexpr size_t kUpdatesAhead = 8;
 
 void Fetch(const InPlaceUpdates::Update& update) {
@@ -19,7 +20,8 @@ void Fetch(const InPlaceUpdates::Update& update) {
   __builtin_prefetch(update.data);
 }
 
-// Whether the entry brings what a key of its dtype has, and nothing with it.
+// Returns whether the entry has a tensor of its key's dtype, and nothing with
+// it.
 bool IsUnpacked(const PushEntry& entry) {
   return !entry.skip && !entry.encoding && !entry.rows &&
          (entry.weight == 0 || entry.weight == 1) && entry.tensor.has_data();
@@ -47,7 +49,7 @@ bool InPlaceUpdates::Takes(const StoredKey& key, const PushEntry& entry) const {
 }
 
 bool InPlaceUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
-                       const PushEntry& entry, uint32_t result) {
+                         const PushEntry& entry, uint32_t result) {
   if (asked_.rule != key->rule.get()) asked_ = AskedRule(*key->rule);
   if (!Takes(*key, entry)) return false;
   if (!call_) call_ = call;
@@ -98,7 +100,7 @@ void InPlaceUpdates::Run(Backend& device) {
 
 // The count may have begun anew meanwhile, under another rule.
 void InPlaceUpdates::Publish(const Update& update, const absl::Status& status,
-                           Version floor) {
+                             Version floor) {
   StoredKey& key = *update.key;
   key.is_updating = false;
   key.value_is_changing = false;

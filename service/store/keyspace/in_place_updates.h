@@ -16,7 +16,7 @@
 
 namespace tensorkv {
 
-// What an update of no elements costs, as bytes that are read and written.
+// Says what an update of no elements costs, as bytes that are read and written.
 inline constexpr uint64_t kUpdateBytes = 64;
 
 // Updates of one call, each by one whole tensor in the dtype of its key, with a
@@ -49,7 +49,7 @@ class InPlaceUpdates {
   void Fail(const absl::Status& status) { status_ = status; }
   // The first error.
   const absl::Status& status() const { return status_; }
-  // How an update has ended; if not well, its value has not changed.
+  // Returns how an update has ended; if not well, its value has not changed.
   const absl::Status& StatusOf(const Update& update) const {
     const bool has_run =
         static_cast<size_t>(&update - updates_.data()) < num_run_;
@@ -61,10 +61,10 @@ class InPlaceUpdates {
                       Version floor);
 
   absl::Span<const Update> updates() const { return updates_; }
-  // How many of them, the first ones, have ended well.
+  // Returns how many of them, the first ones, have ended well.
   size_t num_run() const { return num_run_; }
   const RefPtr<PushCall>& call() const { return call_; }
-  // As of UpdatePass.
+  // Returns what UpdatePass::work_bytes returns, of these.
   uint64_t work_bytes() const { return work_bytes_; }
   void Reserve(size_t num_updates) { updates_.reserve(num_updates); }
 
@@ -80,13 +80,13 @@ class InPlaceUpdates {
     uint64_t work_factor = 1;
   };
 
-  // Whether the entry's update is of this kind. REQUIRES: asked_ is the key's
-  // rule.
+  // Returns whether the entry's update is of this kind. REQUIRES: asked_ is the
+  // key's rule.
   bool Takes(const StoredKey& key, const PushEntry& entry) const;
 
   std::vector<Update> updates_;
   RefPtr<PushCall> call_;
-  // What the updates point to, without repetition in a row.
+  // Keep what the updates point to, without repetition in a row.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<Buffer>> buffers_;
   uint64_t work_bytes_ = 0;

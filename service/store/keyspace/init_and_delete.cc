@@ -21,8 +21,8 @@
 namespace tensorkv {
 namespace {
 
-// How often an Init finds the rules of its keys while others change them,
-// before it waits for the end of the change.
+// Bounds how often an Init finds the rules of its keys while others change
+// them, before it waits for the end of the change.
 constexpr int kMaxAttemptsOfChangingRules = 3;
 
 uint64_t SizeOfTensors(const InitRequest& request) {
@@ -33,7 +33,8 @@ uint64_t SizeOfTensors(const InitRequest& request) {
   return bytes;
 }
 
-// Of the names of all entries, for what is done while others wait.
+// Returns the hashes of the names of all entries, for what is done while others
+// wait.
 std::vector<size_t> HashesOf(const InitRequest& request) {
   std::vector<size_t> hashes;
   hashes.reserve(request.entries.size());
@@ -45,14 +46,14 @@ std::vector<size_t> HashesOf(const InitRequest& request) {
 
 // Returns whether the gate lets an Init pass. REQUIRES: the mutex is held.
 absl::Status CheckFence(const NamespaceState& state,
-                       const InitRequest& request) {
+                        const InitRequest& request) {
   return CheckEach(state.Fence(), request.entries,
                    [&](const KeyFence::View& fence, const InitEntry& entry) {
                      return fence.CheckChange(state.name, entry.key);
                    });
 }
 
-// Which entries the call must create. REQUIRES: the mutex is held.
+// Returns which entries the call must create. REQUIRES: the mutex is held.
 // Errors: AlreadyExists, FailedPrecondition.
 absl::StatusOr<std::vector<bool>> EntriesToCreate(
     const NamespaceState& state, const InitRequest& request,
@@ -81,9 +82,10 @@ absl::StatusOr<std::vector<bool>> EntriesToCreate(
   return wanted;
 }
 
-// What the value takes of the device, besides memory that the tensor has, or
-// that staging will give it.
-uint64_t BytesOfNewValue(const TensorPlacement& tensor_placement, const Tensor& tensor) {
+// Returns how many bytes the value takes of the device, besides memory that the
+// tensor has, or that staging will give it.
+uint64_t BytesOfNewValue(const TensorPlacement& tensor_placement,
+                         const Tensor& tensor) {
   return tensor_placement.CanKeep(tensor) ? 0 : tensor.size_bytes();
 }
 
@@ -94,13 +96,13 @@ absl::Status WasReplaced(absl::string_view key) {
       Reason::kKeyReplaced, {{"key", key}});
 }
 
-// Whether an Init would wait for rules_lock.
+// Returns whether an Init would wait for rules_lock.
 bool MustWaitForRules(const NamespaceState& state) {
   MutexLock lock(&state.mutex);
   return state.new_keys_wait;
 }
 
-// Whether the fields of an Init are right, whatever the store has.
+// Checks that the fields of an Init are right, whatever the store has.
 absl::Status CheckFields(const NamespaceState& state,
                          const InitRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
@@ -115,7 +117,7 @@ absl::Status CheckFields(const NamespaceState& state,
   return absl::OkStatus();
 }
 
-// What the Init needs, as things are. Errors: those of Init.
+// Returns the bytes that the Init needs, as things are. Errors: those of Init.
 absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
                                         const InitRequest& request) {
   const std::vector<size_t> hashes = HashesOf(request);
@@ -131,7 +133,7 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i]) names.push_back(request.entries[i].key);
   }
-  // What takes long is left to the call itself.
+  // A search that takes long is left to the call itself.
   if (names.size() * bindings->num_patterns() > kMaxMatchesInline)
     names.clear();
   ASSIGN_OR_RETURN(const std::vector<const SharedRule*> rules,
@@ -142,8 +144,8 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
     RETURN_IF_ERROR(state.mode->CheckTakes(entry.key, entry.tensor.dtype()));
-    bytes.device =
-        SumOfBytes(bytes.device, BytesOfNewValue(*state.tensor_placement, entry.tensor));
+    bytes.device = SumOfBytes(
+        bytes.device, BytesOfNewValue(*state.tensor_placement, entry.tensor));
     if (next_rule != rules.end()) {
       const UpdateRule& rule = ***next_rule++;
       RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), rule));
@@ -180,7 +182,7 @@ void RemoveKey(Transaction& transaction, absl::string_view name) {
 // other keys have changed meanwhile: then it makes what is missing yet.
 class KeyCreation {
  public:
-  // As that of CreateKeys.
+  // Made is told of keys as CreateKeys says.
   using Made = absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)>;
 
   KeyCreation(NamespaceState& state, InitRequest request, bool have_arrived,
@@ -210,7 +212,7 @@ class KeyCreation {
   absl::Status MakeValues(absl::Span<const KeyPtr> keys);
   // The tensor's buffer, which is counted as a value from now on.
   RefPtr<Buffer> TakeAsValue(Tensor& tensor);
-  // Whether there is a key for each entry that is wanted.
+  // Returns whether there is a key for each entry that is wanted.
   bool Covers(const std::vector<bool>& wanted) const;
 
   // REQUIRES for these: the mutex is held.
@@ -302,7 +304,8 @@ absl::Status KeyCreation::MakeKeys(const std::vector<bool>& wanted,
     const InitEntry& entry = request_.entries[i];
     made[i] = StoredKey::Create(entry.key, entry.tensor.dtype(),
                                 entry.tensor.shape());
-    made[i]->ChargeTo(reservation.Split(KeyOverheadBytes(entry.key)).HandOver());
+    made[i]->ChargeTo(
+        reservation.Split(KeyOverheadBytes(entry.key)).HandOver());
     keys_[i] = made[i];
   }
   RETURN_IF_ERROR(FindRules(bindings));

@@ -1,4 +1,4 @@
-// What happens to a key in its turn among the updates, and is none.
+// Reads or writes a key between its updates, without being one.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_KEY_ACCESS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_KEY_ACCESS_H_
@@ -16,9 +16,10 @@ class StoredKey;
 // No update of the key runs meanwhile. Used by one thread at a time.
 class KeyAccess : public RefCounted {
  public:
-  // Whether the key changes.
+  // Returns whether the access changes the key.
   virtual bool writes() const { return false; }
-  // Whether it needs the key's states: StateAccess does, RowAccess does not.
+  // Returns whether it needs the key's states: StateAccess does, RowAccess does
+  // not.
   virtual bool uses_states() const { return true; }
 
   // Begin and End are called with the namespace's mutex held, Run without it.
@@ -29,7 +30,7 @@ class KeyAccess : public RefCounted {
 
   // After Run: how it went.
   const absl::Status& status() const { return status_; }
-  // What is read and written.
+  // Returns how many bytes are read and written.
   virtual uint64_t size_bytes() const = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// How keys of a namespace go to another server, and come from one.
+// Moves keys of a namespace to another server, and from one.
 
 #include <algorithm>
 #include <string>
@@ -19,17 +19,17 @@ namespace {
 
 // REQUIRES: the mutex is held.
 template <typename Visitor>
-void ForEachFencedKeyWithRounds(const NamespaceState& state, const KeyFence::View& fence,
-                        Visitor visit) {
+void ForEachFencedKeyWithRounds(const NamespaceState& state,
+                                const KeyFence::View& fence, Visitor visit) {
   for (const StoredKey* key : state.keys_with_rounds) {
     if (fence.Fences(state.name, key->name())) visit(*key);
   }
 }
 
-// Whether all who have contributed were members, and none is any more. Nobody
-// closes then what is open, nor makes again what is owed, before they have
-// joined: wherever the keys are by then, they hear to go back to that step.
-// REQUIRES: the mutex is held.
+// Returns whether all who have contributed were members, and none is any more.
+// Nobody closes then the rounds that are open, nor makes again those that must
+// be pushed again, before they have joined: wherever the keys are by then, they
+// hear to go back to that step. REQUIRES: the mutex is held.
 bool IsDeserted(const NamespaceState& state) {
   const WorkerGroup& workers = *state.workers;
   if (workers.num_live() > 0) return false;
@@ -67,7 +67,7 @@ void Namespace::HoldKeys() {
   Step last_step = 0;
   if (view != nullptr) {
     ForEachFencedKeyWithRounds(*state_, *view, [&](const StoredKey& key) {
-      // Those that are owed are pushed again, and then close.
+      // Steps that must be pushed again are, and then close.
       last_step = std::max(
           {last_step, key.rounds->last_open(), key.rounds->last_to_repush()});
     });
@@ -82,7 +82,7 @@ bool Namespace::HoldKeysIfIdle() {
   bool is_idle = true;
   if (view != nullptr) {
     ForEachFencedKeyWithRounds(*state_, *view,
-                       [&](const StoredKey&) { is_idle = false; });
+                               [&](const StoredKey&) { is_idle = false; });
     is_idle = is_idle || IsDeserted(*state_);
   }
   if (is_idle) fence.FenceNamespace(state_->name, 0);

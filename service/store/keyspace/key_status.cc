@@ -23,20 +23,20 @@ namespace {
 constexpr uint32_t kDefaultPageSize = 1000;
 constexpr uint32_t kMaxPageSize = 10000;
 
-// What the statuses of a page, or of a call for keys by name, may take. Each
-// has all of its key's rule, which may be a long text.
+// Bounds the statuses of a page, or of a call for keys by name. Each has all of
+// its key's rule, which may be a long text.
 constexpr uint64_t kMaxPageBytes = 4 << 20;
 constexpr uint64_t kMaxStatBytes = 64 << 20;
 
-// What a status has of its key's rule is filled in later, by WithRules, which
+// StatusAndRule is a status whose rule is filled in later, by WithRules, which
 // copies the rule without the mutex.
 using StatusAndRule = std::pair<KeyStatus, SharedRule>;
 
 // Values that are read together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
-// How many of the first keys' values are read together: one, whatever its size,
-// or more.
+// Returns how many of the first keys' values are read together: one, whatever
+// its size, or more.
 size_t NumReadTogether(absl::Span<const StatusAndRule> keys) {
   uint64_t bytes = keys[0].first.value_bytes;
   size_t num_keys = 1;
@@ -60,7 +60,7 @@ StatusAndRule StatusOf(const NamespaceState& state, const StoredKey& key) {
   return {std::move(status), key.rule};
 }
 
-// What a status will take once it has its rule, about.
+// Returns what a status will take once it has its rule, about.
 uint64_t SizeOf(const StatusAndRule& status) {
   constexpr uint64_t kStatusBytes = 128;
   constexpr uint64_t kHyperparameterBytes = 32;

@@ -43,7 +43,7 @@ class KeyTable {
     ~Finder();
     Finder(const Finder&) = delete;
 
-    // As KeyTable::Find.
+    // Finds a key as KeyTable::Find does.
     StoredKey* Find(absl::string_view name) {
       if (position_ < known_.size()) {
         StoredKey* const key = known_[position_];
@@ -57,7 +57,7 @@ class KeyTable {
     }
 
    private:
-    // How far ahead keys, and half as far their buffers, are fetched.
+    // Says how far ahead keys, and half as far their buffers, are fetched.
     static constexpr size_t kAhead = 8;
 
     void Fetch(size_t position) const {
@@ -169,9 +169,9 @@ class KeyTable {
 
   absl::flat_hash_set<HashedKey, HashOfName, SameName> by_name_;
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
-  // Those that were erased while an update of them ran, or released.
+  // Are the keys that were erased while an update of them ran, or released.
   std::vector<RefPtr<StoredKey>> erased_;
-  // Whether one of them may be idle.
+  // True if one of them may be idle.
   bool may_release_ = false;
   // The keys of recent calls in the order of their names there, the latest
   // last; together no more than there are keys. All go when a key goes.

@@ -70,7 +70,7 @@ class LongLock {
 
  private:
   struct Waiter {
-    // Whether its wait may be ended.
+    // True if its wait may be ended.
     bool gives_up = false;
     bool has_lock = false;
     absl::Status end;  // not OK: it waits no longer
@@ -95,7 +95,7 @@ class LongLock {
     std::deque<std::shared_ptr<Waiter>> waiters ABSL_GUARDED_BY(mutex);
   };
 
-  // How a wait of a call ended.
+  // Returns the status of a wait that ended.
   absl::Status Ended(absl::StatusCode code, absl::Duration waited) const;
 
   const std::string name_space_;

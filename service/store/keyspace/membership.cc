@@ -60,7 +60,8 @@ class BarrierCall final : public WaitingCall {
   absl::Status answer_;
 };
 
-// Who does not wait at a barrier, among those whom it needs; `arrived` does.
+// Returns which ranks do not wait at a barrier, among those that it needs;
+// `arrived` do.
 std::vector<uint32_t> MissingAt(const NamespaceState& state,
                                 absl::string_view topic,
                                 std::optional<uint32_t> arrived) {
@@ -180,7 +181,7 @@ void FailWaitsFor(Transaction& transaction, absl::Span<const uint32_t> ranks,
   FailBarriers(transaction, aborted("barrier"));
 }
 
-// What must happen when workers are lost; `ranks` rise.
+// Does what must happen when workers are lost; `ranks` rise.
 void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   const RoundFailurePtr failure = LossOf(*state.workers, ranks);
@@ -210,7 +211,8 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
                                      state.keys_with_rounds.end());
   for (StoredKey* key : busy) {
     for (const uint32_t rank : ranks) {
-      if (state.mode->MustRepush(rank) && !state.workers->Needs(rank, UINT64_MAX)) {
+      if (state.mode->MustRepush(rank) &&
+          !state.workers->Needs(rank, UINT64_MAX)) {
         key->rounds->ClearRepush(rank);
       }
     }
@@ -227,7 +229,7 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
 
 void WatchLeases(NamespaceState& state);
 
-// What the alarm does when the next lease may have ended.
+// Is what the alarm does when the next lease may have ended.
 void EndLeases(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   state.lease_alarm.HasRung();

@@ -33,12 +33,12 @@ namespace tensorkv {
 class RoundExchange;
 struct NamespaceState;
 
-// What namespaces share, and what outlives them all.
+// NamespaceEnvironment holds what namespaces share, and what outlives them all.
 struct NamespaceEnvironment {
   // Keeps the tensors.
   Backend* device = nullptr;
-  // Who has the device or the pool do something, and does not wait for it,
-  // counts it here: the store does not end before it.
+  // Counts what the device or the pool does and nobody waits for: the store
+  // does not end before it.
   std::shared_ptr<WorkUnderWay> work_under_way;
   Alarms* alarms = nullptr;
   // Runs what takes long, by namespace.
@@ -46,7 +46,7 @@ struct NamespaceEnvironment {
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
-  // Which keys take calls.
+  // Says which keys take calls.
   KeyFence* fence = nullptr;
   // Hears what happens; may be null.
   StoreObserver* observer = nullptr;
@@ -73,18 +73,18 @@ class Namespace {
   static absl::StatusOr<std::shared_ptr<Namespace>> Restore(
       const NamespaceSnapshot& snapshot,
       const NamespaceEnvironment& environment);
-  // As in Snapshots. `have_arrived`: they are of partitions that the gate keeps
-  // calls out of.
+  // Restores keys as Snapshots says. `have_arrived`: they are of partitions
+  // that the fence keeps calls out of.
   absl::Status RestoreKeys(std::vector<KeySnapshot> keys,
                            bool have_arrived = false);
   absl::StatusOr<Tensor> AllocateToRestore(DType dtype,
                                            const Shape& shape) const;
   absl::Status TakeSnapshot(SnapshotSink& sink);
 
-  // As in PartitionMoves.
+  // Fences keys as PartitionMoves says.
   //
-  // Holds the keys whose partitions the gate holds, but for contributions up to
-  // the last step of which any of them has a round open.
+  // Fences the keys of the fence's partitions, but for contributions up to the
+  // last step of which any of them has a round open.
   void HoldKeys();
   // Holds them for all steps, unless a round of theirs is open or owed. Returns
   // whether it does.
@@ -112,7 +112,7 @@ class Namespace {
   // checkpoint has.
   void PassOverVersions();
   bool HasKeys() const;
-  // Whether it is the namespace that was saved. Errors: FailedPrecondition
+  // Checks that it is the namespace that was saved. Errors: FailedPrecondition
   // (EXISTS_DIFFERENTLY) · InvalidArgument: its group cannot have such workers.
   absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;
 
@@ -135,7 +135,7 @@ class Namespace {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallContext& context);
 
-  // As in NamespaceAdmin.
+  // Do what NamespaceAdmin says.
 #define TENSORKV_VERB(name, ...)                                  \
   OutcomeOfCall<name##Request> name(const name##Request& request, \
                                     const CallContext& context);
@@ -144,7 +144,7 @@ class Namespace {
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done);
 
-  // As in Staging.
+  // Do what Staging says.
   absl::Status CheckInit(const InitRequest& request,
                          const Caller& caller) const;
   absl::Status CheckPush(const PushRequest& request, const Caller& caller);
@@ -152,7 +152,7 @@ class Namespace {
   bool ReadsInPlace() const;
 
   NamespaceStatus Describe() const;
-  // As in NamespaceSummaries.
+  // Do what NamespaceSummaries says.
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
 
@@ -170,8 +170,8 @@ class Namespace {
   void EndWaits(const absl::Status& status);
   // Ends those that wait now; later ones may wait.
   void InterruptWaits(const absl::Status& status);
-  // As EndWaits, and so end calls that would change the namespace: the store
-  // has it no more.
+  // Ends waits as EndWaits does, and so calls that would change the namespace:
+  // the store has it no more.
   void End(const absl::Status& status);
 
  private:

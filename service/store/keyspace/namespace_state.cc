@@ -12,8 +12,8 @@
 namespace tensorkv {
 namespace {
 
-// What answers to calls may take of the budget, and how much is enough for
-// any.
+// Say how much of the budget answers to calls may take, and how much is enough
+// for any.
 constexpr uint64_t kShareOfCallWindow = 64;
 constexpr uint64_t kMinCallWindowBytes = 64 << 10;
 constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
@@ -33,8 +33,8 @@ uint64_t RandomUid() {
   return std::max<uint64_t>(high << 32 | random(), 1);
 }
 
-// Whether the call has been made, or is being made, as far as one knows before
-// its turn. Errors: those of CallWindow::Knows.
+// Returns whether the call has been made, or is being made, as far as one knows
+// before its attempt. Errors: those of CallWindow::Knows.
 absl::StatusOr<bool> IsRepeat(const CallWindow& calls, const Caller& caller,
                               const std::optional<CallId>& call_id) {
   if (!call_id) return false;
@@ -102,7 +102,7 @@ absl::Status NamespaceState::CheckHeadroomUnlessRepeat(
   if (!is_repeat) {
     const absl::Status status = check_call();
     if (status.ok()) return status;
-    // What speaks against it may be that it has been made meanwhile.
+    // It may speak against the call that it has been made meanwhile.
     ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
     if (!is_repeat) return status;
   }

@@ -1,4 +1,4 @@
-// What the parts of a namespace share, and what its mutex guards.
+// Holds what the parts of a namespace share, and what its mutex guards.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
@@ -20,12 +20,12 @@
 #include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/call_window.h"
-#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/grace_times.h"
 #include "service/store/keyspace/key_table.h"
 #include "service/store/keyspace/long_lock.h"
 #include "service/store/keyspace/namespace.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/stored_key.h"
@@ -39,17 +39,17 @@ namespace tensorkv {
 
 using KeyPtr = RefPtr<StoredKey>;
 
-// What a call may do on the thread that it comes on, which others need too:
-// 1 MiB is read and written in about 0.1 ms, and a pattern is matched with a
-// key of 1 KiB in 3 us at most.
+// Bound what a call may do on the thread that it comes on, which others need
+// too: 1 MiB is read and written in about 0.1 ms, and a pattern is matched with
+// a key of 1 KiB in 3 us at most.
 inline constexpr uint64_t kMaxBytesInline = 1 << 20;
 inline constexpr size_t kMaxMatchesInline = 256;
 inline constexpr size_t kMaxKeysInline = 256;
 
-// How many keys one turn of the mutex is for, where a call has many.
+// Bounds how many keys one locking of the mutex is for, where a call has many.
 inline constexpr size_t kKeysPerLock = 1024;
 
-// What is counted of a namespace, and not kept anywhere else.
+// NamespaceCounts counts what is not kept anywhere else.
 struct NamespaceCounts {
   uint64_t updates_applied = 0;
   uint64_t rounds_open = 0;
@@ -59,7 +59,7 @@ struct NamespaceCounts {
   uint64_t contributions_late = 0;
   uint64_t contributions_duplicate = 0;
   uint64_t contributions_fenced = 0;
-  // What the gradient guard has found, in order of ranks.
+  // Counts what the gradient guard has found, in order of ranks.
   std::vector<GuardCounts> guarded;
 };
 
@@ -72,16 +72,16 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts, renews a lease or begins an update
 // of a key whose turn it is takes the mutex by itself.
 //
-// Locks are taken in this order: snapshot_lock, rules_lock, large_calls_mutex, mutex,
-// and those of the alarms and of a Cancellation, under which nothing of a
-// namespace is called. The mutex of the store is taken with none of these held;
-// those of the call window and of the task pool never with `mutex`, but under
-// snapshot_lock and rules_lock they may be, as nothing of a namespace is called
-// under them. No answer is sent under `mutex` or rules_lock, and no update
-// runs under any; memory of a device is allocated, and patterns are matched,
-// under rules_lock alone. Who takes a snapshot holds snapshot_lock throughout, and
-// copies and writes under it. These two are held for long, so that a call waits
-// for them no longer than it may.
+// Locks are taken in this order: snapshot_lock, rules_lock, large_calls_mutex,
+// mutex, and those of the alarms and of a Cancellation, under which nothing of
+// a namespace is called. The mutex of the store is taken with none of these
+// held; those of the call window and of the task pool never with `mutex`, but
+// under snapshot_lock and rules_lock they may be, as nothing of a namespace is
+// called under them. No answer is sent under `mutex` or rules_lock, and no
+// update runs under any; memory of a device is allocated, and patterns are
+// matched, under rules_lock alone. Who takes a snapshot holds snapshot_lock
+// throughout, and copies and writes under it. These two are held for long, so
+// that a call waits for them no longer than it may.
 //
 // The mutex is fair, so that calls over many keys, which take it in turns, let
 // others in between.
@@ -111,16 +111,16 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     MutexLock lock(&mutex);
     return bindings;
   }
-  // Which keys take no calls, now that the mutex is held; null: all do. Those
-  // of a mirrored namespace do not move.
+  // Returns which keys take no calls, now that the mutex is held; null: all do.
+  // Those of a mirrored namespace do not move.
   std::shared_ptr<const KeyFence::View> Fence() const {
     if (environment.fence == nullptr || config.mirrored) return nullptr;
     return environment.fence->view();
   }
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
-  // Whether there is room for memory that staging gives and, unless the call
-  // was made before, for the bytes that `check` finds it to need.
+  // Checks that there is headroom for memory that staging gives and, unless the
+  // call was made before, for the bytes that `check` finds it to need.
   absl::Status CheckHeadroomUnlessRepeat(
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
@@ -132,7 +132,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
                ? key.version
                : std::max(key.version, restored_versions) + num_ahead;
   }
-  // Whether `worker`, if there is one, may call; if so, renews its lease.
+  // Checks that `worker`, if there is one, may call; if so, renews its lease.
   // REQUIRES: the mutex is held.
   absl::Status CheckAndRenew(const std::optional<Worker>& worker);
 
@@ -145,7 +145,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const NamespaceEnvironment environment;
   const NamespaceMemory memory;
   const std::unique_ptr<TensorPlacement> tensor_placement;
-  // What it keeps is counted by `memory`.
+  // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.
   const std::shared_ptr<CallWindow> calls;

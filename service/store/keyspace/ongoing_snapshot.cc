@@ -82,7 +82,8 @@ void OngoingSnapshot::BeforeChange(Transaction& transaction, StoredKey& key) {
   }
 }
 
-void OngoingSnapshot::BeforeRuleChange(Transaction& transaction, StoredKey& key) {
+void OngoingSnapshot::BeforeRuleChange(Transaction& transaction,
+                                       StoredKey& key) {
   OngoingSnapshot* const ongoing = transaction.state().snapshot.get();
   if (ongoing == nullptr) return;
   BeforeChange(transaction, key);
@@ -93,10 +94,12 @@ void OngoingSnapshot::BeforeRuleChange(Transaction& transaction, StoredKey& key)
 
 void OngoingSnapshot::AfterCreation(Transaction& transaction, StoredKey& key) {
   OngoingSnapshot* const ongoing = transaction.state().snapshot.get();
-  if (ongoing != nullptr && !ongoing->IsHandled(key)) ongoing->handled_.insert(&key);
+  if (ongoing != nullptr && !ongoing->IsHandled(key))
+    ongoing->handled_.insert(&key);
 }
 
-void OngoingSnapshot::AfterRemoval(Transaction& transaction, const StoredKey& key) {
+void OngoingSnapshot::AfterRemoval(Transaction& transaction,
+                                   const StoredKey& key) {
   OngoingSnapshot* const ongoing = transaction.state().snapshot.get();
   if (ongoing != nullptr) ongoing->handled_.erase(&key);
 }
@@ -111,8 +114,8 @@ void OngoingSnapshot::AfterUpdate(Transaction& transaction, StoredKey& key) {
   Waiting had = std::move(waiting->second);
   ongoing->waiting_.erase(waiting);
   std::vector<StateCopy> copies;
-  ongoing->TakeNow(key, std::move(had.key), had.former ? *had.former : RuleNow(key),
-               copies);
+  ongoing->TakeNow(key, std::move(had.key),
+                   had.former ? *had.former : RuleNow(key), copies);
   for (StateCopy& copy : copies) {
     transaction.work().copies.push_back(std::move(copy));
   }
@@ -122,7 +125,7 @@ void OngoingSnapshot::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
   SnapshotKey taken;
   taken.key = RefPtr<StoredKey>(&key);
   taken.snapshot.key = std::string(key.name());
-  // As they are at the cut: what is noted later is of later updates.
+  // They are taken as of the snapshot: later records are of later updates.
   if (key.contributions) {
     taken.snapshot.contributions = ContributionsOf(*key.contributions);
   }
@@ -134,14 +137,16 @@ void OngoingSnapshot::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
   waiting_.emplace(&key, Waiting{std::move(taken), num_updates, {}});
 }
 
-void OngoingSnapshot::TakeNow(StoredKey& key, SnapshotKey taken, const RuleOfKey& rule,
-                  std::vector<StateCopy>& copies) {
+void OngoingSnapshot::TakeNow(StoredKey& key, SnapshotKey taken,
+                              const RuleOfKey& rule,
+                              std::vector<StateCopy>& copies) {
   KeySnapshot& snapshot = taken.snapshot;
   snapshot.value = key.ToTensor();
   snapshot.version = key.version;
   snapshot.update_count = rule.update_count;
   snapshot.total_weight = rule.total_weight;
-  // What has closed since is not applied: the updates of later rounds wait.
+  // Rounds that have closed since are not applied: the updates of later rounds
+  // wait.
   if (key.rounds) {
     snapshot.rounds = key.rounds->Applied();
     snapshot.first_unsaved = key.rounds->FirstUnapplied();
@@ -166,7 +171,8 @@ void OngoingSnapshot::TakeNow(StoredKey& key, SnapshotKey taken, const RuleOfKey
   ++num_copying_;
 }
 
-void OngoingSnapshot::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
+void OngoingSnapshot::Copy(NamespaceState& state,
+                           std::vector<StateCopy> copies) {
   std::vector<MemoryCopy> bytes;
   absl::Status status;
   for (StateCopy& copy : copies) status.Update(AddStates(state, copy, bytes));
@@ -190,7 +196,7 @@ void OngoingSnapshot::Copy(NamespaceState& state, std::vector<StateCopy> copies)
 }
 
 bool OngoingSnapshot::Walk(NamespaceState& state, size_t max_keys,
-               std::vector<StateCopy>& copies) {
+                           std::vector<StateCopy>& copies) {
   const std::vector<StoredKey*> keys = state.keys.List("", walked_, max_keys);
   uint64_t bytes = 0;
   size_t num_walked = 0;

@@ -71,7 +71,8 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
  public:
   // With `gate`, which may be null, it has only the keys that the gate holds,
   // of the namespace of that name, which outlives it.
-  OngoingSnapshot(absl::string_view name_space, std::shared_ptr<const KeyFence::View> fence)
+  OngoingSnapshot(absl::string_view name_space,
+                  std::shared_ptr<const KeyFence::View> fence)
       : name_space_(name_space), fence_(std::move(fence)) {}
 
   // The key is about to change. Afterwards it may be is_updating. Nothing
@@ -98,7 +99,7 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
   // to copy. Returns whether there may be more.
   bool Walk(NamespaceState& state, size_t max_keys,
             std::vector<StateCopy>& copies);
-  // What has been taken since the last call.
+  // Returns the keys that have been taken since the last call.
   std::vector<SnapshotKey> Take() { return std::exchange(taken_, {}); }
   // Waits, unless something can be taken, until something can, all is taken or
   // this has failed. Returns false if nothing is to come.
@@ -115,7 +116,7 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
   const absl::Status& status() const { return status_; }
 
  private:
-  // What a change of rules replaces.
+  // RuleOfKey is what a change of rules replaces.
   struct RuleOfKey {
     SharedRule rule;
     RefPtr<RuleState> state;
@@ -126,7 +127,7 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
     SnapshotKey key;
     // That were ahead and have not ended.
     uint64_t num_updates = 0;
-    // As it was before the rule changed, if it has.
+    // Is the rule as it was before it changed, if it has.
     std::optional<RuleOfKey> former;
   };
 

@@ -95,7 +95,8 @@ std::optional<PartialSum> Rounds::BeginExchange() {
   return partial;
 }
 
-PartialSum Rounds::StartPartialSum(Step step, Round& round, uint32_t end) const {
+PartialSum Rounds::StartPartialSum(Step step, Round& round,
+                                   uint32_t end) const {
   round.partial_end = end;
   PartialSum partial;
   partial.step = step;
@@ -103,21 +104,21 @@ PartialSum Rounds::StartPartialSum(Step step, Round& round, uint32_t end) const 
   for (const auto& [rank, contribution] : round.by_rank) {
     if (rank >= end) break;
     partial.slots.insert(partial.slots.end(), contribution.slots.begin(),
-                      contribution.slots.end());
+                         contribution.slots.end());
   }
   return partial;
 }
 
 ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
-                             std::optional<Contribution>& sum) {
+                                   std::optional<Contribution>& sum) {
   if (!IsOpen(partial.step, partial.id)) return TakeComplete();
   Round& round = open_.find(partial.step)->second;
   const uint32_t partial_end = std::exchange(round.partial_end, 0);
   if (sum) {
-    const auto first =
-        partial.rank ? round.by_rank.find(*partial.rank) : round.by_rank.begin();
-    const auto end =
-        partial.rank ? std::next(first) : round.by_rank.lower_bound(partial_end);
+    const auto first = partial.rank ? round.by_rank.find(*partial.rank)
+                                    : round.by_rank.begin();
+    const auto end = partial.rank ? std::next(first)
+                                  : round.by_rank.lower_bound(partial_end);
     const bool is_leading = first->first < round.first_missing;
     if (partial.rank) --round.num_to_sum;
     for (auto total = first; total != end; ++total) {

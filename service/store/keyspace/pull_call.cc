@@ -22,7 +22,7 @@
 namespace tensorkv {
 namespace {
 
-// How much of what a call waits for its error names: statuses travel in HTTP/2
+// Bounds how many missing things an error names: statuses travel in HTTP/2
 // headers, which are small.
 constexpr size_t kMostMissingNamed = 8;
 
@@ -47,13 +47,13 @@ class PullCall final : public WaitingCall {
       size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
       if (!entry.rows) continue;
       const Tensor& ids = entry.rows->tensor();
-      // Those of a stream have been staged.
+      // Ids of a stream have been staged.
       if (IsCountedBy(*state.memory.host().contributions, ids)) continue;
       size_bytes_ += ids.size_bytes();
     }
   }
 
-  // Whether watching all keys would hold the mutex for long.
+  // Returns whether watching all keys would hold the mutex for long.
   bool is_large() const { return request_.entries.size() > kKeysPerLock; }
   // One turn of what a large call does before Start: looks whether it must wait
   // and, if so, watches some more of its keys. False after the last turn.
@@ -67,7 +67,7 @@ class PullCall final : public WaitingCall {
   void Send() override;
   bool takes_long_to_send() const override { return is_large(); }
 
-  // Whether the call ends when that key is deleted.
+  // Returns whether the call ends when that key is deleted.
   bool EndsWith(const StoredKey& key) const {
     return !request_.wait_for_keys || AwaitsRoundOf(key);
   }
@@ -78,7 +78,8 @@ class PullCall final : public WaitingCall {
     CountLook();
     return state_.mode->CheckNobodyLeft(key, request_.worker->rank, reached_);
   }
-  // Whether it waits for rounds of the key that are open, or not applied.
+  // Returns whether it waits for rounds of the key that are open, or not
+  // applied.
   bool AwaitsRoundOf(const StoredKey& key) const {
     return request_.worker && reason != WaitReason::kStaleness && key.rounds &&
            key.rounds->num_open() > 0 &&
@@ -94,8 +95,8 @@ class PullCall final : public WaitingCall {
   // all the others without end.
   static constexpr int kMaxLooks = 16;
 
-  // Whether the caller may read, as far as the gate and the group go, and owes
-  // no step of what it reads.
+  // Checks that the caller may read, as far as the fence and the group go, and
+  // need push no step of what it reads again.
   absl::Status CheckCaller();
   // Looks at the keys only if the gate is another than when they were seen.
   absl::Status CheckFence();
@@ -107,37 +108,39 @@ class PullCall final : public WaitingCall {
     if (!request_.worker) return 0;
     return state_.mode->NumContributions(key, request_.worker->rank, reached_);
   }
-  // Whether the key is as the entry wants it, but for an update under way.
+  // Returns whether the key is as the entry wants it, but for an update under
+  // way.
   bool IsReached(const StoredKey* key, const PullEntry& entry) const {
     return key != nullptr && key->version >= entry.min_version &&
            !MustWait(*key);
   }
-  // Whether the call need not wait any longer. A call looks at all entries when
-  // it begins, then waits for one after the other, and looks at all again when
-  // it has come to the end: that takes constant time per wake, in the mean.
+  // Returns whether the call need not wait any longer. A call looks at all
+  // entries when it begins, then waits for one after the other, and looks at
+  // all again when it has come to the end: that takes constant time per wake,
+  // in the mean.
   absl::StatusOr<bool> Attempt(PullReply& reply);
   // Moves position_ on to the next entry that is to be waited for; false if
   // there is none.
   absl::StatusOr<bool> WaitsForNext();
-  // Whether all entries can be read at this moment, into `reply`. If not,
-  // position_ is at one that cannot.
+  // Returns whether all entries can be read at this moment, into `reply`. If
+  // not, position_ is at one that cannot.
   absl::StatusOr<bool> ReadAll(PullReply& reply);
   // Has the call wait for the entry at `position`. Errors: NotFound · Aborted
   // (WORKER_LEFT).
   absl::Status WaitFor(size_t position, const StoredKey* key);
-  // What an entry waits for.
+  // Returns what an entry waits for.
   WaitReason ReasonToWait(const PullEntry& entry) const;
   absl::Status Missing(const PullEntry& entry) const;
-  // Whether the call is to hear when some of its keys go: all, unless it may
-  // wait for keys to appear; then those of whose rounds it is a part, which
-  // have been there before the call.
+  // Returns whether the call is to hear when some of its keys go: all, unless
+  // it may wait for keys to appear; then those of whose rounds it is a part,
+  // which have been there before the call.
   bool Watches() const { return !request_.wait_for_keys || request_.worker; }
   // Watches some of its next keys. Errors: NotFound · Aborted (WORKER_LEFT).
   absl::Status WatchNext();
   // Ends some of these watches.
   void UnwatchNext();
-  // Whether the entry's rows can be read, if it asks for any; adds the answer
-  // to `reply`, without elements. Errors: InvalidArgument.
+  // Checks that the entry's rows can be read, if it asks for any; adds the
+  // answer to `reply`, without elements. Errors: InvalidArgument.
   absl::Status AddRows(StoredKey* key, const PullEntry& entry,
                        PullReply& reply);
   // The answer becomes an error if its values are more than the reply may have.
@@ -165,13 +168,13 @@ class PullCall final : public WaitingCall {
   absl::StatusOr<PullReply> answer_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;
-  // What is waited for; the entries before were reached once.
+  // Is the entry that is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
   // Keys whose num_pulls_pinning counts this call: none unless it waits for
   // nothing but updates under way.
   std::vector<KeyPtr> pinned_;
-  // Of the first entries; they have been looked at whether they have one.
+  // Watch the first entries; they have been looked at whether they have one.
   std::vector<KeyWatches::Watch> watches_;
   size_t num_watched_ = 0;
   // That the entries have passed.
@@ -563,7 +566,7 @@ void EndPullsOf(Transaction& transaction, const StoredKey& key) {
   EndWatching(transaction, key, [&](const PullCall& call) {
     return call.EndsWith(key) ? state.NoSuchKey(key.name()) : absl::OkStatus();
   });
-  // What is left waits for other keys, or for this one to come again.
+  // The remaining watches wait for other keys, or for this one to come again.
   while (KeyWatches::Watch* const watch = state.watches.Find(&key)) {
     state.watches.Remove(watch);
   }

@@ -26,8 +26,8 @@ absl::Status CheckLength(const PushEntry& entry) {
                                                  entry.tensor.size_bytes()));
 }
 
-// What an encoded contribution's payload alone can show to be wrong. A check
-// ahead of the payload has none to look at.
+// Checks what an encoded contribution's payload alone can show to be wrong. A
+// check ahead of the payload has none to look at.
 absl::Status CheckPayload(const PushEntry& entry) {
   absl::Status status = CheckLength(entry);
   if (status.ok() && entry.tensor.has_data()) {
@@ -45,7 +45,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
   return is_counted ? 0 : tensor.size_bytes();
 }
 
-// What an entry costs besides its tensor.
+// Returns how many bytes an entry costs besides its tensor.
 uint64_t OverheadOf(const NamespaceMemory& memory, const PushEntry& entry) {
   if (!entry.rows) return kContributionOverheadBytes;
   return kContributionOverheadBytes +
@@ -80,7 +80,8 @@ void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
   }
 }
 
-// What is read of an entry before it takes effect. The guard decodes.
+// Returns how many bytes of an entry are read before it takes effect. The guard
+// decodes.
 uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
   if (entry.skip) return 0;
   if (!is_guarded || !entry.encoding || HasValues(entry.encoding->packing())) {
@@ -89,7 +90,7 @@ uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
   return entry.encoding->packing().num_elements * SizeOf(entry.dtype());
 }
 
-// Whether tensors are copied here on their way to the device.
+// Returns whether tensors are copied here on their way to the device.
 bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
   if (!state.tensor_placement->copies()) return false;
   const Backend& device = state.device();
@@ -105,9 +106,9 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
   return false;
 }
 
-// Whether a push is not for the thread that it comes on: it is large, and
-// begins with copies to memory from which the device takes it, with a look at
-// each element for the guard, or with one at each index and scale of what is
+// Returns whether a push is not for the thread that it comes on: it is large,
+// and begins with copies to memory from which the device takes it, with a look
+// at each element for the guard, or with one at each index and scale of what is
 // encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   const bool is_guarded = state.config.gradient_guard.is_on();
@@ -124,7 +125,7 @@ bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   return bytes > kMaxBytesInline;
 }
 
-// What the entries take of the device besides their tensors.
+// Returns how many bytes the entries take of the device besides their tensors.
 uint64_t BytesOf(const EntriesByKey& entries) {
   return SumOfBytes(SumOfBytes(entries.value_bytes, entries.decoded_bytes),
                     entries.sum_bytes);
@@ -277,8 +278,9 @@ absl::Status PushAdmission::CopyToDevice() {
       return entries.status();
     }
     ASSIGN_OR_RETURN(
-        value_reservation, Reservation::Create(state_.memory.device().contributions,
-                                  PushCopies::BytesOf(state_, request_)));
+        value_reservation,
+        Reservation::Create(state_.memory.device().contributions,
+                            PushCopies::BytesOf(state_, request_)));
     RETURN_IF_ERROR(state_.memory.CheckHeadroom(
         {.host = SumOfBytes(BytesForReply(*entries), entries->record_bytes),
          .device = BytesOf(*entries)}));
@@ -386,7 +388,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
                                                      entries.sum_bytes));
   }
   ASSIGN_OR_RETURN(records_, Reservation::Create(state_.memory.metadata(),
-                                               entries.record_bytes));
+                                                 entries.record_bytes));
   copies_.Swap(request_);
   if (entries.has_rows) SkipEmptyLists();
   guard_.TakeEffect(entries, request_, state_.counts.guarded);
@@ -394,7 +396,8 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   AdmitKeys(entries);
   transaction_.work().updates.AddUploads(copies_.TakeToStart());
   transaction_.work().updates.AddReservations(std::move(tensor_bytes_),
-                                   std::move(overhead_), std::move(value_reservation_));
+                                              std::move(overhead_),
+                                              std::move(value_reservation_));
   RecordStep();
   if (names_ != nullptr) {
     for (PushEntry& entry : request_.entries) {
@@ -429,7 +432,8 @@ void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   const PushMode& mode = *state_.mode;
   if (state_.snapshot) OngoingSnapshot::BeforeChange(transaction_, key);
   if (!forgets_contributions_) {
-    mode.Record(key, request_, records_.Split(mode.BytesToRecord(key, request_)));
+    mode.Record(key, request_,
+                records_.Split(mode.BytesToRecord(key, request_)));
   }
   if (!applies_at_once_) return AddToRound(entries, first);
   if (key.is_updating) return QueueUpdate(entries, first);
@@ -515,8 +519,8 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
     contribution.needs_sum = true;
     contribution.sum_reservation = sum_bytes_.Split(sum_bytes);
   }
-  Reservation value_reservation =
-      value_reservation_.Split(entries.keys[first].brings_reservation ? key.value_bytes() : 0);
+  Reservation value_reservation = value_reservation_.Split(
+      entries.keys[first].brings_reservation ? key.value_bytes() : 0);
   return state_.mode->Add(key, request_, std::move(contribution),
                           std::move(value_reservation));
 }

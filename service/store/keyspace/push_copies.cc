@@ -73,14 +73,15 @@ class StaysOnHost {
   // be room for what comes.
   bool MayStay(const Tensor& tensor) const {
     const int64_t bytes = tensor.size_bytes();
-    return state_.tensor_placement->copies() && state_.mode->applies_at_once() &&
-           bytes > 0 && bytes <= kMaxBytesReadThere &&
+    return state_.tensor_placement->copies() &&
+           state_.mode->applies_at_once() && bytes > 0 &&
+           bytes <= kMaxBytesReadThere &&
            (!tensor.has_data() ||
             IsCountedBy(*state_.memory.host().contributions, tensor));
   }
 
   const NamespaceState& state_;
-  // What was asked last, and the answer.
+  // Are what was asked last, and the answer.
   const Buffer* last_ = nullptr;
   bool can_read_ = false;
 };
@@ -110,7 +111,8 @@ uint64_t PushCopies::BytesOf(const NamespaceState& state,
   return layout.total_bytes();
 }
 
-absl::Status PushCopies::Make(const PushRequest& request, Reservation reservation) {
+absl::Status PushCopies::Make(const PushRequest& request,
+                              Reservation reservation) {
   const std::vector<PushEntry>& entries = request.entries;
   copies_.resize(entries.size());
   std::vector<Tensor*> tensors;
@@ -139,8 +141,8 @@ absl::Status PushCopies::Make(const PushRequest& request, Reservation reservatio
   return absl::OkStatus();
 }
 
-// What waits for other updates, or for a checkpoint's copies of states, must be
-// there when those end.
+// Checks that contributions to updates that wait for others, or for a
+// checkpoint's copies of states, are there when those end.
 bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
   return state_.mode->applies_at_once() && state_.snapshot == nullptr &&
          entries.repeats.empty() &&

@@ -20,7 +20,8 @@ constexpr uint32_t kMaxOpenRounds = 64;
 constexpr uint32_t kMaxAveragedWorkers = 128;
 constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
 
-PendingUpdate UpdateAtOnce(Contribution contribution, Reservation value_reservation) {
+PendingUpdate UpdateAtOnce(Contribution contribution,
+                           Reservation value_reservation) {
   PendingUpdate update;
   update.slots = std::move(contribution.slots);
   update.tensor_reservation = std::move(contribution.tensor_reservation);
@@ -54,7 +55,7 @@ Contributor ContributorOf(const PushRequest& request) {
   if (request.worker->epoch != 0) {
     by.identity = Contributor::kMember;
   } else if (request.call_id && !request.call_id->client_id.empty()) {
-    // The same after every start: a checkpoint has it.
+    // The identity is the same after every start: a checkpoint has it.
     const std::string& id = request.call_id->client_id;
     by.identity = std::max<uint64_t>(XXH3_64bits(id.data(), id.size()),
                                      Contributor::kMember + 1);
@@ -112,7 +113,8 @@ class AsyncMode : public PushMode {
                      Reservation value_reservation) const override {
     PendingUpdates updates;
     if (!contribution.slots.empty()) {
-      updates.push_back(UpdateAtOnce(std::move(contribution), std::move(value_reservation)));
+      updates.push_back(
+          UpdateAtOnce(std::move(contribution), std::move(value_reservation)));
     }
     return updates;
   }
@@ -124,7 +126,7 @@ class AsyncMode : public PushMode {
   }
 };
 
-// As async, but nobody runs too far ahead of the slowest worker.
+// BoundedMode is async, but nobody runs too far ahead of the slowest worker.
 class BoundedMode final : public AsyncMode {
  public:
   BoundedMode(const WorkerGroup* workers, uint32_t staleness)
@@ -173,13 +175,13 @@ class BoundedMode final : public AsyncMode {
   }
 
   uint64_t BytesToRecord(const StoredKey& key,
-                       const PushRequest& request) const override {
+                         const PushRequest& request) const override {
     return key.BytesToRecord(request.worker->rank);
   }
   void Record(StoredKey& key, const PushRequest& request,
-            Reservation overhead) const override {
+              Reservation overhead) const override {
     key.RecordContribution(ContributorOf(request), request.step,
-                         std::move(overhead));
+                           std::move(overhead));
   }
 
   absl::Status Restore(const KeySnapshot& snapshot,
@@ -262,11 +264,11 @@ class SyncMode final : public PushMode {
   }
 
   uint64_t BytesToRecord(const StoredKey& key,
-                       const PushRequest&) const override {
+                         const PushRequest&) const override {
     return key.rounds ? 0 : Rounds::BytesFor(policy_);
   }
   void Record(StoredKey& key, const PushRequest&,
-            Reservation overhead) const override {
+              Reservation overhead) const override {
     if (key.rounds) return;
     key.rounds = std::make_unique<Rounds>(&policy_, std::move(overhead));
   }
@@ -283,7 +285,7 @@ class SyncMode final : public PushMode {
   }
 
   bool NeedsReservation(const StoredKey& key,
-                 const PushRequest& request) const override {
+                        const PushRequest& request) const override {
     return !key.rounds || key.rounds->OpensRound(request.step);
   }
 
@@ -295,12 +297,15 @@ class SyncMode final : public PushMode {
                      Contribution contribution,
                      Reservation value_reservation) const override {
     return UpdatesOf(key.rounds->Add(ContributorOf(request), request.step,
-                                     std::move(contribution), std::move(value_reservation)));
+                                     std::move(contribution),
+                                     std::move(value_reservation)));
   }
 
-  bool MustRepush(uint32_t rank) const override { return shared_->to_repush.Has(rank); }
+  bool MustRepush(uint32_t rank) const override {
+    return shared_->to_repush.Has(rank);
+  }
   absl::Status CheckNothingToRepush(const StoredKey& key, uint32_t rank,
-                                Step last) const override {
+                                    Step last) const override {
     const Step end = last == UINT64_MAX ? last : last + 1;
     return key.rounds ? key.rounds->CheckNothingToRepush(key.name(), rank, end)
                       : absl::OkStatus();
@@ -326,8 +331,9 @@ class SyncMode final : public PushMode {
   }
 
   Step StepOfJoiner() const override { return workers().max_step(); }
-  // What a worker has contributed to already does no harm when it is pushed
-  // again; only the worker knows which keys belong to a step.
+  // Returns a step that may have been contributed to in part, which does no
+  // harm when it is pushed again; only the worker knows which keys belong to a
+  // step.
   Step NextStepOf(uint32_t rank) const override {
     return shared_->to_repush.LowestOf(
         rank, std::max({workers().step_of(rank), workers().first_step_of(rank),
@@ -335,7 +341,7 @@ class SyncMode final : public PushMode {
   }
 
  private:
-  // Of a mirrored namespace.
+  // Checks that the request, of a mirrored namespace, is for this server.
   absl::Status CheckIsForThisServer(const PushRequest& request) const {
     if (!workers().IsLocal(request.worker->rank)) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -410,7 +416,7 @@ absl::Status CheckGroup(const NamespaceConfig& config) {
   return absl::OkStatus();
 }
 
-// What every aggregation but the sum asks for.
+// Checks what every aggregation but the sum asks for.
 absl::Status CheckAveraging(const NamespaceConfig& config) {
   if (config.rescale_partial_rounds) {
     return absl::InvalidArgumentError(
@@ -461,7 +467,8 @@ absl::Status CheckRounds(const NamespaceConfig& config) {
   return absl::OkStatus();
 }
 
-// What servers that sum together do without.
+// Checks that the configuration has nothing that servers that sum together do
+// without.
 absl::Status CheckMirrored(const NamespaceConfig& config) {
   const bool is_plain = config.max_workers <= config.num_workers &&
                         config.quorum == 0 && !config.rescale_partial_rounds &&

@@ -71,8 +71,9 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
   if (job.partial.sum_reservation.bytes() >= bytes) {
     sum.tensor_reservation = job.partial.sum_reservation.Split(bytes);
   } else {
-    ASSIGN_OR_RETURN(sum.tensor_reservation, Reservation::Create(
-                                   state.memory.device().contributions, bytes));
+    ASSIGN_OR_RETURN(
+        sum.tensor_reservation,
+        Reservation::Create(state.memory.device().contributions, bytes));
   }
   Slot& slot = sum.slots.emplace_back();
   slot.dtype = dtype;
@@ -168,14 +169,14 @@ class TensorSums {
 };
 
 // The sums of folds, in their order.
-std::vector<absl::StatusOr<Contribution>> SumsOf(const NamespaceState& state,
-                                                 absl::Span<PartialSumOfKey> jobs) {
+std::vector<absl::StatusOr<Contribution>> SumsOf(
+    const NamespaceState& state, absl::Span<PartialSumOfKey> jobs) {
   TensorSums tensors(state);
   std::vector<absl::StatusOr<Contribution>> sums;
   sums.reserve(jobs.size());
   for (PartialSumOfKey& job : jobs) {
     sums.push_back(HasRows(job.partial.slots) ? SumOfRows(state, job)
-                                           : tensors.Add(job));
+                                              : tensors.Add(job));
   }
   const absl::Status summed = tensors.Run();
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -193,7 +194,7 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(const NamespaceState& state,
 
 // The round cannot be summed.
 void FailPartialSum(Transaction& transaction, const PartialSumOfKey& job,
-              const absl::Status& status) {
+                    const absl::Status& status) {
   if (!job.key->rounds->IsOpen(job.partial.step, job.partial.id)) return;
   FailRounds(transaction, *job.key, job.partial.step,
              std::make_shared<RoundFailure>(
@@ -204,14 +205,15 @@ void FailPartialSum(Transaction& transaction, const PartialSumOfKey& job,
 // Without room for the sum, the contributions wait as they are, unless the
 // round cannot close without it.
 void EndPartialSum(Transaction& transaction, const PartialSumOfKey& job,
-             absl::StatusOr<Contribution>& sum,
-             std::optional<Contribution>& total) {
+                   absl::StatusOr<Contribution>& sum,
+                   std::optional<Contribution>& total) {
   StoredKey& key = *job.key;
   if (!key.rounds) return;  // deleted or replaced meanwhile
   const bool is_summed = sum.ok();
   if (is_summed) {
     total = *std::move(sum);
-  } else if (job.partial.scale != 1 || job.partial.is_exchange || job.partial.rank) {
+  } else if (job.partial.scale != 1 || job.partial.is_exchange ||
+             job.partial.rank) {
     FailPartialSum(transaction, job, sum.status());
   }
   CloseRounds(transaction, key, key.rounds->EndPartialSum(job.partial, total));
@@ -225,7 +227,7 @@ void EndPartialSum(Transaction& transaction, const PartialSumOfKey& job,
 // Ends folds in one transaction.
 void RunSome(NamespaceState& state, absl::Span<PartialSumOfKey> jobs) {
   std::vector<absl::StatusOr<Contribution>> sums = SumsOf(state, jobs);
-  // What is left of them goes last.
+  // What is left of them is destroyed last.
   std::vector<std::optional<Contribution>> total(jobs.size());
   Transaction transaction(state);
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -248,7 +250,8 @@ void CloseRounds(Transaction& transaction, StoredKey& key,
     Enqueue(transaction, key, std::move(update));
   }
   if (auto partial = key.rounds->BeginScaling()) {
-    transaction.work().partial_sums.push_back({KeyPtr(&key), *std::move(partial)});
+    transaction.work().partial_sums.push_back(
+        {KeyPtr(&key), *std::move(partial)});
   }
   BeginExchange(transaction, key);
   RecordRounds(state, key);
@@ -284,7 +287,8 @@ void RemoveRounds(Transaction& transaction, StoredKey& key) {
 
 void BeginPartialSum(Transaction& transaction, StoredKey& key) {
   if (auto partial = key.rounds->BeginPartialSum()) {
-    transaction.work().partial_sums.push_back({KeyPtr(&key), *std::move(partial)});
+    transaction.work().partial_sums.push_back(
+        {KeyPtr(&key), *std::move(partial)});
   }
 }
 

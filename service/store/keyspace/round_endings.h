@@ -1,4 +1,4 @@
-// What follows when rounds of a key close, fail, or go with their key.
+// Does what follows when rounds of a key close, fail, or go with their key.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_

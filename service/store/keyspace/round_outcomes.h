@@ -1,4 +1,4 @@
-// What the rounds of a key give to those who apply, drop and sum them.
+// Holds what the rounds of a key give to those who apply, drop and sum them.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_OUTCOMES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_OUTCOMES_H_
@@ -25,7 +25,7 @@ struct ClosedRound {
   Step step = 0;
   // The contributors', in rank order; empty if all skipped.
   Slots slots;
-  // As in TensorUpdate.
+  // Says what TensorUpdate says.
   uint32_t num_averaged = 0;
   Reservation tensor_reservation;
   Reservation overhead;
@@ -37,7 +37,7 @@ using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
 struct FailedRounds {
   // The rounds that were open.
   ClosedRounds open;
-  // How many had closed, but were not applied.
+  // Counts the rounds that had closed, but were not applied.
   size_t num_closed = 0;
 };
 
@@ -48,7 +48,7 @@ struct PartialSum {
   // Tells the round from others of its step.
   uint64_t id = 0;
   Slots slots;
-  // What to multiply the sum with.
+  // Multiplies the sum.
   double scale = 1;
   // Several servers make the sum; then the rank of each slot, and the room to
   // decode those that are encoded.

@@ -119,7 +119,7 @@ absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
 }
 
 absl::Status Rounds::CheckNothingToRepush(absl::string_view key, uint32_t rank,
-                                      Step end) const {
+                                          Step end) const {
   for (const auto& [step, repush] : repushes_) {
     if (step >= end) break;
     if (!std::binary_search(repush.ranks.begin(), repush.ranks.end(), rank)) {
@@ -212,7 +212,7 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
                      passed_over, " first"));
   }
   if (open_.contains(step)) return absl::OkStatus();
-  // Those who came later pass over a step that others owe.
+  // Workers that came later pass over a step that others must push again.
   if (!repushes_.contains(step) && IsSkipped(step)) {
     if (!MayBePassedOver(policy_, step)) {
       return StepGap(
@@ -238,7 +238,8 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
 }
 
 ClosedRounds Rounds::Add(const Contributor& by, Step step,
-                         Contribution contribution, Reservation value_reservation) {
+                         Contribution contribution,
+                         Reservation value_reservation) {
   const auto [it, is_new] = open_.try_emplace(step);
   Round& round = it->second;
   if (is_new) {
@@ -341,7 +342,8 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
     for (const auto& [rank, identity] : round.contributors) {
       AddRepush(rank, open_step, failure);
     }
-    if (const auto repush = repushes_.find(open_step); repush != repushes_.end()) {
+    if (const auto repush = repushes_.find(open_step);
+        repush != repushes_.end()) {
       repush->second.had_closed |= had_closed;
       repush->second.overhead.Merge(taken.overhead.Split(
           std::min(taken.overhead.bytes(),
@@ -364,7 +366,8 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
   return failed;
 }
 
-void Rounds::AddRepush(uint32_t rank, Step step, const RoundFailurePtr& failure) {
+void Rounds::AddRepush(uint32_t rank, Step step,
+                       const RoundFailurePtr& failure) {
   // Whoever has the rank now may have joined later, or nobody may.
   if (!policy_.workers->Needs(rank, step)) return;
   Repush& repush = repushes_[step];
@@ -383,8 +386,8 @@ bool Rounds::MustRepush(uint32_t rank, Step step) const {
                             repush->second.ranks.end(), rank);
 }
 
-Rounds::RoundsToRepush::iterator Rounds::ClearRepush(RoundsToRepush::iterator repush,
-                                             uint32_t rank) {
+Rounds::RoundsToRepush::iterator Rounds::ClearRepush(
+    RoundsToRepush::iterator repush, uint32_t rank) {
   std::vector<uint32_t>& ranks = repush->second.ranks;
   const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
   if (place != ranks.end() && *place == rank) {

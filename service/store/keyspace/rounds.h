@@ -58,29 +58,29 @@ class Rounds {
   // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
   explicit Rounds(const RoundPolicy* policy, Reservation overhead = {})
       : policy_(*policy), overhead_(std::move(overhead)) {}
-  // What the rounds of a key take besides contributions.
+  // Returns how many bytes the rounds of a key take besides contributions.
   static uint64_t BytesFor(const RoundPolicy& policy);
 
-  // Whether `by` may contribute to `step` of the key now; if it has done so,
-  // the version that the round has made, 0 as long as it has made none.
-  // Messages begin `round 7 of "fc1.w": `. REQUIRES: the worker is one, step >
-  // 0. Errors, with their reasons: AlreadyExists (somebody else has contributed
-  // as that rank) · Aborted (the worker owes an earlier step) ·
-  // FailedPrecondition (the round has closed without the worker, or the worker
-  // came later; a round that still waits for the worker would be passed over;
-  // another worker has passed over this step) · ResourceExhausted (too many
-  // open rounds).
+  // Returns whether `by` may contribute to `step` of the key now; if it has
+  // done so, the version that the round has made, 0 as long as it has made
+  // none. Messages begin `round 7 of "fc1.w": `. REQUIRES: the worker is one,
+  // step > 0. Errors, with their reasons: AlreadyExists (somebody else has
+  // contributed as that rank) · Aborted (the worker must push an earlier step
+  // again) · FailedPrecondition (the round has closed without the worker, or
+  // the worker came later; a round that still waits for the worker would be
+  // passed over; another worker has passed over this step) · ResourceExhausted
+  // (too many open rounds).
   absl::StatusOr<std::optional<Version>> Check(absl::string_view key,
                                                Version version,
                                                const Contributor& by,
                                                Step step) const;
-  // Whether the worker of `rank` owes no step below `end`.
+  // Checks that the worker of `rank` need push no step below `end` again.
   // Errors: Aborted, naming the round.
   absl::Status CheckNothingToRepush(absl::string_view key, uint32_t rank,
-                                Step end = UINT64_MAX) const;
+                                    Step end = UINT64_MAX) const;
 
-  // Whether no round of that step is open yet: whoever opens it brings the
-  // room for the new value.
+  // Returns whether no round of that step is open yet: whoever opens it brings
+  // the reservation for the new value.
   bool OpensRound(Step step) const { return open_.count(step) == 0; }
   // Identifies the open round of that step. REQUIRES: there is one.
   uint64_t IdOf(Step step) const { return open_.find(step)->second.id; }
@@ -121,32 +121,34 @@ class Rounds {
   // The contributions of a complete round, whose sum is to be scaled before the
   // round closes.
   std::optional<PartialSum> BeginScaling();
-  // Those of the first open round, if it is complete, and its sum is to be made
-  // with other servers before it closes; not before all sums are applied.
+  // Returns the contributions of the first open round, if it is complete, and
+  // its sum is to be made with other servers before it closes; not before all
+  // sums are applied.
   std::optional<PartialSum> BeginExchange();
 
   // Ends a fold with its sum, or without one if that could not be made; then
   // the contributions stay. Leaves a sum whose round is there no more to the
   // caller. Returns the rounds that only waited for this.
-  ClosedRounds EndPartialSum(const PartialSum& partial, std::optional<Contribution>& sum);
+  ClosedRounds EndPartialSum(const PartialSum& partial,
+                             std::optional<Contribution>& sum);
 
-  // Whether a round of a step up to `last` that the worker of `rank` has
-  // contributed to is open, or closed and not applied. Rounds that only a
+  // Returns whether a round of a step up to `last` that the worker of `rank`
+  // has contributed to is open, or closed and not applied. Rounds that only a
   // former worker of that rank took part in do not count.
   bool Awaits(uint32_t rank, Step last) const;
-  // Whether such a round waits for workers that have left since that of `rank`
-  // joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
+  // Checks that no such round waits for workers that have left since that of
+  // `rank` joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
   absl::Status CheckNobodyLeft(absl::string_view key, uint32_t rank,
                                Step last) const;
   // Returns whether an open round may lack a worker of `ranks`, which rise and
   // have left.
   bool MayLack(absl::Span<const uint32_t> ranks) const;
-  // How many contributions the last remembered round up to `last` had that the
-  // worker of `rank` has contributed to; 0 if there is none.
+  // Returns how many contributions the last remembered round up to `last` had
+  // that the worker of `rank` has contributed to; 0 if there is none.
   uint32_t NumContributions(uint32_t rank, Step last) const;
-  // What the first such round waits for, and its reason:
-  // `round 7 of "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s
-  // ago)`. REQUIRES: Awaits.
+  // Returns what the first such round waits for, and its reason: `round 7 of
+  // "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
+  // REQUIRES: Awaits.
   absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
                                absl::Duration now) const;
 
@@ -169,8 +171,11 @@ class Rounds {
   size_t num_open() const { return open_.size(); }
   // Return the highest step whose round is open, or that is owed; 0 if none is.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
-  Step last_to_repush() const { return repushes_.empty() ? 0 : repushes_.rbegin()->first; }
-  // Whether nothing is open and nothing owed: no loss of a worker matters.
+  Step last_to_repush() const {
+    return repushes_.empty() ? 0 : repushes_.rbegin()->first;
+  }
+  // Returns whether nothing is open and nothing must be pushed again: no loss
+  // of a worker matters.
   bool is_idle() const { return open_.empty() && repushes_.empty(); }
 
  private:
@@ -180,13 +185,13 @@ class Rounds {
   using Repush = RoundToRepush;
   using RoundsToRepush = absl::btree_map<Step, Repush>;
 
-  // Whether the step is over, be it that the round waits for its sum.
+  // Returns whether the step is over, be it that the round waits for its sum.
   bool IsClosed(Step step) const;
   // The contributor of that rank to an open or remembered round.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
   const Closed* FindClosed(Step step) const;
-  // Whether the steps of the worker, and of the key's rounds, rise without one
-  // being passed over. Errors: as of Check.
+  // Checks that the steps of the worker, and of the key's rounds, rise without
+  // one being passed over. Errors: as of Check.
   absl::Status CheckOrder(absl::string_view key, Version version, uint32_t rank,
                           Step step) const;
   // Returns whether the round of that step, open or not, waits for `rank`.
@@ -205,25 +210,26 @@ class Rounds {
   // that must be pushed again. The first always may: none closes before it.
   bool MayOpen(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
-  // Whether the worker of that rank, the present one, has contributed.
+  // Returns whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
   // Goes over the ranks that the round need not wait for any longer; what is
   // complete stays so: its sum may be under way.
   void Advance(Step step, Round& round) const;
   bool IsComplete(const Round& round) const;
   bool HasQuorum(const Round& round) const;
-  // Whether a quorum need wait no longer: those who are missing have left.
+  // Returns whether a quorum need wait no longer: those who are missing have
+  // left.
   bool LacksOnlyThoseWhoLeft(Step step, const Round& round) const;
   // Returns who left since `rank` joined, and whom its round awaits in vain.
   std::vector<uint32_t> LeftOf(uint32_t rank, Step step,
                                const Round& round) const;
-  // Whether it is complete and has no other sum to wait for.
+  // Returns whether the round is complete and has no other sum to wait for.
   bool MayClose(Step step, const Round& round) const;
   // By how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
   PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
-  // How many of so many contributions are averaged.
+  // Returns how many of so many contributions are averaged.
   uint32_t NumAveraged(size_t num_contributions) const;
   static ClosedRound Take(Step step, Round& round);
   // Shared with the round before if those were the same.
@@ -232,7 +238,8 @@ class Rounds {
   void AddRepush(uint32_t rank, Step step, const RoundFailurePtr& failure);
   bool MustRepush(uint32_t rank, Step step) const;
   // Returns the place after.
-  RoundsToRepush::iterator ClearRepush(RoundsToRepush::iterator repush, uint32_t rank);
+  RoundsToRepush::iterator ClearRepush(RoundsToRepush::iterator repush,
+                                       uint32_t rank);
   // Nobody owes that step or an earlier one any more.
   void ClearRepushesUpTo(Step step);
 

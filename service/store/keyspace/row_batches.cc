@@ -7,8 +7,8 @@
 namespace tensorkv {
 namespace {
 
-// What a batch takes besides its tensors stays below some MiB, however many
-// rows there are.
+// Bound a batch, so that what it takes besides its tensors stays below some
+// MiB, however many rows there are.
 constexpr size_t kMaxUpdates = 4096;
 constexpr size_t kMaxViews = 4 * kMaxUpdates;
 

@@ -38,9 +38,9 @@ using AccessOfKey = std::pair<StoredKey*, PendingUpdate>;
 
 // One turn for each key, however many entries of the call are of it.
 std::vector<AccessOfKey> AccessesOf(absl::Span<const KeyPtr> keys,
-                               std::vector<RefPtr<const RowIds>> rows,
-                               const PullReply& reply,
-                               const RefPtr<PushCall>& call) {
+                                    std::vector<RefPtr<const RowIds>> rows,
+                                    const PullReply& reply,
+                                    const RefPtr<PushCall>& call) {
   std::vector<AccessOfKey> accesses;
   absl::flat_hash_map<const StoredKey*, size_t> access_of;
   for (uint32_t i = 0; i < keys.size(); ++i) {
@@ -69,28 +69,30 @@ void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
   absl::Status status = access_bytes.status();
   if (status.ok()) status = AllocateRows(state, reply);
   if (!status.ok()) {
-    // What was taken is free before the answer goes out.
+    // Memory that was taken is free before the answer goes out.
     access_bytes = status;
     reply = {};
     return std::move(done)(std::move(status));
   }
   const auto call = MakeRefCounted<PushCall>();
-  std::vector<AccessOfKey> accesses = AccessesOf(keys, std::move(rows), reply, call);
+  std::vector<AccessOfKey> accesses =
+      AccessesOf(keys, std::move(rows), reply, call);
   call->num_pending = accesses.size();
   call->reply.results.resize(keys.size());
-  call->done = [&tensor_placement = *state.tensor_placement, reply = std::move(reply),
-                access_bytes = *std::move(access_bytes), done = std::move(done)](
-                   absl::StatusOr<PushReply> versions) mutable {
-    access_bytes.Clear();
-    if (!versions.ok()) {
-      reply = {};
-      return std::move(done)(versions.status());
-    }
-    for (size_t i = 0; i < reply.values.size(); ++i) {
-      reply.values[i].version = versions->results[i].version;
-    }
-    tensor_placement.Send(std::move(reply), std::move(done));
-  };
+  call->done =
+      [&tensor_placement = *state.tensor_placement, reply = std::move(reply),
+       access_bytes = *std::move(access_bytes),
+       done = std::move(done)](absl::StatusOr<PushReply> versions) mutable {
+        access_bytes.Clear();
+        if (!versions.ok()) {
+          reply = {};
+          return std::move(done)(versions.status());
+        }
+        for (size_t i = 0; i < reply.values.size(); ++i) {
+          reply.values[i].version = versions->results[i].version;
+        }
+        tensor_placement.Send(std::move(reply), std::move(done));
+      };
   Transaction transaction(state);
   for (auto& [key, access] : accesses) {
     Enqueue(transaction, *key, std::move(access));

@@ -1,4 +1,4 @@
-// Which rule and which multipliers the keys of a namespace have.
+// Says which rule and which multipliers the keys of a namespace have.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_RULE_BINDINGS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_RULE_BINDINGS_H_

@@ -18,14 +18,14 @@
 namespace tensorkv {
 namespace {
 
-// What a pattern takes besides its text.
+// Counts what a pattern takes besides its text.
 constexpr uint64_t kPatternOverheadBytes = 512;
 
-// How often a change of rules looks for keys that have come meanwhile before it
-// lets no more come.
+// Bounds how often a change of rules looks for keys that have come meanwhile
+// before it lets no more come.
 constexpr int kMaxAttemptsForNewKeys = 16;
 
-// Whether the state tensors of `key` mean the same under `rule`.
+// Returns whether the state tensors of `key` mean the same under `rule`.
 bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
   return key.rule_state && key.rule != nullptr && rule.Continues(*key.rule) &&
          key.rule->states() == rule.states();
@@ -52,20 +52,20 @@ absl::Status CheckMultipliers(const Multipliers& multipliers) {
   return absl::OkStatus();
 }
 
-// What a change of a rule has made for a key.
+// NewState is what a change of a rule has made for a key.
 struct NewState {
   KeyPtr key;  // stays, so that its address is no other key's
   SharedRule rule;
   RefPtr<RuleState> state;
 };
 
-// Whether the key will have other states, or count its updates anew.
+// Returns whether the key will have other states, or count its updates anew.
 bool ChangesStates(const NewState& to) {
   const StoredKey& key = *to.key;
   return to.state != key.rule_state || !to.rule->Continues(*key.rule);
 }
 
-// What a state takes of a value of that dtype and shape.
+// Returns how many bytes a state takes of a value of that dtype and shape.
 uint64_t BytesOfState(const StateSpec& spec, DType dtype, const Shape& shape) {
   return spec.ShapeFor(shape).num_elements() *
          SizeOf(StateSpec::DTypeFor(dtype));
@@ -146,7 +146,7 @@ class RuleChange {
   Glob glob_;
   // After the change.
   std::shared_ptr<const RuleBindings> bindings_;
-  // What goes, goes without the mutex.
+  // Are destroyed without the mutex.
   absl::flat_hash_map<const StoredKey*, NewState> states_;
 };
 
@@ -300,9 +300,9 @@ absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
   return changed;
 }
 
-// Those of `keys` that follow from a change of what is bound to `pattern`:
-// those that have what it had, `before`, or if it had nothing, those that
-// match.
+// Returns the keys of `keys` that follow from a change of what is bound to
+// `pattern`: those that have what it had, `before`, or if it had nothing, those
+// that match.
 std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
                              absl::string_view pattern,
                              const SharedMultipliers& before) {

@@ -1,4 +1,4 @@
-// How a namespace is saved and had again.
+// Saves and restores a namespace.
 
 #include <algorithm>
 #include <map>
@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/restored_counts.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
@@ -25,7 +25,7 @@
 namespace tensorkv {
 namespace {
 
-// How many keys one turn of the mutex takes: about 50 us.
+// Bounds how many keys one locking of the mutex takes: about 50 us.
 constexpr size_t kKeysPerSnapshotLock = 256;
 // And of a restore, which mostly has the namespace to itself.
 constexpr size_t kKeysPerRestoreBatch = 4096;
@@ -63,11 +63,11 @@ class CallsByName {
   std::map<Name, CallSnapshot> calls_;
 };
 
-// What is to be remembered of the calls that there were before the cut and
-// after it. Whatever had an answer before has its effect in the cut; of what
-// had none, one cannot tell; nor of what was forgotten. Contributions to rounds
-// are recognised by step and rank; their answers speak of rounds that may not
-// be in the cut.
+// Returns what is to be remembered of the calls that there were before the
+// snapshot and after it. Calls that had an answer before have their effect in
+// the snapshot; of those that had none, one cannot tell; nor of those that were
+// forgotten. Contributions to rounds are recognised by step and rank; their
+// answers speak of rounds that may not be in the snapshot.
 std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
                                      std::vector<CallSnapshot> after,
                                      bool has_rounds) {
@@ -102,15 +102,16 @@ class Pause {
 // One snapshot on its way. Used by one thread, which holds snapshot_lock.
 class SnapshotRun {
  public:
-  // Of all keys, or of those of a move that `gate` holds.
+  // Takes all keys, or those of a move that `gate` holds.
   SnapshotRun(NamespaceState& state, SnapshotSink& sink,
               std::shared_ptr<const KeyFence::View> fence = nullptr)
       : state_(state),
         sink_(sink),
         is_move_(fence != nullptr),
-        ongoing_(std::make_shared<OngoingSnapshot>(state.name, std::move(fence))) {}
+        ongoing_(
+            std::make_shared<OngoingSnapshot>(state.name, std::move(fence))) {}
   ~SnapshotRun() {
-    // What is left of the cut goes without the mutex.
+    // The rest of the snapshot is destroyed without the mutex.
     std::shared_ptr<OngoingSnapshot> ongoing;
     MutexLock lock(&state_.mutex);
     ongoing.swap(state_.snapshot);
@@ -232,8 +233,8 @@ absl::Status SnapshotRun::BringToHost(SnapshotKey& key) const {
 
 // --- Restoring ---------------------------------------------------------------
 
-// Whether the tensor's memory can become a key's: nobody else has or counts it,
-// and it was allocated for this tensor alone. What was adopted may be
+// Returns whether the tensor's memory can become a key's: nobody else has or
+// counts it, and it was allocated for this tensor alone. An adopted one may be
 // read-only.
 bool CanGiveBuffer(const Tensor& tensor) {
   return tensor.fills_buffer() && tensor.buffer()->IsUnique() &&
@@ -281,7 +282,8 @@ absl::Status CountValues(const RefPtr<BudgetAccount>& account,
     values.push_back(&key.value);
     bytes += size_bytes;
   }
-  ASSIGN_OR_RETURN(Reservation reservation, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(Reservation reservation,
+                   Reservation::Create(account, bytes));
   (void)reservation.HandOver();
   for (Tensor* value : values) {
     RefPtr<Buffer> buffer = value->TakeBuffer();
@@ -351,7 +353,8 @@ class StatesToRestore {
     std::vector<KeyPtr> more;
     {
       Transaction transaction(state_);
-      for (const Updating& each : updating_) EndUpdating(transaction, each.key, more);
+      for (const Updating& each : updating_)
+        EndUpdating(transaction, each.key, more);
       transaction.Unlock();
     }
     UpdateRunner(state_).RunNext(std::move(more));
@@ -359,8 +362,8 @@ class StatesToRestore {
   StatesToRestore(const StatesToRestore&) = delete;
   StatesToRestore& operator=(const StatesToRestore&) = delete;
 
-  // Those of a key, which is new, as `saved` has them, which stays until they
-  // are copied. REQUIRES: the mutex is held.
+  // Adds the states of a key, which is new, as `saved` has them, which stays
+  // until they are copied. REQUIRES: the mutex is held.
   void Add(KeySnapshot& saved, StoredKey& key) {
     const size_t num_copies = copies_.size();
     RestoreStates(saved, !state_.tensor_placement->copies(), key, copies_);
@@ -407,11 +410,11 @@ std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
 }
 
 absl::Status Namespace::TakeSnapshotOfFenced(LongLock::Holder begun,
-                                           SnapshotSink& sink) {
+                                             SnapshotSink& sink) {
   const LongLock::Holder ongoing = std::move(begun);
   SnapshotRun run(*state_, sink, state_->environment.fence->view());
   RETURN_IF_ERROR(run.Run());
-  // What had closed and was not applied may have failed since Hold.
+  // Rounds that had closed and were not applied may have failed since Fence.
   if (HoldKeysIfIdle()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("namespace ", Quoted(state_->name),

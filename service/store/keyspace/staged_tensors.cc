@@ -85,8 +85,8 @@ absl::Status AllocateReserved(Reservation reservation,
                               absl::Span<Tensor* const> tensors,
                               const BufferSharing& sharing,
                               AllocateBuffer allocate) {
-  return Allocate(StagedPlaces(tensors, sharing), std::move(reservation), tensors,
-                  allocate);
+  return Allocate(StagedPlaces(tensors, sharing), std::move(reservation),
+                  tensors, allocate);
 }
 
 // Asks for the owners first: while there are others, one of them may be about

@@ -27,7 +27,7 @@ inline constexpr absl::string_view kUpdateCountState = "update_count";
 // That of `average`.
 inline constexpr absl::string_view kTotalWeightState = "total_weight";
 
-// What Pull and Init call a state of a key.
+// KeyState is the name by which Pull and Init call a state of a key.
 struct KeyState {
   std::string name;
   DType dtype = DType::kF32;
@@ -75,7 +75,7 @@ class StateAccess final : public KeyAccess {
   struct Entry {
     std::string state;
     Tensor tensor;
-    // Whether the state turned out to be a number of the key.
+    // True if the state turned out to be a number of the key.
     bool is_number = false;
   };
 

@@ -22,7 +22,7 @@ std::string Subject(absl::string_view key, absl::string_view state) {
   return absl::StrCat("state ", Quoted(state), " of key ", Quoted(key));
 }
 
-// What the entries of every such call have in common.
+// Checks what the entries of every such call have in common.
 template <typename Entry>
 absl::Status CheckEntry(const Entry& entry) {
   RETURN_IF_ERROR(CheckKey(entry.key));
@@ -54,7 +54,7 @@ absl::Status CheckStatePull(const NamespaceState& state,
 // key. REQUIRES: the mutex is held.
 template <typename Entries>
 absl::Status CheckFence(const NamespaceState& state, StateAccess::Kind kind,
-                       const Entries& entries) {
+                        const Entries& entries) {
   return CheckEach(state.Fence(), entries,
                    [&](const KeyFence::View& fence, const auto& entry) {
                      const std::string* key = nullptr;
@@ -82,7 +82,7 @@ absl::StatusOr<KeyState> FindState(const NamespaceState& state,
 class AccessesOfKeys {
  public:
   AccessesOfKeys(NamespaceState& state, StateAccess::Kind kind,
-              ReplyCallback<PushReply> done)
+                 ReplyCallback<PushReply> done)
       : state_(state), kind_(kind), call_(MakeRefCounted<PushCall>()) {
     call_->done = std::move(done);
   }
@@ -138,7 +138,8 @@ class AccessesOfKeys {
   absl::flat_hash_map<std::string, PendingUpdate> updates_;
 };
 
-// What is to be read, with memory on the host that is counted as values.
+// Returns the reply that is to be filled, with memory on the host that is
+// counted as values.
 absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
                                     const PullRequest& request,
                                     const CallContext& context) {
@@ -146,7 +147,8 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   {
     MutexLock lock(&state.mutex);
     RETURN_IF_ERROR(state.CheckAndRenew(request.worker));
-    RETURN_IF_ERROR(CheckFence(state, StateAccess::Kind::kRead, request.entries));
+    RETURN_IF_ERROR(
+        CheckFence(state, StateAccess::Kind::kRead, request.entries));
     for (const PullEntry& entry : request.entries) {
       ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
       ASSIGN_OR_RETURN(reply.values.emplace_back().tensor,
@@ -156,7 +158,8 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   RETURN_IF_ERROR(CheckReplyBytes(reply, context.max_reply_bytes));
   std::vector<Tensor*> tensors;
   for (Value& value : reply.values) tensors.push_back(&value.tensor);
-  RETURN_IF_ERROR(state.tensor_placement->Stage(state.memory.host().values, tensors));
+  RETURN_IF_ERROR(
+      state.tensor_placement->Stage(state.memory.host().values, tensors));
   return reply;
 }
 
@@ -198,17 +201,17 @@ void PullStates(NamespaceState& state, PullRequest request,
   // Answers with `made`, whose memory the turns fill, or is destroyed with it.
   const auto shared_done =
       std::make_shared<ReplyCallback<PullReply>>(std::move(done));
-  AccessesOfKeys accesses(state, StateAccess::Kind::kRead,
-                    [reply = *std::move(made),
-                     shared_done](absl::StatusOr<PushReply> versions) mutable {
-                      if (!versions.ok())
-                        return std::invoke(std::move(*shared_done),
-                                           versions.status());
-                      for (size_t i = 0; i < reply.values.size(); ++i) {
-                        reply.values[i].version = versions->results[i].version;
-                      }
-                      std::invoke(std::move(*shared_done), std::move(reply));
-                    });
+  AccessesOfKeys accesses(
+      state, StateAccess::Kind::kRead,
+      [reply = *std::move(made),
+       shared_done](absl::StatusOr<PushReply> versions) mutable {
+        if (!versions.ok())
+          return std::invoke(std::move(*shared_done), versions.status());
+        for (size_t i = 0; i < reply.values.size(); ++i) {
+          reply.values[i].version = versions->results[i].version;
+        }
+        std::invoke(std::move(*shared_done), std::move(reply));
+      });
   for (size_t i = 0; i < values.size(); ++i) {
     PullEntry& entry = request.entries[i];
     status = accesses.Add(entry.key, std::move(entry.state), values[i].tensor);
@@ -235,7 +238,8 @@ absl::Status CheckStateFields(const NamespaceState& state,
 absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
                                               const InitRequest& request) {
   MutexLock lock(&state.mutex);
-  RETURN_IF_ERROR(CheckFence(state, StateAccess::Kind::kWrite, request.entries));
+  RETURN_IF_ERROR(
+      CheckFence(state, StateAccess::Kind::kWrite, request.entries));
   for (const InitEntry& entry : request.entries) {
     ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
     const Tensor& tensor = entry.tensor;
@@ -257,20 +261,20 @@ void InitStates(NamespaceState& state, InitRequest request,
   if (!status.ok()) return std::move(done)(std::move(status));
   const auto shared_done =
       std::make_shared<ReplyCallback<InitReply>>(std::move(done));
-  AccessesOfKeys accesses(state, StateAccess::Kind::kWrite,
-                    [shared_done](absl::StatusOr<PushReply> versions) {
-                      if (!versions.ok())
-                        return std::invoke(std::move(*shared_done),
-                                           versions.status());
-                      InitReply reply;
-                      for (const PushResult& result : versions->results) {
-                        reply.versions.push_back(result.version);
-                      }
-                      std::invoke(std::move(*shared_done), std::move(reply));
-                    });
+  AccessesOfKeys accesses(
+      state, StateAccess::Kind::kWrite,
+      [shared_done](absl::StatusOr<PushReply> versions) {
+        if (!versions.ok())
+          return std::invoke(std::move(*shared_done), versions.status());
+        InitReply reply;
+        for (const PushResult& result : versions->results) {
+          reply.versions.push_back(result.version);
+        }
+        std::invoke(std::move(*shared_done), std::move(reply));
+      });
   for (InitEntry& entry : request.entries) {
-    status =
-        accesses.Add(entry.key, std::move(entry.state), std::move(entry.tensor));
+    status = accesses.Add(entry.key, std::move(entry.state),
+                          std::move(entry.tensor));
     if (!status.ok()) return std::move(*shared_done)(std::move(status));
   }
   std::move(accesses).Start();

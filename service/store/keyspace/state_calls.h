@@ -12,7 +12,7 @@
 
 namespace tensorkv {
 
-// Whether any entry of a Pull or Init names a state; then all must.
+// Returns whether any entry of a Pull or Init names a state; then all must.
 template <typename Entry>
 bool NamesStates(const std::vector<Entry>& entries) {
   return std::any_of(entries.begin(), entries.end(),
@@ -26,10 +26,10 @@ void PullStates(NamespaceState& state, PullRequest request,
 void InitStates(NamespaceState& state, InitRequest request,
                 ReplyCallback<InitReply> done);
 
-// Whether the fields of the Init are right, whatever the store has.
+// Checks that the fields of the Init are right, whatever the store has.
 absl::Status CheckStateFields(const NamespaceState& state,
                               const InitRequest& request);
-// What the Init needs, as things are. Errors: those of Init.
+// Returns the bytes that the Init needs, as things are. Errors: those of Init.
 absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
                                               const InitRequest& request);
 

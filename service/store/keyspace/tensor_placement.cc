@@ -114,7 +114,8 @@ class DevicePlacement final : public TensorPlacement {
         std::move(copies),
         [on_device = std::move(reply), host = *std::move(on_host),
          done = std::move(done)](const absl::Status& status) mutable {
-          // What is not needed any more is free before the caller hears of it.
+          // Memory that is not needed any more is free before the caller hears
+          // of it.
           on_device = {};
           if (status.ok()) return std::move(done)(std::move(host));
           host = {};
@@ -140,8 +141,8 @@ class DevicePlacement final : public TensorPlacement {
 
 }  // namespace
 
-std::unique_ptr<TensorPlacement> TensorPlacement::Create(Backend* device,
-                                               const NamespaceMemory* memory) {
+std::unique_ptr<TensorPlacement> TensorPlacement::Create(
+    Backend* device, const NamespaceMemory* memory) {
   if (device->is_host()) return std::make_unique<HostPlacement>(device, memory);
   return std::make_unique<DevicePlacement>(device, memory);
 }

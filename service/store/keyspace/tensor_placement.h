@@ -26,17 +26,17 @@ class TensorPlacement {
  public:
   // Both outlive it.
   static std::unique_ptr<TensorPlacement> Create(Backend* device,
-                                            const NamespaceMemory* memory);
+                                                 const NamespaceMemory* memory);
   virtual ~TensorPlacement() = default;
 
-  // Whether tensors are copied when they come and when they go.
+  // Returns whether tensors are copied when they come and when they go.
   virtual bool copies() const = 0;
 
-  // Whether a new key can keep the tensor's memory as its value, be it that
-  // staging has yet to give it.
+  // Returns whether a new key can keep the tensor's memory as its value, be it
+  // that staging has yet to give it.
   virtual bool CanKeep(const Tensor& tensor) const = 0;
 
-  // How the tensors of a call share buffers.
+  // Returns how the tensors of a call share buffers.
   virtual const BufferSharing& sharing() const = 0;
 
   // Gives each of the tensors of a call uninitialised host memory, which

@@ -29,7 +29,7 @@ struct NamespaceState;
 struct PartialSumOfKey {
   RefPtr<StoredKey> key;
   PartialSum partial;
-  // Of a fold over servers: the version before the round.
+  // Is, of a sum over servers, the version before the round.
   Version version = 0;
 
   uint64_t size_bytes() const {
@@ -41,7 +41,8 @@ struct PartialSumOfKey {
   }
 };
 
-// What follows from a change and must be computed without the mutex.
+// WorkOfChange is what follows from a change and must be computed without the
+// mutex.
 struct WorkOfChange {
   UpdatePass updates;
   std::vector<PartialSumOfKey> partial_sums;
@@ -53,7 +54,8 @@ struct WorkOfChange {
   // The bytes that are read and written, more where much is computed of each.
   uint64_t work_bytes() const {
     uint64_t bytes = updates.work_bytes();
-    for (const PartialSumOfKey& partial : partial_sums) bytes += partial.size_bytes();
+    for (const PartialSumOfKey& partial : partial_sums)
+      bytes += partial.size_bytes();
     for (const StateCopy& copy : copies) bytes += copy.size_bytes();
     return bytes;
   }
@@ -77,7 +79,7 @@ class Transaction {
   // Where the change happens. The threads of alarms and of the device serve
   // everybody, so that what may take long leaves them.
   enum class Thread { kCaller, kAlarms, kDevice };
-  // What must not be destroyed under the mutex.
+  // Dropped is what must not be destroyed under the mutex.
   using Dropped =
       std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
                    std::unique_ptr<std::list<PendingUpdate>>>;
@@ -120,14 +122,14 @@ class Transaction {
   void ReportFailedRounds(absl::string_view key, Step step,
                           const RoundFailure& failure, uint64_t num_rounds);
 
-  // What is to be computed.
+  // Returns the work that is to be computed.
   WorkOfChange& work() {
     if (!work_) MakeWork();
     return *work_;
   }
 
  private:
-  // What may be done on another thread.
+  // Effects are what may be done on another thread.
   struct Effects {
     std::vector<std::string> lost_workers;
     std::string failed_round;  // the first one
@@ -137,7 +139,7 @@ class Transaction {
   };
 
   static void Do(NamespaceState& state, Effects& effects);
-  // Whether some of the answers are for the pool to send.
+  // Returns whether some of the answers are for the pool to send.
   bool TakesLong() const;
   static void Report(const NamespaceState& state, const Effects& effects);
   void DoOnPool();

@@ -32,12 +32,12 @@ void AppendStates(const UpdatePass::Item& item,
   }
 }
 
-// What the updates before the item's weigh together.
+// Returns how much the updates before the item's weigh together.
 double WeightBefore(const UpdatePass::Item& item) {
   return item.total_weight != 0 ? item.total_weight : item.update_count - 1.0;
 }
 
-// The same on every server and after every start.
+// Returns a seed that is the same on every server and after every start.
 uint64_t SeedOf(absl::string_view name) {
   return XXH3_64bits(name.data(), name.size());
 }
@@ -67,8 +67,9 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   item.access = std::move(update.access);
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
-  AddReservations(std::move(update.tensor_reservation), std::move(update.overhead),
-       std::move(update.value_reservation));
+  AddReservations(std::move(update.tensor_reservation),
+                  std::move(update.overhead),
+                  std::move(update.value_reservation));
   End(has_reservation);
 }
 
@@ -79,15 +80,17 @@ void UpdatePass::ReserveForCopy(Item& item) {
       RefPtr<BudgetAccount>(
           static_cast<BudgetAccount*>(value->account().get())),
       value->size_bytes());
-  if (value_reservation.ok()) return value_reservation_.Merge(*std::move(value_reservation));
+  if (value_reservation.ok())
+    return value_reservation_.Merge(*std::move(value_reservation));
   // Nothing is allocated, nor written.
   item.is_in_place = true;
   --num_targets_;
   item.status = value_reservation.status();
 }
 
-void UpdatePass::AddReservations(Reservation tensor_reservation, Reservation overhead,
-                      Reservation value_reservation) {
+void UpdatePass::AddReservations(Reservation tensor_reservation,
+                                 Reservation overhead,
+                                 Reservation value_reservation) {
   tensor_reservation_.Merge(std::move(tensor_reservation));
   overhead_.Merge(std::move(overhead));
   value_reservation_.Merge(std::move(value_reservation));
@@ -321,7 +324,8 @@ absl::Status UpdatePass::AllocateTargets() {
     }
     ASSIGN_OR_RETURN(
         item.target,
-        AllocateReserved(value_reservation_.Split(item.stored.size_bytes()), device_));
+        AllocateReserved(value_reservation_.Split(item.stored.size_bytes()),
+                         device_));
   }
   return absl::OkStatus();
 }

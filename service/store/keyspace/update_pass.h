@@ -46,7 +46,7 @@ class UpdatePass {
     // Its places in the pass's arrays.
     uint32_t first_slot = 0;
     uint32_t num_slots = 0;
-    // As in TensorUpdate.
+    // Says what TensorUpdate says.
     uint32_t num_averaged = 0;
     uint32_t first_result = 0;
     uint32_t num_results = 0;
@@ -56,15 +56,15 @@ class UpdatePass {
     // has allocated or adopted it. After Publish, the old value.
     RefPtr<Buffer> target;
     bool is_in_place = false;
-    // Whether the only slot's buffer becomes the value as it is.
+    // True if the only slot's buffer becomes the value as it is.
     bool adopts = false;
-    // Whether some of the slots bring rows.
+    // True if some of the slots bring rows.
     bool is_of_rows = false;
-    // Whether weights bear on the update; then Run has `average` made of the
+    // True if weights bear on the update; then Run has `average` made of the
     // rule in its place.
     bool is_weighted = false;
     std::unique_ptr<const UpdateRule> weighted_average;
-    // What the update weighs, and RuleState::total_weight before it.
+    // Are what the update weighs, and RuleState::total_weight before it.
     double weight = 1;
     double total_weight = 0;
     bool must_fill_states = false;
@@ -99,24 +99,26 @@ class UpdatePass {
   // `has_room` says whether they have some for another value of the key. Those
   // that have none reserve it here if they need it, and fail if they cannot.
   void End(bool has_reservation = true);
-  void AddReservations(Reservation tensor_reservation, Reservation overhead, Reservation value_reservation);
+  void AddReservations(Reservation tensor_reservation, Reservation overhead,
+                       Reservation value_reservation);
   // Copies to the device that go before the updates.
   void AddUploads(Uploads uploads) { uploads_ = std::move(uploads); }
 
   // Computes the new values. StatusOf tells what became of each.
   void Run();
 
-  // Whether the device can do all of it without a thread that waits.
+  // Returns whether the device can do all of it without a thread that waits.
   bool CanStart() const {
     return !device_.is_host() && !has_rows_ && num_accesses_ == 0 &&
            num_weighted_ == 0;
   }
-  // The same as Run, and calls `done` when the values are there: on any thread,
-  // maybe before this returns; then the pass may go. REQUIRES: CanStart().
+  // Runs the updates as Run does, and calls `done` when the values are there:
+  // on any thread, maybe before this returns; then the pass may go. REQUIRES:
+  // CanStart().
   void Start(absl::AnyInvocable<void() &&> done);
 
-  // How the item's update has ended: with the device's error, if that failed,
-  // or with its own. Then the value has not changed. REQUIRES: Run has
+  // Returns how the item's update has ended: with the device's error, if that
+  // failed, or with its own. Then the value has not changed. REQUIRES: Run has
   // returned, or Start has called `done`.
   const absl::Status& StatusOf(const Item& item) const {
     if (!item.status.ok()) return item.status;
@@ -128,10 +130,11 @@ class UpdatePass {
   static void Publish(Item& item, const absl::Status& status, Version floor);
 
   bool empty() const { return items_.empty() && in_place_.updates().empty(); }
-  // What Run reads and writes, times what the rules compute of it.
+  // Returns how many bytes Run reads and writes, times what the rules compute
+  // of them.
   uint64_t work_bytes() const { return work_bytes_ + in_place_.work_bytes(); }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
-  // Which results of its call an update produces.
+  // Returns which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
     return absl::MakeConstSpan(results_).subspan(item.first_result,
                                                  item.num_results);
@@ -164,7 +167,8 @@ class UpdatePass {
   void FillStates();
   absl::Status FillMasters();
   void PrepareWeighted();
-  // What is to be summed first is added to `sums`; else the slot is empty.
+  // Returns the slot of a weighted item, which is empty where its contributions
+  // are to be summed first; these are added to `sums`.
   absl::StatusOr<Slot> PrepareWeighted(Item& item, WeightedSums& sums) const;
   // Where the sum of the item's contributions goes.
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
@@ -191,7 +195,7 @@ class UpdatePass {
 
   Backend& device_;
   const NamespaceMemory& memory_;
-  // What all the updates have reserved.
+  // Are what all the updates have reserved.
   Reservation tensor_reservation_;
   Reservation overhead_;
   Reservation value_reservation_;
@@ -199,10 +203,10 @@ class UpdatePass {
   InPlaceUpdates in_place_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
-  // Whether any item updates rows.
+  // True if any item updates rows.
   bool has_rows_ = false;
-  // How many state tensors all items have, and how many items are not written
-  // in place.
+  // Count the state tensors of all items, and the items that are not written in
+  // place.
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
   size_t num_adopted_ = 0;
@@ -210,8 +214,8 @@ class UpdatePass {
   size_t num_weighted_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;
-  // What the items point to, without repetition in a row: most items of a pass
-  // have the same.
+  // Keep what the items point to, without repetition in a row: most items of a
+  // pass have the same.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<PushCall>> calls_;
   Batch batch_;

@@ -90,7 +90,7 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
 }
 
 void EndUpdating(Transaction& transaction, const KeyPtr& key,
-             std::vector<KeyPtr>& keys) {
+                 std::vector<KeyPtr>& keys) {
   key->is_updating = false;
   transaction.state().keys.RecordEndedUpdate();
   if (key->rounds) {
@@ -122,7 +122,8 @@ void UpdateRunner::RunOnPool(WorkOfChange work) {
 }
 
 void UpdateRunner::RunHere(WorkOfChange work) {
-  if (!work.copies.empty()) OngoingSnapshot::Copy(state_, std::move(work.copies));
+  if (!work.copies.empty())
+    OngoingSnapshot::Copy(state_, std::move(work.copies));
   if (!work.folds.empty()) RunPartialSums(state_, std::move(work.folds));
   RunPass(std::move(work.updates));
 }
@@ -181,7 +182,7 @@ void UpdateRunner::PublishPass(std::unique_ptr<UpdatePass> pass) {
   RunNext(std::move(more));
 }
 
-// What the device ends when the pool has stopped goes on here.
+// Goes on here with what the device ends when the pool has stopped.
 void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
   if (keys.empty()) return;
   TaskPool::Task run = [unfinished = std::make_unique<Unfinished>(state_),
@@ -230,14 +231,14 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
 }
 
 void UpdateRunner::EndInPlace(Transaction& transaction,
-                            const InPlaceUpdates& updates,
-                            std::vector<KeyPtr>& more) {
+                              const InPlaceUpdates& updates,
+                              std::vector<KeyPtr>& more) {
   if (updates.updates().empty()) return;
   NamespaceState& state = transaction.state();
   PushCall& call = *updates.call();
   for (const InPlaceUpdates::Update& update : updates.updates()) {
     InPlaceUpdates::Publish(update, updates.StatusOf(update),
-                          state.restored_versions);
+                            state.restored_versions);
     call.reply.results[update.result].version = update.key->version;
     if (state.snapshot) OngoingSnapshot::AfterUpdate(transaction, *update.key);
     AddIfPending(*update.key, more);
@@ -280,8 +281,8 @@ void UpdateRunner::EndRound(Transaction& transaction,
     key.rounds->Apply(item.round, key.version);
     return BeginExchange(transaction, key);
   }
-  // What has closed since was to be applied to the value that is not there.
-  // Turns that wait among the updates end with them.
+  // Rounds that have closed since were to be applied to the value that is not
+  // there. Accesses that wait among the updates end with them.
   if (key.pending) {
     for (const PendingUpdate& update : *key.pending) {
       if (update.access) EndUpdateOf(transaction, *update.call, status);

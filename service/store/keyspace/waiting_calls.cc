@@ -65,7 +65,7 @@ absl::Status Park(NamespaceState& state, const WaitingCallPtr& call) {
   return absl::OkStatus();
 }
 
-// Whether the call waits.
+// Returns whether the call waits.
 bool EndOrPark(Transaction& transaction, const WaitingCallPtr& call) {
   bool waits = !call->CanEnd();
   if (waits) {

@@ -93,39 +93,45 @@ class WorkerGroup {
   // When the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;
 
-  // Whether the worker of that rank contributes here.
+  // Returns whether the worker of that rank contributes here.
   bool IsLocal(uint32_t rank) const {
     return !options_.is_local || options_.is_local(rank);
   }
-  // Whether step `step` cannot end here without the worker of that rank.
+  // Returns whether step `step` cannot end here without the worker of that
+  // rank.
   bool Needs(uint32_t rank, Step step) const;
-  // Whether a barrier cannot end without it.
+  // Returns whether a barrier cannot end without it.
   bool NeedsAtBarrier(uint32_t rank) const;
-  // Whether the worker of `rank` has left after that of `member` joined, in a
-  // group that is whole or does not go on: who waits for it waits in vain.
+  // Returns whether the worker of `rank` has left after that of `member`
+  // joined, in a group that is whole or does not go on: who waits for it waits
+  // in vain.
   bool HasLeftSince(uint32_t rank, uint32_t member) const;
-  // Those of `ranks` that have left since `member` joined.
+  // Returns those of `ranks` that have left since `member` joined.
   std::vector<uint32_t> LeftSince(absl::Span<const uint32_t> ranks,
                                   uint32_t member) const;
-  // Whether all of `ranks` have left since the first of `members` joined.
+  // Returns whether all of `ranks` have left since the first of `members`
+  // joined.
   bool HaveLeftSinceAny(absl::Span<const uint32_t> ranks,
                         absl::Span<const uint32_t> members) const;
-  // Whether another server's round of `step` lacks that worker, which has left.
+  // Returns whether another server's round of `step` lacks that worker, which
+  // has left.
   bool IsLackingElsewhere(uint32_t rank, Step step) const;
-  // Whether such a group lacks any.
+  // Returns whether such a group lacks any.
   bool LacksThoseWhoLeft() const { return is_whole() && num_left_ > 0; }
   // Above every rank that any step needs.
   uint32_t end_rank() const;
-  // Whether the full sum of `step` has a contribution of that rank, be it that
-  // its worker was lost.
+  // Returns whether the full sum of `step` has a contribution of that rank, be
+  // it that its worker was lost.
   bool CountsIn(uint32_t rank, Step step) const;
-  // Whether `rank` takes part in `step` at all: whoever joined later does not.
+  // Returns whether `rank` takes part in `step` at all: whoever joined later
+  // does not.
   bool TakesPart(uint32_t rank, Step step) const;
   // Returns whether a restore has lost the last step of the rank, which has not
   // gone on to a later one since.
   bool RepeatsStep(uint32_t rank) const;
 
-  // What the worker of a rank has contributed to; 0: nothing yet.
+  // Takes in that the worker of a rank has contributed to `step`; 0: nothing
+  // yet.
   void Reach(const Worker& worker, Step step);
   // A round of `step` has closed.
   void Close(Step step);
@@ -144,7 +150,7 @@ class WorkerGroup {
   // The lowest step that a worker who is needed, and has not left, has reached;
   // max_step if there is none.
   Step slowest_step() const;
-  // Who has not reached `step`, among these.
+  // Returns which of these ranks have not reached `step`.
   std::vector<uint32_t> NeededBelow(Step step) const;
 
   // `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
@@ -162,7 +168,7 @@ class WorkerGroup {
   absl::Status HaveLeft(absl::string_view subject,
                         absl::Span<const uint32_t> ranks) const;
 
-  // What every rank has had, but for those that nobody has had.
+  // Returns what every rank has had, but for those that nobody has had.
   std::vector<WorkerSnapshot> Save() const;
   Step max_closed() const { return max_closed_; }
   // The group is one that was saved: its workers have their ranks and steps,
@@ -196,8 +202,8 @@ class WorkerGroup {
   using Member = GroupMember;
 
   absl::Status CheckLease(absl::Duration lease) const;
-  // Whether the worker of that name has, or had, the rank and may have it
-  // again: from a live one only in place of its epoch.
+  // Returns whether the worker of that name has, or had, the rank and may have
+  // it again: from a live one only in place of its epoch.
   bool IsOf(uint32_t rank, absl::string_view name,
             uint64_t replaces_epoch) const;
   // The lowest that no live worker has; of a group of fixed size one that
@@ -210,13 +216,14 @@ class WorkerGroup {
   absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
                                absl::Duration now) const;
   State StateOf(uint32_t rank) const;
-  // Whether the group has a fixed size and does not go on without those lost.
+  // Returns whether the group has a fixed size and does not go on without those
+  // lost.
   bool is_whole() const {
     return !is_elastic() && options_.on_worker_loss == OnWorkerLoss::kFail;
   }
-  // Whether it is live or awaited, and has not left.
+  // Returns whether the worker is live or awaited, and has not left.
   bool IsAtWork(uint32_t rank) const;
-  // Whether steps wait for that rank although no live worker has it.
+  // Returns whether steps wait for that rank although no live worker has it.
   bool IsAwaited(uint32_t rank) const;
   // Contributions of that rank are lost: if its worker has left a group that is
   // whole or does not go on, it is not done after all.
@@ -227,9 +234,9 @@ class WorkerGroup {
   const WorkerGroupOptions options_;
   // The member of each rank; ranks above are vacant.
   std::vector<Member> members_;
-  // What each rank has reached, also without joining; 0 above.
+  // Are the steps that each rank has reached, also without joining; 0 above.
   std::vector<Step> steps_;
-  // Those of RepeatsStep.
+  // Are the ranks of RepeatsStep.
   absl::flat_hash_set<uint32_t> repeating_ranks_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;

@@ -42,11 +42,12 @@ TEST(MostActionableErrorTest, ChoosesWhatIsToBeMendedFirst) {
 }
 
 TEST(MostActionableErrorTest, ChoosesTheFirstOfAKind) {
-  EXPECT_THAT(MostActionableError({With(Reason::kNotMember), With(Reason::kLeaseLost)}),
-              HasReason(Reason::kNotMember));
   EXPECT_THAT(
-      MostActionableError({With(Reason::kOutcomeUnknown), absl::UnavailableError("away")}),
-      HasReason(Reason::kOutcomeUnknown));
+      MostActionableError({With(Reason::kNotMember), With(Reason::kLeaseLost)}),
+      HasReason(Reason::kNotMember));
+  EXPECT_THAT(MostActionableError({With(Reason::kOutcomeUnknown),
+                                   absl::UnavailableError("away")}),
+              HasReason(Reason::kOutcomeUnknown));
   EXPECT_THAT(MostActionableError({}), IsOk());
 }
 

@@ -174,7 +174,8 @@ TEST(PlacementQuestionsTest, CallsAtAServerThatIsDownMakeNoConnections) {
   ClusterConnection connection(
       {.addresses = {cluster.address(0), cluster.address(1)},
        .connect =
-           [&](const std::string& address, std::shared_ptr<ServerIncarnation> known) {
+           [&](const std::string& address,
+               std::shared_ptr<ServerIncarnation> known) {
              ++num_connections;
              return GrpcConnection::Create(
                  {.target = address, .server = std::move(known)});

@@ -63,7 +63,9 @@ class ServerIncarnationTest : public ::testing::Test {
   ServerIncarnation known_;
 };
 
-TEST_F(ServerIncarnationTest, FirstCallExpectsNothing) { EXPECT_EQ(Call(), ""); }
+TEST_F(ServerIncarnationTest, FirstCallExpectsNothing) {
+  EXPECT_EQ(Call(), "");
+}
 
 TEST_F(ServerIncarnationTest, CallsExpectWhatTheFirstReplyNamed) {
   service_.incarnation = "00000000000000ab";

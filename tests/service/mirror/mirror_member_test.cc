@@ -123,7 +123,8 @@ class MirrorMemberTest : public ::testing::Test {
     round.set_step(step);
     round.set_version(3);
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      mirror::v1::ContributedTensor& tensor = *round.add_members()->add_tensors();
+      mirror::v1::ContributedTensor& tensor =
+          *round.add_members()->add_tensors();
       tensor.set_rank(rank);
       tensor.set_dtype(static_cast<uint32_t>(DType::kF32));
     }

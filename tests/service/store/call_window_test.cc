@@ -53,14 +53,15 @@ class CallWindowTest : public ::testing::Test {
                                  CallContext context = {},
                                  uint64_t fingerprint = 7) {
     auto attempt = std::make_shared<Attempt>();
-    window_->Enter({{client, sequence}, fingerprint, answer_bytes_}, context,
-                   [its = attempt](absl::StatusOr<CallWindow::Attempt> attempt) {
-                     if (attempt.ok()) {
-                       its->attempt.emplace(*std::move(attempt));
-                     } else {
-                       its->error = attempt.status();
-                     }
-                   });
+    window_->Enter(
+        {{client, sequence}, fingerprint, answer_bytes_}, context,
+        [its = attempt](absl::StatusOr<CallWindow::Attempt> attempt) {
+          if (attempt.ok()) {
+            its->attempt.emplace(*std::move(attempt));
+          } else {
+            its->error = attempt.status();
+          }
+        });
     return attempt;
   }
 
@@ -433,7 +434,7 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
   std::string message;
   while (message.size() < 10'000) message += "\U0001F600";
   first->attempt->Keep(WithReason(absl::AbortedError(message),
-                               Reason::kRoundFailed, {{"key", "w"}}));
+                                  Reason::kRoundFailed, {{"key", "w"}}));
   first->attempt->End();
   budget_->Release(rest);
 

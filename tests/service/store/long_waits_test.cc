@@ -316,7 +316,7 @@ TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
   HeldSink saved;
   saved.may_go_on.Notify();
   ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}},
-                        [] { return absl::OkStatus(); }));
+                         [] { return absl::OkStatus(); }));
   Background checkpoint([&] { return store_.TakeSnapshot({}, saved); });
   moved.may_go_on.Notify();
 

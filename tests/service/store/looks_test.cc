@@ -110,7 +110,7 @@ class LooksTest : public ::testing::Test {
 TEST_F(LooksTest, KeyThatComesWakesAPullThatLooksAtThatKeyAlone) {
   const std::vector<std::string> keys = KeysThatStay("default");
   ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
-                        [] { return absl::OkStatus(); }));
+                         [] { return absl::OkStatus(); }));
   store_.Leave();
   PullRequest request;
   for (const std::string& key : keys) request.entries.push_back({key});
@@ -140,7 +140,7 @@ TEST_F(LooksTest, PullOfAKeyThatLeavesEndsThoughItWaitsForAnother) {
   request.wait_for_keys = true;
   const PullAnswer answer = Pull(std::move(request));
   ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
-                        [] { return absl::OkStatus(); }));
+                         [] { return absl::OkStatus(); }));
 
   store_.Close();
 

@@ -477,7 +477,7 @@ TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
 class RecordingObserver final : public StoreObserver {
  public:
   void Report(StoreEvent event, absl::string_view name_space,
-                absl::string_view detail) override {
+              absl::string_view detail) override {
     events.push_back(event);
     texts.push_back(absl::StrCat(name_space, ": ", detail));
   }

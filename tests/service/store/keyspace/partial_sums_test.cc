@@ -23,9 +23,12 @@ class PartialSumTest : public ::testing::Test {
   std::optional<ClosedRound> Add(uint32_t rank, double value) {
     return OnlyOf(rounds_.Add({rank}, 1, Of(value), {}));
   }
-  std::optional<PartialSum> BeginPartialSum() { return rounds_.BeginPartialSum(); }
-  std::optional<ClosedRound> EndPartialSum(const std::optional<PartialSum>& partial,
-                                     std::optional<Contribution> sum) {
+  std::optional<PartialSum> BeginPartialSum() {
+    return rounds_.BeginPartialSum();
+  }
+  std::optional<ClosedRound> EndPartialSum(
+      const std::optional<PartialSum>& partial,
+      std::optional<Contribution> sum) {
     return OnlyOf(rounds_.EndPartialSum(*partial, sum));
   }
   void AddFirst(uint32_t num_ranks) {

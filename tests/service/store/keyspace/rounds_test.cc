@@ -421,7 +421,8 @@ TEST_F(RoundsTest, SeveralTensorsOfAWorkerAreSummedBeforeItsRoundCloses) {
 
   EXPECT_FALSE(Add(2, 1, 22));
   std::optional<Contribution> sum = Of(42);
-  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndPartialSum(*partial, sum));
+  const std::optional<ClosedRound> closed =
+      OnlyOf(rounds_.EndPartialSum(*partial, sum));
 
   ASSERT_TRUE(closed);
   EXPECT_THAT(ValuesOf(*closed), ElementsAre(20, 42, 22));
@@ -576,7 +577,8 @@ TEST_F(QuorumTest, PartialSumIsScaledBeforeTheRoundCloses) {
   EXPECT_EQ(partial->slots.size(), 2u);
   EXPECT_FALSE(Check(1, 1).ok()) << "it is too late";
   std::optional<Contribution> sum = Of(63);
-  const std::optional<ClosedRound> closed = OnlyOf(rounds_.EndPartialSum(*partial, sum));
+  const std::optional<ClosedRound> closed =
+      OnlyOf(rounds_.EndPartialSum(*partial, sum));
   ASSERT_TRUE(closed);
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(63));
 }
