@@ -74,17 +74,17 @@ class Client : public NamespaceVerbs {
   // target only names the other side in errors, unless it is empty.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
 
-  // This client, but its calls have another timeout, or end when somebody
-  // cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else is
-  // shared: connections, membership, steps, what pushes have left out.
+  // Returns this client, but its calls have another timeout, or end when
+  // somebody cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else
+  // is shared: connections, membership, steps, what pushes have left out.
   // KeepAlive and Leave have their own timeout, and nobody ends them early.
   Client WithTimeout(absl::Duration timeout) const;
   // With that timeout, unless its own is shorter.
   Client NoLongerThan(absl::Duration timeout) const;
   Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
 
-  // This client, but what its calls read is copied once, into memory of the
-  // caller, one destination per key: client->Into({weights}).Pull("w"). The
+  // Returns this client, but what its calls read is copied once, into memory of
+  // the caller, one destination per key: client->Into({weights}).Pull("w"). The
   // tensors of the reply are that memory. Where a push brings its tensors from
   // it, they are copied once more. Others must not read or write it during a
   // call; one that fails may have written any of it, and nobody writes it after
@@ -134,7 +134,7 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PullReply> PullLatest(absl::Span<const std::string> keys,
                                        DType dtype = DType::kUnknown);
 
-  // A state that the key's rule keeps: one of KeyStatus::states, or
+  // Returns a state that the key's rule keeps: one of KeyStatus::states, or
   // "update_count". Several at one moment: entries of Pull, or of Init.
   absl::StatusOr<Value> PullState(absl::string_view key,
                                   absl::string_view state);
@@ -208,9 +208,10 @@ class Client : public NamespaceVerbs {
   // Returns how its tensors travel, as its options say.
   const TransferOptions& transfer() const;
 
-  // The step of the last push that succeeded, counted for a client with a rank.
-  // A push that failed leaves it; a PushPull whose wait failed may stand, and
-  // then that is AlreadyExists. A worker that is back sets what it had reached.
+  // Returns the step of the last push that succeeded, counted for a client with
+  // a rank. A push that failed leaves it; a PushPull whose wait failed may
+  // stand, and then that is AlreadyExists. A worker that is back sets what it
+  // had reached.
   Step step() const;
   void set_step(Step step);
 

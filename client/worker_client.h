@@ -86,11 +86,12 @@ class WorkerClient {
   // few seconds.
   ~WorkerClient();
 
-  // The step to push next, asked between two steps: the one after the last that
-  // this worker has completed. A worker that has come back begins with the step
-  // that its former self was in, and pushes all of it; what of that was held is
-  // not needed again, but does no harm. Until it is asked, pulls fail where the
-  // worker owes that step: read first weights with a Client before it joins.
+  // Returns the step to push next, asked between two steps: the one after the
+  // last that this worker has completed. A worker that has come back begins
+  // with the step that its former self was in, and pushes all of it; what of
+  // that was held is not needed again, but does no harm. Until it is asked,
+  // pulls fail where the worker owes that step: read first weights with a
+  // Client before it joins.
   Step step();
   // Returns whether the server has gone back to an earlier state since step()
   // was asked last: until it is, pushes are dropped, and reads bring that
@@ -131,10 +132,10 @@ class WorkerClient {
                        SharedCanceller canceller = nullptr,
                        std::optional<absl::Duration> timeout = std::nullopt);
 
-  // For all other verbs. Its calls are signed as this worker's; pushes of it
+  // Is for all other verbs. Its calls are signed as this worker's; pushes of it
   // are its user's to make again.
   Client& client() { return *client_; }
-  // 0 if client() has left by itself.
+  // Returns 0 if client() has left by itself.
   uint32_t rank() const { return self().rank; }
   uint64_t epoch() const { return self().epoch; }
   // Returns whether the worker has come back: the worker of its name had been
@@ -188,11 +189,11 @@ class WorkerClient {
                                     const SharedCanceller& canceller,
                                     Residuals& left);
 
-  // The first attempt at a verb, and a next one.
+  // Begin the first attempt at a verb, and a next one.
   Attempt Begin(SharedCanceller canceller,
                 std::optional<absl::Duration> timeout) const;
   Attempt NextAttempt(const Attempt& attempt) const;
-  // The client, whose calls end with the attempt's verb.
+  // Returns the client, whose calls end with the attempt's verb.
   Client WithDeadline(const Attempt& attempt, const Client& client) const;
   // `read(Client&)` makes one attempt to read these keys.
   template <typename Reader>
@@ -207,14 +208,14 @@ class WorkerClient {
   // back have of this worker, and which the group comes to only after these.
   absl::Status AwaitRepeated(const std::vector<std::string>& keys,
                              const Attempt& attempt, const Client& waiter);
-  // One attempt for the rounds of one contribution.
+  // Makes one attempt for the rounds of one contribution.
   absl::Status AwaitRound(const Worker& worker, Step step,
                           const std::vector<PushEntry>& entries, Client waiter);
   // Returns whether the worker makes steps again of which servers may have
   // later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   Client ReadingClient(const ReadOptions& options) const;
-  // One attempt as `worker`, as tensors or rows, whichever they are.
+  // Makes one attempt as `worker`, as tensors or rows, whichever they are.
   absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
                                      Step step, std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
@@ -236,8 +237,8 @@ class WorkerClient {
   absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
                              const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // One attempt at it, where `cause` made it necessary or shows a restart; sets
-  // `is_member` when it has joined.
+  // Makes one attempt at it, where `cause` made it necessary or shows a
+  // restart; sets `is_member` when it has joined.
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
                            bool& is_member, const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);

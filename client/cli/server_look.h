@@ -30,9 +30,9 @@ std::optional<NamespaceRates> RatesOf(const NamespaceStatus& status,
                                       const ServerLook& look,
                                       const ServerLook* before);
 
-// A line about the server, and a table with a line per namespace: namespace
-// mode live workers keys size updates/s rounds/s open waiting lag; wide also
-// failed late values state contributions.
+// Returns a line about the server, and a table with a line per namespace:
+// namespace mode live workers keys size updates/s rounds/s open waiting lag;
+// wide also failed late values state contributions.
 std::string TopText(const ServerLook& look, const ServerLook* before,
                     Columns columns);
 

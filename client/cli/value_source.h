@@ -38,9 +38,9 @@ class ValueSource {
   const std::optional<DType>& dtype() const { return dtype_; }
   const std::optional<Shape>& shape() const { return shape_; }
 
-  // The tensor for a key that takes `dtype` and `shape`; of these, what the
-  // flags say counts more. Calls with the same outcome share memory for .npy.
-  // Errors: UsageError if the dtype cannot hold the number ·
+  // Returns the tensor for a key that takes `dtype` and `shape`; of these, what
+  // the flags say counts more. Calls with the same outcome share memory for
+  // .npy. Errors: UsageError if the dtype cannot hold the number ·
   // ResourceExhausted.
   absl::StatusOr<Tensor> Make(DType dtype, const Shape& shape) const;
 

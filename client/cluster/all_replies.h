@@ -25,7 +25,7 @@ std::vector<absl::Status> StatusesOf(
   return statuses;
 }
 
-// All replies, or the error that says best what to do.
+// Returns all replies, or the error that says best what to do.
 template <typename Reply>
 absl::StatusOr<std::vector<Reply>> AllOf(
     std::vector<absl::StatusOr<Reply>> replies) {
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<Reply>> AllOf(
   return all;
 }
 
-// The servers that are asked once the first has answered.
+// Returns the servers that are asked once the first has answered.
 inline absl::Span<const std::string> AfterFirst(
     const std::vector<std::string>& servers) {
   return absl::MakeConstSpan(servers).subspan(1);

@@ -54,8 +54,8 @@ class CallShares {
     return places;
   }
 
-  // The parts that those places make, in the order of the servers. A call
-  // without entries is one part, for the namespace's home to refuse.
+  // Returns the parts that those places make, in the order of the servers. A
+  // call without entries is one part, for the namespace's home to refuse.
   std::vector<CallShare> Cut(const ClusterPlacement& placement,
                              absl::Span<const size_t> places) const {
     std::map<uint32_t, std::vector<size_t>> by_owner;
@@ -71,7 +71,7 @@ class CallShares {
     return shares;
   }
 
-  // The request of a part. Tensors are shared.
+  // Returns the request of a part. Tensors are shared.
   Request Part(absl::Span<const size_t> places) const {
     Request share = frame_;
     auto& entries = EntriesIn(share);

@@ -49,8 +49,8 @@ class ClusterConnection final : public Connection {
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
 
-  // The newest placement that is known; the first time, one that is waited for.
-  // Errors: Unavailable.
+  // Returns the newest placement that is known; the first time, one that is
+  // waited for. Errors: Unavailable.
   absl::StatusOr<PlacementPtr> Placement(const CallOptions& options) {
     return servers_.Placement(servers_.LimitOf(options));
   }
@@ -67,11 +67,11 @@ class ClusterConnection final : public Connection {
     return AllOf(servers_.AtEach(
         servers, [&](const std::string&) { return request; }, limit));
   }
-  // A part's request with the names that its server knows.
+  // Returns a part's request with the names that its server knows.
   template <typename Request>
   absl::StatusOr<Request> Translated(Request request, const std::string& server,
                                      const CallLimit& limit);
-  // The worker that is `worker` at home, at `server`.
+  // Returns the worker that is `worker` at home, at `server`.
   Worker WorkerAt(const std::string& server, const std::string& home,
                   const std::string& name_space, const Worker& worker) const;
   absl::StatusOr<uint64_t> UidAt(const std::string& server,

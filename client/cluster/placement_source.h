@@ -88,8 +88,8 @@ class PlacementSource {
   absl::StatusOr<bool> WaitToAsk(uint64_t version, absl::Duration end,
                                  const std::atomic<bool>& is_cancelled)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The answer of the first that knows `version`, or of the last that answers.
-  // What they say is learnt.
+  // Returns the answer of the first that knows `version`, or of the last that
+  // answers. What they say is learnt.
   absl::StatusOr<DescribeClusterReply> AskOneByOne(uint64_t version,
                                                    const CallOptions& options);
   absl::StatusOr<DescribeClusterReply> Ask(const std::string& address,

@@ -18,7 +18,7 @@ namespace tensorkv {
 
 bool IsAtWrongServer(const absl::Status& status);
 
-// The newest placement that servers have named when they refused.
+// Returns the newest placement that servers have named when they refused.
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
 
 // Returns whether a push, or a share of one, with that outcome has, or may

@@ -84,9 +84,8 @@ class SplitCall {
 
   const Request& made() const { return made_; }
 
-  // Where values are received: slices in their places within the memory of
-  // whole tensors, the caller's where that fits.
-  // Errors: ResourceExhausted.
+  // Returns where values are received: slices in their places within the memory
+  // of whole tensors, the caller's where that fits. Errors: ResourceExhausted.
   absl::StatusOr<std::vector<Destination>> Place(
       absl::Span<const Destination> destinations) {
     std::vector<Destination> placed;

@@ -47,7 +47,7 @@ std::optional<SplitLayout> PlanSplit(const ClusterPlacement& placement,
                                      const std::string& key, DType dtype,
                                      const Shape& shape);
 
-// That shape with another first dimension. REQUIRES: rank >= 1.
+// Returns that shape with another first dimension. REQUIRES: rank >= 1.
 Shape WithRows(const Shape& shape, int64_t num_rows);
 
 // Returns how many bytes one row of the tensor takes. REQUIRES: rank >= 1.

@@ -72,12 +72,12 @@ class SplittingConnection final : public Connection {
                                      const Limit& limit);
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const Limit& limit);
-  // The statuses of the keys of which there are all slices.
+  // Returns the statuses of the keys of which there are all slices.
   absl::StatusOr<StatReply> StatThoseWhole(const SplitLayouts& layouts,
                                            const StatRequest& request,
                                            const Limit& limit);
 
-  // The layouts by which a call can be made.
+  // Returns the layouts by which a call can be made.
   template <typename Request>
   absl::StatusOr<SplitLayoutsPtr> LayoutsFor(const Request& request,
                                              const ClusterPlacement& placement,
@@ -87,8 +87,8 @@ class SplittingConnection final : public Connection {
   // Returns whether a push may be to a key in slices that `layouts` lacks.
   bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
                     const ClusterPlacement& placement) const;
-  // The layouts of what is to be created; `removed` are slices that others take
-  // the place of.
+  // Returns the layouts of what is to be created; `removed` are slices that
+  // others take the place of.
   absl::StatusOr<SplitLayouts> PlanCreation(const InitRequest& request,
                                             const ClusterPlacement& placement,
                                             const Limit& limit,

@@ -67,19 +67,18 @@ class Compressor {
 
   const CompressionOptions& options() const { return options_; }
 
-  // The entries to push in place of `entries`. Integers, small tensors, what is
-  // encoded already and keys without a rule stay as they are. What has become a
-  // narrower float is not told from one that is yet to be encoded: encode once.
-  // Errors: InvalidArgument for elements that are not finite, naming the key;
-  // no key has changed then · InvalidArgument where the sum with what a key's
-  // earlier pushes left out is too large for f32, and ResourceExhausted; that
-  // key's residual and moment are zeros then.
+  // Returns the entries to push in place of `entries`. Integers, small tensors,
+  // what is encoded already and keys without a rule stay as they are. What has
+  // become a narrower float is not told from one that is yet to be encoded:
+  // encode once. Errors: InvalidArgument for elements that are not finite,
+  // naming the key; no key has changed then · InvalidArgument where the sum
+  // with what a key's earlier pushes left out is too large for f32, and
+  // ResourceExhausted; that key's residual and moment are zeros then.
   //
   // Where `left` is given, it gets what entries without a step change of their
   // keys. If it takes casts, and all that is to be encoded are casts of which
   // no step is to be remembered, entries stay as they are, and it gets what
-  // they are to be cast to: nothing is read here.
-  // REQUIRES: `left` is new.
+  // they are to be cast to: nothing is read here. REQUIRES: `left` is new.
   absl::StatusOr<std::vector<PushEntry>> Compress(
       Step step, std::vector<PushEntry> entries, Residuals* left = nullptr);
 
@@ -99,7 +98,7 @@ class Compressor {
   void LeaveCasts(absl::Span<const PushEntry> entries, Residuals& left);
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
-  // Null for an entry that stays as it is.
+  // Returns null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
   std::shared_ptr<Key> KeyOf(const std::string& name);
   // OK if the entry can be encoded, or has been. Encodes what keeps nothing.

@@ -14,8 +14,8 @@ namespace tensorkv {
 enum class NarrowFormat { kF16, kBF16, kF8E4M3FN, kF8E5M2, kI8 };
 inline constexpr int kNumNarrowFormats = 5;
 
-// The largest finite number of the format; 127 for i8, of which -128 is not
-// used.
+// Returns the largest finite number of the format; 127 for i8, of which -128 is
+// not used.
 constexpr float LargestOf(NarrowFormat format) {
   switch (format) {
     case NarrowFormat::kF16:
@@ -95,7 +95,7 @@ const EncoderLoops* PortableEncoderLoops();
 // AVX2 and F16C. Null where the compiler targets another architecture.
 const EncoderLoops* Avx2EncoderLoops();
 
-// The best that this CPU runs. All give the same bits.
+// Returns the best that this CPU runs. All give the same bits.
 const EncoderLoops& SupportedEncoderLoops();
 
 }  // namespace tensorkv

@@ -50,14 +50,14 @@ class ChannelPool {
               std::shared_ptr<ServerIncarnation> server =
                   std::make_shared<ServerIncarnation>());
 
-  // For everything but streams.
+  // Returns the channel for everything but streams.
   const std::shared_ptr<grpc::Channel>& small() const { return small_; }
 
   // Returns what the calls on these channels know of the server.
   ServerIncarnation& server() { return *server_; }
 
   int num_bulk() const { return static_cast<int>(bulk_.size()); }
-  // The `count` bulk channels with the fewest loans, all different.
+  // Returns the `count` bulk channels with the fewest loans, all different.
   // REQUIRES: count <= num_bulk.
   Lease BorrowBulk(int count);
 

@@ -56,7 +56,7 @@ class ClientCalls {
   // Returns whether Call takes casts.
   bool CastsAsItSends() const { return connection_->CastsAsItSends(); }
 
-  // An error, with what was attempted as its prefix.
+  // Returns an error, with what was attempted as its prefix.
   absl::Status Explain(Method method, const absl::Status& status) const;
 
  private:

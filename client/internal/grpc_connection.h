@@ -130,7 +130,7 @@ class GrpcConnection final : public Connection {
   void StartCall(const Request& request, ReplyTo<Request>& reply,
                  const CallDeadline& deadline, const CallOptions& options,
                  CallThreads& threads, Done done);
-  // The bytes that a call is known to bring.
+  // Returns the bytes that a call is known to bring.
   template <typename Request>
   uint64_t ExpectedBytes(const Request& request) const;
   // Remembers how large the keys are.

@@ -25,8 +25,8 @@ absl::StatusOr<grpc::ByteBuffer> Serialize(
 // Errors: Internal, since the server sent them.
 absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message);
 
-// The error for a reply that makes no sense, which is the server's fault and
-// not the request's: Internal, with why `status` refuses it.
+// Returns the error for a reply that makes no sense, which is the server's
+// fault and not the request's: Internal, with why `status` refuses it.
 absl::Status MalformedReply(const absl::Status& status);
 
 // Returns the reply that FromProto has made, with an error that says so.

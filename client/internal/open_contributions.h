@@ -98,8 +98,8 @@ class OpenContributions {
   // Returns whether something of that step for that key is here.
   bool Has(Step step, absl::string_view key) const;
 
-  // The lowest step of all, or the one after the highest that was held or
-  // closed; none below the first that the server awaits. Whoever asks makes
+  // Returns the lowest step of all, or the one after the highest that was held
+  // or closed; none below the first that the server awaits. Whoever asks makes
   // what he adds for the present state: before that counts again after the
   // server has gone back, `begin_anew` is called.
   Step NextStep(absl::FunctionRef<void()> begin_anew = [] {});

@@ -44,8 +44,8 @@ struct RetryEnvironment {
   std::function<double()> random;
 };
 
-// The steady clock, a random generator, and a sleep during which gRPC makes the
-// connections of this process anew.
+// Returns the steady clock, a random generator, and a sleep during which gRPC
+// makes the connections of this process anew.
 RetryEnvironment SystemRetryEnvironment();
 
 // Decides of one call how often it is repeated, and when. Thread-compatible;
@@ -64,8 +64,8 @@ class RetryCourse {
   RetryCourse(const Backoff& backoff, const RetryEnvironment& environment,
               absl::Duration timeout);
 
-  // The pause after an attempt that ended with `status`; none if there is no
-  // other. `status` becomes what to return where that is so.
+  // Returns the pause after an attempt that ended with `status`; none if there
+  // is no other. `status` becomes what to return where that is so.
   std::optional<absl::Duration> PauseAfter(absl::Status& status);
 
   // Returns what is left of the timeout.

@@ -25,7 +25,7 @@ class ServerIncarnation {
   // that ended well and took whatever incarnation there is.
   void ReplaceFrom(const grpc::ClientContext& context);
 
-  // 0 before the first reply.
+  // Returns 0 before the first reply.
   uint64_t incarnation() const { return incarnation_; }
 
  private:

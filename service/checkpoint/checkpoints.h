@@ -124,8 +124,9 @@ class Checkpoints {
   std::string PathOf(const std::string& name) const {
     return options_.directory + "/" + name;
   }
-  // The last whole one of `all`, which are by their sequence. `damage` tells of
-  // the first that was passed over, and is updated with that of others.
+  // Returns the last whole one of `all`, which are by their sequence. `damage`
+  // tells of the first that was passed over, and is updated with that of
+  // others.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLastOf(
       std::vector<CheckpointStatus> all, absl::Status damage);
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,

@@ -138,7 +138,7 @@ absl::Status Rename(const std::string& from, const std::string& to);
 bool Exists(const std::string& path);
 // Removes a directory with all that is in it. It may be missing.
 absl::Status RemoveDirectory(const std::string& path);
-// The names of what is in the directory, in order.
+// Returns the names of what is in the directory, in order.
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 
 }  // namespace tensorkv

@@ -56,7 +56,7 @@ class FormerTensors {
     int place = -1;
   };
 
-  // Null if the key had none, or has changed.
+  // Returns null if the key had none, or has changed.
   const v1::SavedTensor* Find(const KeySnapshot& key,
                               absl::string_view state) const;
 

@@ -84,7 +84,7 @@ class SnapshotStreamReader {
   absl::Status MakeTensor(const v1::SavedTensor& saved, KeySnapshot& key,
                           uint64_t& offset);
   absl::Status EndRecord();
-  // Where the next bytes go, and how many at most.
+  // Returns where the next bytes go, and how many at most.
   absl::Span<char> NextSpan();
 
   Restoration& to_;

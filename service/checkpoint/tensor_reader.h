@@ -79,7 +79,7 @@ class TensorReader {
   static absl::Status ReadRun(const Run& run, const DirectBuffer& buffer);
   // Reads runs until the end.
   void ReadRuns();
-  // The next run and its batch, once there is one; null at the end.
+  // Returns the next run and its batch, once there is one; null at the end.
   Batch* AwaitRun(const Run*& run);
   void EndRun(const absl::Status& status, Batch& batch);
 

@@ -65,7 +65,7 @@ class ClusterMember {
   // nothing.
   void Stop();
 
-  // That of the registration; 0: there is none.
+  // Returns that of the registration; 0: there is none.
   int64_t lease() const { return lease_; }
   // Returns whether the last attempt has renewed the registration.
   bool is_in_touch() const { return is_in_touch_; }
@@ -82,8 +82,8 @@ class ClusterMember {
   absl::Status RunOnce();
   absl::Status HoldLease();
   absl::Status Register();
-  // The one that is known, if etcd has lost it; without owners if there are too
-  // few servers for the first.
+  // Returns the one that is known, if etcd has lost it; without owners if there
+  // are too few servers for the first.
   ClusterPlacement PlacementToCreate(
       const std::vector<ClusterServer>& servers) const;
   absl::Status Create(const ClusterPlacement& placement);

@@ -56,8 +56,8 @@ class KnownPlacement {
   absl::Status readiness() const;
   // Returns how many partitions are this server's.
   uint64_t num_own_partitions() const;
-  // The newest, whether OwnUntil has passed or not; without owners if there is
-  // none.
+  // Returns the newest, whether OwnUntil has passed or not; without owners if
+  // there is none.
   ClusterPlacement last_placement() const;
   // Returns the answer to DescribeCluster.
   DescribeClusterReply Describe() const;
@@ -99,7 +99,7 @@ class KnownPlacement {
     const std::map<uint32_t, std::string> missing_;
   };
 
-  // Null if the server is in no cluster.
+  // Returns null if the server is in no cluster.
   std::shared_ptr<const View> view() const;
 
  private:

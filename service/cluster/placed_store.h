@@ -50,9 +50,9 @@ class PlacedTensorStore final : public TensorStore {
                 ReplyCallback<PullReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                      const CallContext& context) override;
-  // The keys that this server owns. Errors: Unavailable (KEY_NOT_RESTORED, or
-  // the caller knows a newer placement), so that none is taken for one that is
-  // not there.
+  // Returns the keys that this server owns. Errors: Unavailable
+  // (KEY_NOT_RESTORED, or the caller knows a newer placement), so that none is
+  // taken for one that is not there.
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const CallContext& context) override;
   absl::StatusOr<StatReply> Stat(const StatRequest& request,

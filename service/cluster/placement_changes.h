@@ -18,7 +18,7 @@ namespace tensorkv {
 
 // All are pure functions: every server makes the same of the same reading.
 
-// The one of that name; null if there is none.
+// Returns the one of that name; null if there is none.
 const ClusterServer* FindServer(const std::vector<ClusterServer>& servers,
                                 absl::string_view name);
 const std::string& OwnerName(const ClusterPlacement& placement,
@@ -30,15 +30,15 @@ bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
 // Returns which partitions their owners do not have yet.
 std::set<uint32_t> MissingIn(const ClusterPlacement& placement);
 
-// Where the partitions are to be: by the name of its owner, for each. Those of
-// a placement whose servers are wanted, and whose weights are as they were, are
-// where they are to be.
+// Returns where the partitions are to be: by the name of its owner, for each.
+// Those of a placement whose servers are wanted, and whose weights are as they
+// were, are where they are to be.
 std::vector<std::string> OwnersWanted(const ClusterReading& reading);
 // Returns how many partitions are not where they are to be.
 uint32_t NumToMove(const ClusterReading& reading);
 
-// The placement without the servers that have nothing and are not wanted, of
-// the next version; the same one if there are none.
+// Returns the placement without the servers that have nothing and are not
+// wanted, of the next version; the same one if there are none.
 ClusterPlacement WithoutLeft(const ClusterReading& reading);
 
 // ResizedCluster is what a ResizeCluster makes of a reading.
@@ -63,8 +63,8 @@ absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
 ResizeClusterRequest TakeoverOf(const std::vector<std::string>& lost,
                                 const ClusterReading& reading);
 
-// The placement, of the next version, in which the owners of `partitions`,
-// which were to be restored, have them.
+// Returns the placement, of the next version, in which the owners of
+// `partitions`, which were to be restored, have them.
 ClusterPlacement WithRestored(ClusterPlacement placement,
                               const std::vector<uint32_t>& partitions);
 

@@ -64,7 +64,8 @@ class ConnectionGuard final : public ConnectionFilter {
   ConnectionGuard(const Limits& limits,
                   std::function<void(absl::string_view reason)> cut);
 
-  // A descriptor that comes to mean another socket is watched no longer.
+  // Returns a descriptor that comes to mean another socket is watched no
+  // longer.
   absl::Status Watch(int fd) override;
   Counts counts() override;
 

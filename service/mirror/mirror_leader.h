@@ -173,13 +173,13 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
                           const std::vector<Announced>& announced) const;
   // Adds rounds that all members have announced, as many as an attempt takes.
   void TakeReady(NameSpace& name_space, Attempt& attempt) const;
-  // The next attempt, if there is one to make now.
+  // Returns the next attempt, if there is one to make now.
   AttemptPtr TakeNext(const std::string& name_space)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null: there is none to start.
   void Start(const AttemptPtr& attempt);
   void AskToBegin(const AttemptPtr& attempt);
-  // The ids of the members' links; empty: their devices cannot meet.
+  // Returns the ids of the members' links; empty: their devices cannot meet.
   std::vector<uint64_t> LinksOf(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether two servers are on one GPU, which the error names.
@@ -193,8 +193,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // The attempt is over. What is to be started now: null for none.
   std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // That of the devices which met before, or a new one. Errors: those of
-  // DeviceLink.
+  // Returns that of the devices which met before, or a new one. Errors: those
+  // of DeviceLink.
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
   void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);

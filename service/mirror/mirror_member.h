@@ -174,7 +174,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void OnSums(const AttemptPtr& attempt, absl::Status status);
   void EndRun(const AttemptPtr& attempt, absl::Status status);
   void Count(const Attempt& attempt, const absl::Status& status);
-  // The round that waits for its sum; null: it does not, or not any more.
+  // Returns the round that waits for its sum; null: it does not, or not any
+  // more.
   Waiting* FindWaiting(const KeyName& name, Step step, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsUnderWay(const Attempt& attempt);

@@ -58,7 +58,8 @@ class SumAttempt {
   // REQUIRES: the contributions of all have come. Errors: those of Backend.
   absl::Status SumOwnRanges(Backend& host) const;
 
-  // The sums, in the order of the rounds. REQUIRES: those of all have come.
+  // Returns the sums, in the order of the rounds. REQUIRES: those of all have
+  // come.
   std::vector<SumOfRound> TakeSums();
 
  private:

@@ -29,9 +29,8 @@ absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,
 absl::StatusOr<grpc::ByteBuffer> Serialize(
     const google::protobuf::Message& message, const MessageLimits& limits);
 
-// The values of a Pull or PushPull, whose elements are sent from where they
-// are.
-// Errors: ResourceExhausted if the reply is over the limit.
+// Returns the values of a Pull or PushPull, whose elements are sent from where
+// they are. Errors: ResourceExhausted if the reply is over the limit.
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits);
 

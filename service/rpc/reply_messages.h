@@ -46,9 +46,9 @@ class ReplyMessages {
                                               const ReplyForm& form,
                                               const MessageLimits& limits);
 
-  // The next message. REQUIRES: !is_done().
+  // Returns the next message. REQUIRES: !is_done().
   grpc::ByteBuffer Next();
-  // The payload of all messages together.
+  // Returns the payload of all messages together.
   uint64_t payload_bytes() const { return payload_bytes_; }
   bool is_done() const {
     return !first_ && (!parts_ || parts_->is_complete()) && batched_.empty();

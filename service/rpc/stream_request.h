@@ -40,11 +40,11 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,
                                                   grpc::ByteBuffer* bytes);
 
-// Every entry's tensor, in their order; none for a pull. Points into
+// Returns every entry's tensor, in their order; none for a pull. Points into
 // `request`.
 std::vector<Tensor*> TensorsOf(StreamedRequest& request);
 
-// Every entry's ids of rows, where it has some. Points into `request`.
+// Returns every entry's ids of rows, where it has some. Points into `request`.
 std::vector<RefPtr<const RowIds>*> RowIdsOf(StreamedRequest& request);
 // So many bytes all of them have.
 uint64_t RowIdBytes(StreamedRequest& request);

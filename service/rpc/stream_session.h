@@ -69,15 +69,15 @@ class StreamSession {
   // Ends the call: this stream is gone.
   void Fail(const absl::Status& status);
 
-  // The answer to a call that has ended well.
-  // Errors: those of ReplyMessages::Create.
+  // Returns the answer to a call that has ended well. Errors: those of
+  // ReplyMessages::Create.
   absl::StatusOr<ReplyMessages> MakeReply(StripedCall::Reply reply) const;
 
  private:
   absl::Status Open(grpc::ByteBuffer* message);
   absl::Status ReceivePart(grpc::ByteBuffer* message);
   absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);
-  // The memory that a part goes to.
+  // Returns the memory that a part goes to.
   absl::StatusOr<char*> Place(const PartRange& part);
   // Checks that the bytes of a part are elements of its tensor.
   absl::Status CheckPart(const PartRange& part, const char* elements) const;

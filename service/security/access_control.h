@@ -48,7 +48,7 @@ class AccessControl {
   // Refuses every call until what the files say, if there are any, is taken.
   explicit AccessControl(Options options);
 
-  // The policy and the tokens, in the order in which Take takes them.
+  // Returns the policy and the tokens, in the order in which Take takes them.
   std::vector<WatchedFile> files() const;
   // Goes by what both files say from now on; if one of them is wrong, or empty,
   // nothing changes. Errors: InvalidArgument, naming the file.

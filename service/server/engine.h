@@ -33,9 +33,9 @@ class Engine {
          prometheus::Registry* registry, RoundExchange* exchange);
   ~Engine();
 
-  // For the calls of clients.
+  // Is for the calls of clients.
   TensorStore& store() { return metered_store_; }
-  // For those of the server itself, which are not counted.
+  // Is for those of the server itself, which are not counted.
   TensorStore& own_store() { return store_; }
   NamespaceAdmin& namespaces() { return store_; }
   Staging& staging() { return store_; }
@@ -45,7 +45,7 @@ class Engine {
   EventLog& event_log() { return event_log_; }
 
   const NamespaceSummaries& summaries() const { return store_; }
-  // Bytes of tensors that calls have brought, and replies taken.
+  // Return the bytes of tensors that calls have brought, and replies taken.
   double received_bytes() const { return metered_store_.received_bytes(); }
   double sent_bytes() const { return metered_store_.sent_bytes(); }
 

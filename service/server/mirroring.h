@@ -27,10 +27,10 @@
 
 namespace tensorkv {
 
-// The link of the server's GPU to those of other servers. Null, with a line in
-// the log where there is a GPU: the device is the host, or `options` say so, or
-// the library is not there.
-// Errors: FailedPrecondition: a library that `options` name cannot be used.
+// Returns the link of the server's GPU to those of other servers. Null, with a
+// line in the log where there is a GPU: the device is the host, or `options`
+// say so, or the library is not there. Errors: FailedPrecondition: a library
+// that `options` name cannot be used.
 absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
     const ServerOptions& options, const OpenedDevice& device);
 

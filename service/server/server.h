@@ -101,10 +101,10 @@ class Server {
   // Returns the counts of the sums that it makes with others.
   const MirrorCounts& mirror_counts() const { return mirroring_.counts(); }
 
-  // Where it listens, with the port that was bound.
+  // Returns where it listens, with the port that was bound.
   std::string address() const;
   std::string metrics_address() const;  // empty if there is none
-  // 0 for a Unix socket.
+  // Returns 0 for a Unix socket.
   int port() const { return acceptor_->port(); }
   int metrics_port() const;  // 0 if there is none
 
@@ -156,7 +156,7 @@ class Server {
     return connection_filter_ ? connection_filter_->counts()
                               : ConnectionFilter::Counts();
   }
-  // Null before the server accepts connections.
+  // Returns null before the server accepts connections.
   ConnectionAcceptor* acceptor() {
     return is_started_ ? acceptor_.get() : nullptr;
   }

@@ -134,7 +134,8 @@ struct ServerOptions {
   MakeConnectionFilter connection_filter;
 };
 
-// The bound that `options` mean, where the server's budget is `budget_bytes`.
+// Returns the bound that `options` mean, where the server's budget is
+// `budget_bytes`.
 uint64_t MaxUnfinishedBytes(const ServerOptions& options,
                             uint64_t budget_bytes);
 

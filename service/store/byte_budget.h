@@ -15,7 +15,7 @@
 
 namespace tensorkv {
 
-// The sum, or UINT64_MAX if it is more: declared sizes may be anything.
+// Returns the sum, or UINT64_MAX if it is more: declared sizes may be anything.
 inline uint64_t SumOfBytes(uint64_t a, uint64_t b) {
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }

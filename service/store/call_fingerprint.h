@@ -17,7 +17,7 @@ namespace tensorkv {
 // cost does not grow with these.
 uint64_t Fingerprint(const InitRequest& request);
 uint64_t Fingerprint(const PushRequest& request);
-// The fingerprint that the request has as a PushPull.
+// Returns the fingerprint that the request has as a PushPull.
 uint64_t PushPullFingerprint(const PushRequest& request);
 uint64_t Fingerprint(const DeleteRequest& request);
 uint64_t Fingerprint(const BarrierRequest& request);

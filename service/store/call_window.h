@@ -122,16 +122,17 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
 
-  // Every call that is remembered or being made throughout, by sequence, and
-  // for each client of which calls were forgotten one that stands for these.
-  // Goes through the clients in turns; `paused` hears how long each has taken.
+  // Returns every call that is remembered or being made throughout, by
+  // sequence, and for each client of which calls were forgotten one that stands
+  // for these. Goes through the clients in turns; `paused` hears how long each
+  // has taken.
   std::vector<CallSnapshot> Save(
       absl::FunctionRef<void(absl::Duration)> paused) const;
   // Remembers calls that were saved, for as long as if they had just ended;
   // fewer if there is no room for all. REQUIRES: nobody has called yet.
   void Restore(const std::vector<CallSnapshot>& calls);
 
-  // The attempts that wait now.
+  // Returns the attempts that wait now.
   WaitStatus waits() const;
 
  private:
@@ -189,7 +190,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key,
                                           Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The call to drop first for want of bytes; null if there is none.
+  // Returns the call to drop first for want of bytes; null if there is none.
   Call* LeastUseful() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops answers, if it must, to make room for `bytes`: of the latest only
   // `done_with`, which may be null.

@@ -64,7 +64,7 @@ class KeyFence {
     std::map<std::string, Step, std::less<>> last_steps_;
   };
 
-  // Null while every key is open.
+  // Returns null while every key is open.
   std::shared_ptr<const View> view() const;
 
   // Begins a move: those that were held are open again. None of these is held
@@ -86,9 +86,9 @@ class KeyFence {
   void Open(const PartitionSet& partitions);
 
  private:
-  // A copy to change and to publish.
+  // Returns a copy to change and to publish.
   View Copy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A copy in which these are in that state.
+  // Returns a copy in which these are in that state.
   View CopyWith(const PartitionSet& partitions, View::State state) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Publish(View view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -98,8 +98,8 @@ class KeyFence {
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
 };
 
-// For each of some keys, view.CheckChange and the like. REQUIRES: `view` may be
-// null.
+// Calls view.CheckChange and the like for each of some keys. REQUIRES: `view`
+// may be null.
 template <typename Entries, typename Check>
 absl::Status CheckEach(const std::shared_ptr<const KeyFence::View>& view,
                        const Entries& entries, Check check) {

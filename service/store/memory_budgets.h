@@ -34,7 +34,7 @@ class ServerBudgets {
   const RefPtr<ByteBudget>& device() const { return device_; }
   const std::string& device_name() const { return device_name_; }
   bool has_gpu() const { return device_.get() != host_.get(); }
-  // The host's or the device's, whichever is more.
+  // Returns the host's or the device's, whichever is more.
   uint64_t largest_bytes() const;
   // Returns the budget of the device, unless that is the host.
   std::vector<DeviceBudget> DeviceBudgets() const;
@@ -66,11 +66,12 @@ class NamespaceMemory {
   NamespaceMemory(const std::string& subject, uint64_t limit_bytes,
                   const ServerBudgets* server);
 
-  // The host's: tensors that arrive or leave and, without a GPU, all others.
+  // Returns the host's: tensors that arrive or leave and, without a GPU, all
+  // others.
   const MemoryAccounts& host() const { return host_; }
   // Returns the accounts of the tensors that are kept on the device.
   const MemoryAccounts& device() const { return device_; }
-  // Keys, answers to calls and all else that is no tensor.
+  // Counts keys, answers to calls and all else that is no tensor.
   const RefPtr<BudgetAccount>& metadata() const { return metadata_; }
 
   // Errors: ResourceExhausted, as ByteBudget::CheckHeadroom.

@@ -183,8 +183,8 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Some of those after `name`, in their order: all of them at once would hold
-  // up all calls, which find theirs by the same mutex.
+  // Returns some of those after `name`, in their order: all of them at once
+  // would hold up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(
       absl::string_view name) const;
   // Checks that the server may have so many.
@@ -199,8 +199,8 @@ class MemoryTensorStore final : public TensorStore,
   // Tells the observer.
   void Report(StoreEvent event, absl::string_view name_space,
               absl::string_view detail) const;
-  // The namespace of that name, and of that uid unless it is 0.
-  // Errors: NotFound · FailedPrecondition (another uid).
+  // Returns the namespace of that name, and of that uid unless it is 0. Errors:
+  // NotFound · FailedPrecondition (another uid).
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
                                     uint64_t uid = 0) const;
   // Find for a call of `caller`: one that expects another incarnation hears
@@ -210,7 +210,8 @@ class MemoryTensorStore final : public TensorStore,
                                        uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
-  // The namespace of a snapshot, which is made if there is none of that name.
+  // Returns the namespace of a snapshot, which is made if there is none of that
+  // name.
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
 

@@ -90,7 +90,7 @@ class SnapshotSink {
 
   // A namespace begins. Errors end the snapshot.
   virtual absl::Status Begin(NamespaceSnapshot name_space) = 0;
-  // A key of it, in no order. What its tensors take is counted in the
+  // Takes a key of it, in no order. What its tensors take is counted in the
   // namespace's budget until they go.
   virtual absl::Status Add(KeySnapshot key) = 0;
   // All its keys are there.

@@ -110,7 +110,7 @@ class NamespaceAdmin {
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) = 0;
-  // A uid of 0 takes whichever has the name.
+  // Deletes a namespace: a uid of 0 takes whichever has the name.
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        uint64_t uid,
                                        const CallContext& context) = 0;

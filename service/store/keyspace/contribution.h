@@ -108,7 +108,7 @@ struct Contributors : RefCounted {
                         Reservation its_overhead = {})
       : by_rank(std::move(contributors)), overhead(std::move(its_overhead)) {}
 
-  // Null if that rank has not contributed.
+  // Returns null if that rank has not contributed.
   const Contributor* Find(uint32_t rank) const {
     const auto it =
         std::lower_bound(by_rank.begin(), by_rank.end(), rank,

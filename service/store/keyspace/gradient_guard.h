@@ -49,7 +49,7 @@ class GuardedPush {
   const GradientGuard& guard() const { return config_.gradient_guard; }
   // Takes the norms of the entries, and finds those that are not finite.
   void Measure(const PushRequest& request);
-  // The norm of all contributions together, each clipped for itself.
+  // Returns the norm of all contributions together, each clipped for itself.
   double NormOfCall() const;
   // Returns the factor that a contribution of that norm is multiplied by for
   // itself.

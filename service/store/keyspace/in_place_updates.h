@@ -47,7 +47,7 @@ class InPlaceUpdates {
   void Run(Backend& device);
   // Has the updates end with `status` without Run.
   void Fail(const absl::Status& status) { status_ = status; }
-  // The first error.
+  // Returns the first error.
   const absl::Status& status() const { return status_; }
   // Returns how an update has ended; if not well, its value has not changed.
   const absl::Status& StatusOf(const Update& update) const {

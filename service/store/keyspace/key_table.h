@@ -23,8 +23,8 @@ namespace tensorkv {
 // Finds a key in constant time and lists keys in byte order. Not thread-safe.
 class KeyTable {
  public:
-  // Null if there is no such key. The pointer is good until the key is erased
-  // or replaced; a RefPtr keeps it longer.
+  // Returns null if there is no such key. The pointer is good until the key is
+  // erased or replaced; a RefPtr keeps it longer.
   StoredKey* Find(absl::string_view name) const;
   // Finds a key by a hash that HashOf has given: who looks for many long names
   // takes that before he locks the table.
@@ -66,7 +66,7 @@ class KeyTable {
       __builtin_prefetch(key + 64);
       __builtin_prefetch(known_[position - kAhead / 2]->value.get());
     }
-    // A comparison that stays a part of the loops over large calls.
+    // Returns a comparison that stays a part of the loops over large calls.
     static bool IsNamed(const StoredKey& key, absl::string_view name) {
       const absl::string_view its = key.name();
       return its.size() == name.size() &&

@@ -57,7 +57,7 @@ class LongLock {
 
   // Waits for as long as it takes: for those whom nobody can tell to give up.
   Holder Acquire();
-  // Nothing if somebody has it, or waits for it.
+  // Returns nothing if somebody has it, or waits for it.
   std::optional<Holder> TryAcquire();
   // Waits for as long as the call of `context` may, whose time begins now.
   // Errors: DeadlineExceeded (WAIT_ENDED) · Cancelled · what EndWaits was told.
@@ -76,7 +76,8 @@ class LongLock {
     absl::Status end;  // not OK: it waits no longer
   };
   struct State {
-    // The lock, or its place among those who wait; null: it has the lock.
+    // Returns the lock, or its place among those who wait; null: it has the
+    // lock.
     std::shared_ptr<Waiter> TakeOrWait(bool gives_up)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
     // Returns whether it has the lock; it has not if its wait was ended.

@@ -69,7 +69,8 @@ class Namespace {
   static absl::StatusOr<std::shared_ptr<Namespace>> Create(
       const std::string& name, NamespaceConfig config,
       const NamespaceEnvironment& environment, uint64_t uid = 0);
-  // One that was saved, without its keys. Errors: those of CreateNamespace.
+  // Returns one that was saved, without its keys. Errors: those of
+  // CreateNamespace.
   static absl::StatusOr<std::shared_ptr<Namespace>> Restore(
       const NamespaceSnapshot& snapshot,
       const NamespaceEnvironment& environment);
@@ -91,8 +92,8 @@ class Namespace {
   bool HoldKeysIfIdle();
   // Looks again at all that waits: the gate has been closed.
   void WakeForFence();
-  // The right to take a snapshot, which one has at a time; nothing if another
-  // one is taken.
+  // Returns the right to take a snapshot, which one has at a time; nothing if
+  // another one is taken.
   std::optional<LongLock::Holder> TryBeginSnapshot();
   // Takes the snapshot as PartitionMoves does, with that right. Errors: also
   // Unavailable, if a round has failed since HoldKeysIfIdle.
@@ -156,7 +157,7 @@ class Namespace {
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
 
-  // The answers to the calls made in this namespace.
+  // Returns the answers to the calls made in this namespace.
   CallWindow& calls();
   const Alarms& alarms() const;
 

@@ -125,7 +125,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
-  // The last version that `key` has, or that the updates under way will report.
+  // Returns the last version that `key` has, or that the updates under way will
+  // report.
   Version LastVersionOf(const StoredKey& key) const {
     const uint64_t num_ahead = key.num_updates_ahead();
     return num_ahead == 0

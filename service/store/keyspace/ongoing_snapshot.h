@@ -28,8 +28,8 @@ struct NamespaceState;
 class OngoingSnapshot;
 class Transaction;
 
-// A tensor in host memory that `account` counts, its elements yet to come.
-// Errors: ResourceExhausted.
+// Returns a tensor in host memory that `account` counts, its elements yet to
+// come. Errors: ResourceExhausted.
 absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
                                       DType dtype, const Shape& shape);
 // A key as the cut has it.

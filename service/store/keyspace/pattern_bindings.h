@@ -82,7 +82,7 @@ class PatternBindings {
     std::shared_ptr<const LastingReservation> overhead;
   };
 
-  // The default first, then patterns as they were added.
+  // Returns the default first, then patterns as they were added.
   const std::vector<Binding>& bindings() const { return bindings_; }
 
  private:

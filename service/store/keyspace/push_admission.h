@@ -73,7 +73,7 @@ class PushAdmission {
   // Checks a push, then makes copies of its tensors on the device, and starts
   // them unless its updates can.
   absl::Status CopyToDevice();
-  // The values of a PushPull as its caller wants them.
+  // Returns the values of a PushPull as its caller wants them.
   uint64_t ReplyBytes(const EntriesByKey& entries) const;
   // Returns the bytes that the reply will take of the budget, beyond those that
   // the push has now.

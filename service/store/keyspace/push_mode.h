@@ -31,12 +31,12 @@ class PushMode {
  public:
   virtual ~PushMode() = default;
 
-  // The group that `config` asks for, but for the bounds of leases.
+  // Returns the group that `config` asks for, but for the bounds of leases.
   static WorkerGroupOptions GroupOf(const NamespaceConfig& config);
 
-  // The mode that `config` asks for. `workers` outlives it.
-  // Errors: InvalidArgument (workers, rounds, quorum; a field that the mode
-  // does not use).
+  // Returns the mode that `config` asks for. `workers` outlives it. Errors:
+  // InvalidArgument (workers, rounds, quorum; a field that the mode does not
+  // use).
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
       const NamespaceConfig& config, const WorkerGroup* workers);
 
@@ -146,17 +146,17 @@ class PushMode {
 
   // Returns whether workers wait for slower ones at all.
   virtual bool waits_for_slower() const { return false; }
-  // The step that the workers must reach first, all that are needed, before a
-  // worker may go on that has reached `step`; 0 if it may.
+  // Returns the step that the workers must reach first, all that are needed,
+  // before a worker may go on that has reached `step`; 0 if it may.
   virtual Step AwaitedStep(Step step) const { return 0; }
   // Returns an error that names who has not reached an awaited step:
   // DeadlineExceeded (WAIT_ENDED).
   absl::Status DescribeAwaited(Step step, absl::Duration now) const;
 
-  // Where a worker starts that comes later.
+  // Returns where a worker starts that comes later.
   virtual Step StepOfJoiner() const = 0;
 
-  // The step that the worker of `rank` is to push next, or again.
+  // Returns the step that the worker of `rank` is to push next, or again.
   virtual Step NextStepOf(uint32_t rank) const = 0;
 
  protected:

@@ -94,17 +94,17 @@ class Rounds {
   ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
                    Reservation value_reservation);
 
-  // The grace time of a round is over, if the round is still open.
+  // Ends the grace time of a round, if the round is still open.
   ClosedRounds EndGrace(Step step, uint64_t id);
 
-  // The rounds that need nobody any more since the group has changed.
+  // Returns the rounds that need nobody any more since the group has changed.
   ClosedRounds TakeComplete();
 
   // The update of a closed round, or none if all had skipped, has made
   // `version` (or left it).
   void Apply(Step step, Version version);
 
-  // The first open round that waits for one of `ranks`, which rise.
+  // Returns the first open round that waits for one of `ranks`, which rise.
   std::optional<Step> FirstWithout(absl::Span<const uint32_t> ranks) const;
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
@@ -114,12 +114,12 @@ class Rounds {
   // No worker owes anything any more: the key is gone.
   void ClearAllRepushes();
 
-  // The tensors to sum now that a worker has brought to one round.
+  // Returns the tensors to sum now that a worker has brought to one round.
   std::optional<PartialSum> BeginSum();
   // These or else the contributions to fold now, of a round that has enough.
   std::optional<PartialSum> BeginPartialSum();
-  // The contributions of a complete round, whose sum is to be scaled before the
-  // round closes.
+  // Returns the contributions of a complete round, whose sum is to be scaled
+  // before the round closes.
   std::optional<PartialSum> BeginScaling();
   // Returns the contributions of the first open round, if it is complete, and
   // its sum is to be made with other servers before it closes; not before all
@@ -156,16 +156,16 @@ class Rounds {
   // come next, have been applied.
   void ApplySkipped(Version version);
 
-  // The remembered rounds that have been applied, in their order.
+  // Returns the remembered rounds that have been applied, in their order.
   std::vector<AppliedRound> Applied() const;
   // The key is one that had those rounds. REQUIRES: it has had none yet.
   void Restore(std::vector<AppliedRound> rounds);
 
-  // The ranks that each open round waits for, by its step.
+  // Returns the ranks that each open round waits for, by its step.
   std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
 
-  // The first step that is owed, open, or closed and not applied; UINT64_MAX if
-  // there is none.
+  // Returns the first step that must be pushed again, is open, or closed and
+  // not applied; UINT64_MAX if there is none.
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
@@ -187,7 +187,7 @@ class Rounds {
 
   // Returns whether the step is over, be it that the round waits for its sum.
   bool IsClosed(Step step) const;
-  // The contributor of that rank to an open or remembered round.
+  // Returns the contributor of that rank to an open or remembered round.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
   const Closed* FindClosed(Step step) const;
   // Checks that the steps of the worker, and of the key's rounds, rise without

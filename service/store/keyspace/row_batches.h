@@ -64,12 +64,12 @@ class RowBatches {
 
   explicit RowBatches(const Options& options);
 
-  // The next batch, good until the next call; empty after the last one.
+  // Returns the next batch, good until the next call; empty after the last one.
   absl::Span<const TensorUpdate> Next();
   // Begins anew.
   void Rewind();
 
-  // The rows that are named, rising.
+  // Returns the rows that are named, rising.
   std::vector<int64_t> NamedRows() const;
   // Has the new value go elsewhere. REQUIRES: Next has not been called.
   void SetValue(const MutableTensorView& value) {
@@ -88,7 +88,7 @@ class RowBatches {
   void AddNamed();
   // Adds a run of rows that nobody names, which ends at `end_row` or before.
   void AddUnnamed(int64_t end_row);
-  // The place after the ids of the row at `first`.
+  // Returns the place after the ids of the row at `first`.
   size_t EndOfRow(size_t first) const;
   // Returns whether the ids from `next` on, of the next row, continue those
   // from `first` to `end` everywhere, `distance` rows before them.

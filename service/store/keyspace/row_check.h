@@ -20,8 +20,8 @@ absl::Status CheckRuleTakesRows(const StoredKey& key);
 // ids that are).
 absl::Status CheckRowIds(const StoredKey& key, const RowIds& ids);
 
-// The shape of so many rows of the key. REQUIRES: it has rows.
-// Errors: InvalidArgument (size overflows).
+// Returns the shape of so many rows of the key. REQUIRES: it has rows. Errors:
+// InvalidArgument (size overflows).
 absl::StatusOr<Shape> ShapeOfRows(const StoredKey& key, int64_t num_rows);
 
 }  // namespace tensorkv

@@ -27,8 +27,8 @@ uint64_t TextBytes(const UpdateRule& rule);
 // Returns how many bytes the state of a key with that value takes.
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
-// The state of `key` under `rule`. For a key that nobody else knows, or with
-// rules_lock: nothing else changes a key's rule or which tensors its state
+// Returns the state of `key` under `rule`. For a key that nobody else knows, or
+// with rules_lock: nothing else changes a key's rule or which tensors its state
 // has. Not under the mutex: a device may take its time to find memory.
 absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,

@@ -53,7 +53,7 @@ class StagingLayout {
   Place Add(uint64_t size_bytes);
 
   absl::Span<const uint64_t> buffer_bytes() const { return buffer_bytes_; }
-  // The sum over all buffers; UINT64_MAX if it is more than that.
+  // Returns the sum over all buffers; UINT64_MAX if it is more than that.
   uint64_t total_bytes() const { return total_bytes_; }
 
  private:

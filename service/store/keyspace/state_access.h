@@ -37,18 +37,18 @@ struct KeyState {
   Buffer* buffer = nullptr;
 };
 
-// All states of a key: those of its rule, the master copy if there is one, and
-// its numbers. The buffers live as long as key.rule_state, and are read and
-// written by the key's updates and turns alone.
-// REQUIRES: the namespace's mutex is held.
+// Returns all states of a key: those of its rule, the master copy if there is
+// one, and its numbers. The buffers live as long as key.rule_state, and are
+// read and written by the key's updates and turns alone. REQUIRES: the
+// namespace's mutex is held.
 std::vector<KeyState> StatesOf(const StoredKey& key);
 
-// The names of those that a key of `dtype` has under `rule`, but for the
-// update count.
+// Returns the names of those that a key of `dtype` has under `rule`, but for
+// the update count.
 std::vector<std::string> StateNames(const UpdateRule& rule, DType dtype);
 
-// The state of that name. Errors: NotFound (STATE_NOT_FOUND).
-// REQUIRES: the namespace's mutex is held.
+// Returns the state of that name. Errors: NotFound (STATE_NOT_FOUND). REQUIRES:
+// the namespace's mutex is held.
 absl::StatusOr<KeyState> FindState(const StoredKey& key,
                                    absl::string_view name);
 

@@ -37,7 +37,8 @@ class StepsToRepush {
   }
 
   bool Has(uint32_t rank) const { return by_rank_.contains(rank); }
-  // The lowest step that `rank` owes for any key, or `otherwise`.
+  // Returns the lowest step that `rank` must push again for any key, or
+  // `otherwise`.
   Step LowestOf(uint32_t rank, Step otherwise) const {
     const auto steps = by_rank_.find(rank);
     return steps == by_rank_.end() ? otherwise : steps->second.begin()->first;

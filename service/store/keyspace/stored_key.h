@@ -171,7 +171,7 @@ class StoredKey final : public RefCounted {
     return rule_state == nullptr ? 0 : rule_state->total_weight;
   }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
-  // 0 for a scalar, which has no rows.
+  // Returns 0 for a scalar, which has no rows.
   int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
   int64_t num_elements_of_row() const {
     return num_rows() == 0 ? 0 : num_elements() / num_rows();

@@ -51,7 +51,8 @@ struct WorkOfChange {
   bool empty() const {
     return updates.empty() && partial_sums.empty() && copies.empty();
   }
-  // The bytes that are read and written, more where much is computed of each.
+  // Returns the bytes that are read and written, more where much is computed of
+  // each.
   uint64_t work_bytes() const {
     uint64_t bytes = updates.work_bytes();
     for (const PartialSumOfKey& partial : partial_sums)

@@ -161,7 +161,7 @@ class UpdatePass {
     std::vector<MutableTensorView> zeros;
   };
 
-  // All that can fail for want of memory.
+  // Does all that can fail for want of memory.
   absl::Status Prepare();
   absl::Status AllocateTargets();
   void FillStates();
@@ -170,7 +170,7 @@ class UpdatePass {
   // Returns the slot of a weighted item, which is empty where its contributions
   // are to be summed first; these are added to `sums`.
   absl::StatusOr<Slot> PrepareWeighted(Item& item, WeightedSums& sums) const;
-  // Where the sum of the item's contributions goes.
+  // Returns where the sum of the item's contributions goes.
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   void MakeBatch();
   void RunAccesses();

@@ -109,7 +109,7 @@ class KeyWatches {
   void Remove(Watch* watch);
   // Has the watches of a key be of the one that takes its place.
   void Move(const StoredKey* from, const StoredKey* to);
-  // A watch of the key; null if there is none.
+  // Returns a watch of the key; null if there is none.
   Watch* Find(const StoredKey* key) const;
 
  private:
@@ -132,7 +132,7 @@ class Waits {
   // Removes one call, if it is parked.
   void Remove(const WaitingCallPtr& call);
 
-  // The calls parked at `topic`.
+  // Returns the calls parked at `topic`.
   const Calls& At(absl::string_view topic) const;
   void ForEach(absl::FunctionRef<void(const WaitingCallPtr&)> visit) const;
 
@@ -140,7 +140,7 @@ class Waits {
   void CountEnd(const WaitingCall& call, absl::Duration now);
 
   size_t num_parked() const { return num_parked_; }
-  // One for each reason; calls_waiting says how many wait now.
+  // Returns one for each reason; calls_waiting says how many wait now.
   const std::array<WaitStatus, kNumWaitReasons>& statuses() const {
     return statuses_;
   }

@@ -27,7 +27,7 @@ bool HasFactors(absl::Span<const Slot> slots);
 absl::Status CheckWeightsHaveNoRows(absl::string_view key,
                                     absl::Span<const Slot> slots);
 
-// The mean over the entries of what they weigh.
+// Returns the mean over the entries of what they weigh.
 double MeanWeight(absl::Span<const Slot> slots);
 
 // Has `sum` weigh what `slots` weigh together.

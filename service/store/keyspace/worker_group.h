@@ -40,13 +40,13 @@ class WorkerGroup {
  public:
   explicit WorkerGroup(const WorkerGroupOptions& options);
 
-  // The rank that Join would give to `name`.
-  // Errors: those of Join about ranks.
+  // Returns the rank that Join would give to `name`. Errors: those of Join
+  // about ranks.
   absl::StatusOr<uint32_t> RankFor(
       absl::string_view name, uint64_t replaces_epoch,
       std::optional<uint32_t> wanted = std::nullopt) const;
 
-  // For how many members there is memory. Join makes place for one.
+  // Returns for how many members there is memory. Join makes place for one.
   uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
   void MakePlace(uint32_t rank) { At(rank); }
 
@@ -85,12 +85,12 @@ class WorkerGroup {
   // there.
   void Leave(const Worker& worker, std::optional<Step> step = std::nullopt);
 
-  // The live workers whose lease has ended; Lose makes them lost.
+  // Returns the live workers whose lease has ended; Lose makes them lost.
   std::vector<uint32_t> Expired(absl::Duration now) const;
   void Lose(uint32_t rank);
   // The worker says itself that it is lost: its lease ends, and Lose follows.
   void EndLease(const Worker& worker, absl::Duration now);
-  // When the first lease ends, if it is not renewed.
+  // Returns when the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;
 
   // Returns whether the worker of that rank contributes here.
@@ -139,16 +139,16 @@ class WorkerGroup {
   // a worker who is needed has reached, or `open`, of which a round is open.
   void LowerMaxStep(Step open);
 
-  // The last step that a worker of that rank has contributed to.
+  // Returns the last step that a worker of that rank has contributed to.
   Step step_of(uint32_t rank) const;
   // Steps below do without the worker of that rank.
   Step first_step_of(uint32_t rank) const {
     return rank < members_.size() ? members_[rank].first_step : 0;
   }
-  // The highest step that anybody has reached, or that has closed.
+  // Returns the highest step that anybody has reached, or that has closed.
   Step max_step() const { return max_step_; }
-  // The lowest step that a worker who is needed, and has not left, has reached;
-  // max_step if there is none.
+  // Returns the lowest step that a worker who is needed, and has not left, has
+  // reached; max_step if there is none.
   Step slowest_step() const;
   // Returns which of these ranks have not reached `step`.
   std::vector<uint32_t> NeededBelow(Step step) const;
@@ -189,7 +189,7 @@ class WorkerGroup {
 
   std::vector<WorkerStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
-  // In a group whose size is fixed that size, else how many are live.
+  // Returns the size of a group whose size is fixed, else how many are live.
   uint32_t num_workers() const;
   uint32_t num_live() const { return num_live_; }
   uint64_t num_expirations() const { return num_expirations_; }
@@ -206,8 +206,8 @@ class WorkerGroup {
   // it again: from a live one only in place of its epoch.
   bool IsOf(uint32_t rank, absl::string_view name,
             uint64_t replaces_epoch) const;
-  // The lowest that no live worker has; of a group of fixed size one that
-  // nobody has had, if there is any.
+  // Returns the lowest that no live worker has; of a group of fixed size one
+  // that nobody has had, if there is any.
   std::optional<uint32_t> FreeRank() const;
   // `rank`, if `name` can have it.
   absl::StatusOr<uint32_t> WantedRank(absl::string_view name,
