@@ -251,7 +251,7 @@ void Client::SetCompression(const CompressionOptions& compression) {
   shared_->compressor.swap(compressor);
 }
 
-void Client::ForgetWhatWasLeftOut() {
+void Client::ForgetResiduals() {
   MutexLock lock(&shared_->mutex);
   shared_->compressor = shared_->NewCompressor(shared_->compressor->options());
 }

@@ -122,7 +122,7 @@ class Client : public NamespaceVerbs {
   // Encodes pushes so from now on. What they have left out so far is forgotten.
   void SetCompression(const CompressionOptions& compression);
   // The server has gone back: what pushes have left out is of no use any more.
-  void ForgetWhatWasLeftOut();
+  void ForgetResiduals();
 
   // Reads values; `min_version` waits for that version of the key. The
   // request's namespace and worker are filled in. With a `dtype` the server

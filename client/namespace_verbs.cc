@@ -19,8 +19,8 @@ absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
                            .allow_missing = allow_missing};
   absl::StatusOr<DeleteReply> reply = calls_->Call(request, call_options_);
   if (absl::IsResourceExhausted(reply.status())) {
-    // Nothing has happened, maybe for want of room to remember the call: what
-    // makes room must not need it.
+    // Nothing has happened, maybe for want of memory to remember the call: what
+    // frees memory must not need it.
     request.call_id.reset();
     reply = calls_->Send(request, OptionsWithTimeout(end - SteadyNow()));
   }

@@ -47,7 +47,7 @@ absl::Status Cancelled() {
       "cancelled by the caller; the call may have been made");
 }
 
-// For a push that has failed with `cause`, and then was held or not.
+// For a push that has failed with `cause`, and then arrived or not.
 template <typename Request>
 void KeepIfPushed(const absl::Status& cause, const absl::Status& retried,
                   Residuals& left) {
@@ -227,7 +227,7 @@ absl::Status WorkerClient::JoinAgain(const Attempt& attempt) {
 absl::Status WorkerClient::membership() const { return lease_->membership(); }
 
 Step WorkerClient::step() {
-  return open_.NextStep([this] { client_->ForgetWhatWasLeftOut(); });
+  return open_.NextStep([this] { client_->ForgetResiduals(); });
 }
 
 absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
@@ -557,7 +557,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
 bool WorkerClient::MayRecoverAfter(const absl::Status& status,
                                    bool is_member) const {
   if (!is_member) return IsUncertain(status);
-  // When all push again at once, room may be short for a while.
+  // When all push again at once, memory may be short for a while.
   return MayBePushedAgain(status) || absl::IsResourceExhausted(status);
 }
 

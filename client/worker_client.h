@@ -89,9 +89,9 @@ class WorkerClient {
   // Returns the step to push next, asked between two steps: the one after the
   // last that this worker has completed. A worker that has come back begins
   // with the step that its former self was in, and pushes all of it; what of
-  // that was held is not needed again, but does no harm. Until it is asked,
-  // pulls fail where the worker owes that step: read first weights with a
-  // Client before it joins.
+  // that has arrived is not needed again, but does no harm. Until it is asked,
+  // pulls fail where the worker must push that step again: read first weights
+  // with a Client before it joins.
   Step step();
   // Returns whether the server has gone back to an earlier state since step()
   // was asked last: until it is, pushes are dropped, and reads bring that
@@ -220,8 +220,8 @@ class WorkerClient {
                                      Step step, std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
   absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
-  // OK when the server holds the contribution although its push has failed with
-  // `cause`. Else the contribution is forgotten.
+  // Makes sure that the server has the contribution, whose push has failed with
+  // `cause`, and returns OK; else forgets the contribution.
   absl::Status RetryContribution(const Contribution& contribution,
                                  const absl::Status& cause,
                                  const Attempt& attempt);

@@ -1,4 +1,4 @@
-// Calls that name keys, cut into parts by who owns them.
+// Calls that name keys, cut into shares by who owns them.
 //
 // Works for every request with an entry, or a key, per key (kNamesKeys), whose
 // reply answers each in its order or says how many there were.
@@ -54,8 +54,8 @@ class CallShares {
     return places;
   }
 
-  // Returns the parts that those places make, in the order of the servers. A
-  // call without entries is one part, for the namespace's home to refuse.
+  // Returns the shares that those places make, in the order of the servers. A
+  // call without entries is one share, for the namespace's home to refuse.
   std::vector<CallShare> Cut(const ClusterPlacement& placement,
                              absl::Span<const size_t> places) const {
     std::map<uint32_t, std::vector<size_t>> by_owner;
@@ -71,7 +71,7 @@ class CallShares {
     return shares;
   }
 
-  // Returns the request of a part. Tensors are shared.
+  // Returns the request of a share. Tensors are shared.
   Request Part(absl::Span<const size_t> places) const {
     Request share = frame_;
     auto& entries = EntriesIn(share);
@@ -80,7 +80,7 @@ class CallShares {
     return share;
   }
 
-  // Puts the answers of a part into their places of the whole call's reply.
+  // Puts the answers of a share into their places of the whole call's reply.
   // Errors: Internal (another number of answers).
   absl::Status JoinReply(ReplyTo<Request> share,
                          absl::Span<const size_t> places,

@@ -24,8 +24,8 @@ namespace tensorkv {
 
 // Makes calls at the servers of a cluster that they concern. Thread-safe.
 //
-// A call that names keys goes, in parts, to those that own them, at the same
-// time; each part is all or nothing, the whole is not. A part that is refused
+// A call that names keys goes, in shares, to those that own them, at the same
+// time; each share is all or nothing, the whole is not. A share that is refused
 // because another server owns its keys has had no effect: it is cut anew by the
 // newest placement and made there. Namespaces, rules, workers and checkpoints
 // are on every server, and calls about them go to all, the namespace's home
@@ -37,7 +37,7 @@ namespace tensorkv {
 // joined. Their ranks are those of the home on every server.
 //
 // Errors: of those that servers give, the one that MostActionableError chooses;
-// Unavailable names the server. In MODE_ASYNC a push of which a part has, or
+// Unavailable names the server. In MODE_ASYNC a push of which a share has, or
 // may have, been applied, does not fail in a way that lets workers push it
 // again: it fails with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable
 // too where no server tells who owns what.
@@ -67,7 +67,7 @@ class ClusterConnection final : public Connection {
     return AllOf(servers_.AtEach(
         servers, [&](const std::string&) { return request; }, limit));
   }
-  // Returns a part's request with the names that its server knows.
+  // Returns a share's request with the names that its server knows.
   template <typename Request>
   absl::StatusOr<Request> Translated(Request request, const std::string& server,
                                      const CallLimit& limit);
@@ -82,7 +82,7 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   struct Progress {
     ReplyTo<Request> reply = {};
-    // The places of entries whose parts are to be made (again).
+    // The places of entries whose shares are to be made (again).
     std::vector<size_t> open;
     // Holds how the shares have ended that were refused at the last attempt
     // because they were at the wrong server.
@@ -109,7 +109,7 @@ class ClusterConnection final : public Connection {
   absl::StatusOr<bool> HasChanged(const std::string& server,
                                   const std::string& name_space,
                                   bool was_mirrored, const CallLimit& limit);
-  // Makes a call, or a part of one, of a namespace that is taken for one of
+  // Makes a call, or a share of one, of a namespace that is taken for one of
   // that kind. What changes keys has no effect, and ends with
   // FailedPrecondition (NAMESPACE_REPLACED), where it is of the other kind: it
   // would reach some of the servers that have them, or one that has not.
@@ -129,7 +129,7 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
                                                 const CallLimit& limit);
-  // Makes what is open by that placement, each part at its server.
+  // Makes what is open by that placement, each share at its server.
   template <typename Request>
   void MakeShares(const CallShares<Request>& call,
                   const ClusterPlacement& placement, int attempt,

@@ -11,7 +11,7 @@
 namespace tensorkv {
 namespace {
 
-// A part may wait for what another client does, so parts should not wait for
+// A share may wait for what another client does, so shares should not wait for
 // threads; they start when they are first needed.
 constexpr int kMaxThreads = 1024;
 

@@ -38,7 +38,7 @@ struct ClusterServersOptions {
 // Returns the servers of a placement, in their order.
 std::vector<std::string> NamesIn(const ClusterPlacement& placement);
 
-// Until when a call of many parts may take, and who ends it; where its values
+// Until when a call of many shares may take, and who ends it; where its values
 // may be received.
 struct CallLimit {
   absl::Duration end;  // by the environment's clock

@@ -20,7 +20,7 @@ namespace tensorkv {
 //  2. The worker has to join again (NOT_MEMBER, LEASE_LOST).
 //  3. The step has to be pushed again (ROUND_FAILED, STRIPE_FAILED).
 //  4. The call waits for a worker that has left (WORKER_LEFT), for which its
-//     other parts were given up.
+//     other shares were given up.
 //  5. Everything else, which is final, above all requests that are wrong.
 //  6. The call may have been made (OUTCOME_UNKNOWN), or is to be made again
 //     (WORKER_LOST, Unavailable, DeadlineExceeded).

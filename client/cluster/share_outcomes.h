@@ -35,7 +35,7 @@ bool MayHavePushed(const absl::Status& status) {
          (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
 }
 
-// Marks the error of a call no part of which has, or may have, been applied,
+// Marks the error of a call no share of which has, or may have, been applied,
 // for whoever may make it again in another form. Nobody else is to see the
 // mark.
 absl::Status WithoutEffect(absl::Status status);

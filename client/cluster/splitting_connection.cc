@@ -158,7 +158,7 @@ void EndBeforeSlices(ListReply& page) {
 }
 
 // The keys of `layouts` that belong on the page that the request asks for,
-// which ends with the last of them if it has no room for more.
+// which ends with the last of them if no more fits.
 std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
                                     const ListRequest& request,
                                     ListReply& page) {
@@ -189,7 +189,7 @@ class SplittingConnection::Limit {
       : options_(options), end_(SteadyNow() + options.timeout) {}
 
   absl::Duration time_left() const { return end_ - SteadyNow(); }
-  // The options of a part of the call, which has no memory of the caller's.
+  // The options of a share of the call, which has no memory of the caller's.
   CallOptions OfShare(absl::Duration longest = absl::InfiniteDuration()) const {
     return {.timeout = std::min(time_left(), longest),
             .canceller = options_.canceller};

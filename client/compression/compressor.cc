@@ -285,8 +285,8 @@ struct Compressor::Key {
     return encoded;
   }
 
-  // Moves what is left out of `size` elements to `before`, and room for as many
-  // to `after`. What is left out of another number goes to `other`.
+  // Moves what is left out of `size` elements to `before`, and memory for as
+  // many to `after`. What is left out of another number goes to `other`.
   void Take(size_t size, std::vector<float>& before, std::vector<float>& after,
             std::vector<float>& other) {
     (residual.size() == size ? before : other).swap(residual);

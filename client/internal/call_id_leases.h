@@ -19,10 +19,10 @@ namespace tensorkv {
 // Gives each call a name of its own, for all its attempts. Thread-safe;
 // outlives its calls.
 //
-// Calls at the same time go in lanes of their own, each under a client id of
-// its own. In a lane one call follows the other, so that a server has no need
-// of any answer but the latest of each lane, however slow one of the calls is
-// and however many others overtake it. A process that was forked begins with
+// Calls at the same time lease ids of their own, each a client id of
+// its own. Under a client id one call follows the other, so that a server has
+// no need of any answer but the latest of each, however slow one of the calls
+// is and however many others overtake it. A process that was forked begins with
 // client ids of its own.
 class CallIdLeases {
  private:
@@ -32,7 +32,7 @@ class CallIdLeases {
   };
 
  public:
-  // A call's place in a lane, for as long as it may be repeated.
+  // A Lease is a call's id, for as long as it may be repeated.
   class Lease {
    public:
     Lease(const Lease&) = delete;
@@ -45,8 +45,8 @@ class CallIdLeases {
 
    private:
     friend class CallIdLeases;
-    Lease(CallIdLeases& lanes, std::unique_ptr<IdSequence> sequence)
-        : leases_(lanes), sequence_(std::move(sequence)) {}
+    Lease(CallIdLeases& leases, std::unique_ptr<IdSequence> sequence)
+        : leases_(leases), sequence_(std::move(sequence)) {}
 
     CallIdLeases& leases_;
     std::unique_ptr<IdSequence> sequence_;

@@ -25,7 +25,7 @@ namespace tensorkv {
 class LargeKeys {
  public:
   // Keeps keys and lists that go as streams, and at most `max_known` of them;
-  // beyond that an arbitrary one makes room.
+  // beyond that an arbitrary one goes.
   LargeKeys(const StreamPolicy& policy, size_t max_known)
       : policy_(policy), max_known_(max_known) {}
 

@@ -27,7 +27,7 @@ namespace tensorkv {
 // of steps. Tensors are shared, not copied. Thread-safe.
 //
 // A round is known to have closed when a pull of its key succeeds that began
-// after the contribution was held by the server, since a worker's pull waits
+// after the contribution waited at the server, since a worker's pull waits
 // for what it has contributed to; and when the server holds contributions to so
 // many later steps of the key as it has rounds of a key open.
 //
@@ -84,12 +84,12 @@ class OpenContributions {
   // keys.
   void RemoveUpTo(const Contribution& contribution);
 
-  // Their push was answered so: they are held, or their rounds have closed.
+  // Their push was answered so: they wait, or their rounds have closed.
   void TakeIn(const PushReply& reply, const Contribution& contribution);
 
   // Returns what waits at the server at present, for RemoveWaiting.
   uint64_t WaitingNow() const;
-  // The keys were read by a pull that began when WaitingNow was `held`.
+  // The keys were read by a pull that began when WaitingNow was `waiting`.
   void RemoveWaiting(const std::vector<std::string>& keys, uint64_t waiting);
 
   // All, in the order in which they have to be pushed.
@@ -98,7 +98,7 @@ class OpenContributions {
   // Returns whether something of that step for that key is here.
   bool Has(Step step, absl::string_view key) const;
 
-  // Returns the lowest step of all, or the one after the highest that was held
+  // Returns the lowest step of all, or the one after the highest that waited
   // or closed; none below the first that the server awaits. Whoever asks makes
   // what he adds for the present state: before that counts again after the
   // server has gone back, `begin_anew` is called.
@@ -134,14 +134,14 @@ class OpenContributions {
   const uint32_t max_open_rounds_;
   mutable Mutex mutex_;
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
-  // By key: which of kept_ have it and are held by the server. Calls look at
+  // By key: which of kept_ have it and wait at the server. Calls look at
   // their own keys alone by this.
   absl::flat_hash_map<std::string, std::set<Id>> waiting_
       ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;
-  // That was held or closed.
+  // That waited or closed.
   Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;
   // That was added, or told to be the next, since somebody asked first after
   // the server had gone back.

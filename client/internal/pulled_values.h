@@ -21,7 +21,7 @@
 namespace tensorkv {
 
 // Receives the stripes of a PullStream or PushPullStream into one set of
-// tensors. The manifest that comes first makes room for them; the others must
+// tensors. The manifest that comes first allocates them; the others must
 // say the same. Thread-safe for different stripes.
 class PulledValues {
  public:

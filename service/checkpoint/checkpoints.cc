@@ -49,7 +49,7 @@ absl::Status AnotherIsBeingRead() {
       "another checkpoint is being restored or verified");
 }
 
-// Somebody's turn, unless it is another's.
+// An ExclusiveUse is the caller's, unless another has it.
 class ExclusiveUse {
  public:
   explicit ExclusiveUse(std::atomic<bool>& is_taken)

@@ -40,8 +40,8 @@ struct CheckpointsOptions {
   uint64_t incarnation = 0;
   // True if an older checkpoint is restored where the last one is damaged.
   bool fallback = false;
-  // Hears how long calls of a namespace waited for each turn of a checkpoint;
-  // may be null.
+  // Hears how long calls of a namespace waited for each locking by a
+  // checkpoint; may be null.
   std::function<void(absl::Duration)> on_pause;
   // Takes lines for the log; may be null.
   std::function<void(const std::string&)> log;

@@ -76,9 +76,9 @@ void ClusterMember::Report(const absl::Status& outcome) {
                                    outcome.message()));
 }
 
-// Runs after each turn: calls that wait are told after the turn during which
-// the server has begun to own nothing, however long etcd lets that take, and
-// those that have come to wait since after the next.
+// Runs after each attempt: calls that wait are told after the attempt during
+// which the server has begun to own nothing, however long etcd lets that take,
+// and those that have come to wait since after the next.
 void ClusterMember::TellIfDisowned() {
   if (!is_placed_) return;
   const absl::Status status =
@@ -150,7 +150,7 @@ absl::Status ClusterMember::Publish(ClusterReading reading) {
   const int64_t own_lease = reading.registrations[options_.server_name].lease;
   is_replaced_ = own_lease != 0 && own_lease != lease_;
   if (is_replaced_) known_.LoseName();
-  // Its lease ended between the calls: the next turn registers it.
+  // Its lease ended between the calls: the next attempt registers it.
   if (own_lease == 0) is_registered_ = false;
   if (!reading.placement.owners.empty()) {
     const ClusterPlacement placement = std::move(reading.placement);

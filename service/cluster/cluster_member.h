@@ -44,10 +44,10 @@ class ClusterMember {
     std::function<void()> placed;
     // Once, when another server has the name.
     std::function<void()> replaced;
-    // After each turn while the server, which has owned keys, owns nothing,
+    // After each attempt while the server, which has owned keys, owns nothing,
     // since it was out of touch for too long (KnownPlacement::OwnUntil); and
     // again and again once another server has its name. Calls may begin to wait
-    // between two turns. `status` is what they are to be answered. Called by
+    // between two attempts. `status` is what they are to be answered. Called by
     // the member's thread.
     std::function<void(const absl::Status& status)> disowned;
     std::function<void(const std::string& line)> log;
@@ -60,7 +60,7 @@ class ClusterMember {
   // Stops.
   ~ClusterMember() { Stop(); }
 
-  // Ends the registration. Waits for the turn that is under way; each of its
+  // Ends the registration. Waits for the attempt that is under way; each of its
   // calls gives an endpoint a fifth of the lease, at most 5 s. Later calls do
   // nothing.
   void Stop();

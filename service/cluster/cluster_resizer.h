@@ -47,7 +47,7 @@ struct MoveCounts {
 // ResizeCluster. Thread-safe.
 class ClusterResizer {
  public:
-  // So many partitions, at most, are held at a time.
+  // So many partitions, at most, are fenced at a time.
   static constexpr size_t kPartitionsPerMove = 16;
 
   // `receiver` outlives it.
@@ -71,7 +71,7 @@ class ClusterResizer {
   void Run();
   // Errors: Cancelled: Stop was called.
   absl::Status GoesOn();
-  // Waits for the next turn; returns whether to stop.
+  // Waits for the next attempt; returns whether to stop.
   bool Sleep(absl::Duration pause);
   // Returns whether something has moved, so that there may be more.
   absl::StatusOr<bool> RunOnce();
@@ -111,7 +111,7 @@ class ClusterResizer {
   // of the last look.
   std::map<std::string, std::chrono::steady_clock::time_point> gone_since_;
   std::chrono::steady_clock::time_point last_look_;
-  // Tells turns apart, so that one server that takes nothing does not keep
+  // Tells attempts apart, so that one server that takes nothing does not keep
   // others from theirs.
   uint64_t num_runs_ = 0;
   std::string reported_;

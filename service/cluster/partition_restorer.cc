@@ -81,7 +81,7 @@ absl::Status PartitionRestorer::Announce(const LostPartitions& own,
                    records_.ReplacePlacement(
                        placement, reading.placement_revision,
                        {{self, reading.registrations.at(self).revision}}));
-  // Else another one has written, and the next turn reads what.
+  // Else another one has written, and the next attempt reads what.
   if (!is_written) return absl::OkStatus();
   restored_ = {};
   return environment_.known->Set(std::move(placement), self);

@@ -24,8 +24,8 @@ namespace tensorkv {
 //    has been there for a while has a small one of its own, so that whoever
 //    shares an address with an attacker may cancel calls. Streams that are open
 //    when a connection ends count as well, and as some at least where it is cut
-//    off for what it sent, or ends without a call; an address that owes resets
-//    is refused when it comes back;
+//    off for what it sent, or ends without a call; an address in debt for
+//    resets is refused when it comes back;
 //  - pings or settings faster than an allowance: gRPC decides early to end such
 //    a connection, but reads on until its last frame is written, and keeps an
 //    error of each ping until then;

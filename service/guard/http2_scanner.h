@@ -70,7 +70,7 @@ class Http2Scanner final : private Http2Frames::Listener {
     // Frames that the server has to acknowledge: PING and SETTINGS.
     uint32_t num_acks_due = 0;
     // PINGs since whose predecessor the server has sent nothing of calls. gRPC
-    // forgives two that come early.
+    // allows two that come early.
     uint32_t num_idle_pings = 0;
     // The largest header block, or part of one, that has come by now.
     uint64_t header_block_bytes = 0;

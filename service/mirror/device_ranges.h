@@ -21,7 +21,7 @@
 
 namespace tensorkv {
 
-// The slices of a phase go at once, whatever their keys, on one thread, which
+// The ranges of a phase go at once, whatever their keys, on one thread, which
 // waits for the device. The devices meet in the first attempt of a
 // communicator's id; an attempt that fails, is late or is given up parts them,
 // so that nothing of it is left on the device. Thread-safe.

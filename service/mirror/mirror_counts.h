@@ -19,7 +19,7 @@ struct MirrorCounts {
   std::atomic<uint64_t> attempts_failed = 0;
   // Counts the whole ones whose ranges went from device to device.
   std::atomic<uint64_t> attempts_on_devices = 0;
-  // These count how long the whole ones took, and the bytes of their slices.
+  // These count how long the whole ones took, and the bytes of their ranges.
   std::atomic<uint64_t> nanoseconds = 0;
   std::atomic<uint64_t> sent_bytes = 0;
   std::atomic<uint64_t> received_bytes = 0;

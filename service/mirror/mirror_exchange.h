@@ -41,7 +41,7 @@ class MirrorExchange final : public RoundExchange {
     // Runs what the host works on, and outlives the exchange; null: a thread of
     // its own.
     TaskRunner* runner = nullptr;
-    // Hears why slices do not go by the link, where this server leads.
+    // Hears why ranges do not go by the link, where this server leads.
     NotOnDevices not_on_devices;
   };
 

@@ -57,7 +57,7 @@ struct MirrorGroup {
 
 using MirrorGroupPtr = std::shared_ptr<const MirrorGroup>;
 
-// Is told why slices do not go from device to device. Must not wait or call
+// Is told why ranges do not go from device to device. Must not wait or call
 // back.
 using NotOnDevices = std::function<void(const absl::Status& why)>;
 

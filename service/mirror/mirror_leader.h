@@ -44,9 +44,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     Alarms* alarms = nullptr;
     // These outlive the calls before Stop, and the executor's tasks.
     Executor* executor = nullptr;
-    // Null: slices go by calls of the servers, whatever the others have.
+    // Null: ranges go by calls of the servers, whatever the others have.
     DeviceLink* link = nullptr;
-    // Hears why slices do not go by the link; may be null.
+    // Hears why ranges do not go by the link; may be null.
     NotOnDevices not_on_devices;
   };
 
@@ -115,7 +115,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     std::string name_space;
     // By key, those of each member.
     std::map<std::string, std::vector<Announced>> rounds;
-    // The ids of the members' links, if slices go from device to device; then
+    // The ids of the members' links, if ranges go from device to device; then
     // the id under which these meet.
     std::vector<uint64_t> links;
     std::string communicator;
@@ -188,7 +188,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Reasons of one kind are told now and then.
   void TellWhyNotOnDevices(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Chooses how the slices go. Returns whether it is the attempt's turn.
+  // Chooses how the ranges go. Returns whether the attempt may begin.
   bool Enqueue(const AttemptPtr& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt is over. What is to be started now: null for none.
   std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
@@ -204,8 +204,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
                 const absl::Status& status, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Devices have failed it. No sum of it counts, so its rounds are attempted
-  // again, and slices go by calls now; those of attempts that wait for their
-  // turns go so, too.
+  // again, and ranges go by calls now; those of attempts that wait in the
+  // queue go so, too.
   void RepeatByCalls(const AttemptPtr& attempt, const absl::Status& why);
   // Some rounds, by their places, do not wait at a member any more: fails them,
   // and attempts the others anew.
@@ -241,7 +241,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attempt_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NameSpace> namespaces_ ABSL_GUARDED_BY(mutex_);
-  // Attempts between devices, in turns: the first is under way.
+  // Queues attempts between devices: the first is under way.
   std::deque<AttemptPtr> queue_ ABSL_GUARDED_BY(mutex_);
   DeviceMeeting meeting_ ABSL_GUARDED_BY(mutex_);
   // Until when reasons of a kind are not told.

@@ -179,7 +179,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   Waiting* FindWaiting(const KeyName& name, Step step, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsUnderWay(const Attempt& attempt);
-  // No transport moves slices of it any more.
+  // No transport moves ranges of it any more.
   void ForgetRanges(uint64_t attempt);
   // Has memory for what comes. Errors: those of SumAttempt::Create.
   absl::Status Prepare(Attempt& attempt, std::vector<SumAttempt::Round> rounds);

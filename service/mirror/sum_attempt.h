@@ -54,7 +54,7 @@ class SumAttempt {
   RangesToSend ContributionsToSend() const;
   RangesToSend SumsToSend() const;
 
-  // Makes the sums of this server's slices, on the device or else on `host`.
+  // Makes the sums of this server's ranges, on the device or else on `host`.
   // REQUIRES: the contributions of all have come. Errors: those of Backend.
   absl::Status SumOwnRanges(Backend& host) const;
 
@@ -68,7 +68,7 @@ class SumAttempt {
     uint32_t rank = 0;
     uint32_t member = 0;
     DType dtype = DType::kF32;
-    // This server's slice of it: in what the worker has brought, or in
+    // This server's range of it: in what the worker has brought, or in
     // `received` of the round.
     const char* range = nullptr;
   };

@@ -16,7 +16,7 @@ namespace tensorkv {
 // GiB without payload are held for 6 seconds, and 1 GiB may come at 300 kB/s.
 class FairRate {
  public:
-  // A peer that owes no more than that is left to the stream's timeout.
+  // A peer that lags by no more than that is left to the stream's timeout.
   static constexpr uint64_t kFreeBytes = 1 << 20;
 
   FairRate(uint64_t total_bytes, absl::Duration stream_timeout)

@@ -28,7 +28,7 @@ struct ReplyForm {
 // Makes the messages one by one, as the transport takes them: one response to
 // an Init or a Push; to a pull a manifest and the parts of one stripe, whose
 // elements are sent from where they are, or batches of small values, each
-// copied when its turn has come. Confined to one thread at a time.
+// copied when it is due. Confined to one thread at a time.
 class ReplyMessages {
  public:
   // Parts of this size keep a connection busy and the receiver's caches warm.

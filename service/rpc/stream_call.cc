@@ -249,7 +249,7 @@ bool StreamCall::ReadsTooSlowly() const {
 
 bool StreamCall::IsStalled() {
   const uint64_t bytes = received_bytes_ + sent_bytes_;
-  // It was the peer's turn then, and it is now.
+  // The call awaited the peer then, and does now.
   const bool is_stalled =
       state_ == checked_state_ && IsPeerAwaited(state_) &&
       (bytes - checked_bytes_ < kMinProgressBytes || ReadsTooSlowly());

@@ -64,7 +64,7 @@ class StreamCall final
     // Null: everybody may do everything.
     const AccessControl* access = nullptr;
     absl::Duration stream_timeout;
-    // Calls that take so long are noted.
+    // Calls that take so long are recorded.
     absl::Duration slow_call = absl::InfiniteDuration();
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
@@ -105,8 +105,8 @@ class StreamCall final
   void Answer(absl::StatusOr<StripedCall::Reply> reply);
   void Write();
 
-  // Ends the call with `status`, from outside of its turn: now, or when what
-  // is under way ends.
+  // Ends the call with `status`, from outside of its callbacks: now, or when
+  // what is under way ends.
   void End(const absl::Status& status);
   // Returns whether the call is to end; then its status is `status`, and the
   // caller, which may act on the call, must finish.

@@ -26,13 +26,13 @@ namespace tensorkv {
 // Takes connections and hands them on, on a thread of its own, from creation to
 // Stop. Beyond a number of open connections, and while the process has no
 // descriptor left, it closes what comes at once, so that nobody waits for an
-// answer, and goes on when there is room again: gRPC's own acceptor never
+// answer, and goes on when it can again: gRPC's own acceptor never
 // accepts again after it has met that limit once. Thread-safe.
 class ConnectionAcceptor {
  public:
   struct Options {
     uint32_t max_connections = 0;
-    // Why a connection for which there is room is refused; OK if it is not.
+    // Why a connection below the limit is refused; OK if it is not.
     // Must not block. Null: none is.
     std::function<absl::Status(int fd)> admit;
     // Takes each other connection, and owns it.

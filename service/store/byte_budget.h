@@ -70,7 +70,7 @@ class BudgetAccount final : public MemoryAccount {
   absl::Status Reserve(uint64_t bytes);
   void Release(int64_t bytes) override;
   // Counts `bytes` that `other` has counted, which then has not. Needs no
-  // room. REQUIRES: both are accounts of one budget.
+  // headroom. REQUIRES: both are accounts of one budget.
   void TakeOver(BudgetAccount& other, uint64_t bytes);
   uint64_t available_bytes() const { return budget_->available_bytes(); }
 

@@ -14,8 +14,8 @@
 
 namespace tensorkv {
 
-// Thread-safe. Whoever handles the call notes what it is about; whoever has it
-// wait for longer than `slow_call` notes what for.
+// Thread-safe. Whoever handles the call records what it is about; whoever has
+// it wait for longer than `slow_call` records what for.
 class CallTrace {
  public:
   struct Record {

@@ -30,7 +30,7 @@ constexpr uint64_t kMaxErrorBytes = 768;
 // Says how many calls Save copies at a time: about 0.1 ms.
 constexpr size_t kCallsPerLock = 512;
 
-// Attempts of one call that may wait. Each gets its turn from the one before,
+// Attempts of one call that may wait. Each begins when the one before ends,
 // on that one's stack.
 constexpr size_t kMaxWaiters = 16;
 
@@ -345,7 +345,7 @@ absl::StatusOr<bool> CallWindow::Knows(const Caller& caller,
 }
 
 void CallWindow::Keep(Call& call, const CallAnswer& answer) {
-  // Only a call's turn touches its reservation.
+  // Only a call's present attempt touches its reservation.
   uint64_t headroom = call.reservation.bytes() - kCallOverheadBytes;
   const uint64_t bytes = SizeOf(answer);
   if (bytes > headroom) {

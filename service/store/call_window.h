@@ -45,26 +45,26 @@ struct CallWindowOptions {
 // caller and a client id: who knows another caller's client id neither reads
 // its answers nor takes its place.
 //
-// Whoever makes a call enters here first and gets a turn: the attempts of a
-// call take turns, one after another. A turn knows the answer that an earlier
+// Whoever makes a call enters here first and gets an Attempt: those of a
+// call follow one another. An attempt knows the answer that an earlier
 // one has kept, if any; without it, the call is to be made. Attempts that must
-// wait for their turn take no thread.
+// wait for the one before take no thread.
 //
 // Invariants:
-//  1. A call has at most one turn at a time.
+//  1. A call has at most one attempt under way.
 //  2. An answer that was kept is never replaced by a missing one: after Keep,
 //     every later attempt gets that answer, or FailedPrecondition once it has
 //     been dropped, for as long as the client is remembered.
-//  3. A call that has a turn, or attempts that wait for it, is not dropped.
+//  3. A call that has an attempt under way or waiting, is not dropped.
 //  4. The bytes of all that is remembered are reserved from the account.
 //
 // Answers are dropped when there are too many (of a client, or bytes of all)
 // and when they are too old. Those go first that are not their client's latest,
 // which is that of the highest sequence, then the oldest. Where the account has
-// no room for a call, such answers go too, but of the latest only its client's
-// own: who makes a call has had the answer to the one before; others may still
-// ask. A client is dropped when it has not called for max_age; a call that is
-// repeated then, which nobody may do, counts as new.
+// no memory for a call, such answers go too, but of the latest only its
+// client's own: who makes a call has had the answer to the one before; others
+// may still ask. A client is dropped when it has not called for max_age; a call
+// that is repeated then, which nobody may do, counts as new.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
 
@@ -84,7 +84,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     // Makes `answer` the call's. REQUIRES: End has not been called.
     void Keep(const CallAnswer& answer);
 
-    // Lets the next attempt have its turn. A call whose answer was never kept
+    // Lets the next attempt begin. A call whose answer was never kept
     // is forgotten: it has not happened.
     void End();
 
@@ -105,12 +105,13 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
                                             Alarms* alarms,
                                             RefPtr<BudgetAccount> account);
 
-  // Calls `on_attempt` once, now or on the thread that ends the turn before,
+  // Calls `on_attempt` once, now or on the thread that ends the attempt before,
   // with no lock held. Errors: InvalidArgument (no client id or sequence;
   // another call has that name) · FailedPrecondition (too long ago to tell) ·
   // DeadlineExceeded and Cancelled (of `context`, while another attempt ran) ·
-  // Unavailable (too many attempts wait; EndWaits) · ResourceExhausted (no room
-  // to remember it) · what the caller has for calls that are not remembered.
+  // Unavailable (too many attempts wait; EndWaits) · ResourceExhausted (no
+  // memory to remember it) · what the caller has for calls that are not
+  // remembered.
   void Enter(const CallIdentity& call, const CallContext& context,
              AttemptCallback on_attempt);
 
@@ -124,12 +125,12 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
 
   // Returns every call that is remembered or being made throughout, by
   // sequence, and for each client of which calls were forgotten one that stands
-  // for these. Goes through the clients in turns; `paused` hears how long each
-  // has taken.
+  // for these. Goes through the clients some at a time; `paused` hears how long
+  // each has taken.
   std::vector<CallSnapshot> Save(
       absl::FunctionRef<void(absl::Duration)> paused) const;
   // Remembers calls that were saved, for as long as if they had just ended;
-  // fewer if there is no room for all. REQUIRES: nobody has called yet.
+  // fewer if not all fit. REQUIRES: nobody has called yet.
   void Restore(const std::vector<CallSnapshot>& calls);
 
   // Returns the attempts that wait now.
@@ -140,7 +141,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // The name of a caller, and the client id that it goes by.
   using ClientKey = std::pair<std::string, std::string>;
   using ByEnd = std::multimap<absl::Duration, Call*>;
-  // An attempt that waits for its turn.
+  // A Waiter is an attempt that waits for the one before.
   struct Waiter {
     Call* call = nullptr;
     AttemptCallback on_attempt;  // null when it has ended
@@ -157,7 +158,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::shared_ptr<const CallAnswer> answer;
     std::deque<std::shared_ptr<Waiter>> waiters;
     Reservation reservation;
-    // Where it is in latest_ or superseded_, and its end, if it has no turn.
+    // Where it is in latest_ or superseded_, and its end, if no attempt is
+    // under way.
     absl::Duration ended;
     ByEnd::iterator age;
   };
@@ -192,14 +194,14 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the call to drop first for want of bytes; null if there is none.
   Call* LeastUseful() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops answers, if it must, to make room for `bytes`: of the latest only
+  // Drops answers, if it must, to free memory for `bytes`: of the latest only
   // `done_with`, which may be null.
   absl::StatusOr<Reservation> Reserve(uint64_t bytes, Call* done_with,
                                       Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
   Attempt BeginAttempt(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lets an attempt wait for the call that has its turn.
+  // Lets an attempt wait for the one that is under way.
   absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
                                                uint64_t request_bytes,
                                                absl::Duration timeout,
@@ -213,7 +215,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   void RestoreCall(const CallSnapshot& saved);
   void RestoreForgotten(const CallSnapshot& saved);
   void EndAttempt(Call& call);
-  // Remembers the answer of a call without turn, or forgets the call.
+  // Remembers the answer of a call without an attempt, or forgets the call.
   void Retire(Call& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddSuperseded(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -229,13 +231,14 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   const CallWindowOptions options_;
   Alarms& alarms_;
   const RefPtr<BudgetAccount> account_;
-  // A fair one, so that the turns of Save let calls in between.
+  // A fair one, so that the lockings of Save let calls in between.
   mutable FairMutex mutex_;
   absl::btree_map<ClientKey, std::unique_ptr<Client>> clients_
       ABSL_GUARDED_BY(mutex_);
   // Clients by last use, the oldest first.
   std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);
-  // Calls without turn: the latest of each client, and the others.
+  // Calls without an attempt under way: the latest of each client, and the
+  // others.
   ByEnd latest_ ABSL_GUARDED_BY(mutex_);
   ByEnd superseded_ ABSL_GUARDED_BY(mutex_);
   // Count the bytes of all these calls, and of the superseded ones.

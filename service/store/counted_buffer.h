@@ -1,4 +1,4 @@
-// Memory that a budget has room for.
+// Allocates memory that a budget has counted.
 
 #ifndef TENSORKV_SERVICE_STORE_COUNTED_BUFFER_H_
 #define TENSORKV_SERVICE_STORE_COUNTED_BUFFER_H_
@@ -20,8 +20,8 @@ namespace tensorkv {
 using AllocateBuffer = absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(
     uint64_t bytes, RefPtr<MemoryAccount> account)>;
 
-// Allocates the bytes of `room`, which the buffer has counted from then on.
-// Errors: those of `allocate`; then they are not reserved any more.
+// Allocates the bytes of `reservation`, which the buffer has counted from then
+// on. Errors: those of `allocate`; then they are not reserved any more.
 inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(
     Reservation reservation, AllocateBuffer allocate) {
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,

@@ -26,7 +26,7 @@ struct PartitionSet {
   std::vector<uint32_t> partitions;
 };
 
-// Partitions are open, or held by the one move that is under way, or gone.
+// Partitions are open, or fenced by the one move that is under way, or gone.
 // Namespaces look at it with their mutex held; so who has changed it, and has
 // then had that mutex, knows that every later call finds the change.
 // Thread-safe; no lock is taken while its own is held.
@@ -67,16 +67,17 @@ class KeyFence {
   // Returns null while every key is open.
   std::shared_ptr<const View> view() const;
 
-  // Begins a move: those that were held are open again. None of these is held
-  // before FenceNamespace or FenceAll.
+  // Begins a move: those that were fenced are open again. None of these is
+  // fenced before FenceNamespace or FenceAll.
   void Begin(const PartitionSet& partitions);
-  // Holds their keys in one namespace, but for contributions up to `last_step`.
+  // Fences their keys in one namespace, but for contributions up to
+  // `last_step`.
   void FenceNamespace(const std::string& name_space, Step last_step);
-  // Holds them in all others.
+  // Fences them in all others.
   void FenceAll();
-  // Keeps readers out of those that are held.
+  // Keeps readers out of those that are fenced.
   void Close();
-  // Has those that are held be open again, or gone.
+  // Has those that are fenced be open again, or gone.
   void Release() { End(View::State::kOpen); }
   void Leave() { End(View::State::kGone); }
   // Says that they are another server's, also while their keys come here: calls

@@ -32,10 +32,10 @@ uint64_t BytesOfEntries(const Request& request) {
 }
 
 // A PushPull on its way, kept by whatever it waits for. It is ended once, by
-// the stage that has it then: the window that gives it no turn, the push that
-// is refused, or the pull, whose end is its own. Its answer is kept when the
-// push has ended, but its turn lasts until the pull has: a repeat that came
-// between would pull beside it.
+// the stage that has it then: the window that gives it no attempt, the push
+// that is refused, or the pull, whose end is its own. Its answer is kept when
+// the push has ended, but its attempt lasts until the pull has: a repeat that
+// came between would pull beside it.
 struct PushPullCall {
   PushPullCall(const std::shared_ptr<Namespace>& name_space,
                PushRequest request, CallContext context,

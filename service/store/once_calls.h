@@ -31,9 +31,9 @@ namespace tensorkv {
 // A PushPull keeps the answer to its push, never the values, nor what its pull
 // met: an attempt that finds that answer only pulls.
 //
-// Whoever has the turn of a call ends it, and before the caller is answered: so
-// a caller that calls again at once finds the call ended. The window's mutex is
-// not held while a call is made or answered, nor any other.
+// Whoever has the attempt at a call ends it, and before the caller is answered:
+// so a caller that calls again at once finds the call ended. The window's mutex
+// is not held while a call is made or answered, nor any other.
 
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done);
@@ -47,7 +47,8 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done);
 
-// The time that a call has left, of which it has waited some for its turn.
+// The time that a call has left, of which it has waited some for the attempt
+// before.
 class TimeLeft {
  public:
   TimeLeft(const Alarms& alarms, absl::Duration timeout)
@@ -92,7 +93,7 @@ void KeepIfMade(CallWindow::Attempt& attempt,
   if (!MayBeMadeAgain(reply.status())) attempt.Keep(Kept(reply));
 }
 
-// `done`, after the answer has been kept and the turn has ended.
+// `done`, after the answer has been kept and the attempt has ended.
 template <typename Reply>
 ReplyCallback<Reply> Keeping(CallWindow::Attempt attempt,
                              ReplyCallback<Reply> done) {
@@ -125,7 +126,7 @@ void Once(CallWindow& calls, const CallIdentity& identity,
 // For calls that take no longer than to get the namespace's mutex and to hold
 // it, or that come on threads for what takes long: `make` returns the reply,
 // and the wait for another attempt blocks the thread until the call's time is
-// over or its caller gives up. `answer_bytes` is room for the reply beyond what
+// over or its caller gives up. `answer_bytes` is for the reply beyond what
 // any has.
 template <typename Reply, typename Request, typename Make>
 absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
@@ -136,7 +137,7 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
     return make();
   }
   const Answer<absl::StatusOr<Reply>> answer;
-  // Another thread may run `make`, when it gives this attempt its turn, but not
+  // Another thread may run `make`, when it lets this attempt begin, but not
   // after this one has gone on.
   Once<Reply>(
       calls, {*request.call_id, Fingerprint(request), answer_bytes},

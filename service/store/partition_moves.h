@@ -35,19 +35,20 @@ class PartitionMoves {
   // From now on, calls that would change keys of `partitions` are Unavailable
   // (KEY_MOVING), but for contributions to rounds of a step that any of them
   // had open in their namespace. Returns when no round of theirs is open or
-  // owed, or all who took part have joined and are members no more; what was
-  // admitted has an effect then, or updates ahead, or is made again by whoever
-  // joins next. Whoever is refused has changed nothing. No key is held before
-  // what else is copied of all keys, such as a checkpoint, has ended, and none
-  // begins before the snapshot has been taken. After errors, Release.
-  // Errors: those of `may_wait`, which is asked now and then while such a copy
-  // goes on or rounds are open · Unimplemented: a namespace is mirrored.
+  // to be pushed again, or all who took part have joined and are members no
+  // more; what was admitted has an effect then, or updates ahead, or is made
+  // again by whoever joins next. Whoever is refused has changed nothing. No key
+  // is held before what else is copied of all keys, such as a checkpoint, has
+  // ended, and none begins before the snapshot has been taken. After errors,
+  // Release. Errors: those of `may_wait`, which is asked now and then while
+  // such a copy goes on or rounds are open · Unimplemented: a namespace is
+  // mirrored.
   virtual absl::Status Fence(const PartitionSet& partitions,
                              absl::FunctionRef<absl::Status()> may_wait) = 0;
-  // Passes all namespaces to `sink`, each with its keys that are held, as of
+  // Passes all namespaces to `sink`, each with its keys that are fenced, as of
   // after Hold, and without answers to calls. Errors: as of TakeSnapshot.
   virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
-  // Calls that would read keys that are held are Unavailable (KEY_MOVING), and
+  // Calls that would read fenced keys are Unavailable (KEY_MOVING), and
   // so is what waits for them.
   virtual void Close() = 0;
   // Has the fenced ones take calls again.

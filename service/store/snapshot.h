@@ -137,10 +137,10 @@ class Snapshots {
   // each as it was at one moment while calls go on. A call's effect is in it
   // whole or not at all. Contributions of rounds that are open are not in it.
   // The namespaces come one after another; where there is no name, one that is
-  // deleted before its turn is left out.
-  // Errors: NotFound (also if one is deleted before its turn) ·
-  // ResourceExhausted (no room for a copy on the host) · those of the sink and
-  // of the device.
+  // deleted before it is due is left out.
+  // Errors: NotFound (also if one is deleted before it is due) ·
+  // ResourceExhausted (no memory for a copy on the host) · those of the sink
+  // and of the device.
   virtual absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                                     SnapshotSink& sink) = 0;
 

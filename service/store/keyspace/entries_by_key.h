@@ -22,7 +22,7 @@ struct EntriesByKey {
     uint32_t next = 0;
     bool is_first = false;
     // These are of a first entry only: whether its contribution is there
-    // already, and whether it brings room for a new value.
+    // already, and whether it brings a reservation for a new value.
     bool is_repeat = false;
     bool brings_reservation = false;
   };

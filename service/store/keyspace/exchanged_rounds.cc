@@ -44,7 +44,7 @@ struct RoundsUnderWay {
 };
 
 // Decodes contributions that came encoded, on the device, into the accumulate
-// type, which gives the sum the same bits. The room for that was
+// type, which gives the sum the same bits. The memory for that was
 // reserved when they were admitted.
 absl::Status Decode(const NamespaceState& state,
                     absl::Span<PartialSumOfKey> jobs,
@@ -82,7 +82,7 @@ absl::Status Decode(const NamespaceState& state,
 
 // Copies sums that are on the host to the device, and waits: what they take of
 // the host is free before anybody hears of the end. One for which there is no
-// room becomes an error.
+// memory becomes an error.
 absl::Status CopyToDevice(const NamespaceState& state,
                           std::vector<SummedRound>& summed) {
   std::vector<MemoryCopy> copies;

@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// Ends the fold of a job with its sum.
+// Ends the partial sum of a job.
 using EndOfPartialSum = std::function<void(
     Transaction& transaction, const PartialSumOfKey& job,
     absl::StatusOr<Contribution>& sum, std::optional<Contribution>& total)>;

@@ -27,7 +27,7 @@ struct GatheringRound {
   // many slots.
   uint32_t first_missing = 0;
   size_t num_leading_slots = 0;
-  // Ranks below are being folded, or UINT32_MAX where one is; 0 while no fold
+  // Ranks below are being summed, or UINT32_MAX where one is; 0 while no sum
   // is under way.
   uint32_t partial_end = 0;
   // Counts the contributions that need a sum of their own first.
@@ -42,7 +42,7 @@ struct GatheringRound {
   // They are the sum of all servers'.
   bool is_exchanged = false;
   Reservation value_reservation;
-  // Counts the contributors whose contributions were folded.
+  // Counts the contributors whose contributions are in partial sums.
   Reservation overhead;
 };
 

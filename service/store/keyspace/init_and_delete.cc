@@ -44,7 +44,7 @@ std::vector<size_t> HashesOf(const InitRequest& request) {
   return hashes;
 }
 
-// Returns whether the gate lets an Init pass. REQUIRES: the mutex is held.
+// Returns whether the fence lets an Init pass. REQUIRES: the mutex is held.
 absl::Status CheckFence(const NamespaceState& state,
                         const InitRequest& request) {
   return CheckEach(state.Fence(), request.entries,
@@ -228,7 +228,7 @@ class KeyCreation {
   const std::vector<size_t> hashes_;
   const CallContext& context_;
   const Made made_;
-  // The key of each entry; what one turn has made, the next one keeps.
+  // The key of each entry; what one attempt has made, the next one keeps.
   std::vector<KeyPtr> keys_;
   GoneKeys replaced_;
 };
@@ -338,7 +338,7 @@ absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
 absl::Status KeyCreation::MakeStates() {
   for (const KeyPtr& key : keys_) {
     if (!key) continue;
-    // Nothing is kept of what an earlier turn made: no update has filled it,
+    // Nothing is kept of what an earlier attempt made: no update has filled it,
     // and it may be for another rule.
     key->rule_state = nullptr;
     ASSIGN_OR_RETURN(key->rule_state, MakeState(state_, *key, *key->rule));

@@ -23,7 +23,7 @@ class KeyAccess : public RefCounted {
   virtual bool uses_states() const { return true; }
 
   // Begin and End are called with the namespace's mutex held, Run without it.
-  // REQUIRES for Run: the key's states are filled, if the turn uses them.
+  // REQUIRES for Run: the key's states are filled, if the access uses them.
   virtual void Begin(const StoredKey& key) = 0;
   virtual void Run(Backend& device) = 0;
   virtual void End(StoredKey& key) const {}

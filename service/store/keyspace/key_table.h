@@ -91,7 +91,7 @@ class KeyTable {
   }
   // By a hash that HashOf has given for its name.
   void Insert(const RefPtr<StoredKey>& key, size_t hash);
-  // Makes room for so many keys.
+  // Reserves memory for so many keys.
   void Reserve(size_t num_keys) { by_name_.reserve(num_keys); }
 
   // Removes a key and returns it; null if there is none. One that is_updating

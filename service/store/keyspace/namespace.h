@@ -87,10 +87,10 @@ class Namespace {
   // Fences the keys of the fence's partitions, but for contributions up to the
   // last step of which any of them has a round open.
   void HoldKeys();
-  // Holds them for all steps, unless a round of theirs is open or owed. Returns
-  // whether it does.
+  // Fences them for all steps, unless a round of theirs is open or must be
+  // pushed again. Returns whether it does.
   bool HoldKeysIfIdle();
-  // Looks again at all that waits: the gate has been closed.
+  // Looks again at all that waits: the fence has been closed.
   void WakeForFence();
   // Returns the right to take a snapshot, which one has at a time; nothing if
   // another one is taken.
@@ -128,7 +128,8 @@ class Namespace {
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
   // The second half of a PushPull: of the rounds that its worker has part in,
-  // those up to `step` are waited for, and those up to it may be owed.
+  // those up to `step` are waited for, and those up to it may have to be pushed
+  // again.
   void PullOfPush(PullRequest request, Step step, CallContext context,
                   ReplyCallback<PullReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);

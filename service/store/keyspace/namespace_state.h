@@ -70,7 +70,7 @@ struct NamespaceCounts {
 //
 // Keys, values and rules change in a Transaction alone, and so does whatever
 // others wait for. Who only reads, counts, renews a lease or begins an update
-// of a key whose turn it is takes the mutex by itself.
+// of a key that is due takes the mutex by itself.
 //
 // Locks are taken in this order: snapshot_lock, rules_lock, large_calls_mutex,
 // mutex, and those of the alarms and of a Cancellation, under which nothing of
@@ -83,8 +83,8 @@ struct NamespaceCounts {
 // throughout, and copies and writes under it. These two are held for long, so
 // that a call waits for them no longer than it may.
 //
-// The mutex is fair, so that calls over many keys, which take it in turns, let
-// others in between.
+// The mutex is fair, so that calls over many keys, which take it again and
+// again, let others in between.
 //
 // Work that goes on without a caller (tasks, alarms) keeps this, or looks
 // whether it is there yet; a namespace that was deleted lives until the last
@@ -155,8 +155,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   LongLock snapshot_lock;
   // Held by who changes rules, while memory is allocated.
   LongLock rules_lock;
-  // Held in the turns of calls that read many keys: so a call for few keys
-  // waits for one turn, however many such calls there are.
+  // Held in each locking by calls that read many keys: so a call for few keys
+  // waits for one of them, however many such calls there are.
   FairMutex large_calls_mutex ABSL_ACQUIRED_BEFORE(mutex);
 
   mutable FairMutex mutex;
@@ -174,7 +174,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Status end_of_waits ABSL_GUARDED_BY(mutex);
   // Not OK: the store has it no more, so what would change it is told this.
   absl::Status gone ABSL_GUARDED_BY(mutex);
-  // The keys that have open rounds, or rounds that workers owe.
+  // The keys that have open rounds, or rounds that workers must push again.
   absl::flat_hash_set<StoredKey*> keys_with_rounds ABSL_GUARDED_BY(mutex);
   // Raised once by every transaction that commits something; kept through
   // deletes of keys.

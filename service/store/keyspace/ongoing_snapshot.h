@@ -32,7 +32,7 @@ class Transaction;
 // come. Errors: ResourceExhausted.
 absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
                                       DType dtype, const Shape& shape);
-// A key as the cut has it.
+// A key as the snapshot has it.
 struct SnapshotKey {
   KeySnapshot snapshot;  // its value is on the device
   // Null once it is taken: what it has by then it may give back.
@@ -51,37 +51,37 @@ struct StateCopy {
   uint64_t size_bytes() const { return rule_state->size_bytes(); }
 };
 
-// The cut is the moment at which it is put into the NamespaceState: it has the
-// effects of all that was admitted before, and of nothing that was admitted
-// later. Nobody waits for it to be taken as a whole: a key is taken when the
-// walk over all keys comes to it, or when it is about to change, whichever is
-// first. Guarded by the namespace's mutex.
+// The snapshot is of the moment at which it is put into the NamespaceState: it
+// has the effects of all that was admitted before, and of nothing that was
+// admitted later. Nobody waits for it to be taken as a whole: a key is taken
+// when the walk over all keys comes to it, or when it is about to change,
+// whichever is first. Guarded by the namespace's mutex.
 //
 // A value is taken by reference: updates do not write what somebody holds.
 // States are updated in place, so they are copied: meanwhile the key
 // is_updating, and its next update waits for as long as that copy takes. A key
-// with updates ahead, all admitted before the cut, is taken after the last of
-// them.
+// with updates ahead, all admitted before the snapshot, is taken after the last
+// of them.
 //
 // Invariants:
 //  1. A key that is handled is taken, will be taken after the updates that
-//     waiting_ counts, or came after the cut.
+//     waiting_ counts, or came after the snapshot.
 //  2. A key with copies under way is_updating.
 class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
  public:
-  // With `gate`, which may be null, it has only the keys that the gate holds,
+  // With `fence`, which may be null, it has only the keys that it fences,
   // of the namespace of that name, which outlives it.
   OngoingSnapshot(absl::string_view name_space,
                   std::shared_ptr<const KeyFence::View> fence)
       : name_space_(name_space), fence_(std::move(fence)) {}
 
   // The key is about to change. Afterwards it may be is_updating. Nothing
-  // happens if it was deleted or replaced: the cut has no such key.
+  // happens if it was deleted or replaced: the snapshot has no such key.
   static void BeforeChange(Transaction& transaction, StoredKey& key);
   // The key is about to get another rule, or other states. Afterwards it may be
   // is_updating. A key that waits for its updates is taken with the rule, the
-  // count of updates and the states that it has now, as the rules of the cut
-  // are those of before.
+  // count of updates and the states that it has now, as the rules of the
+  // snapshot are those of before.
   static void BeforeRuleChange(Transaction& transaction, StoredKey& key);
   // The key has come since.
   static void AfterCreation(Transaction& transaction, StoredKey& key);
@@ -108,7 +108,7 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
   // any more, so that none begins.
   void AwaitCopies(NamespaceState& state);
 
-  // A key could not be taken: the cut is worth nothing.
+  // A key could not be taken: the snapshot is worth nothing.
   void Fail(const absl::Status& status) {
     status_.Update(status);
     changed_.notify_all();

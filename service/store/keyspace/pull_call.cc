@@ -29,7 +29,7 @@ constexpr size_t kMostMissingNamed = 8;
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
  public:
-  // The worker of `request` must owe no step up to `last`.
+  // The worker of `request` need push no step again up to `last`.
   PullCall(NamespaceState& state, PullRequest request, Step last,
            CallContext context, absl::Duration started,
            std::vector<uint64_t>* update_counts, ReplyCallback<PullReply> done)
@@ -55,8 +55,9 @@ class PullCall final : public WaitingCall {
 
   // Returns whether watching all keys would hold the mutex for long.
   bool is_large() const { return request_.entries.size() > kKeysPerLock; }
-  // One turn of what a large call does before Start: looks whether it must wait
-  // and, if so, watches some more of its keys. False after the last turn.
+  // One locking of what a large call does before Start: looks whether it must
+  // wait and, if so, watches some more of its keys. Returns false after the
+  // last.
   bool WatchMore();
 
   bool CanEnd() override;
@@ -98,7 +99,7 @@ class PullCall final : public WaitingCall {
   // Checks that the caller may read, as far as the fence and the group go, and
   // need push no step of what it reads again.
   absl::Status CheckCaller();
-  // Looks at the keys only if the gate is another than when they were seen.
+  // Looks at the keys only if the fence is another than when they were seen.
   absl::Status CheckFence();
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
@@ -146,7 +147,7 @@ class PullCall final : public WaitingCall {
   // The answer becomes an error if its values are more than the reply may have.
   void CheckAnswerBytes();
   // Keeps the values of all the call's keys readable, so that one that waits
-  // for updates of several busy keys waits for no more than one of each.
+  // for updates of several updating keys waits for no more than one of each.
   void Pin();
   void Unpin();
 
@@ -158,7 +159,8 @@ class PullCall final : public WaitingCall {
   // look finds, not for what it contributes meanwhile. Where its steps go back,
   // with keys that a lost server had, so does this.
   Step reached_;
-  // It may owe what comes after: it goes on where others have gone back to.
+  // It may have to push again what comes after: it goes on where others have
+  // gone back to.
   const Step last_;
   uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;

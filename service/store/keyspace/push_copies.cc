@@ -55,8 +55,8 @@ class StaysOnHost {
   explicit StaysOnHost(const NamespaceState& state) : state_(state) {}
 
   // A tensor that has no elements yet will be received where the device reads
-  // it, unless Staging finds no room there: then the push itself asks for room
-  // for its copy, and may be refused.
+  // it, unless Staging finds no memory there: then the push itself reserves
+  // some for its copy, and may be refused.
   bool operator()(const Tensor& tensor) {
     if (!MayStay(tensor)) return false;
     if (!tensor.has_data()) return true;
@@ -70,7 +70,7 @@ class StaysOnHost {
 
  private:
   // A contribution that waits for others does not stay: where it is, there must
-  // be room for what comes.
+  // be memory for what comes.
   bool MayStay(const Tensor& tensor) const {
     const int64_t bytes = tensor.size_bytes();
     return state_.tensor_placement->copies() &&

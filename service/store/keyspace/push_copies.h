@@ -35,8 +35,8 @@ class PushCopies {
                                    const PushRequest& request);
 
   // Allocates the copies of the request's tensors, counted as contributions, as
-  // long as they live; `room` has BytesOf. REQUIRES: the mutex is not held.
-  // Errors: those of the device.
+  // long as they live; `reservation` has BytesOf. REQUIRES: the mutex is not
+  // held. Errors: those of the device.
   absl::Status Make(const PushRequest& request, Reservation reservation);
 
   // Returns whether the copies can be started together with the updates.

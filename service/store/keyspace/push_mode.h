@@ -108,7 +108,7 @@ class PushMode {
   }
 
   // Adds the contribution to `key`; returns the updates that are ready now.
-  // REQUIRES: it is noted.
+  // REQUIRES: it is recorded.
   virtual PendingUpdates Add(StoredKey& key, const PushRequest& request,
                              Contribution contribution,
                              Reservation value_reservation) const = 0;

@@ -123,12 +123,12 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
   return sum;
 }
 
-// Sums of tensors, of any number of folds: one batch of updates.
+// Sums of tensors, of any number of rounds: one batch of updates.
 class TensorSums {
  public:
   explicit TensorSums(const NamespaceState& state) : state_(state) {}
 
-  // Gives a fold's sum memory, which has it once Run has returned.
+  // Gives a partial sum memory, which has it once Run has returned.
   absl::StatusOr<Contribution> Add(PartialSumOfKey& job) {
     static const UpdateRule* const kAssign = new UpdateRule();
     const int64_t num_elements = job.key->num_elements();
@@ -168,7 +168,7 @@ class TensorSums {
   std::vector<TensorUpdate> batch_;
 };
 
-// The sums of folds, in their order.
+// Returns the partial sums, in their order.
 std::vector<absl::StatusOr<Contribution>> SumsOf(
     const NamespaceState& state, absl::Span<PartialSumOfKey> jobs) {
   TensorSums tensors(state);
@@ -202,7 +202,7 @@ void FailPartialSum(Transaction& transaction, const PartialSumOfKey& job,
   WakeAll(transaction);
 }
 
-// Without room for the sum, the contributions wait as they are, unless the
+// Without memory for the sum, the contributions wait as they are, unless the
 // round cannot close without it.
 void EndPartialSum(Transaction& transaction, const PartialSumOfKey& job,
                    absl::StatusOr<Contribution>& sum,
@@ -218,13 +218,13 @@ void EndPartialSum(Transaction& transaction, const PartialSumOfKey& job,
   }
   CloseRounds(transaction, key, key.rounds->EndPartialSum(job.partial, total));
   if (is_summed) return BeginPartialSum(transaction, key);
-  // A fold that has had no room is not tried again at once.
+  // A sum that has had no memory is not tried again at once.
   if (auto next = key.rounds->BeginSum()) {
     transaction.work().partial_sums.push_back({KeyPtr(&key), *std::move(next)});
   }
 }
 
-// Ends folds in one transaction.
+// Ends partial sums in one transaction.
 void RunSome(NamespaceState& state, absl::Span<PartialSumOfKey> jobs) {
   std::vector<absl::StatusOr<Contribution>> sums = SumsOf(state, jobs);
   // What is left of them is destroyed last.

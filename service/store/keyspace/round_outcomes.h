@@ -50,7 +50,7 @@ struct PartialSum {
   Slots slots;
   // Multiplies the sum.
   double scale = 1;
-  // Several servers make the sum; then the rank of each slot, and the room to
+  // Several servers make the sum; then the rank of each slot, and the memory to
   // decode those that are encoded.
   bool is_exchange = false;
   std::vector<uint32_t> ranks;

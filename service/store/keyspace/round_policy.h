@@ -31,7 +31,7 @@ struct RoundPolicy {
   uint32_t quorum = 0;
   // True if the sum of a round that lacks workers is multiplied by N/n.
   bool rescales = false;
-  // If not a sum, nothing is folded, and each worker brings one tensor.
+  // If not a sum, no partial sums are made, and each worker brings one tensor.
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
   // True if the round's sum is made by several servers, each of which has the

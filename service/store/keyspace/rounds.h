@@ -29,30 +29,31 @@ namespace tensorkv {
 //
 // A round closes when every worker that its step needs has contributed, or,
 // after the grace time, a quorum; then its update is applied. A round that
-// fails on the way is open again and empty, and those who had contributed owe
-// it: they push its step again before they go on with the key. The rounds of
-// later steps fail with it. A test of the namespace tries what may happen in
-// many random orders.
+// fails on the way is open again and empty, and those who had contributed
+// repush it: they push its step again before they go on with the key. The
+// rounds of later steps fail with it. A test of the namespace tries what may
+// happen in many random orders.
 //
 // Contributions are idempotent: who pushes again what is there already is told
 // so. The key remembers the contributors of its last max_open + 1 closed
-// rounds. So far can a worker be ahead of a step that it owes, if it pushes all
-// keys of a step before the next: of the key that has failed it has max_open
-// rounds open, and may just have begun one step more.
+// rounds. So far can a worker be ahead of a step to push again, if it pushes
+// all keys of a step before the next: of the key that has failed it has
+// max_open rounds open, and may just have begun one step more.
 //
 // So that memory does not grow with the number of workers, the contributions
-// of the ranks from 0 to the first that is missing can be folded: the caller
-// sums them, in their order and in the accumulate type, and puts the sum in
-// their place. The round's sum then has the same bits as without.
+// of the ranks from 0 to the first that is missing can be summed ahead: the
+// caller sums them, in their order and in the accumulate type, and puts the sum
+// in their place. The round's sum then has the same bits as without.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
 //     rounds close, and are applied, in that order.
-//  2. Every open or owed step is above every closed one.
-//  3. Whoever owes a step has contributed to no later round that is open.
+//  2. Every step that is open or to be pushed again is above every closed one.
+//  3. Whoever must push a step again has contributed to no later round that is
+//     open.
 class Rounds {
  public:
-  // Fewer tensors than this are not folded.
+  // Fewer tensors than this make no partial sum.
   static constexpr size_t kMinPartialSum = 8;
 
   // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
@@ -89,8 +90,9 @@ class Rounds {
     return round != open_.end() && round->second.id == id;
   }
 
-  // Adds a contribution; returns the rounds that this closes. `room` is not
-  // empty if OpensRound(step). REQUIRES: Check says that it may be made.
+  // Adds a contribution; returns the rounds that this closes.
+  // `value_reservation` is not empty if OpensRound(step). REQUIRES: Check says
+  // that it may be made.
   ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
                    Reservation value_reservation);
 
@@ -109,14 +111,15 @@ class Rounds {
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // The worker of that rank owes nothing any more.
+  // Lets the worker of that rank push nothing again.
   void ClearRepush(uint32_t rank);
-  // No worker owes anything any more: the key is gone.
+  // Lets nobody push anything again: the key is gone.
   void ClearAllRepushes();
 
   // Returns the tensors to sum now that a worker has brought to one round.
   std::optional<PartialSum> BeginSum();
-  // These or else the contributions to fold now, of a round that has enough.
+  // Returns these or else the contributions to sum now, of a round that has
+  // enough.
   std::optional<PartialSum> BeginPartialSum();
   // Returns the contributions of a complete round, whose sum is to be scaled
   // before the round closes.
@@ -126,7 +129,7 @@ class Rounds {
   // sums are applied.
   std::optional<PartialSum> BeginExchange();
 
-  // Ends a fold with its sum, or without one if that could not be made; then
+  // Ends a job with its sum, or without one if that could not be made; then
   // the contributions stay. Leaves a sum whose round is there no more to the
   // caller. Returns the rounds that only waited for this.
   ClosedRounds EndPartialSum(const PartialSum& partial,
@@ -169,7 +172,8 @@ class Rounds {
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
-  // Return the highest step whose round is open, or that is owed; 0 if none is.
+  // Return the highest step whose round is open, or that must be pushed again;
+  // 0 if none is.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
   Step last_to_repush() const {
     return repushes_.empty() ? 0 : repushes_.rbegin()->first;
@@ -240,7 +244,7 @@ class Rounds {
   // Returns the place after.
   RoundsToRepush::iterator ClearRepush(RoundsToRepush::iterator repush,
                                        uint32_t rank);
-  // Nobody owes that step or an earlier one any more.
+  // Lets nobody push that step or an earlier one again.
   void ClearRepushesUpTo(Step step);
 
   const RoundPolicy& policy_;

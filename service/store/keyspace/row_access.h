@@ -1,4 +1,4 @@
-// Reading rows of a key, in its turn among the updates.
+// Reads rows of a key, between its updates.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROW_ACCESS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROW_ACCESS_H_
@@ -15,8 +15,8 @@
 
 namespace tensorkv {
 
-// A turn in which rows are copied to memory of the key's device: so a reader of
-// rows never holds the value, which an update would have to copy then.
+// An access in which rows are copied to memory of the key's device: so a reader
+// of rows never holds the value, which an update would have to copy then.
 class RowAccess final : public KeyAccess {
  public:
   // Has it read these rows, which the key has, to memory that they have.

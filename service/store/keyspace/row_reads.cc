@@ -13,7 +13,7 @@
 namespace tensorkv {
 namespace {
 
-// Counts what the turns take.
+// Reserves what the accesses take.
 absl::StatusOr<Reservation> ReserveAccesses(
     const NamespaceState& state, absl::Span<const RefPtr<const RowIds>> rows) {
   uint64_t bytes = rows.size() * kContributionOverheadBytes;
@@ -33,10 +33,10 @@ absl::Status AllocateRows(const NamespaceState& state, PullReply& reply) {
   return absl::OkStatus();
 }
 
-// A key and its turn.
+// A key and its access.
 using AccessOfKey = std::pair<StoredKey*, PendingUpdate>;
 
-// One turn for each key, however many entries of the call are of it.
+// Makes one access for each key, however many entries of the call are of it.
 std::vector<AccessOfKey> AccessesOf(absl::Span<const KeyPtr> keys,
                                     std::vector<RefPtr<const RowIds>> rows,
                                     const PullReply& reply,

@@ -102,9 +102,9 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
 //
 // It prepares every key's new state before it changes the first key, so that a
 // failure changes nothing. Patterns are matched, and memory is allocated,
-// without the mutex; the keys are read and changed in short turns. So an update
-// that runs meanwhile may have the old rule at some keys and the new one at
-// others. Used by one thread, which holds rules_lock.
+// without the mutex; the keys are read and changed in short lockings. So an
+// update that runs meanwhile may have the old rule at some keys and the new one
+// at others. Used by one thread, which holds rules_lock.
 class RuleChange {
  public:
   // Binds `rule` to `pattern`, and to the keys that follow from it. Null
@@ -188,7 +188,7 @@ absl::Status RuleChange::Bind() {
 void RuleChange::ChangeKeys() {
   auto next = states_.begin();
   while (next != states_.end()) {
-    // This holds rules_lock, so that copies for a cut are made elsewhere.
+    // This holds rules_lock, so that copies for a snapshot are made elsewhere.
     Transaction transaction(state_, Transaction::Thread::kAlarms);
     for (size_t i = 0; i < kKeysPerLock && next != states_.end(); ++i) {
       NewState& state = next->second;
@@ -269,7 +269,7 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
   return absl::OkStatus();
 }
 
-// One turn of keys, those with names after `last`.
+// One locking's keys, those with names after `last`.
 std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
   std::vector<KeyPtr> keys;
   MutexLock lock(&state.mutex);
@@ -316,9 +316,9 @@ std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
 }
 
 // New keys have the multipliers as soon as the bindings have changed; the
-// others follow in short turns, so that an update that runs meanwhile may find
-// the old ones. It goes on then though the caller may not: half of a change is
-// none. REQUIRES: rules_lock is held.
+// others follow in short lockings, so that an update that runs meanwhile may
+// find the old ones. It goes on then though the caller may not: half of a
+// change is none. REQUIRES: rules_lock is held.
 absl::Status BindMultipliers(NamespaceState& state, const CallContext& context,
                              absl::string_view pattern,
                              SharedMultipliers multipliers) {

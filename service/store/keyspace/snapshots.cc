@@ -102,7 +102,7 @@ class Pause {
 // One snapshot on its way. Used by one thread, which holds snapshot_lock.
 class SnapshotRun {
  public:
-  // Takes all keys, or those of a move that `gate` holds.
+  // Takes all keys, or those of a move that `fence` fences.
   SnapshotRun(NamespaceState& state, SnapshotSink& sink,
               std::shared_ptr<const KeyFence::View> fence = nullptr)
       : state_(state),
@@ -133,7 +133,7 @@ class SnapshotRun {
   }
 
  private:
-  // Makes the cut.
+  // Begins the snapshot.
   NamespaceSnapshot Begin();
   absl::StatusOr<bool> Walk();
   // Passes what was taken to the sink.

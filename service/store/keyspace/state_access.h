@@ -1,4 +1,4 @@
-// Reading and writing the states of a key, in its turn among the updates.
+// Reads and writes the states of a key, between its updates.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_STATE_ACCESS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_STATE_ACCESS_H_
@@ -39,7 +39,7 @@ struct KeyState {
 
 // Returns all states of a key: those of its rule, the master copy if there is
 // one, and its numbers. The buffers live as long as key.rule_state, and are
-// read and written by the key's updates and turns alone. REQUIRES: the
+// read and written by the key's updates and accesses alone. REQUIRES: the
 // namespace's mutex is held.
 std::vector<KeyState> StatesOf(const StoredKey& key);
 
@@ -52,7 +52,7 @@ std::vector<std::string> StateNames(const UpdateRule& rule, DType dtype);
 absl::StatusOr<KeyState> FindState(const StoredKey& key,
                                    absl::string_view name);
 
-// A turn in which states are copied to or from host memory.
+// An access in which states are copied to or from host memory.
 class StateAccess final : public KeyAccess {
  public:
   enum class Kind { kRead, kWrite };

@@ -50,7 +50,7 @@ absl::Status CheckStatePull(const NamespaceState& state,
   return absl::OkStatus();
 }
 
-// Returns whether the gate lets a call about these pass: entries, or a map by
+// Returns whether the fence lets a call about these pass: entries, or a map by
 // key. REQUIRES: the mutex is held.
 template <typename Entries>
 absl::Status CheckFence(const NamespaceState& state, StateAccess::Kind kind,
@@ -78,7 +78,7 @@ absl::StatusOr<KeyState> FindState(const NamespaceState& state,
   return FindState(*key, entry.state);
 }
 
-// A call whose keys take turns, on its way to them.
+// A call on its way to accesses of its keys.
 class AccessesOfKeys {
  public:
   AccessesOfKeys(NamespaceState& state, StateAccess::Kind kind,
@@ -105,7 +105,7 @@ class AccessesOfKeys {
     return absl::OkStatus();
   }
 
-  // The turns come, and then the call is answered: with the versions that the
+  // The accesses end, and then the call is answered: with the versions that the
   // keys have then.
   void Start() && {
     call_->reply.results.resize(num_entries_);
@@ -198,7 +198,8 @@ void PullStates(NamespaceState& state, PullRequest request,
   absl::StatusOr<PullReply> made = MakeReply(state, request, context);
   if (!made.ok()) return std::move(done)(made.status());
   const std::vector<Value> values = made->values;
-  // Answers with `made`, whose memory the turns fill, or is destroyed with it.
+  // Answers with `made`, whose memory the accesses fill, or is destroyed with
+  // it.
   const auto shared_done =
       std::make_shared<ReplyCallback<PullReply>>(std::move(done));
   AccessesOfKeys accesses(

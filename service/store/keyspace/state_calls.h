@@ -19,7 +19,7 @@ bool NamesStates(const std::vector<Entry>& entries) {
                      [](const Entry& entry) { return !entry.state.empty(); });
 }
 
-// Each key takes a turn among its updates, in which its states are copied.
+// Each key has an access between its updates, in which its states are copied.
 // REQUIRES, of what the others are given: NamesStates.
 void PullStates(NamespaceState& state, PullRequest request,
                 const CallContext& context, ReplyCallback<PullReply> done);

@@ -24,7 +24,7 @@ struct RoundFailure {
 using RoundFailurePtr = std::shared_ptr<const RoundFailure>;
 
 // Counts, by rank and step, the keys whose failed rounds a worker of the
-// namespace owes; the Rounds of each key know which. Not thread-safe.
+// namespace must repush; the Rounds of each key know which. Not thread-safe.
 class StepsToRepush {
  public:
   void Add(uint32_t rank, Step step) { ++by_rank_[rank][step]; }

@@ -57,7 +57,7 @@ struct PendingUpdate {
   // Sync: the round that closed; 0 in the other modes.
   Step round = 0;
 
-  // Not null: no update, and no slots. Its call waits for the turn's end.
+  // Not null: no update, and no slots. Its call waits for the access's end.
   RefPtr<KeyAccess> access;
 };
 

@@ -204,7 +204,7 @@ bool UpdatePass::CanAdopt(const Item& item) const {
                         item.stored.size_bytes());
 }
 
-// The room that was reserved for a new value is the buffer's now.
+// The memory that was reserved for a new value is the buffer's now.
 void UpdatePass::Adopt(Item& item) {
   item.target = std::move(slots_[item.first_slot].buffer);
   const size_t bytes = item.target->size_bytes();

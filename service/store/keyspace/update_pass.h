@@ -178,7 +178,7 @@ class UpdatePass {
   absl::Span<const Slot> SlotsOf(const Item& item) const {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
   }
-  // Updates of rows bring no room for a new value, which they need only while
+  // Updates of rows reserve nothing for a new value, which they need only while
   // somebody reads the present one. Nor does what has become a tensor since:
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);

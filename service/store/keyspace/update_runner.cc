@@ -23,7 +23,7 @@ void EndIfComplete(Transaction& transaction, PushCall& call) {
   transaction.Send(RefPtr<PushCall>(&call));
 }
 
-// Ends one of the updates or turns that the call waits for. Those that only
+// Ends one of the updates or accesses that the call waits for. Those that only
 // read apply nothing.
 void EndUpdateOf(Transaction& transaction, PushCall& call,
                  const absl::Status& status, bool writes = true) {
@@ -260,7 +260,7 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
   const bool writes = !item.access || item.access->writes();
   if (status.ok() && writes) transaction.Commit();
   if (item.round != 0) EndRound(transaction, item, status);
-  // Rounds that all have skipped may have closed during the turn.
+  // Rounds that all have skipped may have closed during the access.
   if (item.access && item.key->rounds) {
     item.key->rounds->ApplySkipped(item.key->version);
   }

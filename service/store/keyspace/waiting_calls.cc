@@ -28,7 +28,7 @@ void GiveUp(NamespaceState& state, const WaitingCallPtr& call,
 }
 
 // Has the call end when its time is over. Where somebody asks why it takes
-// long, that is noted before.
+// long, that is recorded before.
 void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
   const absl::Duration timeout =
       std::min(call->context.timeout, state.environment.max_wait);
@@ -50,8 +50,8 @@ void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
       });
 }
 
-// Errors: ResourceExhausted (no room for what the call keeps) · the status that
-// has ended all waits.
+// Errors: ResourceExhausted (no memory for what the call keeps) · the status
+// that has ended all waits.
 absl::Status Park(NamespaceState& state, const WaitingCallPtr& call) {
   RETURN_IF_ERROR(state.end_of_waits);
   const bool is_first_wait = call->alarm == 0;

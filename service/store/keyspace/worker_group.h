@@ -177,8 +177,8 @@ class WorkerGroup {
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
   // Keys come from where the same group is: it goes on there if it has had no
-  // keys. Else its workers may owe steps of those, and nothing but how far
-  // somebody may push is taken over.
+  // keys. Else its workers may have to push steps of those again, and nothing
+  // but how far somebody may push is taken over.
   void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                   bool has_keys);
   // The group goes back to where it was when `workers` were saved, or stays
