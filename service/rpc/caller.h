@@ -23,7 +23,7 @@ namespace tensorkv {
 
 // Admits a caller as AccessControl::Admit does, one that may tell its trace.
 // Without an `access` everybody is anonymous and may do everything. The caller
-// gets a trace where calls that take `slow_call` are to be logged.
+// gets a record where calls that take `slow_call` are to be logged.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
                                 absl::Duration slow_call, Caller& caller) {
@@ -34,7 +34,7 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
         ParseTraceParent({trace->second.data(), trace->second.size()});
   }
   if (slow_call < absl::InfiniteDuration()) {
-    caller.trace = std::make_shared<CallTrace>(slow_call);
+    caller.record = std::make_shared<CallRecord>(slow_call);
   }
   if (access == nullptr) return absl::OkStatus();
   return access->Admit(method, PeerOf(context), caller);

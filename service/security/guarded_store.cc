@@ -27,8 +27,8 @@ std::optional<CallId> CallIdOf(const Request& request) {
 template <typename CallIdFunction>
 void RecordCall(const CallContext& context, absl::string_view name_space,
                 CallIdFunction call_id) {
-  if (context.caller.trace == nullptr) return;
-  context.caller.trace->IsAbout(
+  if (context.caller.record == nullptr) return;
+  context.caller.record->IsAbout(
       name_space.empty() ? kDefaultNamespace : name_space, call_id());
 }
 

@@ -48,11 +48,11 @@ std::string LineOf(Method method, const CallOutcome& outcome) {
   };
   add("arriving", TimeText(outcome.arriving));
   add("leaving", TimeText(outcome.leaving));
-  if (caller.trace != nullptr) {
-    const CallTrace::Record record = caller.trace->record();
-    if (!record.name_space.empty()) add("namespace", Shown(record.name_space));
-    if (record.call_id) add("call_id", TextOf(*record.call_id));
-    if (!record.awaited.empty()) add("waited_for", Shown(record.awaited));
+  if (caller.record != nullptr) {
+    const CallRecord::Fields fields = caller.record->fields();
+    if (!fields.name_space.empty()) add("namespace", Shown(fields.name_space));
+    if (fields.call_id) add("call_id", TextOf(*fields.call_id));
+    if (!fields.awaited.empty()) add("waited_for", Shown(fields.awaited));
   }
   add("trace", caller.trace);
   if (outcome.code != absl::StatusCode::kOk) {

@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
-#include "service/store/call_trace.h"
+#include "service/store/call_record.h"
 #include "service/store/cancellation.h"
 
 namespace tensorkv {
@@ -37,7 +37,7 @@ struct Caller {
   // The trace that it says the call is part of, "TRACE-SPAN"; may be empty.
   std::string trace;
   // For the log; may be null: nobody asks why the call takes long.
-  std::shared_ptr<CallTrace> trace;
+  std::shared_ptr<CallRecord> record;
 };
 
 // CallContext says who makes a call, what bounds it, and how its caller ends it

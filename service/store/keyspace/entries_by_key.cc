@@ -131,7 +131,7 @@ void AddReservation(const PushMode& mode, const PushRequest& request,
   const StoredKey& key = *first.key;
   first.brings_reservation =
       BringsReservation(mode, key, request, request.entries[position]);
-  if (first.brings_reservation) entries.value_bytes += key.value_bytes();
+  if (first.brings_reservation) entries.new_value_bytes += key.value_bytes();
 }
 
 // Returns how many bytes the entry stands for; 0 if it is not encoded.

@@ -41,7 +41,7 @@ struct EntriesByKey {
   // The answers to repeats, with the first entry of each key.
   std::vector<std::pair<uint32_t, PushResult>> repeats;
   // Room for new values.
-  uint64_t value_bytes = 0;
+  uint64_t new_value_bytes = 0;
   // DecodedBytes of all.
   uint64_t decoded_bytes = 0;
   // SumBytes of all.

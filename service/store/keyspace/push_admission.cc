@@ -127,7 +127,7 @@ bool TakesLong(const NamespaceState& state, const PushRequest& request) {
 
 // Returns how many bytes the entries take of the device besides their tensors.
 uint64_t BytesOf(const EntriesByKey& entries) {
-  return SumOfBytes(SumOfBytes(entries.value_bytes, entries.decoded_bytes),
+  return SumOfBytes(SumOfBytes(entries.new_value_bytes, entries.decoded_bytes),
                     entries.sum_bytes);
 }
 
@@ -377,7 +377,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   if (!copies_.has_started() && !copies_.CanStartLater(entries)) return false;
   const MemoryAccounts& memory = state_.memory.device();
   ASSIGN_OR_RETURN(value_reservation_,
-                   Reservation::Create(memory.values, entries.value_bytes));
+                   Reservation::Create(memory.values, entries.new_value_bytes));
   if (state_.config.mirrored) {
     ASSIGN_OR_RETURN(
         decoded_bytes_,

@@ -58,7 +58,7 @@ struct PartialSum {
   // One worker's tensors, which count as one contribution: its rank, and what
   // pays for the sum.
   std::optional<uint32_t> rank;
-  Reservation value_reservation;
+  Reservation sum_reservation;
 };
 
 }  // namespace tensorkv

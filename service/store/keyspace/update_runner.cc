@@ -103,7 +103,7 @@ void EndUpdating(Transaction& transaction, const KeyPtr& key,
 
 void UpdateRunner::Run(WorkOfChange work) {
   if (!state_.device().is_host()) {
-    const bool waits = !work.folds.empty() || !work.copies.empty() ||
+    const bool waits = !work.partial_sums.empty() || !work.copies.empty() ||
                        !work.updates.CanStart() ||
                        work.updates.items().size() > kMaxKeysInline;
     return waits ? RunOnPool(std::move(work))
@@ -124,7 +124,8 @@ void UpdateRunner::RunOnPool(WorkOfChange work) {
 void UpdateRunner::RunHere(WorkOfChange work) {
   if (!work.copies.empty())
     OngoingSnapshot::Copy(state_, std::move(work.copies));
-  if (!work.folds.empty()) RunPartialSums(state_, std::move(work.folds));
+  if (!work.partial_sums.empty())
+    RunPartialSums(state_, std::move(work.partial_sums));
   RunPass(std::move(work.updates));
 }
 

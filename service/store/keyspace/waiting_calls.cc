@@ -32,9 +32,9 @@ void GiveUp(NamespaceState& state, const WaitingCallPtr& call,
 void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
   const absl::Duration timeout =
       std::min(call->context.timeout, state.environment.max_wait);
-  const std::shared_ptr<CallTrace>& trace = call->context.caller.trace;
+  const std::shared_ptr<CallRecord>& record = call->context.caller.record;
   const absl::Duration slow =
-      trace != nullptr && call->alarm == 0 ? trace->slow_call() : timeout;
+      record != nullptr && call->alarm == 0 ? record->slow_call() : timeout;
   call->alarm = state.environment.alarms->Schedule(
       call->started + std::min(slow, timeout),
       [call, is_end = slow >= timeout, weak_state = state.weak_from_this()] {
@@ -45,7 +45,7 @@ void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
         }
         MutexLock lock(&state->mutex);
         if (call->is_finished) return;
-        call->context.caller.trace->WaitsFor(call->Missing().message());
+        call->context.caller.record->WaitsFor(call->Missing().message());
         SetAlarm(*state, call);
       });
 }

@@ -120,7 +120,7 @@ TEST(PushModeTest, BoundedRepeatIsAnsweredWithTheVersion) {
   key->version = 9;
   PushRequest request = PushBy(1, 5);
   request.call_id = CallId{"client", 1};
-  mode->Note(*key, request, {});
+  mode->Record(*key, request, {});
 
   ASSERT_OK_AND_ASSIGN(const auto repeat, mode->CheckKey(*key, request));
 
@@ -141,7 +141,7 @@ TEST(PushModeTest, BoundedKeyGrowsByDoubling) {
 
   for (uint32_t rank = 0; rank < 4096; ++rank) {
     if (mode->BytesToRecord(*key, PushBy(rank, 1)) > 0) ++num_growths;
-    mode->Note(*key, PushBy(rank, 1), {});
+    mode->Record(*key, PushBy(rank, 1), {});
   }
 
   EXPECT_EQ(num_growths, 13);
@@ -225,7 +225,7 @@ TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   EXPECT_TRUE(mode->NeedsReservation(*key, PushBy(0, 3)));
-  mode->Note(*key, PushBy(0, 3), {});
+  mode->Record(*key, PushBy(0, 3), {});
 
   EXPECT_TRUE(mode->Add(*key, PushBy(0, 3), One(), {}).empty());
   EXPECT_FALSE(mode->NeedsReservation(*key, PushBy(1, 3)));
@@ -240,7 +240,7 @@ TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
 TEST(PushModeTest, SyncWorkerWaitsForItsOwnRoundOnly) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
-  mode->Note(*key, PushBy(0, 1), {});
+  mode->Record(*key, PushBy(0, 1), {});
   mode->Add(*key, PushBy(0, 1), One(), {});
 
   EXPECT_TRUE(mode->MustWait(*key, 0, 1));
@@ -254,7 +254,7 @@ TEST(PushModeTest, SyncWorkerWaitsForTheUpdateOfItsClosedRound) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   for (uint32_t rank : {0, 1}) {
-    mode->Note(*key, PushBy(rank, 1), {});
+    mode->Record(*key, PushBy(rank, 1), {});
     mode->Add(*key, PushBy(rank, 1), One(), {});
   }
   EXPECT_TRUE(mode->MustWait(*key, 0, 1));

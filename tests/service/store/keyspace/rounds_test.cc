@@ -261,7 +261,7 @@ TEST_F(RoundsTest, RoomComesFromWhoeverOpensTheRound) {
   {
     const std::optional<ClosedRound> closed =
         OnlyOf(rounds_.Add(By(2), 1, Of(0), {}));
-    EXPECT_EQ(closed->room.bytes(), 8u);
+    EXPECT_EQ(closed->value_reservation.bytes(), 8u);
   }
   EXPECT_EQ(account->used_bytes(), 0u);
 }

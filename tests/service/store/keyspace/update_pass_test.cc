@@ -42,7 +42,8 @@ class UpdatePassTest : public ::testing::Test {
     PendingUpdate& update = key.pending->emplace_back();
     update.slots.emplace_back(
         PushEntry{.tensor = *Tensor::Filled(DType::kF32, {2}, gradient)});
-    update.room = *Reservation::Create(account_, key.value_bytes());
+    update.value_reservation =
+        *Reservation::Create(account_, key.value_bytes());
   }
 
   absl::Status RunOne(StoredKey& key) {

@@ -1,7 +1,7 @@
 // Keeps what the log says of a call that took long.
 
-#ifndef TENSORKV_SERVICE_STORE_CALL_TRACE_H_
-#define TENSORKV_SERVICE_STORE_CALL_TRACE_H_
+#ifndef TENSORKV_SERVICE_STORE_CALL_RECORD_H_
+#define TENSORKV_SERVICE_STORE_CALL_RECORD_H_
 
 #include <optional>
 #include <string>
@@ -16,9 +16,9 @@ namespace tensorkv {
 
 // Thread-safe. Whoever handles the call records what it is about; whoever has
 // it wait for longer than `slow_call` records what for.
-class CallTrace {
+class CallRecord {
  public:
-  struct Record {
+  struct Fields {
     std::string name_space;
     std::optional<CallId> call_id;
     // Says what was missing when the call had waited for slow_call, such as
@@ -27,30 +27,30 @@ class CallTrace {
     std::string awaited;
   };
 
-  explicit CallTrace(absl::Duration slow_call) : slow_call_(slow_call) {}
+  explicit CallRecord(absl::Duration slow_call) : slow_call_(slow_call) {}
 
   absl::Duration slow_call() const { return slow_call_; }
 
   void IsAbout(absl::string_view name_space, std::optional<CallId> call_id) {
     MutexLock lock(&mutex_);
-    record_.name_space = std::string(name_space);
-    record_.call_id = std::move(call_id);
+    fields_.name_space = std::string(name_space);
+    fields_.call_id = std::move(call_id);
   }
   void WaitsFor(absl::string_view what) {
     MutexLock lock(&mutex_);
-    record_.awaited = std::string(what);
+    fields_.awaited = std::string(what);
   }
-  Record record() const {
+  Fields fields() const {
     MutexLock lock(&mutex_);
-    return record_;
+    return fields_;
   }
 
  private:
   const absl::Duration slow_call_;
   mutable Mutex mutex_;
-  Record record_ ABSL_GUARDED_BY(mutex_);
+  Fields fields_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_STORE_CALL_TRACE_H_
+#endif  // TENSORKV_SERVICE_STORE_CALL_RECORD_H_
