@@ -132,7 +132,7 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckMayCall(context.caller, identity.id));
     ASSIGN_OR_RETURN(Call * call, FindOrAdd(context.caller, identity, dropped));
-    if (!call->has_turn) return BeginAttempt(*call);
+    if (!call->is_under_way) return BeginAttempt(*call);
     ASSIGN_OR_RETURN(waiter, Park(*call, identity.request_bytes,
                                   context.timeout, on_attempt));
     return std::nullopt;
@@ -268,7 +268,7 @@ absl::Status CallWindow::CheckRemembered(const Client& client,
 
 CallWindow::Attempt CallWindow::BeginAttempt(Call& call) {
   if (call.answer != nullptr) Unlist(call);
-  call.has_turn = true;
+  call.is_under_way = true;
   return Attempt(shared_from_this(), &call, call.answer);
 }
 
@@ -368,7 +368,7 @@ void CallWindow::EndAttempt(Call& call) {
   const auto end = [&]() -> std::optional<Attempt> {
     MutexLock lock(&mutex_);
     if (call.waiters.empty()) {
-      call.has_turn = false;
+      call.is_under_way = false;
       Retire(call, dropped);
       return std::nullopt;
     }
@@ -429,7 +429,7 @@ void CallWindow::TrimClient(Client& client, Dropped& dropped) {
   while (client.num_ended > options_.max_calls_per_client) {
     Call& lowest = call->second;
     ++call;
-    if (!lowest.has_turn) Drop(lowest, dropped);
+    if (!lowest.is_under_way) Drop(lowest, dropped);
   }
 }
 

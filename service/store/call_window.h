@@ -45,10 +45,9 @@ struct CallWindowOptions {
 // caller and a client id: who knows another caller's client id neither reads
 // its answers nor takes its place.
 //
-// Whoever makes a call enters here first and gets an Attempt: those of a
-// call follow one another. An attempt knows the answer that an earlier
-// one has kept, if any; without it, the call is to be made. Attempts that must
-// wait for the one before take no thread.
+// Whoever makes a call enters here first and gets an Attempt: those of a call
+// follow one another. One knows the answer that an earlier one has kept;
+// without it, the call is to be made. Attempts that wait take no thread.
 //
 // Invariants:
 //  1. A call has at most one attempt under way.
@@ -62,9 +61,9 @@ struct CallWindowOptions {
 // and when they are too old. Those go first that are not their client's latest,
 // which is that of the highest sequence, then the oldest. Where the account has
 // no memory for a call, such answers go too, but of the latest only its
-// client's own: who makes a call has had the answer to the one before; others
-// may still ask. A client is dropped when it has not called for max_age; a call
-// that is repeated then, which nobody may do, counts as new.
+// client's own: who makes a call has had the answer to the one before. A client
+// is dropped when it has not called for max_age; a call that is repeated then,
+// which nobody may do, counts as new.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
 
@@ -106,12 +105,11 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
                                             RefPtr<BudgetAccount> account);
 
   // Calls `on_attempt` once, now or on the thread that ends the attempt before,
-  // with no lock held. Errors: InvalidArgument (no client id or sequence;
+  // unlocked. Errors: InvalidArgument (no client id or sequence;
   // another call has that name) · FailedPrecondition (too long ago to tell) ·
   // DeadlineExceeded and Cancelled (of `context`, while another attempt ran) ·
   // Unavailable (too many attempts wait; EndWaits) · ResourceExhausted (no
-  // memory to remember it) · what the caller has for calls that are not
-  // remembered.
+  // memory to remember it) · the caller's, for calls that are not remembered.
   void Enter(const CallIdentity& call, const CallContext& context,
              AttemptCallback on_attempt);
 
@@ -124,9 +122,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   void EndWaits(const absl::Status& status);
 
   // Returns every call that is remembered or being made throughout, by
-  // sequence, and for each client of which calls were forgotten one that stands
-  // for these. Goes through the clients some at a time; `paused` hears how long
-  // each has taken.
+  // sequence, and for each client one that stands for its forgotten calls. Goes
+  // through the clients some at a time; `paused` hears how long each took.
   std::vector<CallSnapshot> Save(
       absl::FunctionRef<void(absl::Duration)> paused) const;
   // Remembers calls that were saved, for as long as if they had just ended;
@@ -154,12 +151,11 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     uint64_t sequence = 0;
     uint64_t fingerprint = 0;
     bool is_push = false;
-    bool has_turn = false;
+    bool is_under_way = false;
     std::shared_ptr<const CallAnswer> answer;
     std::deque<std::shared_ptr<Waiter>> waiters;
     Reservation reservation;
-    // Where it is in latest_ or superseded_, and its end, if no attempt is
-    // under way.
+    // Where it is in latest_ or superseded_, if no attempt is under way.
     absl::Duration ended;
     ByEnd::iterator age;
   };

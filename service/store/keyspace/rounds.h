@@ -29,28 +29,24 @@ namespace tensorkv {
 //
 // A round closes when every worker that its step needs has contributed, or,
 // after the grace time, a quorum; then its update is applied. A round that
-// fails on the way is open again and empty, and those who had contributed
-// repush it: they push its step again before they go on with the key. The
-// rounds of later steps fail with it. A test of the namespace tries what may
-// happen in many random orders.
+// fails on the way is open again and empty, and its contributors push that step
+// again before they go on with the key. The rounds of later steps fail with it.
+// A test of the namespace tries many random orders of what may happen.
 //
 // Contributions are idempotent: who pushes again what is there already is told
 // so. The key remembers the contributors of its last max_open + 1 closed
-// rounds. So far can a worker be ahead of a step to push again, if it pushes
-// all keys of a step before the next: of the key that has failed it has
-// max_open rounds open, and may just have begun one step more.
+// rounds: a worker that pushes all keys of a step before the next is no further
+// ahead of one to push again, with max_open rounds open and one more begun.
 //
 // So that memory does not grow with the number of workers, the contributions
-// of the ranks from 0 to the first that is missing can be summed ahead: the
-// caller sums them, in their order and in the accumulate type, and puts the sum
-// in their place. The round's sum then has the same bits as without.
+// of the ranks from 0 to the first missing one can be summed ahead, in their
+// order and in the accumulate type: the round's sum has the same bits.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
 //     rounds close, and are applied, in that order.
 //  2. Every step that is open or to be pushed again is above every closed one.
-//  3. Whoever must push a step again has contributed to no later round that is
-//     open.
+//  3. Whoever must push a step again has contributed to no later open round.
 class Rounds {
  public:
   // Fewer tensors than this make no partial sum.
@@ -118,15 +114,13 @@ class Rounds {
 
   // Returns the tensors to sum now that a worker has brought to one round.
   std::optional<PartialSum> BeginSum();
-  // Returns these or else the contributions to sum now, of a round that has
-  // enough.
+  // Returns these, or else the contributions of a round that has enough.
   std::optional<PartialSum> BeginPartialSum();
   // Returns the contributions of a complete round, whose sum is to be scaled
   // before the round closes.
   std::optional<PartialSum> BeginScaling();
-  // Returns the contributions of the first open round, if it is complete, and
-  // its sum is to be made with other servers before it closes; not before all
-  // sums are applied.
+  // Returns those of the first open round, if it is complete and its sum is to
+  // be made with other servers; not before all sums are applied.
   std::optional<PartialSum> BeginExchange();
 
   // Ends a job with its sum, or without one if that could not be made; then
@@ -135,9 +129,8 @@ class Rounds {
   ClosedRounds EndPartialSum(const PartialSum& partial,
                              std::optional<Contribution>& sum);
 
-  // Returns whether a round of a step up to `last` that the worker of `rank`
-  // has contributed to is open, or closed and not applied. Rounds that only a
-  // former worker of that rank took part in do not count.
+  // Returns whether a round of a step up to `last` is open, or closed and not
+  // applied, that the worker of `rank`, not a former one, has contributed to.
   bool Awaits(uint32_t rank, Step last) const;
   // Checks that no such round waits for workers that have left since that of
   // `rank` joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
@@ -172,14 +165,12 @@ class Rounds {
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
-  // Return the highest step whose round is open, or that must be pushed again;
-  // 0 if none is.
+  // Return the highest such step that is open, or to be pushed again, or 0.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
   Step last_to_repush() const {
     return repushes_.empty() ? 0 : repushes_.rbegin()->first;
   }
-  // Returns whether nothing is open and nothing must be pushed again: no loss
-  // of a worker matters.
+  // Returns whether there is none of either: no loss of a worker matters.
   bool is_idle() const { return open_.empty() && repushes_.empty(); }
 
  private:
@@ -200,8 +191,7 @@ class Rounds {
                           Step step) const;
   // Returns whether the round of that step, open or not, waits for `rank`.
   bool IsPassedOver(Step step, uint32_t rank) const;
-  // Returns whether a worker who takes part in that step has gone on without
-  // it.
+  // Returns whether a worker of that step has gone on without it.
   bool IsSkipped(Step step) const;
   // Returns whether the round of that step can still have a quorum: of those
   // who have contributed, and, but for `without`, those whom no later round
@@ -221,8 +211,7 @@ class Rounds {
   void Advance(Step step, Round& round) const;
   bool IsComplete(const Round& round) const;
   bool HasQuorum(const Round& round) const;
-  // Returns whether a quorum need wait no longer: those who are missing have
-  // left.
+  // Returns whether a quorum waits for none but those who have left.
   bool LacksOnlyThoseWhoLeft(Step step, const Round& round) const;
   // Returns who left since `rank` joined, and whom its round awaits in vain.
   std::vector<uint32_t> LeftOf(uint32_t rank, Step step,

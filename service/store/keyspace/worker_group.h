@@ -97,8 +97,7 @@ class WorkerGroup {
   bool IsLocal(uint32_t rank) const {
     return !options_.is_local || options_.is_local(rank);
   }
-  // Returns whether step `step` cannot end here without the worker of that
-  // rank.
+  // Returns whether step `step` cannot end here without that rank's worker.
   bool Needs(uint32_t rank, Step step) const;
   // Returns whether a barrier cannot end without it.
   bool NeedsAtBarrier(uint32_t rank) const;
@@ -109,29 +108,24 @@ class WorkerGroup {
   // Returns those of `ranks` that have left since `member` joined.
   std::vector<uint32_t> LeftSince(absl::Span<const uint32_t> ranks,
                                   uint32_t member) const;
-  // Returns whether all of `ranks` have left since the first of `members`
-  // joined.
+  // Returns whether all `ranks` have left since the first of `members` joined.
   bool HaveLeftSinceAny(absl::Span<const uint32_t> ranks,
                         absl::Span<const uint32_t> members) const;
-  // Returns whether another server's round of `step` lacks that worker, which
-  // has left.
+  // Returns whether another server's round of `step` lacks that gone worker.
   bool IsLackingElsewhere(uint32_t rank, Step step) const;
   // Returns whether such a group lacks any.
   bool LacksThoseWhoLeft() const { return is_whole() && num_left_ > 0; }
   // Above every rank that any step needs.
   uint32_t end_rank() const;
-  // Returns whether the full sum of `step` has a contribution of that rank, be
-  // it that its worker was lost.
+  // Returns whether the full sum of `step` has that rank's, even if lost.
   bool CountsIn(uint32_t rank, Step step) const;
-  // Returns whether `rank` takes part in `step` at all: whoever joined later
-  // does not.
+  // Returns whether `rank` takes part in `step`, having joined before it.
   bool TakesPart(uint32_t rank, Step step) const;
   // Returns whether a restore has lost the last step of the rank, which has not
   // gone on to a later one since.
   bool RepeatsStep(uint32_t rank) const;
 
-  // Takes in that the worker of a rank has contributed to `step`; 0: nothing
-  // yet.
+  // Takes in that the worker has contributed to `step`; 0: nothing yet.
   void Reach(const Worker& worker, Step step);
   // A round of `step` has closed.
   void Close(Step step);
@@ -216,8 +210,7 @@ class WorkerGroup {
   absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
                                absl::Duration now) const;
   State StateOf(uint32_t rank) const;
-  // Returns whether the group has a fixed size and does not go on without those
-  // lost.
+  // Returns whether the group is of a fixed size and awaits those lost.
   bool is_whole() const {
     return !is_elastic() && options_.on_worker_loss == OnWorkerLoss::kFail;
   }

@@ -26,7 +26,7 @@ struct Attempt {
   std::optional<absl::Status> error;
   std::optional<CallWindow::Attempt> attempt;
 
-  bool has_turn() const { return attempt.has_value(); }
+  bool is_under_way() const { return attempt.has_value(); }
   bool is_waiting() const { return !error && !attempt; }
   // The answer found; 0 for none. Answers of these tests are counts.
   uint64_t found() const {
@@ -68,7 +68,7 @@ class CallWindowTest : public ::testing::Test {
   // A whole call, which answers with its sequence.
   void Make(uint64_t sequence, const std::string& client = "c") {
     const auto attempt = Enter(sequence, client);
-    ASSERT_TRUE(attempt->has_turn());
+    ASSERT_TRUE(attempt->is_under_way());
     attempt->Keep(sequence);
   }
 
@@ -82,7 +82,7 @@ class CallWindowTest : public ::testing::Test {
 TEST_F(CallWindowTest, NewCallGetsATurnWithoutAnswer) {
   const auto attempt = Enter(1);
 
-  ASSERT_TRUE(attempt->has_turn());
+  ASSERT_TRUE(attempt->is_under_way());
   EXPECT_EQ(attempt->attempt->answer(), nullptr);
 }
 
@@ -91,7 +91,7 @@ TEST_F(CallWindowTest, RepeatFindsTheFirstAnswer) {
 
   const auto repeat = Enter(5);
 
-  ASSERT_TRUE(repeat->has_turn());
+  ASSERT_TRUE(repeat->is_under_way());
   EXPECT_EQ(repeat->found(), 5u);
 }
 
@@ -140,7 +140,7 @@ TEST_F(CallWindowTest, RepeatWaitsForTheAttemptUnderWay) {
   first->Keep(9);
   first->attempt->End();
 
-  ASSERT_TRUE(repeat->has_turn());
+  ASSERT_TRUE(repeat->is_under_way());
   EXPECT_EQ(repeat->found(), 9u);
 }
 
@@ -150,7 +150,7 @@ TEST_F(CallWindowTest, RepeatMakesTheCallThatTheFirstAttemptDidNot) {
 
   first->attempt->End();
 
-  ASSERT_TRUE(repeat->has_turn());
+  ASSERT_TRUE(repeat->is_under_way());
   EXPECT_EQ(repeat->attempt->answer(), nullptr);
 }
 
@@ -161,7 +161,7 @@ TEST_F(CallWindowTest, AttemptsTakeTurns) {
 
   first->attempt->End();
 
-  EXPECT_TRUE(second->has_turn());
+  EXPECT_TRUE(second->is_under_way());
   EXPECT_TRUE(third->is_waiting());
 }
 
@@ -228,7 +228,7 @@ TEST_F(CallWindowTest, CallerWhoGivesUpLaterChangesNothing) {
 
   cancellation->Cancel();
 
-  EXPECT_TRUE(repeat->has_turn());
+  EXPECT_TRUE(repeat->is_under_way());
   EXPECT_EQ(alarms_.num_pending(), 0u);
 }
 
@@ -273,7 +273,7 @@ TEST_F(CallWindowTest, MalformedIdsAreInvalid) {
   EXPECT_THAT(*Enter(1, "")->error, StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(*Enter(1, std::string(65, 'x'))->error,
               StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_TRUE(Enter(1, std::string(64, 'x'))->has_turn());
+  EXPECT_TRUE(Enter(1, std::string(64, 'x'))->is_under_way());
 }
 
 TEST_F(CallWindowTest, TooManyCallsDropTheLowest) {
@@ -376,7 +376,7 @@ TEST_F(CallWindowTest, AnswersMakeRoomForACall) {
   for (uint64_t sequence = 1; sequence <= 50; ++sequence) Make(sequence);
   answer_bytes_ = kBudgetBytes - 5000;
 
-  EXPECT_TRUE(Enter(51)->has_turn());
+  EXPECT_TRUE(Enter(51)->is_under_way());
 }
 
 TEST_F(CallWindowTest, LatestAnswersOfOthersMakeNoRoomForACall) {
@@ -412,7 +412,7 @@ TEST_F(CallWindowTest, TheCallersLatestAnswerMakesRoomForItsNextCall) {
       .versions = std::vector<Version>(answer_bytes_ / sizeof(Version), 1)}));
   first->attempt.reset();
 
-  EXPECT_TRUE(Enter(2)->has_turn());
+  EXPECT_TRUE(Enter(2)->is_under_way());
 }
 
 TEST_F(CallWindowTest, EverythingIsGivenBackAtTheEnd) {
@@ -466,7 +466,7 @@ TEST_F(CallWindowTest, WhatWasForgottenStaysSoWhenItIsRestored) {
   window_->Restore(saved);
 
   EXPECT_THAT(*Enter(5, "c")->error, StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_TRUE(Enter(6, "c")->has_turn());
+  EXPECT_TRUE(Enter(6, "c")->is_under_way());
   EXPECT_EQ(Enter(1, "d")->found(), 1u);
 }
 
@@ -496,7 +496,7 @@ TEST_F(CallWindowTest, LateRepeatOfAnOlderCallLeavesTheNewestItsPlace) {
 
   const auto other = Enter(1, "d");
 
-  ASSERT_TRUE(other->has_turn()) << *other->error;
+  ASSERT_TRUE(other->is_under_way()) << *other->error;
   EXPECT_TRUE(Enter(5, "c")->error) << "it was to go first";
   EXPECT_EQ(Enter(6, "c")->found(), 6u);
 }
@@ -510,7 +510,7 @@ TEST_F(CallWindowTest, OlderCallThatEndsLateLeavesTheNewestItsPlace) {
 
   const auto other = Enter(1, "d");
 
-  ASSERT_TRUE(other->has_turn()) << *other->error;
+  ASSERT_TRUE(other->is_under_way()) << *other->error;
   EXPECT_EQ(Enter(6, "c")->found(), 6u);
 }
 
