@@ -31,7 +31,7 @@ absl::StatusOr<Load> CompressLoad(const std::string& compression,
       std::make_shared<Compressor>(CompressionOptions{.rules = {{"", parsed}}});
   return Load{
       .call = [=]() -> absl::Status {
-        LeftOut left(/*takes_casts=*/false);
+        Residuals left(/*takes_casts=*/false);
         RETURN_IF_ERROR(
             compressor->Compress(0, {{.key = "w", .tensor = tensor}}, &left)
                 .status());

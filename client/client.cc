@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "client/client_observer.h"
 #include "client/cluster/connect.h"
-#include "client/cluster/part_outcomes.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
 #include "client/internal/client_calls.h"
 #include "client/internal/trimmed_pool.h"
@@ -109,7 +109,7 @@ struct Client::Shared {
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallLeaving(Request& request,
                                                CallOptions options,
-                                               LeftOut& left) {
+                                               Residuals& left) {
     options.casts = left.casts();
     bool is_answered = false;
     absl::StatusOr<ReplyTo<Request>> reply =
@@ -178,7 +178,7 @@ Client::Client(const std::shared_ptr<Shared>& shared, CallOptions call_options)
       shared_(shared) {}
 
 Client Client::WithTimeout(absl::Duration timeout) const {
-  return Client(shared_, Within(timeout));
+  return Client(shared_, OptionsWithTimeout(timeout));
 }
 
 Client Client::NoLongerThan(absl::Duration timeout) const {
@@ -229,14 +229,14 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  LeftOut left(calls_->CastsAsItSends());
+  Residuals left(calls_->CastsAsItSends());
   ASSIGN_OR_RETURN(PushRequest request,
                    MakePush(std::move(entries), options, &left));
   return shared_->CallLeaving(request, call_options_, left);
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
-    Step step, std::vector<PushEntry> entries, LeftOut* left) {
+    Step step, std::vector<PushEntry> entries, Residuals* left) {
   const std::shared_ptr<Compressor> compressor = shared_->CurrentCompressor();
   if (compressor->options().rules.empty()) return entries;
   // It reads the elements, and may remember what they were.
@@ -251,7 +251,7 @@ void Client::SetCompression(const CompressionOptions& compression) {
   shared_->compressor.swap(compressor);
 }
 
-void Client::ForgetWhatWasLeftOut() {
+void Client::ForgetResiduals() {
   MutexLock lock(&shared_->mutex);
   shared_->compressor = shared_->NewCompressor(shared_->compressor->options());
 }
@@ -280,8 +280,8 @@ absl::StatusOr<PullReply> Client::PullLent(PullRequest& request) {
   return calls_->Call(request, call_options_);
 }
 
-absl::StatusOr<PullReply> Client::PullAsNobody(
-    absl::Span<const std::string> keys, DType dtype) {
+absl::StatusOr<PullReply> Client::PullLatest(absl::Span<const std::string> keys,
+                                             DType dtype) {
   PullRequest request = {.name_space = shared_->name_space, .dtype = dtype};
   for (const std::string& key : keys) request.entries.push_back({key});
   return calls_->Call(request, call_options_);
@@ -313,7 +313,7 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  LeftOut left(calls_->CastsAsItSends());
+  Residuals left(calls_->CastsAsItSends());
   ASSIGN_OR_RETURN(PushRequest push,
                    MakePush(std::move(entries), options, &left));
   PushPullRequest request = {std::move(push)};
@@ -443,7 +443,7 @@ const TransferOptions& Client::transfer() const { return shared_->transfer; }
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options,
-                                             LeftOut* left) {
+                                             Residuals* left) {
   PushRequest request = shared_->NewPush(options);
   if (!options.is_encoded) {
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries), left));
@@ -459,7 +459,7 @@ void Client::StartPush(
     absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done) {
   auto start = [client = *this, options, &threads, done = std::move(done)](
                    std::vector<PushEntry> entries) mutable {
-    auto left = std::make_unique<LeftOut>(/*takes_casts=*/false);
+    auto left = std::make_unique<Residuals>(/*takes_casts=*/false);
     absl::StatusOr<PushRequest> push =
         client.MakePush(std::move(entries), options, left.get());
     if (!push.ok()) {

@@ -35,7 +35,7 @@
 
 namespace tensorkv {
 
-class LeftOut;
+class Residuals;
 
 // A client of one namespace of a server. Thread-safe; two pushes at once
 // should name their step.
@@ -74,17 +74,17 @@ class Client : public NamespaceVerbs {
   // target only names the other side in errors, unless it is empty.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
 
-  // This client, but its calls have another timeout, or end when somebody
-  // cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else is
-  // shared: connections, membership, steps, what pushes have left out.
+  // Returns this client, but its calls have another timeout, or end when
+  // somebody cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else
+  // is shared: connections, membership, steps, what pushes have left out.
   // KeepAlive and Leave have their own timeout, and nobody ends them early.
   Client WithTimeout(absl::Duration timeout) const;
   // With that timeout, unless its own is shorter.
   Client NoLongerThan(absl::Duration timeout) const;
   Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
 
-  // This client, but what its calls read is copied once, into memory of the
-  // caller, one destination per key: client->Into({weights}).Pull("w"). The
+  // Returns this client, but what its calls read is copied once, into memory of
+  // the caller, one destination per key: client->Into({weights}).Pull("w"). The
   // tensors of the reply are that memory. Where a push brings its tensors from
   // it, they are copied once more. Others must not read or write it during a
   // call; one that fails may have written any of it, and nobody writes it after
@@ -111,18 +111,18 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
                                  const PushOptions& options = {});
 
-  // What Push makes of `entries` before they go out, for who may push them
+  // Returns `entries` as Push encodes them, for callers that may push them
   // again and again, with PushOptions::is_encoded; each time they count as
   // pushed once. With step 0 the entries are new ones, else perhaps those of
-  // the step that were encoded before. Errors: those of Compressor::Compress.
-  // With `left`, as Compressor::Compress has it, they count once it says so.
+  // the step that were encoded before. With `left`, as Compressor::Compress has
+  // it, they count once it says so. Errors: those of Compressor::Compress.
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries,
-                                                LeftOut* left = nullptr);
+                                                Residuals* left = nullptr);
   // Encodes pushes so from now on. What they have left out so far is forgotten.
   void SetCompression(const CompressionOptions& compression);
   // The server has gone back: what pushes have left out is of no use any more.
-  void ForgetWhatWasLeftOut();
+  void ForgetResiduals();
 
   // Reads values; `min_version` waits for that version of the key. The
   // request's namespace and worker are filled in. With a `dtype` the server
@@ -131,10 +131,10 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
   // Reads what there is now, as no worker: it waits for no step.
-  absl::StatusOr<PullReply> PullAsNobody(absl::Span<const std::string> keys,
-                                         DType dtype = DType::kUnknown);
+  absl::StatusOr<PullReply> PullLatest(absl::Span<const std::string> keys,
+                                       DType dtype = DType::kUnknown);
 
-  // A state that the key's rule keeps: one of KeyStatus::states, or
+  // Returns a state that the key's rule keeps: one of KeyStatus::states, or
   // "update_count". Several at one moment: entries of Pull, or of Init.
   absl::StatusOr<Value> PullState(absl::string_view key,
                                   absl::string_view state);
@@ -203,26 +203,27 @@ class Client : public NamespaceVerbs {
   absl::Status Leave(absl::Duration timeout,
                      LeaveCause cause = LeaveCause::kDone);
   absl::Status Barrier(absl::string_view barrier);
-  // Who signs this client's calls.
+  // Returns the worker that signs this client's calls.
   std::optional<Worker> worker() const;
-  // How its tensors travel: as its options say.
+  // Returns how its tensors travel, as its options say.
   const TransferOptions& transfer() const;
 
-  // The step of the last push that succeeded, counted for a client with a rank.
-  // A push that failed leaves it; a PushPull whose wait failed may stand, and
-  // then that is AlreadyExists. A worker that is back sets what it had reached.
+  // Returns the step of the last push that succeeded, counted for a client with
+  // a rank. A push that failed leaves it; a PushPull whose wait failed may
+  // stand, and then that is AlreadyExists. A worker that is back sets what it
+  // had reached.
   Step step() const;
   void set_step(Step step);
 
  private:
-  // What a client and those made of it share.
+  // A Shared holds what a client and those made of it have in common.
   struct Shared;
 
   Client(const std::shared_ptr<Shared>& shared, CallOptions call_options);
   // `left` is as Compressor::Compress has it, and so are the errors.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options,
-                                       LeftOut* left);
+                                       Residuals* left);
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);

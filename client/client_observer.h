@@ -1,4 +1,4 @@
-// What a client tells of its calls.
+// Declares what a client tells of its calls.
 
 #ifndef TENSORKV_CLIENT_CLIENT_OBSERVER_H_
 #define TENSORKV_CLIENT_CLIENT_OBSERVER_H_

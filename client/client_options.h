@@ -1,4 +1,4 @@
-// What a client needs to know to reach its namespace.
+// Declares what a client needs to know to reach its namespace.
 
 #ifndef TENSORKV_CLIENT_CLIENT_OPTIONS_H_
 #define TENSORKV_CLIENT_CLIENT_OPTIONS_H_
@@ -24,7 +24,7 @@ struct ClientOptions {
   // cluster, which know the others (docs/cluster.md).
   std::string target = "127.0.0.1:7363";
 
-  // Whether connections are encrypted, and who the client is.
+  // Says whether connections are encrypted, and who the client is.
   Credentials credentials;
 
   // The namespace of every verb; empty means "default".
@@ -45,7 +45,7 @@ struct ClientOptions {
   // When tensors go as streams, in which parts, over how many connections.
   TransferOptions transfer;
 
-  // How what is pushed is encoded; by default not at all.
+  // Says how pushed tensors are encoded; by default not at all.
   CompressionOptions compression;
 
   // Is told of the calls where set.

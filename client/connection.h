@@ -30,11 +30,11 @@ struct CallOptions {
   // request; they outlive the call. A connection uses all of them or none:
   // the tensors of the reply tell which.
   absl::Span<const Destination> destinations;
-  // What the elements of a push are cast to as they are sent, one for each
+  // Say what the elements of a push are cast to as they are sent, one for each
   // entry; empty: all stay as they are. Outlives the call. Only for Attempt of
-  // a connection that CastsAsItSends.
-  // Errors: InvalidArgument, naming the key, for elements, and sums with what
-  // earlier pushes left out, that are not finite; the call has no effect then.
+  // a connection that CastsAsItSends. Errors: InvalidArgument, naming the key,
+  // for elements, and sums with residuals, that are not finite; the call has no
+  // effect then.
   absl::Span<const SendCast> casts;
 };
 
@@ -62,9 +62,9 @@ class Connection {
   virtual absl::Status Attempt(const AnyCall& call,
                                const CallOptions& options) = 0;
 
-  // Whether Attempt takes casts, and sends parts while the rest is yet to be
-  // cast. One over gRPC does; for a cluster, a worker that has joined, and
-  // calls that are started, pushes are cast whole before they are made.
+  // Returns whether Attempt takes casts, and sends parts while the rest is yet
+  // to be cast. One over gRPC does; for a cluster, a worker that has joined,
+  // and calls that are started, pushes are cast whole before they are made.
   virtual bool CastsAsItSends() const { return false; }
 
   // Told once how a call has ended, on any thread.

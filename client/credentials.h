@@ -1,4 +1,4 @@
-// How a client knows its server, and how it proves who it is.
+// Says how a client knows its server, and how it proves who it is.
 
 #ifndef TENSORKV_CLIENT_CREDENTIALS_H_
 #define TENSORKV_CLIENT_CREDENTIALS_H_

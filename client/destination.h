@@ -14,7 +14,7 @@ namespace tensorkv {
 struct Destination {
   DType dtype = DType::kF32;
   Shape shape;
-  // As many bytes as dtype and shape take, aligned to one element.
+  // Takes as many bytes as dtype and shape do, aligned to one element.
   absl::Span<char> memory;
 };
 

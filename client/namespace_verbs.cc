@@ -6,8 +6,8 @@
 #include "absl/algorithm/container.h"
 #include "base/status_macros.h"
 #include "client/internal/client_calls.h"
+#include "client/internal/next_page.h"
 #include "client/internal/steady_now.h"
-#include "client/internal/turn_page.h"
 
 namespace tensorkv {
 
@@ -19,10 +19,10 @@ absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
                            .allow_missing = allow_missing};
   absl::StatusOr<DeleteReply> reply = calls_->Call(request, call_options_);
   if (absl::IsResourceExhausted(reply.status())) {
-    // Nothing has happened, maybe for want of room to remember the call: what
-    // makes room must not need it.
+    // Nothing has happened, maybe for want of memory to remember the call: what
+    // frees memory must not need it.
     request.call_id.reset();
-    reply = calls_->Send(request, Within(end - SteadyNow()));
+    reply = calls_->Send(request, OptionsWithTimeout(end - SteadyNow()));
   }
   RETURN_IF_ERROR(reply.status());
   return reply->num_deleted;
@@ -40,10 +40,11 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
   ListRequest request = {.name_space = *name_space_,
                          .prefix = std::string(prefix)};
   do {
-    ASSIGN_OR_RETURN(ListReply page,
-                     calls_->Call(request, Within(end - SteadyNow())));
+    ASSIGN_OR_RETURN(
+        ListReply page,
+        calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
     absl::c_move(page.keys, std::back_inserter(keys));
-    RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
+    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
   } while (!request.page_token.empty());
   return keys;
 }

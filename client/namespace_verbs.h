@@ -17,22 +17,23 @@
 
 namespace tensorkv {
 
-// What every Client has; see there for threads, deadlines and errors.
+// NamespaceVerbs has the verbs about namespaces of every Client; see there for
+// threads, deadlines and errors.
 class NamespaceVerbs : public ServerVerbs {
  public:
-  // The namespace of the client's options.
+  // Returns the namespace of the client's options.
   const std::string& name_space() const { return *name_space_; }
 
-  // How many keys were removed. A full namespace is called without a call_id:
-  // a connection that breaks is the caller's to look into.
+  // Returns how many keys were removed. A full namespace is called without a
+  // call_id: the caller looks into a connection that breaks.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false);
-  // One page; the request's namespace is filled in.
+  // Returns one page; the request's namespace is filled in.
   absl::StatusOr<ListReply> List(ListRequest request = {});
-  // All pages of the keys that begin with `prefix`, within one timeout. They
-  // are not of one moment: keys that come or go meanwhile may be among them or
-  // not. Takes as much memory as what the server sends, which nothing bounds
-  // but that timeout.
+  // Returns all pages of the keys that begin with `prefix`, within one timeout.
+  // They are not of one moment: keys that come or go meanwhile may be among
+  // them or not. Takes as much memory as what the server sends, which nothing
+  // bounds but that timeout.
   absl::StatusOr<std::vector<KeyStatus>> ListAll(absl::string_view prefix = "");
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
                                               bool with_digest = false);
@@ -42,7 +43,7 @@ class NamespaceVerbs : public ServerVerbs {
                        absl::string_view key_pattern = "");
   absl::Status SetMultipliers(const Multipliers& multipliers,
                               absl::string_view key_pattern);
-  // The rule as it now is.
+  // Returns the rule as it now is.
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");

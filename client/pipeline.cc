@@ -23,7 +23,7 @@ uint64_t BytesOf(const std::vector<PushEntry>& entries) {
   return bytes;
 }
 
-// What a call of one key has for that key.
+// Returns the result of a call of one key for that key.
 absl::StatusOr<PushResult> OnlyOne(absl::StatusOr<PushReply> reply) {
   if (!reply.ok()) return reply.status();
   return reply->results.front();
@@ -67,7 +67,7 @@ Pipeline::Pipeline(Client* client, const PipelineOptions& options)
 
 Pipeline::~Pipeline() {
   MutexLock lock(&mutex_);
-  while (num_in_flight_ > 0 || is_starting_) has_room_.Wait(&mutex_);
+  while (num_in_flight_ > 0 || is_starting_) has_headroom_.Wait(&mutex_);
 }
 
 template <typename Reply, typename Start>
@@ -175,11 +175,11 @@ std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
 void Pipeline::Enqueue(Call call) {
   MutexLock lock(&mutex_);
   const Ticket ticket = next_ticket_++;
-  while (ticket != next_admitted_ || !HasRoomFor(call)) {
-    has_room_.Wait(&mutex_);
+  while (ticket != next_admitted_ || !HasHeadroomFor(call)) {
+    has_headroom_.Wait(&mutex_);
   }
   ++next_admitted_;
-  has_room_.SignalAll();
+  has_headroom_.SignalAll();
   ++num_in_flight_;
   bytes_in_flight_ += call.bytes;
   const bool may_run = order_.Add(ticket, std::move(call.keys));
@@ -188,7 +188,7 @@ void Pipeline::Enqueue(Call call) {
   StartReady();
 }
 
-bool Pipeline::HasRoomFor(const Call& call) const {
+bool Pipeline::HasHeadroomFor(const Call& call) const {
   if (num_in_flight_ == 0) return true;
   return num_in_flight_ < options_.max_in_flight &&
          bytes_in_flight_ + call.bytes <= options_.max_bytes;
@@ -211,7 +211,7 @@ void Pipeline::StartReady() {
   }
   is_starting_ = false;
   // The destructor may wait for that.
-  if (num_in_flight_ == 0) has_room_.SignalAll();
+  if (num_in_flight_ == 0) has_headroom_.SignalAll();
 }
 
 void Pipeline::OnEnded(Ticket ticket, uint64_t bytes) {
@@ -220,7 +220,7 @@ void Pipeline::OnEnded(Ticket ticket, uint64_t bytes) {
   --num_in_flight_;
   bytes_in_flight_ -= bytes;
   for (const Ticket next : order_.Remove(ticket)) MakeReady(next);
-  has_room_.SignalAll();
+  has_headroom_.SignalAll();
   StartReady();
 }
 

@@ -53,13 +53,13 @@ struct PipelineOptions {
 // These bound one call, and say where what it reads may go. For what is not
 // set, the client's own options hold.
 struct PipelineCallOptions {
-  // Of the calls that nothing but max_running keeps from running, the one with
-  // the highest priority runs next, of several the first submitted.
+  // Orders calls: of those that nothing but max_running keeps from running, the
+  // one with the highest priority runs next, of several the first submitted.
   int priority = 0;
   // The timeout begins when the call runs.
   std::optional<absl::Duration> timeout;
   // Client::WithCanceller and Client::Into say what these do. A call that is
-  // cancelled before it runs ends when its turn comes.
+  // cancelled before it runs ends when it is due.
   std::shared_ptr<Canceller> canceller;
   absl::Span<const Destination> into;
 };
@@ -144,9 +144,10 @@ class Pipeline {
                                             const PipelineCallOptions& bounds,
                                             Start start);
   void Enqueue(Call call);
-  bool HasRoomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasHeadroomFor(const Call& call) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeReady(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Begins calls whose turn it is, unless another thread does that already.
+  // Begins calls that are due, unless another thread does that already.
   void StartReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnEnded(Ticket ticket, uint64_t bytes);
 
@@ -156,9 +157,9 @@ class Pipeline {
   CallThreads threads_;
 
   mutable Mutex mutex_;
-  CondVar has_room_;
+  CondVar has_headroom_;
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
-  // This is the ticket whose turn it is to enter.
+  // This is the ticket that enters next.
   Ticket next_admitted_ ABSL_GUARDED_BY(mutex_) = 0;
   // These count the calls that have not ended, and what they hold.
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -166,10 +167,11 @@ class Pipeline {
   // This counts those of them that have begun.
   int num_running_ ABSL_GUARDED_BY(mutex_) = 0;
   KeyOrder order_ ABSL_GUARDED_BY(mutex_);
-  // These are the calls that have not begun, and those whose turn it is.
+  // These are the calls that have not begun, and those that are due.
   absl::flat_hash_map<Ticket, Call> waiting_ ABSL_GUARDED_BY(mutex_);
   std::set<Rank> ready_ ABSL_GUARDED_BY(mutex_);
-  // Whether a thread begins calls. One that ends at once calls back meanwhile.
+  // True while a thread begins calls. One that ends at once calls back
+  // meanwhile.
   bool is_starting_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

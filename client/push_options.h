@@ -1,4 +1,4 @@
-// How contributions are pushed.
+// Says how contributions are pushed.
 
 #ifndef TENSORKV_CLIENT_PUSH_OPTIONS_H_
 #define TENSORKV_CLIENT_PUSH_OPTIONS_H_
@@ -18,10 +18,10 @@ struct PushOptions {
   // The entries are those that Client::Encode has made, and go out as they are.
   bool is_encoded = false;
 
-  // Who signs the push; none: who signs the client's calls.
+  // Signs the push; none: the client's own worker does.
   std::optional<Worker> worker;
 
-  // What the server converts the values of a PushPull to, as in Pull.
+  // Asks the server to convert the values of a PushPull to it, as in Pull.
   DType reply_dtype = DType::kUnknown;
 };
 

@@ -1,4 +1,4 @@
-// What the elements of a push are cast to as they are sent.
+// Casts the elements of a push as they are sent.
 
 #ifndef TENSORKV_CLIENT_SEND_CAST_H_
 #define TENSORKV_CLIENT_SEND_CAST_H_
@@ -13,13 +13,13 @@
 
 namespace tensorkv {
 
-// Which elements of a tensor have been cast, in any order and maybe several
-// times. Thread-safe.
+// CastRanges says which elements of a tensor have been cast, in any order and
+// maybe several times. Thread-safe.
 class CastRanges {
  public:
   // The elements from `first` up to `end` have been.
   void Add(size_t first, size_t end);
-  // Whether all of `size` have been.
+  // Returns whether all of `size` have been cast.
   bool Cover(size_t size) const;
 
  private:
@@ -37,7 +37,7 @@ struct CastFeedback {
   float* after = nullptr;
   // Set where finite elements have a sum that is not.
   std::atomic<bool> is_too_large = false;
-  // What of `after` is there.
+  // Says which elements of `after` are there.
   CastRanges done;
 };
 

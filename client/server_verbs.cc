@@ -6,8 +6,8 @@
 #include "absl/algorithm/container.h"
 #include "base/status_macros.h"
 #include "client/internal/client_calls.h"
+#include "client/internal/next_page.h"
 #include "client/internal/steady_now.h"
-#include "client/internal/turn_page.h"
 
 namespace tensorkv {
 
@@ -31,10 +31,11 @@ absl::StatusOr<std::vector<NamespaceStatus>> ServerVerbs::ListNamespaces() {
   std::vector<NamespaceStatus> namespaces;
   ListNamespacesRequest request;
   do {
-    ASSIGN_OR_RETURN(ListNamespacesReply page,
-                     calls_->Call(request, Within(end - SteadyNow())));
+    ASSIGN_OR_RETURN(
+        ListNamespacesReply page,
+        calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
     absl::c_move(page.namespaces, std::back_inserter(namespaces));
-    RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
+    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
   } while (!request.page_token.empty());
   return namespaces;
 }

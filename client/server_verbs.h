@@ -20,7 +20,8 @@ namespace tensorkv {
 
 class ClientCalls;
 
-// What every Client has; see there for threads, deadlines and errors.
+// ServerVerbs has the verbs about servers of every Client; see there for
+// threads, deadlines and errors.
 class ServerVerbs {
  public:
   // Namespaces, by name.
@@ -29,10 +30,11 @@ class ServerVerbs {
                                OnExisting on_existing = OnExisting::kFail);
   // Describes it as it is now, also at a server that was restarted.
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
-  // All pages, within one timeout.
+  // Returns all pages, within one timeout.
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
-  // The one of that uid; 0 takes whichever has the name. Who repeats a call
-  // that may have been made names it, so that none that came since is removed.
+  // Returns the one of that uid; 0 takes whichever has the name. Who repeats a
+  // call that may have been made names it, so that none that came since is
+  // removed.
   absl::Status DeleteNamespace(absl::string_view name, uint64_t uid = 0);
 
   // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),
@@ -75,8 +77,8 @@ class ServerVerbs {
       : calls_(std::move(calls)), call_options_(std::move(call_options)) {}
   ~ServerVerbs() = default;
 
-  // The options of the verbs, but for another timeout.
-  CallOptions Within(absl::Duration timeout) const {
+  // Returns the options of the verbs, but for another timeout.
+  CallOptions OptionsWithTimeout(absl::Duration timeout) const {
     CallOptions options = call_options_;
     options.timeout = timeout;
     return options;

@@ -1,4 +1,4 @@
-// How tensors travel between a client and its server.
+// Says how tensors travel between a client and its server.
 
 #ifndef TENSORKV_CLIENT_TRANSFER_OPTIONS_H_
 #define TENSORKV_CLIENT_TRANSFER_OPTIONS_H_

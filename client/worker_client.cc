@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
-#include "client/cluster/part_outcomes.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
 #include "client/internal/lease_renewal.h"
 #include "client/internal/tensor_memory.h"
@@ -23,13 +23,14 @@ namespace {
 // Nobody waits longer for a worker to leave.
 constexpr absl::Duration kLongestLeave = absl::Seconds(5);
 
-// How often to look whether a former self is gone.
+// Says how often to look whether a former self is gone.
 constexpr int kAttemptsPerLease = 10;
 
 // Between attempts at what has failed twice.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-// What the worker of that name has pushed to any server.
+// Returns the highest step that the worker of that name has pushed to any
+// server.
 Step StepOfWorker(const NamespaceStatus& name_space, absl::string_view name) {
   for (const WorkerStatus& worker : name_space.workers) {
     if (worker.name == name) return worker.step;
@@ -46,12 +47,12 @@ absl::Status Cancelled() {
       "cancelled by the caller; the call may have been made");
 }
 
-// For a push that has failed with `cause`, and then was held or not.
+// For a push that has failed with `cause`, and then arrived or not.
 template <typename Request>
-void KeepIfPushed(const absl::Status& cause, const absl::Status& held,
-                  LeftOut& left) {
-  if (held.ok() || MayHavePushed<Request>(cause) ||
-      MayHavePushed<Request>(held)) {
+void KeepIfPushed(const absl::Status& cause, const absl::Status& retried,
+                  Residuals& left) {
+  if (retried.ok() || MayHavePushed<Request>(cause) ||
+      MayHavePushed<Request>(retried)) {
     left.Keep();
   }
 }
@@ -82,7 +83,8 @@ absl::StatusOr<JoinReply> JoinAs(const Client& client,
   }
 }
 
-// Whether the failed round that `status` names is one of what is open.
+// Returns whether the failed round that `status` names is one of those that are
+// open.
 bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
   std::optional<ErrorInfo> info = ErrorInfoOf(status);
   Step step = 0;
@@ -90,7 +92,7 @@ bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
          open.Has(step, info->metadata["key"]);
 }
 
-// Whether it helps to push what is open again.
+// Returns whether it helps to push again the contributions that are open.
 bool IsMendedByPushing(const OpenContributions& open,
                        const absl::Status& status) {
   const Reason reason = ReasonOf(status);
@@ -225,12 +227,12 @@ absl::Status WorkerClient::JoinAgain(const Attempt& attempt) {
 absl::Status WorkerClient::membership() const { return lease_->membership(); }
 
 Step WorkerClient::step() {
-  return open_.NextStep([this] { client_->ForgetWhatWasLeftOut(); });
+  return open_.NextStep([this] { client_->ForgetResiduals(); });
 }
 
 absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
     Step step, std::vector<PushEntry> entries, const SharedCanceller& canceller,
-    LeftOut& left) {
+    Residuals& left) {
   // Without one the server would not know the contribution again, and nobody
   // here when its round has closed.
   if (is_repeatable_ && step == 0) {
@@ -251,17 +253,17 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
 absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
                                                  std::vector<PushEntry> entries,
                                                  const ReadOptions& options) {
-  LeftOut left(/*takes_casts=*/false);
+  Residuals left(/*takes_casts=*/false);
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries), options.canceller, left));
   const Attempt attempt = Begin(options.canceller, options.timeout);
   const Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
-    return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
-                      reader);
+    return PullRetrying(KeysOf(*contribution.entries), options.dtype, attempt,
+                        reader);
   }
   absl::StatusOr<PullReply> reply =
-      Within(attempt, reader)
+      WithDeadline(attempt, reader)
           .PushPull(*contribution.entries, {.step = step,
                                             .is_encoded = true,
                                             .worker = attempt.as.worker,
@@ -271,11 +273,12 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
     open_.RemoveUpTo(contribution);
     return reply;
   }
-  const absl::Status held = MakeHeld(contribution, reply.status(), attempt);
-  KeepIfPushed<PushPullRequest>(reply.status(), held, left);
-  RETURN_IF_ERROR(held);
-  return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
-                    reader);
+  const absl::Status retried =
+      RetryContribution(contribution, reply.status(), attempt);
+  KeepIfPushed<PushPullRequest>(reply.status(), retried, left);
+  RETURN_IF_ERROR(retried);
+  return PullRetrying(KeysOf(*contribution.entries), options.dtype, attempt,
+                      reader);
 }
 
 absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
@@ -289,18 +292,20 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
                                 SharedCanceller canceller,
                                 std::optional<absl::Duration> timeout) {
-  LeftOut left(/*takes_casts=*/false);
+  Residuals left(/*takes_casts=*/false);
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries), canceller, left));
   const Attempt attempt = Begin(std::move(canceller), timeout);
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
-  Client client = Within(attempt, client_->WithCanceller(attempt.canceller));
+  Client client =
+      WithDeadline(attempt, client_->WithCanceller(attempt.canceller));
   const absl::StatusOr<PushReply> reply =
       PushOnce(client, attempt.as.worker, step, *contribution.entries);
   if (!reply.ok()) {
-    absl::Status held = MakeHeld(contribution, reply.status(), attempt);
-    KeepIfPushed<PushRequest>(reply.status(), held, left);
-    return held;
+    absl::Status retried =
+        RetryContribution(contribution, reply.status(), attempt);
+    KeepIfPushed<PushRequest>(reply.status(), retried, left);
+    return retried;
   }
   left.Keep();
   open_.TakeIn(*reply, contribution);
@@ -327,36 +332,36 @@ absl::StatusOr<PushReply> WorkerClient::PushOnce(
 
 absl::StatusOr<PullReply> WorkerClient::Pull(
     const std::vector<std::string>& keys, const ReadOptions& options) {
-  return PullWithin(keys, options.dtype,
-                    Begin(options.canceller, options.timeout),
-                    ReadingClient(options));
+  return PullRetrying(keys, options.dtype,
+                      Begin(options.canceller, options.timeout),
+                      ReadingClient(options));
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullRows(
     std::vector<PullEntry> entries, SharedCanceller canceller,
     std::optional<absl::Duration> timeout) {
   const Client reader = client_->WithCanceller(canceller);
-  return PullWithin(KeysOf(entries), Begin(std::move(canceller), timeout),
-                    reader, [&](Client& client) {
-                      PullRowsRequest request;
-                      request.entries = entries;
-                      return client.PullRows(std::move(request));
-                    });
+  return PullRetrying(KeysOf(entries), Begin(std::move(canceller), timeout),
+                      reader, [&](Client& client) {
+                        PullRowsRequest request;
+                        request.entries = entries;
+                        return client.PullRows(std::move(request));
+                      });
 }
 
-absl::StatusOr<PullReply> WorkerClient::PullWithin(
+absl::StatusOr<PullReply> WorkerClient::PullRetrying(
     const std::vector<std::string>& keys, DType dtype, Attempt attempt,
     const Client& reader) {
   const auto read = [&](Client& client) -> absl::StatusOr<PullReply> {
     if (IsRepeating()) {
       RETURN_IF_ERROR(AwaitRepeated(keys, attempt, client.Into({})));
-      return Within(attempt, client).PullAsNobody(keys, dtype);
+      return WithDeadline(attempt, client).PullLatest(keys, dtype);
     }
     PullRequest request = {.dtype = dtype};
     for (const std::string& key : keys) request.entries.push_back({key});
     return client.Pull(std::move(request));
   };
-  return PullWithin(keys, attempt, reader, read);
+  return PullRetrying(keys, attempt, reader, read);
 }
 
 absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
@@ -372,13 +377,13 @@ absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
       if (read.contains(entry.key)) entries.push_back(entry);
     }
     if (entries.empty()) continue;
-    absl::Status status =
-        AwaitRound(worker, contribution.step, entries, Within(attempt, waiter));
-    if (IsGone(status)) {
+    absl::Status status = AwaitRound(worker, contribution.step, entries,
+                                     WithDeadline(attempt, waiter));
+    if (IsObsolete(status)) {
       for (const std::vector<PushEntry>& each : ByKey(entries)) {
         status = AwaitRound(worker, contribution.step, each,
-                            Within(attempt, waiter));
-        if (!IsGone(status)) RETURN_IF_ERROR(status);
+                            WithDeadline(attempt, waiter));
+        if (!IsObsolete(status)) RETURN_IF_ERROR(status);
       }
     } else {
       RETURN_IF_ERROR(status);
@@ -408,19 +413,19 @@ Client WorkerClient::ReadingClient(const ReadOptions& options) const {
 }
 
 template <typename Reader>
-absl::StatusOr<PullReply> WorkerClient::PullWithin(
+absl::StatusOr<PullReply> WorkerClient::PullRetrying(
     const std::vector<std::string>& keys, Attempt attempt, const Client& reader,
     Reader read) {
   for (;;) {
-    attempt = Anew(attempt);
-    const uint64_t held = open_.HeldNow();
-    Client client = Within(attempt, reader);
+    attempt = NextAttempt(attempt);
+    const uint64_t retried = open_.WaitingNow();
+    Client client = WithDeadline(attempt, reader);
     absl::StatusOr<PullReply> reply = read(client);
     if (reply.ok()) {
-      open_.RemoveHeld(keys, held);
+      open_.RemoveWaiting(keys, retried);
       return reply;
     }
-    RETURN_IF_ERROR(Mend(reply.status(), attempt));
+    RETURN_IF_ERROR(Repair(reply.status(), attempt));
   }
 }
 
@@ -429,34 +434,34 @@ absl::Status WorkerClient::Barrier(absl::string_view barrier,
                                    std::optional<absl::Duration> timeout) {
   const Client client = client_->WithCanceller(canceller);
   for (Attempt attempt = Begin(std::move(canceller), timeout);;
-       attempt = Anew(attempt)) {
-    const absl::Status status = Within(attempt, client).Barrier(barrier);
+       attempt = NextAttempt(attempt)) {
+    const absl::Status status = WithDeadline(attempt, client).Barrier(barrier);
     if (status.ok()) return status;
-    RETURN_IF_ERROR(Mend(status, attempt));
+    RETURN_IF_ERROR(Repair(status, attempt));
   }
 }
 
 WorkerClient::Attempt WorkerClient::Begin(
     SharedCanceller canceller, std::optional<absl::Duration> timeout) const {
-  return Anew(
+  return NextAttempt(
       {.end = environment_.now() + timeout.value_or(options_.step_timeout),
        .canceller = std::move(canceller)});
 }
 
-WorkerClient::Attempt WorkerClient::Anew(const Attempt& attempt) const {
+WorkerClient::Attempt WorkerClient::NextAttempt(const Attempt& attempt) const {
   return {.end = attempt.end,
           .recoveries = recoveries_begun_,
           .as = joined(),
           .canceller = attempt.canceller};
 }
 
-Client WorkerClient::Within(const Attempt& attempt,
-                            const Client& client) const {
+Client WorkerClient::WithDeadline(const Attempt& attempt,
+                                  const Client& client) const {
   return client.NoLongerThan(attempt.end - environment_.now());
 }
 
-absl::Status WorkerClient::Mend(const absl::Status& cause,
-                                const Attempt& attempt) {
+absl::Status WorkerClient::Repair(const absl::Status& cause,
+                                  const Attempt& attempt) {
   if (environment_.now() >= attempt.end) return cause;
   // A pull or a barrier is made again as it is.
   if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
@@ -466,9 +471,9 @@ absl::Status WorkerClient::Mend(const absl::Status& cause,
   return Recover(cause, attempt);
 }
 
-absl::Status WorkerClient::MakeHeld(const Contribution& contribution,
-                                    const absl::Status& cause,
-                                    const Attempt& attempt) {
+absl::Status WorkerClient::RetryContribution(const Contribution& contribution,
+                                             const absl::Status& cause,
+                                             const Attempt& attempt) {
   absl::Status status = cause;
   if (MayBePushedAgain(cause) || MayMeanRestart(cause)) {
     status = Recover(cause, attempt, &contribution);
@@ -492,7 +497,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     return IsCancelled(attempt.canceller) ? Cancelled() : cause;
   }
   const absl::Cleanup unlock = [this] { recovery_.unlock(); };
-  // What is open was for a state that is gone.
+  // The open contributions were for a state that is gone.
   if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
   // All that there is was pushed again since the attempt began.
   if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
@@ -509,7 +514,7 @@ absl::Status WorkerClient::RecoverInTime(const absl::Status& cause,
                                          const Contribution* own) {
   bool is_member = !NeedsToJoin(cause);
   absl::Status status = cause;
-  // What is known of a restart stays known when an attempt ends otherwise.
+  // A known restart stays known when an attempt ends otherwise.
   absl::Status known = cause;
   while (environment_.now() < attempt.end) {
     if (IsCancelled(attempt.canceller)) return Cancelled();
@@ -552,7 +557,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
 bool WorkerClient::MayRecoverAfter(const absl::Status& status,
                                    bool is_member) const {
   if (!is_member) return IsUncertain(status);
-  // When all push again at once, room may be short for a while.
+  // When all push again at once, memory may be short for a while.
   return MayBePushedAgain(status) || absl::IsResourceExhausted(status);
 }
 
@@ -561,14 +566,15 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Attempt& attempt,
   const Client client = client_->WithCanceller(attempt.canceller);
   // Nobody else's call is made twice where the server would not notice.
   if (!is_repeatable_) {
-    return own != nullptr ? PushAgain(Within(attempt, client), *own)
+    return own != nullptr ? PushAgain(WithDeadline(attempt, client), *own)
                           : absl::OkStatus();
   }
   for (const Contribution& contribution : open_.InOrder()) {
     const absl::Status status =
-        PushAgain(Within(attempt, client), contribution);
+        PushAgain(WithDeadline(attempt, client), contribution);
     if (status.ok()) continue;
-    // What is refused for good must not stand in the way of the others.
+    // A contribution that is refused for good must not stand in the way of the
+    // others.
     if (!MayRecoverAfter(status, /*is_member=*/true) &&
         !absl::IsCancelled(status)) {
       open_.Remove(contribution);
@@ -583,7 +589,7 @@ absl::Status WorkerClient::PushAgain(Client client,
   const absl::StatusOr<PushReply> reply = PushOnce(
       client, joined().worker, contribution.step, *contribution.entries);
   // Some keys have no use for it; which ones shows one by one.
-  if (IsGone(reply.status())) return PushKeysAgain(client, contribution);
+  if (IsObsolete(reply.status())) return PushKeysAgain(client, contribution);
   RETURN_IF_ERROR(reply.status());
   open_.TakeIn(*reply, contribution);
   return absl::OkStatus();
@@ -596,7 +602,7 @@ absl::Status WorkerClient::PushKeysAgain(Client& client,
     const absl::Status status =
         PushOnce(client, joined().worker, contribution.step, std::move(entries))
             .status();
-    if (IsGone(status)) {
+    if (IsObsolete(status)) {
       // Another server may have a slice of the key whose round is open.
       const bool is_awaited =
           IsRepeating() && ReasonOf(status) == Reason::kStepClosed;
@@ -605,7 +611,7 @@ absl::Status WorkerClient::PushKeysAgain(Client& client,
       RETURN_IF_ERROR(status);
     }
   }
-  open_.SetHeld(contribution);
+  open_.SetWaiting(contribution);
   return absl::OkStatus();
 }
 

@@ -86,14 +86,16 @@ class WorkerClient {
   // few seconds.
   ~WorkerClient();
 
-  // The step to push next, asked between two steps: the one after the last that
-  // this worker has completed. A worker that has come back begins with the step
-  // that its former self was in, and pushes all of it; what of that was held is
-  // not needed again, but does no harm. Until it is asked, pulls fail where the
-  // worker owes that step: read first weights with a Client before it joins.
+  // Returns the step to push next, asked between two steps: the one after the
+  // last that this worker has completed. A worker that has come back begins
+  // with the step that its former self was in, and pushes all of it; what of
+  // that has arrived is not needed again, but does no harm. Until it is asked,
+  // pulls fail where the worker must push that step again: read first weights
+  // with a Client before it joins.
   Step step();
-  // Whether the server has gone back to an earlier state since step() was asked
-  // last: until it is, pushes are dropped, and reads bring that state.
+  // Returns whether the server has gone back to an earlier state since step()
+  // was asked last: until it is, pushes are dropped, and reads bring that
+  // state.
   bool has_gone_back() const { return open_.IsForgetting(); }
 
   // Contributes to a step, and returns the values of these keys when the step
@@ -113,8 +115,9 @@ class WorkerClient {
                     std::optional<absl::Duration> timeout = std::nullopt);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
                                  const ReadOptions& options = {});
-  // As Push and Pull, for rows; see Client. What PushRows brings is kept until
-  // a PushPull, Pull or PullRows of its keys has succeeded.
+  // Push and pull rows as Push and Pull do; see Client. The contribution of
+  // PushRows is kept until a PushPull, Pull or PullRows of its keys has
+  // succeeded.
   absl::Status PushRows(Step step, std::vector<PushEntry> entries,
                         SharedCanceller canceller = nullptr,
                         std::optional<absl::Duration> timeout = std::nullopt);
@@ -129,14 +132,14 @@ class WorkerClient {
                        SharedCanceller canceller = nullptr,
                        std::optional<absl::Duration> timeout = std::nullopt);
 
-  // For all other verbs. Its calls are signed as this worker's; pushes of it
+  // Is for all other verbs. Its calls are signed as this worker's; pushes of it
   // are its user's to make again.
   Client& client() { return *client_; }
-  // 0 if client() has left by itself.
+  // Returns 0 if client() has left by itself.
   uint32_t rank() const { return self().rank; }
   uint64_t epoch() const { return self().epoch; }
-  // Whether it has come back: the worker of its name had been lost when this
-  // one joined.
+  // Returns whether the worker has come back: the worker of its name had been
+  // lost when this one joined.
   bool was_lost() const { return was_lost_; }
 
   // Ends the membership, within a few seconds. After it pushes and barriers are
@@ -158,7 +161,7 @@ class WorkerClient {
  private:
   using Contribution = OpenContributions::Contribution;
 
-  // What the worker has become.
+  // Joined holds what the worker has become.
   struct Joined {
     Worker worker;
     uint64_t incarnation = 0;  // of the server that has accepted it
@@ -184,43 +187,46 @@ class WorkerClient {
   // `left` is as Client::Encode has it.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
                                     const SharedCanceller& canceller,
-                                    LeftOut& left);
+                                    Residuals& left);
 
-  // The first attempt at a verb, and a next one.
+  // Begin the first attempt at a verb, and a next one.
   Attempt Begin(SharedCanceller canceller,
                 std::optional<absl::Duration> timeout) const;
-  Attempt Anew(const Attempt& attempt) const;
-  // The client, whose calls end with the attempt's verb.
-  Client Within(const Attempt& attempt, const Client& client) const;
+  Attempt NextAttempt(const Attempt& attempt) const;
+  // Returns the client, whose calls end with the attempt's verb.
+  Client WithDeadline(const Attempt& attempt, const Client& client) const;
   // `read(Client&)` makes one attempt to read these keys.
   template <typename Reader>
-  absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
-                                       Attempt attempt, const Client& reader,
-                                       Reader read);
-  absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
-                                       DType dtype, Attempt attempt,
-                                       const Client& reader);
+  absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
+                                         Attempt attempt, const Client& reader,
+                                         Reader read);
+  absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
+                                         DType dtype, Attempt attempt,
+                                         const Client& reader);
   // Waits for the rounds of these keys that have contributions which are kept.
   // A Pull would wait for later ones, too, which servers that have not gone
   // back have of this worker, and which the group comes to only after these.
   absl::Status AwaitRepeated(const std::vector<std::string>& keys,
                              const Attempt& attempt, const Client& waiter);
-  // One attempt for the rounds of one contribution.
+  // Makes one attempt for the rounds of one contribution.
   absl::Status AwaitRound(const Worker& worker, Step step,
                           const std::vector<PushEntry>& entries, Client waiter);
-  // Whether the worker makes steps again of which servers may have later ones.
+  // Returns whether the worker makes steps again of which servers may have
+  // later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   Client ReadingClient(const ReadOptions& options) const;
-  // One attempt as `worker`, as tensors or rows, whichever they are.
+  // Makes one attempt as `worker`, as tensors or rows, whichever they are.
   absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
                                      Step step, std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
-  absl::Status Mend(const absl::Status& cause, const Attempt& attempt);
-  // OK when the server holds the contribution although its push has failed with
-  // `cause`. Else the contribution is forgotten.
-  absl::Status MakeHeld(const Contribution& contribution,
-                        const absl::Status& cause, const Attempt& attempt);
-  // Whether it helps to push what is open again, and does no harm.
+  absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
+  // Makes sure that the server has the contribution, whose push has failed with
+  // `cause`, and returns OK; else forgets the contribution.
+  absl::Status RetryContribution(const Contribution& contribution,
+                                 const absl::Status& cause,
+                                 const Attempt& attempt);
+  // Returns whether it helps to push again the contributions that are open, and
+  // does no harm.
   bool MayBePushedAgain(const absl::Status& status) const;
 
   // Joins again if need be, and pushes all contributions that are open, or in
@@ -231,12 +237,12 @@ class WorkerClient {
   absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
                              const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // One attempt at it, where `cause` made it necessary or shows a restart; sets
-  // `is_member` when it has joined.
+  // Makes one attempt at it, where `cause` made it necessary or shows a
+  // restart; sets `is_member` when it has joined.
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
                            bool& is_member, const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // Whether another may do better than one that has ended so.
+  // Returns whether another attempt may do better than one that has ended so.
   bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
   absl::Status PushWhatMayBeMissing(const Attempt& attempt,
                                     const Contribution* own);
@@ -246,7 +252,7 @@ class WorkerClient {
   const WorkerOptions options_;
   const std::unique_ptr<Client> client_;
   const RetryEnvironment environment_;
-  // Whether the server knows a contribution again that it has.
+  // True if the server knows a contribution again that it has.
   const bool is_repeatable_;
   const bool has_rounds_;
   const uint64_t namespace_uid_;

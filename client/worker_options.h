@@ -1,4 +1,4 @@
-// How a worker joins and reads.
+// Says how a worker joins and reads.
 
 #ifndef TENSORKV_CLIENT_WORKER_OPTIONS_H_
 #define TENSORKV_CLIENT_WORKER_OPTIONS_H_
@@ -26,13 +26,13 @@ struct WorkerOptions {
   // The rank to have; without it the server chooses.
   std::optional<uint32_t> rank;
 
-  // How long the server waits for a sign of life before it counts the worker
-  // as lost.
+  // Says how long the server waits for a sign of life before it counts the
+  // worker as lost.
   absl::Duration lease = absl::Seconds(10);
 
-  // How long to wait for a live worker of that name to lose its lease: a worker
-  // that was killed and starts again comes before its former self is noticed to
-  // be gone. Zero gives up at once, with AlreadyExists.
+  // Bounds how long to wait for a live worker of that name to lose its lease: a
+  // worker that was killed and starts again comes before its former self is
+  // noticed to be gone. Zero gives up at once, with AlreadyExists.
   absl::Duration takeover_timeout = absl::Minutes(1);
 
   // Bound of each verb of a step, with all that is done again: how long to wait
@@ -40,9 +40,9 @@ struct WorkerOptions {
   // bounded by ClientOptions::timeout as well.
   absl::Duration step_timeout = absl::Minutes(10);
 
-  // Whether contributions are copied before they are kept, so that whoever
+  // True if contributions are copied before they are kept, so that whoever
   // pushes them may write their elements as soon as the verb has returned.
-  // What is kept encoded needs no copy.
+  // Encoded ones need no copy.
   bool keeps_copies = false;
 
   // Told, where set, each time that a renewal of the lease finds that this is a
@@ -60,9 +60,9 @@ struct WorkerOptions {
 // MODE_ASYNC, where no server remembers what it has, it may count twice.
 using SharedCanceller = std::shared_ptr<Canceller>;
 
-// How a worker's verb reads; see Client::Into.
+// ReadOptions says how a worker's verb reads; see Client::Into.
 struct ReadOptions {
-  // What values are converted to; as they are stored if unknown.
+  // Says what values are converted to; as they are stored if unknown.
   DType dtype = DType::kUnknown;
   absl::Span<const Destination> into;
   SharedCanceller canceller;

@@ -19,7 +19,7 @@ bool CopyNext(WireReader& in, const PayloadRange& range, char* destination) {
   return in.ok();
 }
 
-bool HasRoomFor(Tensor* tensor, const PayloadRange& payload) {
+bool HasHeadroomFor(Tensor* tensor, const PayloadRange& payload) {
   return tensor != nullptr && tensor->has_data() &&
          static_cast<uint64_t>(tensor->size_bytes()) == payload.size_bytes;
 }
@@ -33,7 +33,7 @@ bool ReadPayloads(ZeroCopyInputStream* in,
   WireReader reader(in, kNoLimit);
   for (size_t i = 0; i < payloads.size(); ++i) {
     if (payloads[i].size_bytes == 0) continue;
-    if (!HasRoomFor(tensors[i], payloads[i]) ||
+    if (!HasHeadroomFor(tensors[i], payloads[i]) ||
         !CopyNext(reader, payloads[i], tensors[i]->mutable_data())) {
       return false;
     }

@@ -148,8 +148,8 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   SteadyAlarms alarms;
   const MemoryReleaser releaser(flags.idle_memory, &AllocatorMemory(), &alarms);
-  // What is restored stays. Where there is no checkpoint yet, next to nothing
-  // is allocated meanwhile.
+  // Restored memory stays. Where there is no checkpoint yet, next to nothing is
+  // allocated meanwhile.
   std::optional<GrowthInHugePages> growth;
   if (!flags.server.checkpoint_dir.empty()) growth.emplace();
   ServerOptions options = flags.server;

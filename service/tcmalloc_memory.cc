@@ -23,7 +23,7 @@ class TcmallocMemory final : public FreeMemory {
 };
 
 constexpr size_t kHugePageBytes = 2 << 20;
-// What is taken from the system at once.
+// Says how much is taken from the system at once.
 constexpr size_t kGrowthBytes = 4 * kHugePageBytes;
 
 class HugePages final : public SysAllocator {
@@ -34,7 +34,7 @@ class HugePages final : public SysAllocator {
     size_t bytes = (size + kGrowthBytes - 1) / kGrowthBytes * kGrowthBytes;
     void* const memory =
         system_.Alloc(bytes, &bytes, std::max(alignment, kHugePageBytes));
-    // There may be no room for so much.
+    // There may be no memory for so much.
     if (memory == nullptr) return system_.Alloc(size, actual_size, alignment);
     // Where this fails there are no huge pages, and ordinary ones do.
     (void)madvise(memory, bytes, MADV_HUGEPAGE);

@@ -32,7 +32,7 @@ struct BenchCalls {
   PullRequest pull;
 };
 
-// What the flags say.
+// BenchPlan holds what the flags ask for.
 struct BenchPlan {
   Tensor value;
   absl::Duration time;

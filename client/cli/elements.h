@@ -12,8 +12,8 @@
 
 namespace tensorkv {
 
-// The element at `index` of a tensor in host memory: "2.0", "1e-05", "nan",
-// "-inf", "-7", "true". A float has as few digits as tell it from its
+// Returns the element at `index` of a tensor in host memory: "2.0", "1e-05",
+// "nan", "-inf", "-7", "true". A float has as few digits as tell it from its
 // neighbours of that dtype; where it is finite, the text is valid JSON.
 // REQUIRES: index < num_elements().
 std::string ElementText(const Tensor& tensor, int64_t index);

@@ -1,4 +1,4 @@
-// What the commands of the CLI work with.
+// Declares what the commands of the CLI work with.
 
 #ifndef TENSORKV_CLIENT_CLI_INVOCATION_H_
 #define TENSORKV_CLIENT_CLI_INVOCATION_H_
@@ -46,11 +46,11 @@ struct Invocation {
   std::function<absl::StatusOr<Client>(const std::string& target)> client_of;
   std::function<absl::StatusOr<Client>(const std::string& name_space)>
       client_in;
-  // Whether the server says that it serves; an error if it does not.
+  // Checks that the server says that it serves.
   std::function<absl::Status()> check_health;
   std::istream& in;
   std::ostream& out;
-  // Whether somebody looks at `out`, so that what is there may be overwritten.
+  // True if somebody looks at `out`, so that what is there may be overwritten.
   bool shows_out = false;
   // Where calls that take long say how far they are; null if nobody looks.
   std::ostream* progress = nullptr;
@@ -66,8 +66,8 @@ struct Invocation {
   }
 };
 
-// What a command does once the command line is read. Errors are those of its
-// call, or UsageError.
+// An Action does what a command does once the command line is read. Its errors
+// are those of the call, or UsageError.
 using Action = std::function<absl::Status(Invocation&)>;
 
 // Has the command run as `run(*flags, invocation)`.

@@ -24,7 +24,7 @@ std::string ValueJson(absl::string_view key, const Value& value);
 // {"key":"3","version":2} or, in a sync namespace, {"key":"3","step":7}.
 std::string PushResultJson(absl::string_view key, const PushResult& result);
 
-// The digest, where there is one, as 16 hexadecimal digits.
+// Returns the digest, where there is one, as 16 hexadecimal digits.
 std::string KeyStatusJson(const KeyStatus& status);
 
 std::string NamespaceStatusJson(const NamespaceStatus& status);
@@ -34,16 +34,16 @@ std::string TopJson(const ServerLook& look, const ServerLook* before);
 // {"call":"push","bytes_per_call":1048576,...}
 std::string LoadResultJson(const LoadResult& result);
 std::string WorkerStatusJson(const WorkerStatus& status);
-// The incarnation as 16 hexadecimal digits.
+// Returns the incarnation as 16 hexadecimal digits.
 std::string ServerStatusJson(const ServerStatus& status);
 
-// What the server does not tell is null.
+// Returns the server's status, with null for what it does not tell.
 std::string ClusterServerJson(const ClusterServerStatus& status);
 std::string ResizeJson(const ResizeClusterReply& reply);
 
 std::string CheckpointJson(const CheckpointStatus& status);
 
-// An empty pattern is "*".
+// Returns an empty pattern is "*".
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
 

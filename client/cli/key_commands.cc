@@ -12,7 +12,7 @@
 #include "client/cli/json_text.h"
 #include "client/cli/metadata_text.h"
 #include "client/cli/usage_error.h"
-#include "client/internal/turn_page.h"
+#include "client/internal/next_page.h"
 
 namespace tensorkv {
 
@@ -60,7 +60,7 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
     ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
     PrintPage(page, /*is_first=*/request.page_token.empty(), invocation);
     num_left -= std::min<uint64_t>(num_left, page.keys.size());
-    RETURN_IF_ERROR(TurnPage(page.next_page_token, request));
+    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
   } while (!request.page_token.empty() && num_left > 0 && invocation.out);
   return absl::OkStatus();
 }

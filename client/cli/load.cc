@@ -13,10 +13,10 @@
 namespace tensorkv {
 namespace {
 
-// What all threads of a load have seen. Thread-safe.
+// Holds what all threads of a load have seen. Thread-safe.
 class Calls {
  public:
-  // Whether another call is to be made.
+  // Returns whether another call is to be made.
   bool Add(absl::Duration time, const absl::Status& status) {
     MutexLock lock(&mutex_);
     status_.Update(status);

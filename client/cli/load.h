@@ -19,7 +19,7 @@ struct LoadResult {
   uint64_t bytes_per_call = 0;
   uint64_t num_calls = 0;
   absl::Duration duration;
-  // How long single calls took.
+  // Percentiles of how long single calls took.
   absl::Duration median;
   absl::Duration p99;
 };
@@ -32,7 +32,7 @@ absl::StatusOr<LoadResult> RunLoad(
     int num_threads, absl::Duration duration,
     const std::function<absl::Status(int thread)>& call);
 
-// A table with a line per result: call size calls calls/s rate p50 p99.
+// Returns a table with a line per result: call size calls calls/s rate p50 p99.
 std::string LoadTable(const std::vector<LoadResult>& results);
 
 }  // namespace tensorkv

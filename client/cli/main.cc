@@ -37,7 +37,7 @@ bool IsReaderGone() {
 }  // namespace tensorkv
 
 int main(int argc, char** argv) {
-  // What a command has begun, it ends in order, whoever has gone meanwhile.
+  // A command ends in order what it has begun, whoever has gone meanwhile.
   std::signal(SIGPIPE, SIG_IGN);
   // An error is one line, which comes from the server: keys that are no UTF-8
   // would make protobuf write another.

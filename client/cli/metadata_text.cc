@@ -35,7 +35,7 @@ absl::string_view NameOf(WaitReason reason) {
   return kNames[static_cast<size_t>(reason)];
 }
 
-// What an empty pattern stands for.
+// Returns what an empty pattern stands for.
 std::string PatternText(const std::string& pattern) {
   return pattern.empty() ? "*" : pattern;
 }
@@ -45,7 +45,7 @@ std::string LeaseText(const WorkerStatus& status) {
       absl::Trunc(status.lease_remaining, absl::Milliseconds(100)));
 }
 
-// What only some modes have.
+// Adds the rows that only some modes have.
 void AddModeRows(const NamespaceConfig& config, Rows& rows) {
   if (config.max_workers > config.num_workers) {
     rows.push_back({"max workers:", absl::StrCat(config.max_workers)});

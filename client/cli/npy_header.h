@@ -24,8 +24,8 @@ struct NpyHeader {
 // elements, Fortran order, a shape that Shape does not take).
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view text);
 
-// The dict, without the padding that follows it in a file.
-// REQUIRES: NumPy has the dtype: not bf16 and not f8.
+// Returns the dict, without the padding that follows it in a file. REQUIRES:
+// NumPy has the dtype: not bf16 and not f8.
 std::string FormatNpyHeader(const NpyHeader& header);
 
 }  // namespace tensorkv

@@ -8,8 +8,8 @@
 namespace tensorkv {
 namespace {
 
-// How many bytes the control character takes that `text` begins with, in UTF-8;
-// 0 if it begins with another.
+// Returns how many bytes the control character takes that `text` begins with,
+// in UTF-8; 0 if it begins with another.
 size_t ControlLength(absl::string_view text) {
   if (absl::ascii_iscntrl(text[0])) return 1;
   if (text.size() < 2 || text[0] != '\xc2') return 0;

@@ -1,4 +1,4 @@
-// What others have sent, as text for a terminal.
+// Makes text for a terminal of what others have sent.
 
 #ifndef TENSORKV_CLIENT_CLI_PLAIN_TEXT_H_
 #define TENSORKV_CLIENT_CLI_PLAIN_TEXT_H_

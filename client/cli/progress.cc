@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kBarWidth = 20;
 
-// What begins a line anew, without what was there.
+// Begins a line anew, without what was there.
 constexpr absl::string_view kClearedLine = "\r\x1b[K";
 
 }  // namespace

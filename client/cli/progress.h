@@ -1,4 +1,4 @@
-// How far something is that takes long.
+// Shows how far something is that takes long.
 
 #ifndef TENSORKV_CLIENT_CLI_PROGRESS_H_
 #define TENSORKV_CLIENT_CLI_PROGRESS_H_

@@ -70,7 +70,7 @@ void PrintMultipliers(const std::vector<MultipliersBinding>& bindings,
   invocation.Print(bindings, MultipliersJson, MultipliersTable(bindings));
 }
 
-// What governs each key, with the values of its next update.
+// Prints what governs each key, with the values of its next update.
 absl::Status PrintKeys(const RuleFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
                    invocation.client.Stat(flags.keys));

@@ -117,7 +117,8 @@ void TakeMarksAway(CLI::App& app) {
   }
 }
 
-// What was wrong. Of an unknown command CLI11 says only that one is missing.
+// Returns what was wrong with the command line. Of an unknown command CLI11
+// says only that one is missing.
 std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
   const bool misses_command =

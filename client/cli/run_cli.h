@@ -18,7 +18,7 @@
 
 namespace tensorkv {
 
-// What the client takes from outside.
+// CliEnvironment holds what the client takes from outside.
 struct CliEnvironment {
   // Opens a connection to --server.
   std::function<absl::StatusOr<std::unique_ptr<Connection>>(
@@ -32,7 +32,7 @@ struct CliEnvironment {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
-  // Whether these are terminals.
+  // True where these are terminals.
   bool shows_out = false;
   bool shows_err = false;
   // Returns whether whoever read `out` has gone, as `head` does. Null: nobody

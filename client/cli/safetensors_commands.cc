@@ -20,7 +20,7 @@
 namespace tensorkv {
 namespace {
 
-// What one call moves.
+// Bounds what one call moves.
 constexpr uint64_t kBytesPerCall = 64 << 20;
 constexpr size_t kKeysPerCall = 1000;
 

@@ -24,15 +24,15 @@ struct NamespaceRates {
   double rounds_per_second = 0;
 };
 
-// Those of a namespace of `look`; nothing if it was not there `before`, which
-// may be null, or the server has been started since.
+// Returns the rates of a namespace of `look`; nothing if it was not there
+// `before`, which may be null, or the server has been started since.
 std::optional<NamespaceRates> RatesOf(const NamespaceStatus& status,
                                       const ServerLook& look,
                                       const ServerLook* before);
 
-// A line about the server, and a table with a line per namespace: namespace
-// mode live workers keys size updates/s rounds/s open waiting lag; wide also
-// failed late values state contributions.
+// Returns a line about the server, and a table with a line per namespace:
+// namespace mode live workers keys size updates/s rounds/s open waiting lag;
+// wide also failed late values state contributions.
 std::string TopText(const ServerLook& look, const ServerLook* before,
                     Columns columns);
 

@@ -8,7 +8,7 @@
 
 namespace tensorkv {
 
-// An InvalidArgument status that is known as a mistake of the user.
+// Returns an InvalidArgument status that is known as a mistake of the user.
 absl::Status UsageError(absl::string_view message);
 
 // `status`, if it is an error, as a mistake of the user, with `subject` (such

@@ -64,7 +64,7 @@ absl::Status NotHeld(DType dtype, absl::string_view fill) {
                                  NameOf(dtype), " holds"));
 }
 
-// Whether the number, rounded, is finite, infinite or NaN as it was before.
+// Checks that the number, rounded, is finite, infinite or NaN as it was before.
 absl::Status CheckFloatFill(DType dtype, double fill) {
   ASSIGN_OR_RETURN(const Tensor rounded, Tensor::Filled(dtype, Shape(), fill));
   ASSIGN_OR_RETURN(const Tensor wide, ConvertedTo(DType::kF64, rounded));

@@ -34,13 +34,13 @@ class ValueSource {
   static absl::StatusOr<ValueSource> Create(const ValueFlags& flags,
                                             std::istream& in);
 
-  // What the flags say; nothing where it is left to the key.
+  // Returns what the flags say; nothing where it is left to the key.
   const std::optional<DType>& dtype() const { return dtype_; }
   const std::optional<Shape>& shape() const { return shape_; }
 
-  // The tensor for a key that takes `dtype` and `shape`; of these, what the
-  // flags say counts more. Calls with the same outcome share memory for .npy.
-  // Errors: UsageError if the dtype cannot hold the number ·
+  // Returns the tensor for a key that takes `dtype` and `shape`; of these, what
+  // the flags say counts more. Calls with the same outcome share memory for
+  // .npy. Errors: UsageError if the dtype cannot hold the number ·
   // ResourceExhausted.
   absl::StatusOr<Tensor> Make(DType dtype, const Shape& shape) const;
 

@@ -1,4 +1,4 @@
-// What several servers have answered to one call.
+// Declares what several servers have answered to one call.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_ALL_REPLIES_H_
 #define TENSORKV_CLIENT_CLUSTER_ALL_REPLIES_H_
@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "client/cluster/merged_replies.h"
-#include "client/cluster/part_outcomes.h"
+#include "client/cluster/share_outcomes.h"
 
 namespace tensorkv {
 
@@ -25,17 +25,17 @@ std::vector<absl::Status> StatusesOf(
   return statuses;
 }
 
-// All replies, or the error that says best what to do.
+// Returns all replies, or the error that says best what to do.
 template <typename Reply>
 absl::StatusOr<std::vector<Reply>> AllOf(
     std::vector<absl::StatusOr<Reply>> replies) {
-  RETURN_IF_ERROR(WorstOf(StatusesOf(replies)));
+  RETURN_IF_ERROR(MostActionableError(StatusesOf(replies)));
   std::vector<Reply> all;
   for (auto& reply : replies) all.push_back(*std::move(reply));
   return all;
 }
 
-// The servers that are asked once the first has answered.
+// Returns the servers that are asked once the first has answered.
 inline absl::Span<const std::string> AfterFirst(
     const std::vector<std::string>& servers) {
   return absl::MakeConstSpan(servers).subspan(1);

@@ -13,13 +13,13 @@
 namespace tensorkv {
 namespace {
 
-// How long one server may take to write down who is to have the keys, before
-// the next is asked.
+// Bounds how long one server may take to write down who is to have the keys,
+// before the next is asked.
 constexpr absl::Duration kLongestResize = absl::Seconds(2);
 
 }  // namespace
 
-absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
+absl::StatusOr<CheckpointStatus> ClusterConnection::Route(
     const SaveCheckpointRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   ASSIGN_OR_RETURN(CheckpointStatus total,
@@ -34,7 +34,7 @@ absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
   return total;
 }
 
-absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
+absl::StatusOr<CheckpointStatus> ClusterConnection::Route(
     const RestoreCheckpointRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   if (!request.as_namespace.empty() && servers.size() > 1) {
@@ -47,7 +47,7 @@ absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
   return SumOf(std::move(replies));
 }
 
-absl::StatusOr<ListCheckpointsReply> ClusterConnection::Make(
+absl::StatusOr<ListCheckpointsReply> ClusterConnection::Route(
     const ListCheckpointsRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
@@ -55,12 +55,12 @@ absl::StatusOr<ListCheckpointsReply> ClusterConnection::Make(
   return CommonCheckpoints(std::move(lists));
 }
 
-absl::StatusOr<DescribeClusterReply> ClusterConnection::Make(
+absl::StatusOr<DescribeClusterReply> ClusterConnection::Route(
     const DescribeClusterRequest&, const CallLimit& limit) {
   return servers_.Describe(limit);
 }
 
-absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
+absl::StatusOr<ResizeClusterReply> ClusterConnection::Route(
     const ResizeClusterRequest& request, const CallLimit& limit) {
   // Any server writes down what is wanted. One that has died counts as live
   // until its lease ends.
@@ -70,7 +70,7 @@ absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
       servers, [](const ClusterServer& server) { return server.is_live; });
   for (const ClusterServer& server : servers) {
     const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
-        server.name, request, servers_.Within(kLongestResize, limit));
+        server.name, request, servers_.WithDeadline(kLongestResize, limit));
     const bool is_answered = !absl::IsUnavailable(reply.status()) &&
                              !absl::IsDeadlineExceeded(reply.status());
     if (is_answered) return reply;
@@ -78,7 +78,7 @@ absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
   return servers_.At(servers.front().name, request, limit);
 }
 
-absl::StatusOr<MovePartitionsReply> ClusterConnection::Make(
+absl::StatusOr<MovePartitionsReply> ClusterConnection::Route(
     const MovePartitionsRequest&, const CallLimit&) {
   return absl::UnimplementedError(
       "MovePartitions is made by a server, to one other");

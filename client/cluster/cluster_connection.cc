@@ -13,16 +13,16 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
-#include "client/cluster/part_outcomes.h"
 #include "client/cluster/placed_server.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
 
-// How often a call is cut anew where nobody tells of a newer placement. Servers
-// may learn of one one after the other.
+// Bounds how often a call is routed again where nobody tells of a newer
+// placement. Servers may learn of one one after the other.
 constexpr int kMostAttempts = 4;
 
 // Calls that go to every server, and may be made again whatever some have done.
@@ -90,11 +90,11 @@ const std::string& FirstOwner(const ClusterPlacement& placement,
   return placement.servers[OwnerOf(placement, request.name_space, key)].name;
 }
 
-// Whether no part of a call is made again. If it gives up, what was refused
-// counts among the outcomes.
+// Returns whether no share of a call is made again. If it gives up, refused
+// shares count among the outcomes.
 template <typename Progress>
 bool HasEnded(Progress& progress, bool gives_up) {
-  const absl::Status worst = WorstOf(progress.outcomes);
+  const absl::Status worst = MostActionableError(progress.outcomes);
   // A step that is closed for some keys may be open for those that moved.
   const bool has_failed = !worst.ok() && ReasonOf(worst) != Reason::kStepClosed;
   if (has_failed || progress.refusals.empty()) return true;
@@ -110,7 +110,7 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
                                         const CallOptions& options) {
   const CallLimit limit = servers_.LimitOf(options);
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    auto made = Make(request, limit);
+    auto made = Route(request, limit);
     if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
       // One that was asked is in the cluster no more: the others are asked
       // anew.
@@ -118,7 +118,7 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
            ++i) {
         auto anew = request;
         NameAttempt(i, anew);
-        made = Make(anew, limit);
+        made = Route(anew, limit);
       }
     }
     RETURN_IF_ERROR(made.status());
@@ -131,7 +131,7 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
 
 template <typename Request>
 requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>>
-ClusterConnection::Make(const Request& request, const CallLimit& limit) {
+ClusterConnection::Route(const Request& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
   const std::string& server = FirstOwner(*placement, request);
   std::optional<Request> anew;
@@ -156,12 +156,12 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
     const Request& request, const CallLimit& limit) {
-  const CallParts<Request> call(request);
+  const CallShares<Request> call(request);
   Progress<Request> progress = {.open = call.AllPlaces()};
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
-    MakeParts(call, *placement, attempt, limit, progress);
+    MakeShares(call, *placement, attempt, limit, progress);
     if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
       RETURN_IF_ERROR(ErrorOf(request, progress.outcomes));
       return std::move(progress.reply);
@@ -274,23 +274,23 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
 }
 
 template <typename Request>
-void ClusterConnection::MakeParts(const CallParts<Request>& call,
-                                  const ClusterPlacement& placement,
-                                  int attempt, const CallLimit& limit,
-                                  Progress<Request>& progress) {
-  const std::vector<CallPart> parts = call.Cut(placement, progress.open);
-  Replies<ReplyTo<Request>> answers(parts.size());
-  const bool may_wait_in_vain = parts.size() > 1 && MayWaitInVain(call);
+void ClusterConnection::MakeShares(const CallShares<Request>& call,
+                                   const ClusterPlacement& placement,
+                                   int attempt, const CallLimit& limit,
+                                   Progress<Request>& progress) {
+  const std::vector<CallShare> shares = call.Cut(placement, progress.open);
+  Replies<ReplyTo<Request>> answers(shares.size());
+  const bool may_wait_in_vain = shares.size() > 1 && MayWaitInVain(call);
   const auto others = std::make_shared<Canceller>();
   const Canceller::Listening listening(
       may_wait_in_vain ? limit.canceller : nullptr,
       [others] { others->Cancel(); });
   CallLimit of_parts = limit;
   if (may_wait_in_vain) of_parts.canceller = others;
-  servers_.AtOnce(parts.size(), [&](size_t i) {
-    answers[i] = MakePart(call, parts[i], attempt, of_parts);
+  servers_.AtOnce(shares.size(), [&](size_t i) {
+    answers[i] = MakeShare(call, shares[i], attempt, of_parts);
     const absl::Status status = answers[i].status();
-    // What is pushed elsewhere is to be held there, for whoever takes the rank.
+    // A push is to arrive elsewhere for whoever takes the rank.
     const bool must_arrive = std::is_base_of_v<PushRequest, Request> &&
                              ReasonOf(status) == Reason::kWorkerLeft;
     if (EndsTheCall(status) && !must_arrive) others->Cancel();
@@ -298,8 +298,8 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
   progress.open.clear();
   progress.refusals.clear();
   progress.refused_by.clear();
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const std::vector<size_t>& places = parts[i].places;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const std::vector<size_t>& places = shares[i].places;
     absl::Status outcome = answers[i].status();
     if (outcome.ok()) {
       outcome = call.JoinReply(*std::move(answers[i]), places, progress.reply);
@@ -307,7 +307,7 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
     if (IsAtWrongServer(outcome)) {
       absl::c_copy(places, std::back_inserter(progress.open));
       progress.refusals.push_back(outcome);
-      if (!IsOfOneThatLeft(outcome)) progress.refused_by = parts[i].server;
+      if (!IsOfOneThatLeft(outcome)) progress.refused_by = shares[i].server;
     } else {
       progress.outcomes.push_back(outcome);
     }
@@ -315,7 +315,7 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
 }
 
 template <typename Request>
-bool ClusterConnection::MayWaitInVain(const CallParts<Request>& call) const {
+bool ClusterConnection::MayWaitInVain(const CallShares<Request>& call) const {
   if constexpr (std::is_same_v<Request, PushPullRequest>) {
     return namespaces_.ModeOf(call.name_space()) == Mode::kSync;
   }
@@ -323,15 +323,15 @@ bool ClusterConnection::MayWaitInVain(const CallParts<Request>& call) const {
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
-    const CallParts<Request>& call, const CallPart& part, int attempt,
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeShare(
+    const CallShares<Request>& call, const CallShare& share, int attempt,
     const CallLimit& limit) {
   ASSIGN_OR_RETURN(Request request,
-                   Translated(call.Part(part.places), part.server, limit));
+                   Translated(call.Part(share.places), share.server, limit));
   NameAttempt(attempt, request);
   absl::StatusOr<ReplyTo<Request>> reply =
-      AtOfKind(part.server, std::move(request), /*is_mirrored=*/false, limit,
-               At(limit.destinations, part.places));
+      AtOfKind(share.server, std::move(request), /*is_mirrored=*/false, limit,
+               At(limit.destinations, share.places));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     // A checkpoint that others restore may have it, but none of its answer.
     if (MayBeMadeByOneThatLeft(reply.status()) &&
@@ -388,7 +388,7 @@ absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
   if (!known && is_own) return uid;
   if (!known) {
     const DescribeNamespaceRequest request = {.name_space = name_space};
-    RETURN_IF_ERROR(Make(request, limit).status());
+    RETURN_IF_ERROR(Route(request, limit).status());
     known = namespaces_.UidAt(server, name_space, uid);
   }
   // The server refuses a uid of the home's as that of another namespace, which
@@ -399,7 +399,7 @@ absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
 template <typename Request>
 absl::Status ClusterConnection::ErrorOf(
     const Request& request, absl::Span<const absl::Status> outcomes) const {
-  const absl::Status worst = WorstOf(outcomes);
+  const absl::Status worst = MostActionableError(outcomes);
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     if (IsPushedAgain(worst) && absl::c_any_of(outcomes, MayHaveEffect) &&
         MayBeAsync(namespaces_.ModeOf(request.name_space))) {
@@ -414,8 +414,8 @@ absl::Status ClusterConnection::ErrorOf(
   return worst.ok() || had_effect ? worst : WithoutEffect(worst);
 }
 
-absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
-                                                  const CallLimit& limit) {
+absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
+                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   const std::string first = placement->servers.front().name;
   if (IsMirrored(request.name_space, first, limit)) {
@@ -461,7 +461,7 @@ absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
 // --- All others -------------------------------------------------------------
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::Make(
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
     const Request& request, const CallLimit& limit) {
   std::vector<std::string> servers;
   if constexpr (requires { request.name_space; }) {
@@ -478,8 +478,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Make(
   }
 }
 
-// Whether such a call removes something. What an earlier one has removed from
-// some servers is removed from the others; only what none has is not there.
+// Tells whether such a call removes something. Keys that an earlier one has
+// removed from some servers are removed from the others; it fails with NotFound
+// only where no server has any.
 template <typename Request>
 constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
                           std::is_same_v<Request, DeleteNamespaceRequest> ||
@@ -517,7 +518,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
     if (!is_missing(other.status())) errors.push_back(other.status());
     if (other.ok() && !reply.ok()) reply = *std::move(other);
   }
-  RETURN_IF_ERROR(WorstOf(errors));
+  RETURN_IF_ERROR(MostActionableError(errors));
   return reply;
 }
 

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "client/cluster/all_replies.h"
-#include "client/cluster/call_parts.h"
+#include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_namespaces.h"
 #include "client/connection.h"
@@ -24,8 +24,8 @@ namespace tensorkv {
 
 // Makes calls at the servers of a cluster that they concern. Thread-safe.
 //
-// A call that names keys goes, in parts, to those that own them, at the same
-// time; each part is all or nothing, the whole is not. A part that is refused
+// A call that names keys goes, in shares, to those that own them, at the same
+// time; each share is all or nothing, the whole is not. A share that is refused
 // because another server owns its keys has had no effect: it is cut anew by the
 // newest placement and made there. Namespaces, rules, workers and checkpoints
 // are on every server, and calls about them go to all, the namespace's home
@@ -36,11 +36,11 @@ namespace tensorkv {
 // here. So workers sign their calls over the connection over which they have
 // joined. Their ranks are those of the home on every server.
 //
-// Errors: of those that servers give, the one that WorstOf chooses; Unavailable
-// names the server. In MODE_ASYNC a push of which a part has, or may have, been
-// applied, does not fail in a way that lets workers push it again: it fails
-// with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable too where no
-// server tells who owns what.
+// Errors: of those that servers give, the one that MostActionableError chooses;
+// Unavailable names the server. In MODE_ASYNC a push of which a share has, or
+// may have, been applied, does not fail in a way that lets workers push it
+// again: it fails with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable
+// too where no server tells who owns what.
 class ClusterConnection final : public Connection {
  public:
   explicit ClusterConnection(ClusterServersOptions options)
@@ -49,8 +49,8 @@ class ClusterConnection final : public Connection {
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
 
-  // The newest placement that is known; the first time, one that is waited for.
-  // Errors: Unavailable.
+  // Returns the newest placement that is known; the first time, one that is
+  // waited for. Errors: Unavailable.
   absl::StatusOr<PlacementPtr> Placement(const CallOptions& options) {
     return servers_.Placement(servers_.LimitOf(options));
   }
@@ -58,7 +58,8 @@ class ClusterConnection final : public Connection {
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
-  // What each of the servers answers. Errors: the one that WorstOf chooses.
+  // Returns the answer of each of the servers. Errors: the one that
+  // MostActionableError chooses.
   template <typename Request>
   absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
@@ -66,11 +67,11 @@ class ClusterConnection final : public Connection {
     return AllOf(servers_.AtEach(
         servers, [&](const std::string&) { return request; }, limit));
   }
-  // A part's request with the names that its server knows.
+  // Returns a share's request with the names that its server knows.
   template <typename Request>
   absl::StatusOr<Request> Translated(Request request, const std::string& server,
                                      const CallLimit& limit);
-  // The worker that is `worker` at home, at `server`.
+  // Returns the worker that is `worker` at home, at `server`.
   Worker WorkerAt(const std::string& server, const std::string& home,
                   const std::string& name_space, const Worker& worker) const;
   absl::StatusOr<uint64_t> UidAt(const std::string& server,
@@ -81,26 +82,26 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   struct Progress {
     ReplyTo<Request> reply = {};
-    // The places of entries whose parts are to be made (again).
+    // The places of entries whose shares are to be made (again).
     std::vector<size_t> open;
-    // How parts have ended that were refused at the last attempt because they
-    // were at the wrong server.
+    // Holds how the shares have ended that were refused at the last attempt
+    // because they were at the wrong server.
     std::vector<absl::Status> refusals;
     // A server that has refused one; empty: none has.
     std::string refused_by;
-    // How all other parts have ended.
+    // Holds how all other shares have ended.
     std::vector<absl::Status> outcomes;
   };
   template <typename Request>
-  requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Make(
+  requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Route(
       const Request& request, const CallLimit& limit);
   // Makes the call at the owners of its keys. Errors: FailedPrecondition
   // (NAMESPACE_REPLACED), before any effect, where the namespace is mirrored.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakePlaced(const Request& request,
                                               const CallLimit& limit);
-  // Whether every server holds the namespace's keys, as `server` tells if it
-  // was not learnt; false where that does not tell.
+  // Returns whether every server holds the namespace's keys, as `server` tells
+  // if it was not learnt; false where that does not tell.
   bool IsMirrored(const std::string& name_space, const std::string& server,
                   const CallLimit& limit);
   // Asks a server anew, and returns whether the namespace is of another kind by
@@ -108,7 +109,7 @@ class ClusterConnection final : public Connection {
   absl::StatusOr<bool> HasChanged(const std::string& server,
                                   const std::string& name_space,
                                   bool was_mirrored, const CallLimit& limit);
-  // Makes a call, or a part of one, of a namespace that is taken for one of
+  // Makes a call, or a share of one, of a namespace that is taken for one of
   // that kind. What changes keys has no effect, and ends with
   // FailedPrecondition (NAMESPACE_REPLACED), where it is of the other kind: it
   // would reach some of the servers that have them, or one that has not.
@@ -121,79 +122,81 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::Status FixKind(const std::string& server, bool is_mirrored,
                        const CallLimit& limit, Request& request);
-  // What the server has told of the namespace, or tells now.
+  // Returns what the server has told of the namespace, or tells now.
   absl::StatusOr<KnownNamespaces::Kind> KindAt(const std::string& server,
                                                const std::string& name_space,
                                                const CallLimit& limit);
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
                                                 const CallLimit& limit);
-  // Makes what is open by that placement, each part at its server.
+  // Makes what is open by that placement, each share at its server.
   template <typename Request>
-  void MakeParts(const CallParts<Request>& call,
-                 const ClusterPlacement& placement, int attempt,
-                 const CallLimit& limit, Progress<Request>& progress);
-  // Whether a part may wait for workers that have gone back with another
-  // server, and may be cancelled then, since it is made again.
+  void MakeShares(const CallShares<Request>& call,
+                  const ClusterPlacement& placement, int attempt,
+                  const CallLimit& limit, Progress<Request>& progress);
+  // Returns whether a share may wait for workers that have gone back with
+  // another server, and may be cancelled then, since it is made again.
   template <typename Request>
-  bool MayWaitInVain(const CallParts<Request>& call) const;
+  bool MayWaitInVain(const CallShares<Request>& call) const;
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> MakePart(const CallParts<Request>& parts,
-                                            const CallPart& part, int attempt,
-                                            const CallLimit& limit);
+  absl::StatusOr<ReplyTo<Request>> MakeShare(const CallShares<Request>& shares,
+                                             const CallShare& share,
+                                             int attempt,
+                                             const CallLimit& limit);
   template <typename Request>
   absl::Status ErrorOf(const Request& request,
                        absl::Span<const absl::Status> outcomes) const;
-  absl::StatusOr<ListReply> Make(const ListRequest& request,
-                                 const CallLimit& limit);
+  absl::StatusOr<ListReply> Route(const ListRequest& request,
+                                  const CallLimit& limit);
 
   // Namespaces and rules.
-  absl::StatusOr<CreateNamespaceReply> Make(
+  absl::StatusOr<CreateNamespaceReply> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
-  absl::StatusOr<NamespaceStatus> Make(const DescribeNamespaceRequest& request,
-                                       const CallLimit& limit);
-  absl::StatusOr<ListNamespacesReply> Make(const ListNamespacesRequest& request,
-                                           const CallLimit& limit);
+  absl::StatusOr<NamespaceStatus> Route(const DescribeNamespaceRequest& request,
+                                        const CallLimit& limit);
+  absl::StatusOr<ListNamespacesReply> Route(
+      const ListNamespacesRequest& request, const CallLimit& limit);
 
   // Workers.
-  absl::StatusOr<JoinReply> Make(const JoinRequest& request,
-                                 const CallLimit& limit);
+  absl::StatusOr<JoinReply> Route(const JoinRequest& request,
+                                  const CallLimit& limit);
   absl::StatusOr<JoinReply> JoinAt(const std::string& server, bool is_home,
                                    const JoinRequest& request,
                                    const CallLimit& limit);
-  absl::StatusOr<KeepAliveReply> Make(const KeepAliveRequest& request,
-                                      const CallLimit& limit);
-  absl::StatusOr<LeaveReply> Make(const LeaveRequest& request,
-                                  const CallLimit& limit);
-  absl::StatusOr<BarrierReply> Make(const BarrierRequest& request,
-                                    const CallLimit& limit);
+  absl::StatusOr<KeepAliveReply> Route(const KeepAliveRequest& request,
+                                       const CallLimit& limit);
+  absl::StatusOr<LeaveReply> Route(const LeaveRequest& request,
+                                   const CallLimit& limit);
+  absl::StatusOr<BarrierReply> Route(const BarrierRequest& request,
+                                     const CallLimit& limit);
 
   // Checkpoints and servers.
-  absl::StatusOr<CheckpointStatus> Make(const SaveCheckpointRequest& request,
-                                        const CallLimit& limit);
-  absl::StatusOr<CheckpointStatus> Make(const RestoreCheckpointRequest& request,
-                                        const CallLimit& limit);
-  absl::StatusOr<ListCheckpointsReply> Make(
+  absl::StatusOr<CheckpointStatus> Route(const SaveCheckpointRequest& request,
+                                         const CallLimit& limit);
+  absl::StatusOr<CheckpointStatus> Route(
+      const RestoreCheckpointRequest& request, const CallLimit& limit);
+  absl::StatusOr<ListCheckpointsReply> Route(
       const ListCheckpointsRequest& request, const CallLimit& limit);
-  absl::StatusOr<DescribeClusterReply> Make(
+  absl::StatusOr<DescribeClusterReply> Route(
       const DescribeClusterRequest& request, const CallLimit& limit);
-  absl::StatusOr<ResizeClusterReply> Make(const ResizeClusterRequest& request,
-                                          const CallLimit& limit);
-  absl::StatusOr<MovePartitionsReply> Make(const MovePartitionsRequest& request,
+  absl::StatusOr<ResizeClusterReply> Route(const ResizeClusterRequest& request,
                                            const CallLimit& limit);
+  absl::StatusOr<MovePartitionsReply> Route(
+      const MovePartitionsRequest& request, const CallLimit& limit);
 
   // All others go to every server: where replies can be added up, they are, and
   // else the first of the servers, the home of the call's namespace, answers.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Make(const Request& request,
-                                        const CallLimit& limit);
+  absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
+                                         const CallLimit& limit);
   // Changes all of `servers`, one of them first.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Change(
       const std::vector<std::string>& servers, const Request& request,
       const CallLimit& limit);
 
-  // Which server of mirrored namespaces answers who is no worker.
+  // Chooses the server of mirrored namespaces that answers callers who are no
+  // workers.
   const size_t reader_ = std::random_device()();
   ClusterServers servers_;
   KnownNamespaces namespaces_;

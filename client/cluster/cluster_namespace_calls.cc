@@ -39,7 +39,7 @@ KnownNamespaces::Kind KindOf(const NamespaceStatus& status) {
 
 }  // namespace
 
-absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
+absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
     const CreateNamespaceRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
@@ -68,7 +68,7 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
       AfterFirst(servers), [&](const std::string&) { return elsewhere; },
       limit);
   RETURN_IF_ERROR(home.status());
-  RETURN_IF_ERROR(WorstOf(StatusesOf(others)));
+  RETURN_IF_ERROR(MostActionableError(StatusesOf(others)));
   const auto learn = [&](const std::string& server, uint64_t uid) {
     namespaces_.LearnKind(request.name_space, server,
                           {uid, request.config.mirrored});
@@ -80,7 +80,7 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
   return home;
 }
 
-absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
+absl::StatusOr<NamespaceStatus> ClusterConnection::Route(
     const DescribeNamespaceRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
@@ -101,7 +101,7 @@ absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
   return total;
 }
 
-absl::StatusOr<ListNamespacesReply> ClusterConnection::Make(
+absl::StatusOr<ListNamespacesReply> ClusterConnection::Route(
     const ListNamespacesRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
@@ -131,7 +131,7 @@ bool ClusterConnection::IsMirrored(const std::string& name_space,
                                    const CallLimit& limit) {
   if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
   const auto kind = KindAt(server, name_space, limit);
-  // Who may not know is not to ask at every call.
+  // A caller who may not know does not ask at every call.
   if (absl::IsPermissionDenied(kind.status())) {
     namespaces_.LearnNoKind(name_space);
   }

@@ -11,11 +11,12 @@
 namespace tensorkv {
 namespace {
 
-// A part may wait for what another client does, so parts should not wait for
+// A share may wait for what another client does, so shares should not wait for
 // threads; they start when they are first needed.
 constexpr int kMaxThreads = 1024;
 
-// How often the cluster is asked for a newer placement that somebody knows.
+// Bounds how often the cluster is asked for a newer placement that somebody
+// knows.
 constexpr int kMostQuestions = 4;
 
 }  // namespace
@@ -40,8 +41,8 @@ CallLimit ClusterServers::LimitOf(const CallOptions& options) const {
           options.destinations};
 }
 
-CallLimit ClusterServers::Within(absl::Duration time,
-                                 const CallLimit& limit) const {
+CallLimit ClusterServers::WithDeadline(absl::Duration time,
+                                       const CallLimit& limit) const {
   CallLimit within = limit;
   within.end = std::min(limit.end, environment_.now() + time);
   return within;

@@ -35,10 +35,10 @@ struct ClusterServersOptions {
   RetryEnvironment environment;
 };
 
-// The servers of a placement, in their order.
+// Returns the servers of a placement, in their order.
 std::vector<std::string> NamesIn(const ClusterPlacement& placement);
 
-// Until when a call of many parts may take, and who ends it; where its values
+// Until when a call of many shares may take, and who ends it; where its values
 // may be received.
 struct CallLimit {
   absl::Duration end;  // by the environment's clock
@@ -54,26 +54,27 @@ class ClusterServers {
   explicit ClusterServers(ClusterServersOptions options);
 
   CallLimit LimitOf(const CallOptions& options) const;
-  // The limit, or an earlier one: in `time` from now.
-  CallLimit Within(absl::Duration time, const CallLimit& limit) const;
+  // Returns the limit, or an earlier one: in `time` from now.
+  CallLimit WithDeadline(absl::Duration time, const CallLimit& limit) const;
 
-  // The newest placement that is known; the first time, one that is waited for.
-  // Errors: those of PlacementSource.
+  // Returns the newest placement that is known; the first time, one that is
+  // waited for. Errors: those of PlacementSource.
   absl::StatusOr<PlacementPtr> Placement(const CallLimit& limit);
-  // One that is newer than `used`, if there is one before the limit or a few
-  // attempts. `version` is one that somebody has heard of.
+  // Returns one that is newer than `used`, if there is one before the limit or
+  // a few attempts. `version` is one that somebody has heard of.
   absl::StatusOr<PlacementPtr> NewerThan(const PlacementPtr& used,
                                          uint64_t version,
                                          const CallLimit& limit);
   absl::StatusOr<DescribeClusterReply> Describe(const CallLimit& limit);
 
-  // The home of the namespace.
+  // Returns the home of the namespace.
   absl::StatusOr<std::string> HomeOf(absl::string_view name_space,
                                      const CallLimit& limit);
-  // All servers, the home of the namespace first, and then in their order.
+  // Returns all servers, the home of the namespace first, and then in their
+  // order.
   absl::StatusOr<std::vector<std::string>> HomeFirst(
       absl::string_view name_space, const CallLimit& limit);
-  // All servers, in their order.
+  // Returns all servers, in their order.
   absl::StatusOr<std::vector<std::string>> All(const CallLimit& limit);
 
   template <typename Request>

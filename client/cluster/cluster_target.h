@@ -11,12 +11,12 @@
 
 namespace tensorkv {
 
-// Whether `target` says that it is one of a cluster.
+// Returns whether `target` says that it is one of a cluster.
 bool IsClusterTarget(absl::string_view target);
 
-// The servers that `target` names, in its order: some of the cluster's, or all.
-// Each is whatever a target may be that names a server.
-// REQUIRES: IsClusterTarget. Errors: InvalidArgument (a server without a name).
+// Returns the servers that `target` names, in its order: some of the cluster's,
+// or all. Each is whatever a target may be that names a server. REQUIRES:
+// IsClusterTarget. Errors: InvalidArgument (a server without a name).
 absl::StatusOr<std::vector<std::string>> ParseClusterTarget(
     absl::string_view target);
 

@@ -12,19 +12,19 @@
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
-#include "client/cluster/part_outcomes.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
 
 namespace tensorkv {
 namespace {
 
-// How often a Barrier goes to where the home has moved.
+// Bounds how often a Barrier goes to where the home has moved.
 constexpr int kMostHomes = 4;
 
 }  // namespace
 
-absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
-                                                  const CallLimit& limit) {
+absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
+                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   ASSIGN_OR_RETURN(JoinReply total,
@@ -57,29 +57,29 @@ absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
                                                     bool is_home,
                                                     const JoinRequest& request,
                                                     const CallLimit& limit) {
-  JoinRequest part = request;
-  ASSIGN_OR_RETURN(part.namespace_uid, UidAt(server, request.name_space,
-                                             request.namespace_uid, limit));
-  part.replaces_epoch =
+  JoinRequest share = request;
+  ASSIGN_OR_RETURN(share.namespace_uid, UidAt(server, request.name_space,
+                                              request.namespace_uid, limit));
+  share.replaces_epoch =
       namespaces_
           .ReplacedAt(server, request.name_space, request.worker_name,
                       request.replaces_epoch)
           .value_or(is_home ? request.replaces_epoch : 0);
-  ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, part, limit));
+  ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, share, limit));
   namespaces_.SetJoined(request.name_space, request.worker_name, server,
                         reply.worker);
   return reply;
 }
 
-absl::StatusOr<KeepAliveReply> ClusterConnection::Make(
+absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
     const KeepAliveRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   const auto request_for = [&](const std::string& server) {
-    KeepAliveRequest part = request;
-    part.worker =
+    KeepAliveRequest share = request;
+    share.worker =
         WorkerAt(server, servers.front(), request.name_space, request.worker);
-    return part;
+    return share;
   };
   ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
                    AllOf(servers_.AtEach(servers, request_for, limit)));
@@ -93,8 +93,8 @@ absl::StatusOr<KeepAliveReply> ClusterConnection::Make(
   return total;
 }
 
-absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
-                                                   const CallLimit& limit) {
+absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
+                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   std::optional<Step> step;
@@ -108,11 +108,11 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
                            });
   }
   const auto request_for = [&](const std::string& server) {
-    LeaveRequest part = request;
-    part.worker =
+    LeaveRequest share = request;
+    share.worker =
         WorkerAt(server, servers.front(), request.name_space, request.worker);
-    part.step = step;
-    return part;
+    share.step = step;
+    return share;
   };
   std::vector<absl::Status> outcomes =
       StatusesOf(servers_.AtEach(servers, request_for, limit));
@@ -122,7 +122,7 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
       outcomes[i] = absl::OkStatus();
     }
   }
-  const absl::Status status = WorstOf(outcomes);
+  const absl::Status status = MostActionableError(outcomes);
   if (status.ok() || absl::IsFailedPrecondition(status)) {
     namespaces_.Forget(request.name_space, request.worker);
   }
@@ -130,15 +130,15 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
   return LeaveReply();
 }
 
-absl::StatusOr<BarrierReply> ClusterConnection::Make(
+absl::StatusOr<BarrierReply> ClusterConnection::Route(
     const BarrierRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   for (int attempt = 0;; ++attempt) {
     const std::string& home =
         placement->servers[OwnerOf(*placement, request.name_space, "")].name;
-    BarrierRequest part = request;
-    part.worker = WorkerAt(home, home, request.name_space, request.worker);
-    const absl::StatusOr<BarrierReply> reply = servers_.At(home, part, limit);
+    BarrierRequest share = request;
+    share.worker = WorkerAt(home, home, request.name_space, request.worker);
+    const absl::StatusOr<BarrierReply> reply = servers_.At(home, share, limit);
     // The home has moved.
     if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostHomes) {
       return reply;

@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectToCluster(
                    ParseClusterTarget(options.target));
   const auto connect = [options, observer = std::move(observer)](
                            const std::string& address,
-                           std::shared_ptr<KnownServer> known) {
+                           std::shared_ptr<ServerIncarnation> known) {
     GrpcConnectionOptions there = options;
     there.target = address;
     there.server = std::move(known);

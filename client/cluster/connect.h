@@ -14,10 +14,10 @@ namespace tensorkv {
 
 class ClientObserver;
 
-// A connection to a server, or where the target is "cluster:..." to all servers
-// of a cluster, which repeats calls. `observer`, which may be null, is told of
-// each attempt. Connects at the first call.
-// Errors: InvalidArgument for options that cannot work.
+// Returns a connection to a server, or where the target is "cluster:..." to all
+// servers of a cluster, which repeats calls. `observer`, which may be null, is
+// told of each attempt. Connects at the first call. Errors: InvalidArgument for
+// options that cannot work.
 absl::StatusOr<std::unique_ptr<Connection>> ConnectTo(
     const GrpcConnectionOptions& options,
     std::shared_ptr<ClientObserver> observer, const Backoff& backoff);

@@ -1,5 +1,5 @@
-// What a client of a cluster knows of its namespaces: how each server names
-// what the namespace's home has named.
+// Declares what a client of a cluster knows of its namespaces: how each server
+// names what the namespace's home has named.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
 #define TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
@@ -25,15 +25,15 @@ class KnownNamespaces {
   template <typename Name>
   using ByServer = std::map<std::string, Name>;
 
-  // What one server has told of a namespace. Another one of its name has
-  // another uid, and may be of another kind.
+  // Kind is what one server has told of a namespace. Another one of its name
+  // has another uid, and may be of another kind.
   struct Kind {
     uint64_t uid = 0;
-    // Whether every server holds its keys.
+    // True if every server holds its keys.
     bool is_mirrored = false;
   };
 
-  // What every server has told of one namespace.
+  // Takes in what every server has told of one namespace.
   void Learn(const std::string& name_space, uint64_t home_uid, Mode mode,
              ByServer<uint64_t> uids);
 
@@ -55,13 +55,14 @@ class KnownNamespaces {
   void ForgetKind(const std::string& name_space);
   void ForgetKindAt(const std::string& name_space, const std::string& server);
 
-  // The uid at `server` of the namespace that has `home_uid` at home, or had so
-  // while another server was its home; nothing where that is another one than
-  // what was learnt last, or unknown.
+  // Returns the uid at `server` of the namespace that has `home_uid` at home,
+  // or had so while another server was its home; nothing where that is another
+  // one than what was learnt last, or unknown.
   std::optional<uint64_t> UidAt(const std::string& server,
                                 const std::string& name_space,
                                 uint64_t home_uid) const;
-  // Whether the namespace that was learnt last has, or had, that uid at home.
+  // Returns whether the namespace that was learnt last has, or had, that uid at
+  // home.
   bool Knows(const std::string& name_space, uint64_t home_uid) const;
   // kUnknown where nothing was learnt.
   Mode ModeOf(const std::string& name_space) const;
@@ -69,23 +70,23 @@ class KnownNamespaces {
   // A worker has joined at `server`, and is to join at the others.
   void SetJoined(const std::string& name_space, const std::string& worker_name,
                  const std::string& server, const Worker& worker);
-  // The worker has joined everywhere, at home as `home`, at servers of those
-  // incarnations. Returns a number for all of them, which is another one if
-  // that of any server is: servers that come or go do not count.
+  // Returns the worker has joined everywhere, at home as `home`, at servers of
+  // those incarnations. Returns a number for all of them, which is another one
+  // if that of any server is: servers that come or go do not count.
   uint64_t CompleteJoin(const std::string& name_space,
                         const std::string& worker_name, const Worker& home,
                         ByServer<uint64_t> incarnations);
-  // The epoch that a Join at `server` replaces which replaces `home_epoch` at
-  // home: that worker's, or one of an earlier Join that did not come to its
-  // end. Nothing where neither is known.
+  // Returns the epoch that a Join at `server` replaces which replaces
+  // `home_epoch` at home: that worker's, or one of an earlier Join that did not
+  // come to its end. Nothing where neither is known.
   std::optional<uint64_t> ReplacedAt(const std::string& server,
                                      const std::string& name_space,
                                      const std::string& worker_name,
                                      uint64_t home_epoch) const;
 
-  // The worker that is `home` at home, at another server. One that is not known
-  // has an epoch there that nobody has, so that it is refused; one of epoch 0
-  // is itself.
+  // Returns the worker that is `home` at home, at another server. One that is
+  // not known has an epoch there that nobody has, so that it is refused; one of
+  // epoch 0 is itself.
   Worker WorkerAt(const std::string& server, const std::string& name_space,
                   const Worker& home) const;
   // False of a worker that is not known.
@@ -103,7 +104,7 @@ class KnownNamespaces {
   };
   struct Namespace {
     uint64_t home_uid = 0;
-    // Those that it has had at earlier homes.
+    // Holds the uids that it has had at earlier homes.
     std::set<uint64_t> former_uids;
     Mode mode = Mode::kUnknown;
     ByServer<uint64_t> uids;
@@ -113,7 +114,8 @@ class KnownNamespaces {
 
   const Namespace* Find(const std::string& name_space) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The namespace that was learnt last, if it has, or had, that uid at home.
+  // Returns the namespace that was learnt last, if it has, or had, that uid at
+  // home.
   const Namespace* FindByUid(const std::string& name_space,
                              uint64_t home_uid) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -41,8 +41,9 @@ int KindOf(const absl::Status& status) {
 const std::string& NameIn(const KeyStatus& key) { return key.key; }
 const std::string& NameIn(const NamespaceStatus& status) { return status.name; }
 
-// What all pages have up to where the first of them ends that another follows:
-// `end`, which is empty if none does. A page may have nothing, and be followed.
+// Returns the items of all pages up to where the first of them ends that
+// another follows: `end`, which is empty if none does. A page may have nothing,
+// and be followed.
 template <typename Item, typename Reply>
 std::vector<Item> Merge(std::vector<Reply>& pages,
                         std::vector<Item> Reply::*items, std::string& end) {
@@ -74,7 +75,7 @@ std::string EndPage(uint32_t page_size, std::string end,
 
 }  // namespace
 
-absl::Status WorstOf(absl::Span<const absl::Status> statuses) {
+absl::Status MostActionableError(absl::Span<const absl::Status> statuses) {
   const absl::Status* worst = nullptr;
   for (const absl::Status& status : statuses) {
     if (status.ok()) continue;

@@ -20,7 +20,7 @@ namespace tensorkv {
 //  2. The worker has to join again (NOT_MEMBER, LEASE_LOST).
 //  3. The step has to be pushed again (ROUND_FAILED, STRIPE_FAILED).
 //  4. The call waits for a worker that has left (WORKER_LEFT), for which its
-//     other parts were given up.
+//     other shares were given up.
 //  5. Everything else, which is final, above all requests that are wrong.
 //  6. The call may have been made (OUTCOME_UNKNOWN), or is to be made again
 //     (WORKER_LOST, Unavailable, DeadlineExceeded).
@@ -32,25 +32,26 @@ namespace tensorkv {
 // for a server in order to be told what is wrong with his request.
 //
 // OK if all are.
-absl::Status WorstOf(absl::Span<const absl::Status> statuses);
+absl::Status MostActionableError(absl::Span<const absl::Status> statuses);
 
-// The step that a worker pushes next, from what two servers say. One that says
-// 1 may have had none of the worker's keys so far, and does not count beside
-// another. Elsewhere it is the lower one: whoever has it already knows it
-// again. In MODE_ASYNC, where nobody would, it is the higher one.
+// Returns the step that a worker pushes next, from what two servers say. One
+// that says 1 may have had none of the worker's keys so far, and does not count
+// beside another. Elsewhere it is the lower one: whoever has it already knows
+// it again. In MODE_ASYNC, where nobody would, it is the higher one.
 Step NextStepOf(Mode mode, Step a, Step b);
 
-// One page from the pages that several servers have given to the same request:
-// in order, of at most `page_size` (0: whatever there is), and with no gap
-// before what follows on the next page of any server. Its token is a name up to
-// which it has all, as on a server. Of keys of one name the first page's
+// Returns one page from the pages that several servers have given to the same
+// request: in order, of at most `page_size` (0: whatever there is), and with no
+// gap before what follows on the next page of any server. Its token is a name
+// up to which it has all, as on a server. Of keys of one name the first page's
 // counts.
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size);
 // Namespaces of one name are added up; the first page that has it comes first.
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
                                uint32_t page_size);
 
-// The checkpoints that all servers have, as the first knows them, added up.
+// Returns the checkpoints that all servers have, as the first knows them, added
+// up.
 ListCheckpointsReply CommonCheckpoints(std::vector<ListCheckpointsReply> lists);
 
 }  // namespace tensorkv

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
-#include "client/cluster/call_parts.h"
+#include "client/cluster/call_shares.h"
 #include "client/cluster/merged_replies.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
@@ -30,9 +30,9 @@ template <typename Request>
 using CallAt = absl::FunctionRef<absl::StatusOr<ReplyTo<Request>>(
     const std::string& server, const Request& request)>;
 
-// The server whose worker the caller is; for others the first from the place
-// of `reader` on, which counts around, that is live: so readers are spread, and
-// each sees versions rise.
+// Returns the server whose worker the caller is; for others the first from the
+// place of `reader` on, which counts around, that is live: so readers are
+// spread, and each sees versions rise.
 template <typename Request>
 const std::string& MirrorFor(const ClusterPlacement& placement,
                              const Request& request, size_t reader) {
@@ -49,8 +49,8 @@ const std::string& MirrorFor(const ClusterPlacement& placement,
   return servers[reader % servers.size()].name;
 }
 
-// The last step that the worker has contributed to, which its own server alone
-// knows; nothing if that does not tell.
+// Returns the last step that the worker has contributed to, which its own
+// server alone knows; nothing if that does not tell.
 inline std::optional<Step> StepAtItsMirror(
     const ClusterPlacement& placement, const LeaveRequest& request,
     CallAt<DescribeNamespaceRequest> describe) {

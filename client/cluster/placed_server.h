@@ -15,12 +15,13 @@
 
 namespace tensorkv {
 
-// Whether a call with that error went to a server that the cluster has no more,
-// and that did not answer: an earlier attempt may have been made there.
+// Returns whether a call with that error went to a server that the cluster has
+// no more, and that did not answer: an earlier attempt may have been made
+// there.
 bool MayBeMadeByOneThatLeft(const absl::Status& status);
 
-// Whether the call with that error was refused by no server: the cluster has
-// the one that it was for no more.
+// Returns whether the call with that error was refused by no server: the
+// cluster has the one that it was for no more.
 bool IsOfOneThatLeft(const absl::Status& status);
 
 // Makes each call once, at the address that the newest placement gives the
@@ -54,7 +55,8 @@ class PlacedServer final : public Connection {
   const std::string name_;
   PlacementSource& source_;
   const ServerConnector connect_;
-  const std::shared_ptr<KnownServer> known_ = std::make_shared<KnownServer>();
+  const std::shared_ptr<ServerIncarnation> known_ =
+      std::make_shared<ServerIncarnation>();
 
   Mutex mutex_;
   Place place_ ABSL_GUARDED_BY(mutex_);

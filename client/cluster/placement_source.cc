@@ -69,14 +69,14 @@ absl::StatusOr<DescribeClusterReply> PlacementSource::AskTogether(
   const absl::Duration end = SteadyNow() + options.timeout;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(const bool asks, AwaitTurn(version, end, is_cancelled));
+    ASSIGN_OR_RETURN(const bool asks, WaitToAsk(version, end, is_cancelled));
     if (!asks) return last_.answer;
     is_asking_ = true;
     question.number = ++num_questions_;
   }
-  question.answer = AskInTurn(
+  question.answer = AskOneByOne(
       version, {.timeout = end - SteadyNow(), .canceller = options.canceller});
-  question.was_cut_short =
+  question.was_interrupted =
       SteadyNow() >= end || absl::IsCancelled(question.answer.status());
   absl::StatusOr<DescribeClusterReply> answer = question.answer;
   MutexLock lock(&mutex_);
@@ -86,7 +86,7 @@ absl::StatusOr<DescribeClusterReply> PlacementSource::AskTogether(
   return answer;
 }
 
-absl::StatusOr<bool> PlacementSource::AwaitTurn(
+absl::StatusOr<bool> PlacementSource::WaitToAsk(
     uint64_t version, absl::Duration end,
     const std::atomic<bool>& is_cancelled) {
   const uint64_t last_before = num_questions_;
@@ -100,13 +100,13 @@ absl::StatusOr<bool> PlacementSource::AwaitTurn(
     changed_.WaitWithTimeout(&mutex_, time_left);
     --num_waiting_;
   }
-  if (last_.number <= last_before || last_.was_cut_short) return true;
+  if (last_.number <= last_before || last_.was_interrupted) return true;
   const bool knows_version =
       last_.answer.ok() && last_.answer->placement.version >= version;
   return last_.version < version && !knows_version;
 }
 
-absl::StatusOr<DescribeClusterReply> PlacementSource::AskInTurn(
+absl::StatusOr<DescribeClusterReply> PlacementSource::AskOneByOne(
     uint64_t version, const CallOptions& options) {
   const absl::Duration end = SteadyNow() + options.timeout;
   absl::StatusOr<DescribeClusterReply> last = NoTimeIsLeft();
@@ -159,7 +159,7 @@ absl::StatusOr<std::shared_ptr<Connection>> PlacementSource::ConnectionTo(
   // Other servers may have been there before, which the server is not to be
   // taken for.
   ASSIGN_OR_RETURN(std::shared_ptr<Connection> connection,
-                   connect_(address, std::make_shared<KnownServer>()));
+                   connect_(address, std::make_shared<ServerIncarnation>()));
   const std::vector<std::string> addresses = Addresses();
   decltype(connections_) gone;  // They go after the lock.
   MutexLock lock(&mutex_);

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "client/connection.h"
-#include "client/internal/known_server.h"
+#include "client/internal/server_incarnation.h"
 #include "contract/placement.h"
 
 namespace tensorkv {
@@ -27,7 +27,7 @@ using PlacementPtr = std::shared_ptr<const ClusterPlacement>;
 // the server is kept in `known`.
 using ServerConnector =
     std::function<absl::StatusOr<std::unique_ptr<Connection>>(
-        const std::string& address, std::shared_ptr<KnownServer> known)>;
+        const std::string& address, std::shared_ptr<ServerIncarnation> known)>;
 
 // Keeps the newest placement that any server has told, and the connections over
 // which it asks. One question is under way at a time, whoever needs its answer:
@@ -41,8 +41,8 @@ class PlacementSource {
   PlacementSource(std::vector<std::string> addresses, ServerConnector connect)
       : addresses_(std::move(addresses)), connect_(std::move(connect)) {}
 
-  // What is known, or what a server says where nothing is known yet.
-  // Errors: those of Refresh.
+  // Returns the known placement, or the one that a server tells where nothing
+  // is known yet. Errors: those of Refresh.
   absl::StatusOr<PlacementPtr> Current(const CallOptions& options);
 
   // Asks one server after the other, those that live first, until one knows a
@@ -54,12 +54,13 @@ class PlacementSource {
   absl::StatusOr<PlacementPtr> Refresh(uint64_t version,
                                        const CallOptions& options);
 
-  // What the first server says that answers. Errors: those of Refresh.
+  // Returns the answer of the first server that answers. Errors: those of
+  // Refresh.
   absl::StatusOr<DescribeClusterReply> Describe(const CallOptions& options) {
     return AskTogether(0, options);
   }
 
-  // How many calls wait for the question of another one to end.
+  // Returns how many calls wait for the question of another one to end.
   size_t num_waiting() const;
 
  private:
@@ -70,26 +71,27 @@ class PlacementSource {
     uint64_t version = 0;
     absl::StatusOr<DescribeClusterReply> answer = DescribeClusterReply();
     // Its caller's time was over, or somebody has cancelled the call.
-    bool was_cut_short = false;
+    bool was_interrupted = false;
   };
 
   PlacementPtr Known() const;
   // Keeps the newer of `placement` and what is known.
   void Learn(ClusterPlacement placement);
   std::vector<std::string> Addresses() const;
-  // As AskInTurn, by this caller or by another one at the same time.
+  // Does what AskOneByOne does, by this caller or by another one at the same
+  // time.
   absl::StatusOr<DescribeClusterReply> AskTogether(uint64_t version,
                                                    const CallOptions& options);
   // Waits until no question is under way. Returns whether this caller is to
   // ask, rather than to take the answer of `last_`, which has begun meanwhile.
   // Errors: Cancelled · DeadlineExceeded.
-  absl::StatusOr<bool> AwaitTurn(uint64_t version, absl::Duration end,
+  absl::StatusOr<bool> WaitToAsk(uint64_t version, absl::Duration end,
                                  const std::atomic<bool>& is_cancelled)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The answer of the first that knows `version`, or of the last that answers.
-  // What they say is learnt.
-  absl::StatusOr<DescribeClusterReply> AskInTurn(uint64_t version,
-                                                 const CallOptions& options);
+  // Returns the answer of the first that knows `version`, or of the last that
+  // answers. What they say is learnt.
+  absl::StatusOr<DescribeClusterReply> AskOneByOne(uint64_t version,
+                                                   const CallOptions& options);
   absl::StatusOr<DescribeClusterReply> Ask(const std::string& address,
                                            const CallOptions& options);
   absl::StatusOr<std::shared_ptr<Connection>> ConnectionTo(

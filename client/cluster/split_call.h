@@ -46,7 +46,7 @@ inline const SplitLayout* Find(const SplitLayouts& layouts,
   return found == layouts.end() ? nullptr : &found->second;
 }
 
-// What a Pull or a PushPull brings as.
+// Returns the dtype in which a Pull or a PushPull asks for values.
 template <typename Request>
 DType AskedDType(const Request& request) {
   if constexpr (requires { request.reply_dtype; }) {
@@ -84,9 +84,8 @@ class SplitCall {
 
   const Request& made() const { return made_; }
 
-  // Where values are received: slices in their places within the memory of
-  // whole tensors, the caller's where that fits.
-  // Errors: ResourceExhausted.
+  // Returns where values are received: slices in their places within the memory
+  // of whole tensors, the caller's where that fits. Errors: ResourceExhausted.
   absl::StatusOr<std::vector<Destination>> Place(
       absl::Span<const Destination> destinations) {
     std::vector<Destination> placed;

@@ -50,8 +50,8 @@ absl::StatusOr<RefPtr<const RowIds>> IdsInSlice(
   return RowIds::Create(std::move(tensor));
 }
 
-// Those rows of a tensor; a copy where they do not follow one another, since a
-// contribution is contiguous.
+// Returns those rows of a tensor; a copy where they do not follow one another,
+// since a contribution is contiguous.
 absl::StatusOr<Tensor> RowsAt(const Tensor& tensor,
                               const std::vector<int64_t>& places) {
   const auto num_rows = static_cast<int64_t>(places.size());
@@ -104,7 +104,7 @@ auto MinVersion(absl::Span<const Answer> answers) {
       ->version;
 }
 
-// What the rows of slices make, one after the other.
+// Returns the shape of the rows of slices, one after the other.
 absl::StatusOr<Shape> JoinedShape(absl::Span<const Value> answers) {
   const Tensor& first = answers.front().tensor;
   int64_t num_rows = 0;
@@ -123,7 +123,7 @@ absl::StatusOr<Shape> JoinedShape(absl::Span<const Value> answers) {
   return WithRows(first.shape(), num_rows);
 }
 
-// Whether each slice answers with as many rows as it was asked for.
+// Checks that each slice answers with as many rows as it was asked for.
 absl::Status CheckRows(const SplitEntry& split,
                        absl::Span<const Value> answers) {
   for (size_t i = 0; i < split.rows.size(); ++i) {
@@ -215,7 +215,7 @@ absl::Status AppendSlices(const PullEntry& entry, const SplitLayout& layout,
     PullEntry slice = entry;
     slice.key = layout.NameOf(i);
     if (entry.rows != nullptr) {
-      // Who asks for no rows asks whether there is the key.
+      // An entry that asks for no rows asks whether there is the key.
       if (places[i].empty() && (i > 0 || entry.rows->size() > 0)) continue;
       ASSIGN_OR_RETURN(slice.rows,
                        IdsInSlice(*entry.rows, places[i], layout.FirstRow(i)));

@@ -21,7 +21,7 @@
 
 namespace tensorkv {
 
-// What became of an entry.
+// SplitEntry says what became of an entry.
 struct SplitEntry {
   // Null where it stayed as it is.
   const SplitLayout* layout = nullptr;
@@ -45,7 +45,7 @@ absl::Status AppendSlices(const PushEntry& entry, const SplitLayout& layout,
 absl::Status AppendSlices(const PullEntry& entry, const SplitLayout& layout,
                           SplitEntry& split, std::vector<PullEntry>& out);
 
-// The lowest version; a key is as new as its oldest slice.
+// Returns the lowest version; a key is as new as its oldest slice.
 Version JoinAnswers(const SplitEntry& split, absl::Span<const Version> answers);
 // The contribution is a repeated one if it was there in all slices.
 PushResult JoinAnswers(const SplitEntry& split,
@@ -60,7 +60,7 @@ absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
                                   absl::Span<const Value> answers,
                                   Tensor whole);
 
-// Where the slices of `whole`, which has memory, are received.
+// Returns where the slices of `whole`, which has memory, are received.
 std::vector<Destination> SliceDestinations(const SplitLayout& layout,
                                            Tensor& whole);
 

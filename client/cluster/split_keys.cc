@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/internal/turn_page.h"
+#include "client/internal/next_page.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -59,7 +59,7 @@ absl::StatusOr<SplitLayoutsPtr> SplitKeys::Refresh(
       std::string key = layout->key;
       layouts->try_emplace(std::move(key), *std::move(layout));
     }
-    RETURN_IF_ERROR(TurnPage(page->next_page_token, request));
+    RETURN_IF_ERROR(NextPage(page->next_page_token, request));
   } while (!request.page_token.empty());
   MutexLock lock(&mutex_);
   namespaces_[NameOrDefault(name_space)].layouts = layouts;

@@ -1,4 +1,4 @@
-// What a client of a cluster knows of the keys that are in slices.
+// Remembers what a client of a cluster knows of the keys that are in slices.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_SPLIT_KEYS_H_
 #define TENSORKV_CLIENT_CLUSTER_SPLIT_KEYS_H_
@@ -27,7 +27,7 @@ class SplitKeys {
   // Makes a List.
   using Lister = std::function<absl::StatusOr<ListReply>(const ListRequest&)>;
 
-  // What was read last; reads them where nothing was.
+  // Returns the layouts that were read last; reads them where nothing was.
   // Errors: those of `list`; a namespace that does not exist has none.
   absl::StatusOr<SplitLayoutsPtr> Of(const std::string& name_space,
                                      const Lister& list);
@@ -38,8 +38,8 @@ class SplitKeys {
   // The keys of the namespace may be others by now.
   void Forget(const std::string& name_space);
 
-  // Whether somebody has found before that the key, of which this call does not
-  // say how large it is, is not in slices.
+  // Returns whether somebody has found before that the key, of which this call
+  // does not say how large it is, is not in slices.
   bool IsKnownWhole(const std::string& name_space,
                     const std::string& key) const;
   void SetKnownWhole(const std::string& name_space, const std::string& key);

@@ -1,4 +1,4 @@
-// How a tensor is cut into slices.
+// Says how a tensor is cut into slices.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_SPLIT_LAYOUT_H_
 #define TENSORKV_CLIENT_CLUSTER_SPLIT_LAYOUT_H_
@@ -20,7 +20,7 @@ namespace tensorkv {
 // A key whose tensor is in slices, along its first dimension. A plain value.
 struct SplitLayout {
   std::string key;
-  // Those of the whole tensor, of rank 1 at least.
+  // Describe the whole tensor, of rank 1 at least.
   DType dtype = DType::kF32;
   Shape shape;
   uint32_t num_slices = 1;
@@ -41,16 +41,16 @@ struct SplitLayout {
 // By key.
 using SplitLayouts = std::map<std::string, SplitLayout>;
 
-// How a new key is cut in a cluster of that placement; nothing if it stays
-// whole.
+// Returns how a new key is cut in a cluster of that placement; nothing if it
+// stays whole.
 std::optional<SplitLayout> PlanSplit(const ClusterPlacement& placement,
                                      const std::string& key, DType dtype,
                                      const Shape& shape);
 
-// That shape with another first dimension. REQUIRES: rank >= 1.
+// Returns that shape with another first dimension. REQUIRES: rank >= 1.
 Shape WithRows(const Shape& shape, int64_t num_rows);
 
-// What one row of the tensor takes. REQUIRES: rank >= 1.
+// Returns how many bytes one row of the tensor takes. REQUIRES: rank >= 1.
 size_t RowBytes(DType dtype, const Shape& shape);
 
 // Rows `begin` to `end` - 1 of a tensor, whose memory it shares.

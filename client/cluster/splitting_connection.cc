@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/cluster/part_outcomes.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/cluster/split_call.h"
 #include "client/internal/steady_now.h"
 #include "contract/glob.h"
@@ -19,14 +19,15 @@
 namespace tensorkv {
 namespace {
 
-// How long a call waits for a key that does not exist before it looks whether
-// it is in slices.
+// Bounds how long a call waits for a key that does not exist before it looks
+// whether it is in slices.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 // Elements take no more; those of a contribution may take less than the key's.
 constexpr uint64_t kMaxElementBytes = 8;
 
-// How often a call is made by other layouts that somebody has made meanwhile.
+// Bounds how often a call is made by other layouts that somebody has made
+// meanwhile.
 constexpr int kMostRepeats = 3;
 
 // Calls that change nothing, and may be made by other layouts after all.
@@ -60,7 +61,7 @@ bool NamesOneOf(const SplitLayouts& layouts, const Request& request) {
   });
 }
 
-// Whether the call would be another by the other layouts.
+// Returns whether the call would be another by the other layouts.
 template <typename Request>
 bool Differ(const SplitLayouts& a, const SplitLayouts& b,
             const Request& request) {
@@ -98,7 +99,8 @@ absl::Status AboutKeys(const absl::Status& status) {
   return WithInfo(std::move(result), *info);
 }
 
-// Whether a call brings values of whole keys, which can be received in place.
+// Returns whether a call brings values of whole keys, which can be received in
+// place.
 template <typename Request>
 bool BringsValues(const Request& request) {
   if constexpr (std::is_same_v<Request, PullRequest>) {
@@ -156,7 +158,7 @@ void EndBeforeSlices(ListReply& page) {
 }
 
 // The keys of `layouts` that belong on the page that the request asks for,
-// which ends with the last of them if it has no room for more.
+// which ends with the last of them if no more fits.
 std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
                                     const ListRequest& request,
                                     ListReply& page) {
@@ -187,8 +189,8 @@ class SplittingConnection::Limit {
       : options_(options), end_(SteadyNow() + options.timeout) {}
 
   absl::Duration time_left() const { return end_ - SteadyNow(); }
-  // The options of a part of the call, which has no memory of the caller's.
-  CallOptions OfPart(absl::Duration longest = absl::InfiniteDuration()) const {
+  // The options of a share of the call, which has no memory of the caller's.
+  CallOptions OfShare(absl::Duration longest = absl::InfiniteDuration()) const {
     return {.timeout = std::min(time_left(), longest),
             .canceller = options_.canceller};
   }
@@ -210,7 +212,7 @@ absl::Status SplittingConnection::Attempt(const AnyCall& call,
       ASSIGN_OR_RETURN(const PlacementPtr placement,
                        inner_->Placement(options));
       if (placement->split_bytes > 0) {
-        auto made = Make(request, *placement, limit);
+        auto made = Route(request, *placement, limit);
         RETURN_IF_ERROR(AboutKeys(made.status()));
         reply = *std::move(made);
         return absl::OkStatus();
@@ -221,7 +223,7 @@ absl::Status SplittingConnection::Attempt(const AnyCall& call,
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
+absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
     const Request& request, const ClusterPlacement& placement,
     const Limit& limit) {
   if constexpr (std::is_same_v<Request, ListRequest>) {
@@ -229,12 +231,12 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
   } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
     return Delete(request, limit);
   } else if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
-    auto reply = inner_->Call(request, limit.OfPart());
+    auto reply = inner_->Call(request, limit.OfShare());
     keys_.Forget(request.name_space);
     return reply;
   } else if constexpr (std::is_same_v<Request, SetRuleRequest>) {
     RETURN_IF_ERROR(CheckTakesRule(request, limit));
-    return inner_->Call(request, limit.OfPart());
+    return inner_->Call(request, limit.OfShare());
   } else {
     if constexpr (std::is_same_v<Request, InitRequest>) {
       if (!SetsStates(request)) return Create(request, placement, limit);
@@ -265,7 +267,7 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
       NameAnew(attempt, *anew);
     }
     const Request& made = anew ? *anew : request;
-    CallOptions options = limit.OfPart();
+    CallOptions options = limit.OfShare();
     options.destinations = limit.destinations();
     auto reply = MakeBy(*layouts, made, options);
     if (!IsOfMissingKey(reply.status())) return reply;
@@ -290,9 +292,10 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
   StatRequest stat = {.name_space = request.name_space};
   for (const auto& entry : request.entries) stat.keys.push_back(entry.key);
   for (;;) {
-    const absl::Status status = MakeBy(*layouts, stat, limit.OfPart()).status();
+    const absl::Status status =
+        MakeBy(*layouts, stat, limit.OfShare()).status();
     if (absl::IsDeadlineExceeded(status)) return status;
-    // What else is wrong, the call will tell.
+    // The call tells any other error.
     if (!IsOfMissingKey(status)) return layouts;
     const absl::Status waited =
         AwaitKey(request, ErrorInfoOf(status)->metadata["key"], limit);
@@ -315,7 +318,7 @@ absl::Status SplittingConnection::AwaitKey(const PullRequest& request,
   entry.key = key;
   ASSIGN_OR_RETURN(Tensor none, Tensor::Allocate(DType::kI64, {0}));
   ASSIGN_OR_RETURN(entry.rows, RowIds::Create(std::move(none)));
-  return inner_->Call(wait, limit.OfPart(kLongestWait)).status();
+  return inner_->Call(wait, limit.OfShare(kLongestWait)).status();
 }
 
 template <typename Request>
@@ -344,7 +347,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::LayoutsFor(
     const Limit& limit) {
   ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
                    keys_.Of(request.name_space, [&](const ListRequest& list) {
-                     return inner_->Call(list, limit.OfPart());
+                     return inner_->Call(list, limit.OfShare());
                    }));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     if (!MayBeUnknown(request, *layouts, placement)) return layouts;
@@ -376,7 +379,7 @@ bool SplittingConnection::MayBeUnknown(
 absl::StatusOr<SplitLayoutsPtr> SplittingConnection::Refresh(
     const std::string& name_space, const Limit& limit) {
   return keys_.Refresh(name_space, [&](const ListRequest& list) {
-    return inner_->Call(list, limit.OfPart());
+    return inner_->Call(list, limit.OfShare());
   });
 }
 
@@ -393,10 +396,10 @@ absl::StatusOr<InitReply> SplittingConnection::Create(
                                     .keys = std::move(removed),
                                     .allow_missing = true,
                                     .namespace_uid = request.namespace_uid};
-    RETURN_IF_ERROR(inner_->Call(deletion, limit.OfPart()).status());
+    RETURN_IF_ERROR(inner_->Call(deletion, limit.OfShare()).status());
   }
-  auto reply = MakeBy(layouts, request, limit.OfPart());
-  // What was created, perhaps in part, is known no more as it was.
+  auto reply = MakeBy(layouts, request, limit.OfShare());
+  // A created key, perhaps in part, is known no more as it was.
   if (!layouts.empty()) keys_.Forget(request.name_space);
   return reply;
 }
@@ -436,8 +439,8 @@ absl::StatusOr<bool> SplittingConnection::IsWhole(const std::string& name_space,
                                                   const std::string& key,
                                                   const Limit& limit) {
   const StatRequest request = {.name_space = name_space, .keys = {key}};
-  const absl::Status status = inner_->Call(request, limit.OfPart()).status();
-  // What else is wrong, the Init will tell.
+  const absl::Status status = inner_->Call(request, limit.OfShare()).status();
+  // The Init tells any other error.
   if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return false;
   RETURN_IF_ERROR(status);
   return true;
@@ -447,7 +450,7 @@ absl::StatusOr<bool> SplittingConnection::TakesSlices(
     const std::string& name_space, const Limit& limit) {
   const DescribeNamespaceRequest request = {.name_space = name_space};
   ASSIGN_OR_RETURN(const NamespaceStatus status,
-                   inner_->Call(request, limit.OfPart()));
+                   inner_->Call(request, limit.OfShare()));
   return !status.config.gradient_guard.is_on() &&
          !TakesWholeKeys(status.config.rule.name) &&
          absl::c_none_of(status.rules, [](const RuleBinding& binding) {
@@ -460,7 +463,7 @@ absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
   if (!request.rule || !TakesWholeKeys(request.rule->name)) {
     return absl::OkStatus();
   }
-  // What else is wrong, the servers will tell.
+  // The servers tell any other error.
   if (request.key_pattern.size() > kMaxPatternBytes) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
                    Refresh(request.name_space, limit));
@@ -479,7 +482,7 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
                    Refresh(request.name_space, limit));
   if (!NamesOneOf(*layouts, request)) {
-    return inner_->Call(request, limit.OfPart());
+    return inner_->Call(request, limit.OfShare());
   }
   DeleteRequest made = request;
   made.keys.clear();
@@ -495,7 +498,7 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
     }
     num_more += layout->num_slices - 1;
   }
-  absl::StatusOr<DeleteReply> reply = inner_->Call(made, limit.OfPart());
+  absl::StatusOr<DeleteReply> reply = inner_->Call(made, limit.OfShare());
   keys_.Forget(request.name_space);
   if (!reply.ok()) return reply;
   reply->num_deleted -= std::min(reply->num_deleted, num_more);
@@ -505,12 +508,12 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
 absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
     const SplitLayouts& layouts, const StatRequest& request,
     const Limit& limit) {
-  auto reply = MakeBy(layouts, request, limit.OfPart());
+  auto reply = MakeBy(layouts, request, limit.OfShare());
   if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return reply;
   StatReply found;
   for (const std::string& key : request.keys) {
     const StatRequest one = {.name_space = request.name_space, .keys = {key}};
-    reply = MakeBy(layouts, one, limit.OfPart());
+    reply = MakeBy(layouts, one, limit.OfShare());
     if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
     RETURN_IF_ERROR(reply.status());
     absl::c_move(reply->keys, std::back_inserter(found.keys));
@@ -520,8 +523,8 @@ absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
 
 absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
                                                     const Limit& limit) {
-  ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfPart()));
-  // Who asks for slices gets them.
+  ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfShare()));
+  // A caller who asks for slices gets them.
   if (absl::StartsWith(request.prefix, kSliceMark)) return page;
   EndBeforeSlices(page);
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,

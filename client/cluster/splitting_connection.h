@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/cluster/call_parts.h"
+#include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/split_entries.h"
 #include "client/cluster/split_keys.h"
@@ -44,9 +44,9 @@ class SplittingConnection final : public Connection {
   class Limit;
 
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Make(const Request& request,
-                                        const ClusterPlacement& placement,
-                                        const Limit& limit);
+  absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
+                                         const ClusterPlacement& placement,
+                                         const Limit& limit);
   // Calls whose keys exist, or are waited for.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeOfKeys(const Request& request,
@@ -72,35 +72,35 @@ class SplittingConnection final : public Connection {
                                      const Limit& limit);
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const Limit& limit);
-  // The statuses of the keys of which there are all slices.
+  // Returns the statuses of the keys of which there are all slices.
   absl::StatusOr<StatReply> StatThoseWhole(const SplitLayouts& layouts,
                                            const StatRequest& request,
                                            const Limit& limit);
 
-  // The layouts by which a call can be made.
+  // Returns the layouts by which a call can be made.
   template <typename Request>
   absl::StatusOr<SplitLayoutsPtr> LayoutsFor(const Request& request,
                                              const ClusterPlacement& placement,
                                              const Limit& limit);
   absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
                                           const Limit& limit);
-  // Whether a push may be to a key in slices that `layouts` lacks.
+  // Returns whether a push may be to a key in slices that `layouts` lacks.
   bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
                     const ClusterPlacement& placement) const;
-  // The layouts of what is to be created; `removed` are slices that others take
-  // the place of.
+  // Returns the layouts of what is to be created; `removed` are slices that
+  // others take the place of.
   absl::StatusOr<SplitLayouts> PlanCreation(const InitRequest& request,
                                             const ClusterPlacement& placement,
                                             const Limit& limit,
                                             std::vector<std::string>& removed);
   absl::StatusOr<bool> IsWhole(const std::string& name_space,
                                const std::string& key, const Limit& limit);
-  // Whether no key in slices would get a rule that takes whole keys, before any
-  // server takes it: not each of them may have a slice. Errors:
+  // Checks, before any server takes it, that no key in slices would get a rule
+  // that takes whole keys: not each of them may have a slice. Errors:
   // InvalidArgument.
   absl::Status CheckTakesRule(const SetRuleRequest& request,
                               const Limit& limit);
-  // Whether keys of the namespace may be cut.
+  // Returns whether keys of the namespace may be cut.
   absl::StatusOr<bool> TakesSlices(const std::string& name_space,
                                    const Limit& limit);
 

@@ -23,16 +23,16 @@ namespace tensorkv {
 absl::Status CastElements(const Tensor& tensor, const SendCast& cast,
                           size_t first, size_t count, char* out);
 
-// All of them, in memory of `memory`.
-// Errors: those of CastElements · ResourceExhausted.
+// Returns all of them, in memory of `memory`. Errors: those of CastElements ·
+// ResourceExhausted.
 absl::StatusOr<Tensor> Cast(const Tensor& tensor, const SendCast& cast,
                             BufferPool& memory);
 
-// That elements are not finite; that sums with what was left out are not.
+// Say that elements are not finite, and that sums with residuals are not.
 absl::Status NotFiniteError();
 absl::Status SumTooLargeError();
 
-// The error, which says first what key it is of.
+// Returns the error, which says first what key it is of.
 absl::Status OfKey(absl::string_view key, const absl::Status& status);
 
 }  // namespace tensorkv

@@ -62,7 +62,7 @@ bool IsWhole(double number) {
          number == static_cast<int>(number);
 }
 
-// What may stand behind the colon of a kind.
+// NumberOfKind says what may stand behind the colon of a kind.
 struct NumberOfKind {
   Kind kind;
   absl::string_view expected;

@@ -1,4 +1,4 @@
-// How pushed tensors are made smaller, as users choose it.
+// Says how pushed tensors are made smaller, as users choose it.
 
 #ifndef TENSORKV_CLIENT_COMPRESSION_COMPRESSION_H_
 #define TENSORKV_CLIENT_COMPRESSION_COMPRESSION_H_

@@ -102,14 +102,14 @@ absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
   return encoded;
 }
 
-// Whether rows are encoded so.
+// Returns whether rows are encoded so.
 bool EncodesRows(const Compression& compression) {
   return compression.momentum == 0 &&
          (compression.kind == Compression::Kind::kCast ||
           compression.kind == Compression::Kind::kBlocks);
 }
 
-// Whether what the entry brings can be encoded at all.
+// Returns whether the entry's tensor can be encoded at all.
 bool IsEncodable(const PushEntry& entry) {
   if (entry.skip || entry.encoding) return false;
   const Tensor& tensor = entry.tensor;
@@ -119,15 +119,15 @@ bool IsEncodable(const PushEntry& entry) {
   return IsFloat(tensor.dtype());
 }
 
-// Whether nothing of an entry is kept for its key's next ones. Its repeat is
-// encoded to the same bytes.
+// Returns whether nothing of an entry is kept for its key's next ones. Its
+// repeat is encoded to the same bytes.
 bool IsEncodedAlone(const Compression& compression, const PushEntry& entry) {
   return entry.rows || (!compression.feedback && compression.momentum == 0 &&
                         EncodesInRuns(compression, kRunElements));
 }
 
-// Whether it may be cast when it is sent. Of a step its repeat must bring the
-// same bytes, which what is left out by then would change.
+// Returns whether it may be cast when it is sent. The repeat of a step must
+// have the same bytes, which residuals would change by then.
 bool MayBeCastLater(Step step, const Compression& compression,
                     const PushEntry& entry) {
   return compression.kind == Compression::Kind::kCast &&
@@ -137,20 +137,21 @@ bool MayBeCastLater(Step step, const Compression& compression,
 
 }  // namespace
 
-// What is kept of a key.
+// Key holds what is kept of a key.
 struct Compressor::Key {
-  // What was encoded, and from what.
+  // Remembered holds what was encoded, and from what.
   struct Remembered {
     Fingerprint source;
     EncodedTensor tensor;
   };
-  // What was encoded for a step, entry by entry.
+  // RememberedStep holds what was encoded for a step, entry by entry.
   struct RememberedStep {
     Step step = 0;
     std::vector<std::optional<Remembered>> entries;
   };
 
-  // What entry `index` of that step was encoded to, if it was this one.
+  // Returns the encoding of entry `index` of that step, if it was encoded from
+  // this one.
   const EncodedTensor* Find(Step at, size_t index,
                             const Fingerprint& source) const {
     const auto found = absl::c_find_if(
@@ -175,11 +176,11 @@ struct Compressor::Key {
     place->entries[index] = {source, tensor};
   }
 
-  // Whether what is left out with the elements added, as Add does it, is
+  // Returns whether the residuals with the elements added, as Add does it, are
   // finite. `largest` is their largest magnitude, if it is needed.
   //
-  // What is left out is not read where its bound tells: that would be half of
-  // the memory's traffic.
+  // Residuals are not read where their bound tells: that would be half of the
+  // memory's traffic.
   bool CanAdd(const Compression& compression, const Tensor& tensor,
               float* largest) {
     if (!BoundsResidual(compression)) {
@@ -194,8 +195,8 @@ struct Compressor::Key {
     return true;
   }
 
-  // Whether each push leaves out no more of an element than its magnitude and
-  // LargestOvershoot.
+  // Returns whether each push leaves out no more of an element than its
+  // magnitude and LargestOvershoot.
   static bool BoundsResidual(const Compression& compression) {
     return compression.momentum == 0 &&
            EncodesInRuns(compression, kRunElements);
@@ -247,7 +248,7 @@ struct Compressor::Key {
     });
   }
 
-  // What largest_left becomes where the code of a sum is sent.
+  // Returns what largest_left becomes where the code of a sum is sent.
   double LargestLeftAfter(const Compression& compression, double before,
                           float largest) const {
     if (!BoundsResidual(compression)) return kUnknown;
@@ -284,12 +285,12 @@ struct Compressor::Key {
     return encoded;
   }
 
-  // Moves what is left out of `size` elements to `before`, and room for as many
-  // to `after`. What is left out of another number goes to `other`.
+  // Moves what is left out of `size` elements to `before`, and memory for as
+  // many to `after`. What is left out of another number goes to `other`.
   void Take(size_t size, std::vector<float>& before, std::vector<float>& after,
             std::vector<float>& other) {
     (residual.size() == size ? before : other).swap(residual);
-    after.swap(room);
+    after.swap(scratch);
     Resize(before, size);
     Resize(after, size);
     largest_left = 0;
@@ -299,7 +300,7 @@ struct Compressor::Key {
   // has a magnitude above `largest`.
   void GiveBack(std::vector<float>& left, std::vector<float>& unused,
                 double largest) {
-    room.swap(unused);
+    scratch.swap(unused);
     if (residual.empty()) {
       residual.swap(left);
       largest_left = largest;
@@ -320,7 +321,7 @@ struct Compressor::Key {
   // No element of it has a larger magnitude.
   double largest_left = 0;
   // For what a push leaves out of which it is not known yet whether it is made.
-  std::vector<float> room;
+  std::vector<float> scratch;
   std::vector<float> moment;
   std::deque<RememberedStep> encoded;
   // Counts the contributions that were encoded: what is random differs from one
@@ -338,11 +339,11 @@ struct Compressor::Job {
   Fingerprint source;
   // The largest magnitude of the elements, if Check has looked for it.
   float largest = std::numeric_limits<float>::infinity();
-  // What was encoded alone, which checks it too.
+  // Holds what was encoded alone, which checks it too.
   EncodedTensor encoded;
 };
 
-struct LeftOut::Taken {
+struct Residuals::Taken {
   Taken(std::shared_ptr<Compressor::Key> from, size_t size)
       : key(std::move(from)) {
     MutexLock lock(&key->mutex);
@@ -352,8 +353,8 @@ struct LeftOut::Taken {
     feedback.after = after.data();
   }
 
-  // Whether it is known all that a push of it leaves out. Else it was not all
-  // sent.
+  // Returns whether it is known all that a push of it leaves out. Else it was
+  // not all sent.
   bool IsComplete() const { return feedback.done.Cover(after.size()); }
 
   void GiveBack(bool is_made) {
@@ -365,8 +366,8 @@ struct LeftOut::Taken {
     key->GiveBack(before, after, is_made ? largest_after : kUnknown);
   }
 
-  // As if the contribution had not been encoded, where it was the last that
-  // was, and has been.
+  // Forgets the encoding, as if the contribution had not been encoded, if it
+  // was the last that was, and has been.
   void ForgetEncoding() {
     MutexLock lock(&key->mutex);
     if (num_encoded == 0 || key->num_encoded != num_encoded) return;
@@ -379,18 +380,18 @@ struct LeftOut::Taken {
   std::vector<float> after;
   std::vector<float> other;
   CastFeedback feedback;
-  // As Key::largest_left, of `before` and `after`.
+  // Bound the magnitudes in `before` and `after`, as Key::largest_left does.
   double largest_before = 0;
   double largest_after = kUnknown;
-  // What the key had encoded with this contribution, 0 if that was not encoded,
-  // and the moment before it.
+  // Hold what the key had encoded with this contribution, 0 if that was not
+  // encoded, and the moment before it.
   uint64_t num_encoded = 0;
   std::vector<float> moment_before;
 };
 
-LeftOut::LeftOut(bool takes_casts) : takes_casts_(takes_casts) {}
+Residuals::Residuals(bool takes_casts) : takes_casts_(takes_casts) {}
 
-LeftOut::~LeftOut() {
+Residuals::~Residuals() {
   const bool is_made =
       is_kept_ && absl::c_all_of(taken_, [](const auto& taken) {
         return taken->IsComplete();
@@ -411,7 +412,7 @@ Compressor::Compressor(CompressionOptions options, Observer observer,
 Compressor::~Compressor() = default;
 
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
-    Step step, std::vector<PushEntry> entries, LeftOut* left) {
+    Step step, std::vector<PushEntry> entries, Residuals* left) {
   if (options_.rules.empty()) return entries;
   if (left != nullptr && left->takes_casts_ && MayLeaveCasts(step, entries)) {
     LeaveCasts(entries, *left);
@@ -470,7 +471,7 @@ bool Compressor::MayLeaveCasts(Step step,
 }
 
 void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
-                            LeftOut& left) {
+                            Residuals& left) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const Compression* const compression = Find(entries[i]);
     if (compression == nullptr) continue;
@@ -480,7 +481,7 @@ void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
     Observe(*compression, tensor.size_bytes(),
             tensor.num_elements() * SizeOf(compression->dtype));
     if (!compression->feedback) continue;
-    left.taken_.push_back(std::make_unique<LeftOut::Taken>(
+    left.taken_.push_back(std::make_unique<Residuals::Taken>(
         KeyOf(entries[i].key), static_cast<size_t>(tensor.num_elements())));
     left.casts_[i].feedback = &left.taken_.back()->feedback;
   }
@@ -543,7 +544,7 @@ absl::Status Compressor::Check(Step step, Job& job) {
 }
 
 absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
-                                                  LeftOut* left) {
+                                                  Residuals* left) {
   if (job.key == nullptr) return std::move(job.encoded);
   if (step == 0 && left != nullptr) return EncodedFor(*left, job);
   const Compression& compression = *job.compression;
@@ -561,8 +562,8 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
       key.AddAndEncode(compression, tensor, key.residual.data(),
                        absl::MakeSpan(key.residual), *payloads_);
   if (!encoded.ok()) {
-    // What was added must not count when it is pushed again. Its sum may be too
-    // large, as another entry of the key may have come since the check.
+    // A sum must not count when it is pushed again. It may be too large, as
+    // another entry of the key may have come since the check.
     key.Reset();
     return encoded;
   }
@@ -570,12 +571,13 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job,
   return encoded;
 }
 
-absl::StatusOr<EncodedTensor> Compressor::EncodedFor(LeftOut& left, Job& job) {
+absl::StatusOr<EncodedTensor> Compressor::EncodedFor(Residuals& left,
+                                                     Job& job) {
   const Compression& compression = *job.compression;
   const Tensor& tensor = job.entry->tensor;
-  left.taken_.push_back(std::make_unique<LeftOut::Taken>(
+  left.taken_.push_back(std::make_unique<Residuals::Taken>(
       job.key, static_cast<size_t>(tensor.num_elements())));
-  LeftOut::Taken& taken = *left.taken_.back();
+  Residuals::Taken& taken = *left.taken_.back();
   Key& key = *job.key;
   MutexLock lock(&key.mutex);
   if (compression.momentum > 0) taken.moment_before = key.moment;

@@ -26,7 +26,7 @@
 
 namespace tensorkv {
 
-class LeftOut;
+class Residuals;
 
 // Encodes the pushes of one client to one namespace, and keeps for each key
 // what error feedback and momentum need: the residual and the moment, f32.
@@ -40,7 +40,7 @@ class LeftOut;
 //
 // Casts, blocks, 1-bit and 2-bit without error feedback and momentum keep
 // nothing, and read the contribution once. Casts with it, of pushes without a
-// step, may be made as they are sent: see LeftOut.
+// step, may be made as they are sent: see Residuals.
 //
 // Rows are encoded without either, and only as casts and blocks: what those
 // leave out is small, and remembering it would take a table as large as the
@@ -48,7 +48,7 @@ class LeftOut;
 // are.
 //
 // What a push without a step leaves out is its key's once the push has been
-// made, if its caller says so: see LeftOut.
+// made, if its caller says so: see Residuals.
 //
 // Thread-safe; pushes of one key wait for each other.
 class Compressor {
@@ -67,39 +67,38 @@ class Compressor {
 
   const CompressionOptions& options() const { return options_; }
 
-  // The entries to push in place of `entries`. Integers, small tensors, what is
-  // encoded already and keys without a rule stay as they are. What has become a
-  // narrower float is not told from one that is yet to be encoded: encode once.
-  // Errors: InvalidArgument for elements that are not finite, naming the key;
-  // no key has changed then · InvalidArgument where the sum with what a key's
-  // earlier pushes left out is too large for f32, and ResourceExhausted; that
-  // key's residual and moment are zeros then.
+  // Returns the entries to push in place of `entries`. Integers, small tensors,
+  // what is encoded already and keys without a rule stay as they are. What has
+  // become a narrower float is not told from one that is yet to be encoded:
+  // encode once. Errors: InvalidArgument for elements that are not finite,
+  // naming the key; no key has changed then · InvalidArgument where the sum
+  // with what a key's earlier pushes left out is too large for f32, and
+  // ResourceExhausted; that key's residual and moment are zeros then.
   //
   // Where `left` is given, it gets what entries without a step change of their
   // keys. If it takes casts, and all that is to be encoded are casts of which
   // no step is to be remembered, entries stay as they are, and it gets what
-  // they are to be cast to: nothing is read here.
-  // REQUIRES: `left` is new.
+  // they are to be cast to: nothing is read here. REQUIRES: `left` is new.
   absl::StatusOr<std::vector<PushEntry>> Compress(
-      Step step, std::vector<PushEntry> entries, LeftOut* left = nullptr);
+      Step step, std::vector<PushEntry> entries, Residuals* left = nullptr);
 
  private:
-  friend class LeftOut;
+  friend class Residuals;
 
   struct Key;
   // An entry that is to be encoded.
   struct Job;
 
   std::vector<Job> JobsOf(Step step, absl::Span<PushEntry> entries);
-  absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job, LeftOut* left);
+  absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job, Residuals* left);
   // Encodes what `left` is to give back if the push is not made.
-  absl::StatusOr<EncodedTensor> EncodedFor(LeftOut& left, Job& job);
-  // Whether all entries may be cast as they are sent.
+  absl::StatusOr<EncodedTensor> EncodedFor(Residuals& left, Job& job);
+  // Returns whether all entries may be cast as they are sent.
   bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;
-  void LeaveCasts(absl::Span<const PushEntry> entries, LeftOut& left);
+  void LeaveCasts(absl::Span<const PushEntry> entries, Residuals& left);
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
-  // Null for an entry that stays as it is.
+  // Returns null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
   std::shared_ptr<Key> KeyOf(const std::string& name);
   // OK if the entry can be encoded, or has been. Encodes what keeps nothing.
@@ -113,24 +112,24 @@ class Compressor {
       ABSL_GUARDED_BY(mutex_);
 };
 
-// What one push without a step leaves out: what earlier pushes left out is
-// taken from its keys until it ends, since one that the server refuses must
-// change nothing. Pushes of these keys that begin meanwhile find nothing left
-// out; what all of them leave out is added up. Momentum is given back where no
-// other push of the key was encoded meanwhile.
+// Residuals holds what one push without a step leaves out. The residuals of
+// earlier pushes are taken from its keys until it ends, since one that the
+// server refuses must change nothing. Pushes of these keys that begin meanwhile
+// find none; the residuals of all of them are added up. Momentum is given back
+// where no other push of the key was encoded meanwhile.
 //
 // Has also the casts of a push, of any step, that are made as it is sent.
 //
 // Confined to one thread at a time, but for what CastFeedback allows.
-class LeftOut {
+class Residuals {
  public:
-  // Whether casts may be made as the push is sent.
-  explicit LeftOut(bool takes_casts);
+  // `takes_casts`: casts may be made as the push is sent.
+  explicit Residuals(bool takes_casts);
   // Gives back what was taken, or zeros where a sum was too large, unless its
   // keys keep what the push has left out.
-  ~LeftOut();
+  ~Residuals();
 
-  // As CallOptions::casts has them. Valid as long as this.
+  // Returns the casts for CallOptions::casts. Valid as long as this.
   absl::Span<const SendCast> casts() const { return casts_; }
 
   // The push was made, or may have been: its keys keep what it left out. One of
@@ -141,7 +140,7 @@ class LeftOut {
  private:
   friend class Compressor;
 
-  // What was taken from a key.
+  // Taken holds what was taken from a key.
   struct Taken;
 
   const bool takes_casts_;
@@ -150,8 +149,8 @@ class LeftOut {
   bool is_kept_ = false;
 };
 
-// Whether `text` matches `pattern`, where * stands for any characters; the
-// empty pattern matches all.
+// Returns whether `text` matches `pattern`, where * stands for any characters;
+// the empty pattern matches all.
 bool MatchesPattern(absl::string_view pattern, absl::string_view text);
 
 }  // namespace tensorkv

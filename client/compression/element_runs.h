@@ -49,8 +49,8 @@ inline const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
   }
 }
 
-// Whether `visit` returns true for every run of the elements [first, first +
-// size), which it gets as f32 and with their place.
+// Returns whether `visit` returns true for every run of the elements [first,
+// first + size), which it gets as f32 and with their place.
 template <typename Visitor>
 bool AllRunsOf(const Tensor& tensor, size_t first, size_t size, Visitor visit) {
   float converted[kRunElements];
@@ -62,7 +62,7 @@ bool AllRunsOf(const Tensor& tensor, size_t first, size_t size, Visitor visit) {
   return is_true;
 }
 
-// Whether `visit` returns true for every run of the tensor.
+// Returns whether `visit` returns true for every run of the tensor.
 template <typename Visitor>
 bool AllRuns(const Tensor& tensor, Visitor visit) {
   return AllRunsOf(tensor, 0, static_cast<size_t>(tensor.num_elements()),

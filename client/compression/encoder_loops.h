@@ -10,12 +10,12 @@
 
 namespace tensorkv {
 
-// What elements are narrowed to.
+// NarrowFormat is the format that elements are narrowed to.
 enum class NarrowFormat { kF16, kBF16, kF8E4M3FN, kF8E5M2, kI8 };
 inline constexpr int kNumNarrowFormats = 5;
 
-// The largest finite number of the format; 127 for i8, of which -128 is not
-// used.
+// Returns the largest finite number of the format; 127 for i8, of which -128 is
+// not used.
 constexpr float LargestOf(NarrowFormat format) {
   switch (format) {
     case NarrowFormat::kF16:
@@ -84,18 +84,18 @@ struct EncoderLoops {
   // out[i] = in[i], at most the largest number of the format. Whether all the
   // elements are finite; null for i8.
   bool (*cast[kNumNarrowFormats])(const float* in, size_t count, void* out);
-  // As cast, of before[i] + in[i]; after[i] = what out[i] lacks of it. Whether
-  // all the sums are finite; null for i8.
+  // Casts before[i] + in[i] as `cast` does; after[i] is what out[i] lacks of
+  // it. Returns whether all the sums are finite; null for i8.
   bool (*cast_sum[kNumNarrowFormats])(const float* in, const float* before,
                                       size_t count, float* after, void* out);
 };
 
-// What the compiler's baseline allows.
+// Returns the loops that the compiler's baseline allows.
 const EncoderLoops* PortableEncoderLoops();
 // AVX2 and F16C. Null where the compiler targets another architecture.
 const EncoderLoops* Avx2EncoderLoops();
 
-// The best that this CPU runs. All give the same bits.
+// Returns the best that this CPU runs. All give the same bits.
 const EncoderLoops& SupportedEncoderLoops();
 
 }  // namespace tensorkv

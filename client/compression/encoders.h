@@ -38,7 +38,7 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                                      absl::Span<float> elements,
                                      BufferPool& payloads);
 
-// What a code of 1-bit stands for, but for its sign.
+// Is the value that a code of 1-bit stands for, but for its sign.
 inline constexpr float kOneBitScale = 1;
 
 // Some encodings encode an element without regard to those of other runs: they
@@ -47,9 +47,9 @@ inline constexpr float kOneBitScale = 1;
 // same number of elements, `num_elements`, which must be a multiple of 8.
 bool EncodesInRuns(const Compression& compression, size_t num_elements);
 
-// What Encode returns, its payload yet to be written but for what pads it.
-// REQUIRES: EncodesInRuns, and `shape` has elements.
-// Errors: ResourceExhausted.
+// Returns what Encode returns, its payload yet to be written but for its
+// padding. REQUIRES: EncodesInRuns, and `shape` has elements. Errors:
+// ResourceExhausted.
 absl::StatusOr<EncodedTensor> AllocateEncoded(const Compression& compression,
                                               const Shape& shape,
                                               BufferPool& payloads);

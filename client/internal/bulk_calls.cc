@@ -23,7 +23,8 @@
 namespace tensorkv {
 namespace {
 
-// What is cast is sent from the second-level cache.
+// Bounds parts that are cast, so that they are sent from the second-level
+// cache.
 constexpr uint64_t kMaxCastPartBytes = 256 << 10;
 
 // The messages of a stream that carries such requests.
@@ -225,15 +226,15 @@ absl::StatusOr<PullReply> BulkCalls::Call(
     const CallDeadline& deadline, absl::Span<const Destination> destinations) {
   StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
                    NumStripes(expected_bytes), deadline);
-  // Whether all values fit into their destinations, only a manifest tells
-  // before the first of them is written.
+  // Only a manifest tells, before the first value is written, whether all of
+  // them fit into their destinations.
   const bool takes_batches = call.num_stripes() == 1 && destinations.empty();
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
                    EncodePulls(request, call.num_stripes(), takes_batches));
   PulledValues values(request.entries.size(), *buffers_, destinations,
                       takes_batches);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
-    // What went wrong shows at the next read.
+    // An error shows at the next read.
     stream.Write(requests[stripe.index], /*is_last=*/true);
     return values.Receive(stream, stripe);
   };

@@ -71,7 +71,7 @@ class BulkCalls {
   using Receiver =
       absl::FunctionRef<absl::Status(StripeStream& stream, const Stripe&)>;
 
-  // How a call with tensors in its request is made.
+  // UploadPlan says how a call with tensors in its request is made.
   struct UploadPlan {
     Method method;
     uint64_t expected_bytes;  // of the reply
@@ -79,7 +79,7 @@ class BulkCalls {
   };
 
   uint32_t NumStripes(uint64_t bytes) const;
-  // The request of each stripe of a pull.
+  // Returns the request of each stripe of a pull.
   absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodePulls(
       const PullRequest& request, uint32_t num_stripes,
       bool takes_batches) const;

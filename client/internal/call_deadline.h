@@ -26,13 +26,13 @@ class CallDeadline {
   // Errors: DeadlineExceeded if the timeout left no time at all · Cancelled.
   absl::Status CheckTimeLeft() const;
 
-  // Null where nobody cancels.
+  // Returns null where nobody cancels.
   const std::shared_ptr<Canceller>& canceller() const { return canceller_; }
 
   // Bounds an RPC that is about to begin.
   void ApplyTo(grpc::ClientContext& context) const;
 
-  // The status of an RPC that has ended. gRPC's own deadline error says
+  // Returns the status of an RPC that has ended. gRPC's own deadline error says
   // nothing, so it is replaced by one that names the timeout; and where gRPC
   // calls a broken connection UNKNOWN, this is Unavailable, as elsewhere.
   absl::Status StatusOf(const grpc::Status& status) const;

@@ -17,7 +17,7 @@
 
 namespace tensorkv {
 
-// What CallOptions::casts says of entry `i`.
+// Returns what CallOptions::casts says of entry `i`.
 inline SendCast CastOf(absl::Span<const SendCast> casts, size_t i) {
   return casts.empty() ? SendCast() : casts[i];
 }
@@ -32,8 +32,8 @@ absl::Status CastEntries(absl::Span<const SendCast> casts, BufferPool& memory,
 absl::Status DescribeCasts(absl::Span<const SendCast> casts,
                            std::vector<PushEntry>& entries);
 
-// A chunk with those bytes of the entry once it is cast.
-// Errors: those of CastEntries.
+// Returns a chunk with those bytes of the entry once it is cast. Errors: those
+// of CastEntries.
 absl::StatusOr<EncodedMessage> CastPart(const PartRange& part,
                                         const PushEntry& entry,
                                         const SendCast& cast,

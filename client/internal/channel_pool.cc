@@ -9,7 +9,7 @@ namespace tensorkv {
 
 ChannelPool::ChannelPool(const std::string& target, size_t max_message_bytes,
                          int num_bulk, const ChannelSecurity& security,
-                         std::shared_ptr<KnownServer> server)
+                         std::shared_ptr<ServerIncarnation> server)
     : small_(OpenChannel(target, max_message_bytes, security)),
       server_(std::move(server)),
       num_loans_(num_bulk) {

@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "client/internal/channel_security.h"
-#include "client/internal/known_server.h"
+#include "client/internal/server_incarnation.h"
 #include "grpcpp/channel.h"
 
 namespace tensorkv {
@@ -43,21 +43,21 @@ class ChannelPool {
     std::vector<size_t> indices_;
   };
 
-  // What the calls learn of the server is kept in `server`.
-  // REQUIRES: num_bulk > 0; max_message_bytes <= INT_MAX.
-  ChannelPool(
-      const std::string& target, size_t max_message_bytes, int num_bulk,
-      const ChannelSecurity& security = {},
-      std::shared_ptr<KnownServer> server = std::make_shared<KnownServer>());
+  // Keeps what the calls learn of the server in `server`. REQUIRES: num_bulk >
+  // 0; max_message_bytes <= INT_MAX.
+  ChannelPool(const std::string& target, size_t max_message_bytes, int num_bulk,
+              const ChannelSecurity& security = {},
+              std::shared_ptr<ServerIncarnation> server =
+                  std::make_shared<ServerIncarnation>());
 
-  // For everything but streams.
+  // Returns the channel for everything but streams.
   const std::shared_ptr<grpc::Channel>& small() const { return small_; }
 
-  // What the calls on these channels know of the server.
-  KnownServer& server() { return *server_; }
+  // Returns what the calls on these channels know of the server.
+  ServerIncarnation& server() { return *server_; }
 
   int num_bulk() const { return static_cast<int>(bulk_.size()); }
-  // The `count` bulk channels with the fewest loans, all different.
+  // Returns the `count` bulk channels with the fewest loans, all different.
   // REQUIRES: count <= num_bulk.
   Lease BorrowBulk(int count);
 
@@ -66,7 +66,7 @@ class ChannelPool {
 
   const std::shared_ptr<grpc::Channel> small_;
   std::vector<std::shared_ptr<grpc::Channel>> bulk_;  // const once built
-  const std::shared_ptr<KnownServer> server_;
+  const std::shared_ptr<ServerIncarnation> server_;
 
   Mutex mutex_;
   // By channel, how often it is on loan.

@@ -117,8 +117,8 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsFrom(
                       std::string(absl::StripAsciiWhitespace(texts[3].text))));
 }
 
-// Those that are watched, by their files. A forked child has no thread of its
-// parent, and so none of these.
+// FilesOfProcess names watched files. A forked child has no thread of its
+// parent, and so watches none of these.
 using FilesOfProcess =
     std::tuple<pid_t, bool, std::string, std::string, std::string, std::string>;
 struct Watched {

@@ -1,4 +1,4 @@
-// What protects a client's channels.
+// Declares what protects a client's channels.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CHANNEL_SECURITY_H_
 #define TENSORKV_CLIENT_INTERNAL_CHANNEL_SECURITY_H_
@@ -18,7 +18,7 @@
 
 namespace tensorkv {
 
-// What protects a channel for as long as it is open.
+// ChannelSecurity protects a channel for as long as it is open.
 struct ChannelSecurity {
   // Plain text unless something else is put here.
   std::shared_ptr<grpc::ChannelCredentials> credentials =
@@ -27,7 +27,8 @@ struct ChannelSecurity {
   std::string server_name;
 };
 
-// What the files of credentials say, as they are now. Thread-safe.
+// WatchedCredentials holds what the files of credentials say, as they are now.
+// Thread-safe.
 class WatchedCredentials {
  public:
   // Shares one reader of the files with all who have the same; null if there

@@ -29,7 +29,7 @@ absl::Status CheckCount(size_t num_entries, size_t num_answers) {
                                           num_answers));
 }
 
-// Whether a reply that answers entry by entry answers each.
+// Checks that a reply that answers entry by entry answers each.
 template <typename Request>
 absl::Status CheckComplete(const Request& request,
                            const ReplyTo<Request>& reply) {
@@ -43,7 +43,7 @@ absl::Status CheckComplete(const Request& request,
   return absl::OkStatus();
 }
 
-// Whether what comes may be written over what goes.
+// Returns whether the received values may be written over the sent ones.
 template <typename Entries>
 bool Overlap(const Entries& entries,
              absl::Span<const Destination> destinations) {
@@ -58,8 +58,8 @@ bool Overlap(const Entries& entries,
       entries, [&](const auto& entry) { return is_within(entry.tensor); });
 }
 
-// Whether entries have ids of rows as their call has: how it travels, as one
-// message or as a stream, must not decide what it does.
+// Checks that entries have ids of rows as their call has: how it travels, as
+// one message or as a stream, must not decide what it does.
 template <typename Request>
 absl::Status CheckRows(const Request& request) {
   if constexpr (requires { request.entries.front().rows; }) {
@@ -77,7 +77,7 @@ absl::Status CheckRows(const Request& request) {
   return absl::OkStatus();
 }
 
-// Whether tensors that are to be sent have memory, which moved ones lack.
+// Checks that tensors that are to be sent have memory, which moved ones lack.
 template <typename Request>
 absl::Status CheckTensors(const Request& request) {
   if constexpr (kCarriesTensors<Request>) {
@@ -96,9 +96,9 @@ absl::Status CheckTensors(const Request& request) {
   return absl::OkStatus();
 }
 
-// What the connection is told of a call. A push from where its values come to
-// is sent again from there if the reply breaks, so these are written when the
-// call has ended.
+// Returns the connection's options of a call. A push whose values are received
+// where they are sent from is sent again from there if the reply breaks, so
+// these are written when the call has ended.
 template <typename Request>
 absl::StatusOr<CallOptions> OptionsOf(const Request& request,
                                       const CallOptions& options) {
@@ -144,7 +144,7 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Call(Request& request,
                                                    const CallOptions& options,
                                                    bool* is_answered) {
   if constexpr (kHasName<Request>) {
-    const CallLanes::Place call = lanes_.Begin();
+    const CallIdLeases::Lease call = lanes_.Begin();
     request.call_id = call.id();
     return Send(request, options, is_answered);
   } else {
@@ -184,7 +184,7 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Outcome(
   }
   if (status.ok()) return std::move(reply);
   if (options.canceller != nullptr && options.canceller->is_cancelled()) {
-    // What broke first because of it, or at the same time, is all one.
+    // It is all one what broke first because of it, or at the same time.
     status =
         absl::CancelledError("cancelled by the caller; it may have been made");
   }
@@ -194,16 +194,16 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Outcome(
 // A call that nobody waits for, from its beginning to its end.
 template <typename Request>
 struct ClientCalls::Started {
-  Started(CallLanes& lanes, Request of_call, const CallOptions& options)
+  Started(CallIdLeases& lanes, Request of_call, const CallOptions& options)
       : request(std::move(of_call)), options(options), use(options.canceller) {
     if constexpr (kHasName<Request>) {
-      place.reset(new CallLanes::Place(lanes.Begin()));
+      place.reset(new CallIdLeases::Lease(lanes.Begin()));
       request.call_id = place->id();
     }
   }
 
   // Null for a call that has no name.
-  std::unique_ptr<const CallLanes::Place> place;
+  std::unique_ptr<const CallIdLeases::Lease> place;
   Request request;
   ReplyTo<Request> reply;
   const CallOptions options;

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/call_threads.h"
 #include "client/connection.h"
-#include "client/internal/call_lanes.h"
+#include "client/internal/call_id_leases.h"
 #include "contract/any_call.h"
 #include "contract/method.h"
 
@@ -53,17 +53,17 @@ class ClientCalls {
              absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
              bool* is_answered = nullptr);
 
-  // Whether Call takes casts.
+  // Returns whether Call takes casts.
   bool CastsAsItSends() const { return connection_->CastsAsItSends(); }
 
-  // An error, with what was attempted as its prefix.
+  // Returns an error, with what was attempted as its prefix.
   absl::Status Explain(Method method, const absl::Status& status) const;
 
  private:
   template <typename Request>
   struct Started;
 
-  // What a call has come to that ended with `status`.
+  // Returns the outcome of a call that ended with `status`.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Outcome(const Request& request,
                                            const CallOptions& options,
@@ -72,7 +72,7 @@ class ClientCalls {
 
   const std::unique_ptr<Connection> connection_;
   const std::string target_;
-  CallLanes lanes_;
+  CallIdLeases lanes_;
 };
 
 }  // namespace tensorkv

@@ -9,13 +9,13 @@
 
 namespace tensorkv {
 
-// Whether nobody knows the server's name.
+// Returns whether nobody knows the server's name.
 inline bool CouldNotResolve(const absl::Status& status) {
   return absl::IsUnavailable(status) &&
          absl::StrContains(status.message(), "DNS resolution failed");
 }
 
-// Whether the call was not sent, for want of a connection.
+// Returns whether the call was not sent, for want of a connection.
 inline bool CouldNotConnect(const absl::Status& status) {
   return CouldNotResolve(status) ||
          (absl::IsUnavailable(status) &&

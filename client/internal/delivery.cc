@@ -97,7 +97,7 @@ absl::Status Deliver(absl::Span<const Destination> destinations,
     char* const memory = destinations[i].memory.data();
     const bool is_elsewhere = memory != nullptr && tensor.data() != memory;
     if (!is_elsewhere || tensor.num_elements() == 0) continue;
-    // What a store in process has, or came in an unusual form, is elsewhere.
+    // Values of a store in process, or in an unusual form, are elsewhere.
     std::memcpy(memory, tensor.data(), tensor.size_bytes());
     SetMemory(destinations[i], tensor);
   }

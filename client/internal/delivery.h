@@ -15,17 +15,15 @@
 
 namespace tensorkv {
 
-// Whether there are as many as a call has entries, each of the size that its
-// dtype and shape ask for.
-// Errors: InvalidArgument.
+// Checks that there are as many as a call has entries, each of the size that
+// its dtype and shape ask for. Errors: InvalidArgument.
 absl::Status CheckDestinations(absl::Span<const Destination> destinations,
                                size_t num_entries);
 
-// Whether what a PushPull reads can fit where it is to go, as far as its
-// request tells: a key has the shape that is pushed to it, floats stay floats,
-// and other dtypes stay what they are. What a key of floats is stored as, only
-// the reply tells.
-// Errors: InvalidArgument, which names the key.
+// Checks that the values of a PushPull can fit where they are to go, as far as
+// its request tells: a key has the shape that is pushed to it, floats stay
+// floats, and other dtypes stay what they are. What a key of floats is stored
+// as, only the reply tells. Errors: InvalidArgument, which names the key.
 absl::Status CheckContributions(const PushRequest& request,
                                 absl::Span<const Destination> destinations);
 

@@ -16,7 +16,7 @@ namespace tensorkv {
 // A server takes messages of this length by default.
 inline constexpr size_t kDefaultMaxMessageBytes = size_t{64} << 20;
 
-// What every channel has in common.
+// Returns the arguments that every channel has in common.
 grpc::ChannelArguments MakeChannelArguments(size_t max_message_bytes);
 
 // Opens a channel to `target`, any gRPC target. It connects at the first call.
@@ -28,7 +28,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(
     size_t max_message_bytes = kDefaultMaxMessageBytes,
     const ChannelSecurity& security = {});
 
-// The same, for streams of large messages.
+// Opens a channel for streams of large messages.
 std::shared_ptr<grpc::Channel> OpenBulkChannel(
     const std::string& target, size_t max_message_bytes,
     const ChannelSecurity& security = {});

@@ -46,16 +46,17 @@ constexpr bool kBringsTensors =
   r.values;
 };
 
-// Whether the reply was too large for one message, as far as the status tells:
-// gRPC refuses one without a reason.
+// Returns whether the reply was too large for one message, as far as the status
+// tells: gRPC refuses one without a reason.
 bool MayBeTooLarge(const absl::Status& status) {
   const Reason reason = ReasonOf(status);
   return absl::IsResourceExhausted(status) &&
          (reason == Reason::kReplyTooLarge || reason == Reason::kUnspecified);
 }
 
-// Whether the call may be made again after that status. It has had no effect if
-// the server has refused the reply; by the name of a call it is not made twice.
+// Returns whether the call may be made again after that status. It has had no
+// effect if the server has refused the reply; by the name of a call it is not
+// made twice.
 template <typename Request>
 bool MayGoAsStreamAfter(const absl::Status& status, const Request& request) {
   if constexpr (requires { request.call_id; }) {
@@ -64,7 +65,7 @@ bool MayGoAsStreamAfter(const absl::Status& status, const Request& request) {
   return true;
 }
 
-// Whether a call that went as one message is to be made as a stream.
+// Returns whether a call that went as one message is to be made as a stream.
 template <typename Request>
 bool NeedsStream(const absl::Status& status, const Request& request) {
   return kBringsTensors<Request> && MayBeTooLarge(status) &&
@@ -106,8 +107,8 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
   return CheckTransferOptions(options.transfer);
 }
 
-// Whether the call may succeed as a message: the server takes no more streams,
-// or none.
+// Returns whether the call may succeed as a message: the server takes no more
+// streams, or none.
 bool RefusesStreams(const absl::Status& status) {
   return absl::IsUnimplemented(status) ||
          (absl::IsResourceExhausted(status) &&
@@ -143,10 +144,10 @@ std::unique_ptr<GrpcConnection> GrpcConnection::Open(
 GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
                                const ChannelSecurity& security)
     : max_message_bytes_(options.max_message_bytes),
-      channels_(
-          options.target, options.max_message_bytes,
-          NumBulkConnections(options.transfer), security,
-          options.server ? options.server : std::make_shared<KnownServer>()),
+      channels_(options.target, options.max_message_bytes,
+                NumBulkConnections(options.transfer), security,
+                options.server ? options.server
+                               : std::make_shared<ServerIncarnation>()),
       policy_(options.transfer, options.max_message_bytes),
       buffers_(options.transfer.max_idle_bytes, options.transfer.max_idle_time),
       unary_(channels_.small(), &channels_.server(), options.max_message_bytes,

@@ -17,8 +17,8 @@
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
 #include "client/internal/grpc_channel.h"
-#include "client/internal/known_server.h"
 #include "client/internal/large_keys.h"
+#include "client/internal/server_incarnation.h"
 #include "client/internal/stream_policy.h"
 #include "client/internal/trimmed_pool.h"
 #include "client/internal/unary_calls.h"
@@ -42,9 +42,9 @@ struct GrpcConnectionOptions {
   // From one look at the files of the credentials to the next.
   absl::Duration watch_period = absl::Seconds(2);
 
-  // What is known of the server, which other connections may share that lead
-  // to it; null: nothing yet.
-  std::shared_ptr<KnownServer> server;
+  // Knows the server, which other connections may share that lead to it; null:
+  // nothing yet.
+  std::shared_ptr<ServerIncarnation> server;
 };
 
 // Sends calls and blocks until their answers. Thread-safe. Errors come as the
@@ -68,8 +68,8 @@ class GrpcConnection final : public Connection {
   // credentials that WatchedCredentials refuses).
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       const GrpcConnectionOptions& options);
-  // The same with that security, whatever the credentials in the options say.
-  // REQUIRES: Create takes the options.
+  // Opens a connection with that security, whatever the credentials in the
+  // options say. REQUIRES: Create takes the options.
   static std::unique_ptr<GrpcConnection> Open(
       const GrpcConnectionOptions& options, const ChannelSecurity& security);
 
@@ -105,7 +105,7 @@ class GrpcConnection final : public Connection {
   absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
                                         const CallDeadline& deadline,
                                         const CallOptions& options);
-  // As one message in each direction.
+  // Makes the call as one message in each direction.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsMessage(const Request& request,
                                                  const CallDeadline& deadline,
@@ -120,8 +120,8 @@ class GrpcConnection final : public Connection {
   absl::StatusOr<ReplyTo<Request>> CallInBatches(const Request& request,
                                                  const CallDeadline& deadline,
                                                  const CallOptions& options);
-  // What the stream comes to that is made in place of a message whose reply
-  // was too large for one.
+  // Returns the reply of the stream that is made in place of a message whose
+  // reply was too large for one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsStreamAfter(
       absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
@@ -130,18 +130,19 @@ class GrpcConnection final : public Connection {
   void StartCall(const Request& request, ReplyTo<Request>& reply,
                  const CallDeadline& deadline, const CallOptions& options,
                  CallThreads& threads, Done done);
-  // The bytes that a call is known to bring.
+  // Returns the bytes that a call is known to bring.
   template <typename Request>
   uint64_t ExpectedBytes(const Request& request) const;
   // Remembers how large the keys are.
   template <typename Request>
   void Learn(const Request& request, const ReplyTo<Request>& reply,
              uint64_t expected_bytes);
-  // Whether a call goes as a stream of which so many bytes are expected.
+  // Returns whether a call goes as a stream of which so many bytes are
+  // expected.
   template <typename Request>
   bool Streams(const Request& request, uint64_t expected_bytes) const;
-  // Whether one that does not is a pull of what is worth batches, as far as the
-  // last list tells.
+  // Returns whether one that does not is a pull of what is worth batches, as
+  // far as the last list tells.
   template <typename Request>
   bool ComesInBatches(const Request& request, const CallOptions& options) const;
 

@@ -1,4 +1,4 @@
-// Which calls may run at the same time.
+// Declares which calls may run at the same time.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_KEY_ORDER_H_
 #define TENSORKV_CLIENT_INTERNAL_KEY_ORDER_H_

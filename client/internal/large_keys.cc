@@ -33,10 +33,10 @@ uint64_t DecodedBytes(const Entry& entry) {
   return entry.tensor.size_bytes();
 }
 
-// As many as the values that come back have.
+// Returns as many bytes as the values that come back have.
 uint64_t DecodedBytes(const PushEntry& entry) {
   if (!entry.encoding) return entry.tensor.size_bytes();
-  // What no tensor can have tells nothing.
+  // Dtypes and shapes that no tensor can have tell nothing.
   return SizeInBytes(entry.dtype(), entry.shape()).value_or(0);
 }
 

@@ -1,4 +1,4 @@
-// What a client remembers of the sizes behind keys.
+// Remembers the sizes of the values of keys.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_LARGE_KEYS_H_
 #define TENSORKV_CLIENT_INTERNAL_LARGE_KEYS_H_
@@ -25,7 +25,7 @@ namespace tensorkv {
 class LargeKeys {
  public:
   // Keeps keys and lists that go as streams, and at most `max_known` of them;
-  // beyond that an arbitrary one makes room.
+  // beyond that an arbitrary one goes.
   LargeKeys(const StreamPolicy& policy, size_t max_known)
       : policy_(policy), max_known_(max_known) {}
 
@@ -37,17 +37,17 @@ class LargeKeys {
   void Learn(const PullRequest& request, const PullReply& reply,
              uint64_t expected_bytes);
 
-  // How many bytes the values of these keys are known to have; those that are
-  // not known count nothing.
+  // Returns how many bytes the values of these keys are known to have; those
+  // that are not known count nothing.
   uint64_t ExpectedBytes(const PullRequest& request) const;
-  // How many bytes a pull brings if its values are as large as those of the
-  // last list that was pulled, on average; 0 if none was. Costs no look at the
-  // keys.
+  // Returns how many bytes a pull brings if its values are as large as those of
+  // the last list that was pulled, on average; 0 if none was. Costs no look at
+  // the keys.
   uint64_t GuessedBytes(uint64_t num_entries) const {
     return num_entries * mean_pulled_bytes_.load(std::memory_order_relaxed);
   }
-  // How many bytes a PushPull is known to bring back; 0 if these go as one
-  // message in any case.
+  // Returns how many bytes a PushPull is known to bring back; 0 if these go as
+  // one message in any case.
   uint64_t ExpectedBytes(const PushRequest& request) const;
 
  private:
@@ -68,12 +68,12 @@ class LargeKeys {
   bool knows_none() const {
     return num_known_.load(std::memory_order_relaxed) == 0;
   }
-  // Whether one of these tensors, or all together, go as a stream.
+  // Returns whether one of these tensors, or all together, go as a stream.
   template <typename Entries>
   bool AreLarge(const Entries& entries) const;
-  // Whether the values that a PushPull brings back do not go as a stream,
-  // whatever the keys' dtypes. Known without a look at the keys, which costs
-  // a list of many small tensors as much as encoding it.
+  // Returns whether the values that a PushPull brings back do not go as a
+  // stream, whatever the keys' dtypes. Known without a look at the keys, which
+  // costs a list of many small tensors as much as encoding it.
   bool BringsBackLittle(const PushRequest& request) const;
 
   const StreamPolicy policy_;

@@ -16,8 +16,8 @@ uint64_t EpochOf(const Client& client) {
   return client.worker().value_or(Worker()).epoch;
 }
 
-// Whether the server has said that the worker is no member. All else, such as a
-// timeout, leaves the lease to the next renewal.
+// Returns whether the server has said that the worker is no member. All else,
+// such as a timeout, leaves the lease to the next renewal.
 bool EndsMembership(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
 }
@@ -84,11 +84,11 @@ bool LeaseRenewal::Renew() {
 bool LeaseRenewal::TakeIn(const absl::Status& status, uint64_t epoch) {
   if (!status.ok() && !EndsMembership(status)) return false;
   MutexLock lock(&mutex_);
-  // What was said of a former epoch does not count.
+  // An answer about a former epoch does not count.
   if (EpochOf(client_) != epoch) return false;
   const bool was_member = membership_.ok();
   membership_ = status;
-  // Who has left by himself was not lost.
+  // A worker that has left by itself was not lost.
   return was_member && !status.ok() && epoch != 0;
 }
 

@@ -39,8 +39,9 @@ class LeaseRenewal {
   // Ends within the timeout of a call, and waits for `on_lost` where it runs.
   ~LeaseRenewal();
 
-  // What the server has said to the latest renewal that it answered: OK, or why
-  // the worker is a member no more. A renewal without an answer says nothing.
+  // Returns the server's answer to the latest renewal that it answered: OK, or
+  // why the worker is a member no more. A renewal without an answer says
+  // nothing.
   absl::Status membership() const;
 
   // The client has joined again.
@@ -48,7 +49,7 @@ class LeaseRenewal {
 
  private:
   void Run();
-  // Whether the lease was renewed.
+  // Returns whether the lease was renewed.
   bool Renew();
   // Takes in what the server has said of that epoch. Whether the worker is a
   // member no more, as was not known before.

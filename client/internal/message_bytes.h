@@ -12,8 +12,8 @@
 
 namespace tensorkv {
 
-// Whether a message of `message_bytes` may be sent.
-// Errors: ResourceExhausted.
+// Checks that a message of `message_bytes` may be sent. Errors:
+// ResourceExhausted.
 absl::Status CheckMessageSize(size_t message_bytes, size_t max_message_bytes);
 
 // Errors: ResourceExhausted (above max_message_bytes) · Internal (a string
@@ -25,11 +25,11 @@ absl::StatusOr<grpc::ByteBuffer> Serialize(
 // Errors: Internal, since the server sent them.
 absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message);
 
-// The error for a reply that makes no sense, which is the server's fault and
-// not the request's: Internal, with why `status` refuses it.
+// Returns the error for a reply that makes no sense, which is the server's
+// fault and not the request's: Internal, with why `status` refuses it.
 absl::Status MalformedReply(const absl::Status& status);
 
-// What FromProto made of a reply.
+// Returns the reply that FromProto has made, with an error that says so.
 template <typename Reply>
 absl::StatusOr<Reply> CheckReply(absl::StatusOr<Reply> decoded) {
   if (decoded.ok()) return decoded;

@@ -49,7 +49,7 @@ void OpenContributions::BeginWith(Step first) {
 void OpenContributions::GoBackTo(Step next) {
   MutexLock lock(&mutex_);
   kept_.clear();
-  held_.clear();
+  waiting_.clear();
   last_repeated_ = std::max(last_repeated_, highest_known_);
   last_forgotten_ = last_number_;
   first_step_ = next;
@@ -78,16 +78,16 @@ bool OpenContributions::IsForgotten(const Contribution& contribution) const {
   return Forgets(contribution);
 }
 
-void OpenContributions::SetHeld(const Contribution& contribution) {
+void OpenContributions::SetWaiting(const Contribution& contribution) {
   MutexLock lock(&mutex_);
   if (Forgets(contribution)) return;
   highest_step_ = std::max(highest_step_, contribution.step);
   const Id id = {contribution.step, contribution.number};
   const auto found = kept_.find(id);
   if (found == kept_.end()) return;
-  found->second.held_since = ++last_held_;
+  found->second.waiting_since = ++last_waiting_;
   const Entries entries = found->second.entries;
-  for (const PushEntry& entry : *entries) held_[entry.key].insert(id);
+  for (const PushEntry& entry : *entries) waiting_[entry.key].insert(id);
   RemoveBelowOpenRounds(*entries);
 }
 
@@ -130,13 +130,13 @@ void OpenContributions::RemoveBelowOpenRounds(
   if (max_open_rounds_ == 0) return;
   std::map<Id, Keys> closed;
   for (const PushEntry& entry : entries) {
-    const std::set<Id>& held = held_[entry.key];
+    const std::set<Id>& waiting = waiting_[entry.key];
     // The first of the latest steps, which may be open.
-    auto open = held.end();
-    for (uint32_t n = 0; n < max_open_rounds_ && open != held.begin(); ++n) {
-      open = held.lower_bound({std::prev(open)->first, 0});
+    auto open = waiting.end();
+    for (uint32_t n = 0; n < max_open_rounds_ && open != waiting.begin(); ++n) {
+      open = waiting.lower_bound({std::prev(open)->first, 0});
     }
-    for (auto it = held.begin(); it != open; ++it)
+    for (auto it = waiting.begin(); it != open; ++it)
       closed[*it].insert(entry.key);
   }
   for (const auto& [id, keys] : closed) RemoveKeys(kept_.find(id), keys);
@@ -149,31 +149,31 @@ void OpenContributions::TakeIn(const PushReply& reply,
         return result.step != 0 && result.version == 0;
       });
   if (is_in_an_open_round) {
-    SetHeld(contribution);
+    SetWaiting(contribution);
   } else {
     RemoveUpTo(contribution);
   }
 }
 
-uint64_t OpenContributions::HeldNow() const {
+uint64_t OpenContributions::WaitingNow() const {
   MutexLock lock(&mutex_);
-  return last_held_;
+  return last_waiting_;
 }
 
-void OpenContributions::RemoveHeld(const std::vector<std::string>& keys,
-                                   uint64_t held) {
+void OpenContributions::RemoveWaiting(const std::vector<std::string>& keys,
+                                      uint64_t waiting) {
   MutexLock lock(&mutex_);
   const Keys read(keys.begin(), keys.end());
   std::set<Id> ids;
   for (const absl::string_view key : read) {
-    const auto found = held_.find(key);
-    if (found != held_.end()) {
+    const auto found = waiting_.find(key);
+    if (found != waiting_.end()) {
       ids.insert(found->second.begin(), found->second.end());
     }
   }
   for (const Id& id : ids) {
     const auto kept = kept_.find(id);
-    if (kept->second.held_since <= held) RemoveKeys(kept, read);
+    if (kept->second.waiting_since <= waiting) RemoveKeys(kept, read);
   }
 }
 
@@ -186,10 +186,10 @@ void OpenContributions::RemoveAll(Id id) {
 }
 
 void OpenContributions::LetGo(Id id, absl::string_view key) {
-  const auto held = held_.find(key);
-  if (held == held_.end()) return;
-  held->second.erase(id);
-  if (held->second.empty()) held_.erase(held);
+  const auto waiting = waiting_.find(key);
+  if (waiting == waiting_.end()) return;
+  waiting->second.erase(id);
+  if (waiting->second.empty()) waiting_.erase(waiting);
 }
 
 OpenContributions::KeptByStep::iterator OpenContributions::RemoveKeys(

@@ -27,7 +27,7 @@ namespace tensorkv {
 // of steps. Tensors are shared, not copied. Thread-safe.
 //
 // A round is known to have closed when a pull of its key succeeds that began
-// after the contribution was held by the server, since a worker's pull waits
+// after the contribution waited at the server, since a worker's pull waits
 // for what it has contributed to; and when the server holds contributions to so
 // many later steps of the key as it has rounds of a key open.
 //
@@ -37,7 +37,7 @@ namespace tensorkv {
 class OpenContributions {
  public:
   using Entries = std::shared_ptr<const std::vector<PushEntry>>;
-  // What one call has pushed.
+  // Contribution holds what one call has pushed.
   struct Contribution {
     Step step = 0;
     // Tells the calls of a step apart, in their order.
@@ -61,16 +61,18 @@ class OpenContributions {
   void GoBackTo(Step next);
   // The worker's former self has pushed up to `last`.
   void RepeatUpTo(Step last);
-  // Whether servers may have contributions to later steps than any that was
-  // added, from before one of them went back, or the worker came back.
+  // Returns whether servers may have contributions to later steps than any that
+  // was added, from before one of them went back, or the worker came back.
   bool IsRepeating() const;
-  // Whether the server has gone back, and nobody has asked NextStep since.
+  // Returns whether the server has gone back, and nobody has asked NextStep
+  // since.
   bool IsForgetting() const;
-  // Whether the contribution is of no use any more, nor what became of it.
+  // Returns whether the contribution is of no use any more, whatever became of
+  // it.
   bool IsForgotten(const Contribution& contribution) const;
 
   // The server holds them.
-  void SetHeld(const Contribution& contribution);
+  void SetWaiting(const Contribution& contribution);
 
   // They were refused: it is as if they had not been made.
   void Remove(const Contribution& contribution);
@@ -82,22 +84,22 @@ class OpenContributions {
   // keys.
   void RemoveUpTo(const Contribution& contribution);
 
-  // Their push was answered so: they are held, or their rounds have closed.
+  // Their push was answered so: they wait, or their rounds have closed.
   void TakeIn(const PushReply& reply, const Contribution& contribution);
 
-  // What the server holds at present, for RemoveHeld.
-  uint64_t HeldNow() const;
-  // The keys were read by a pull that began when HeldNow was `held`.
-  void RemoveHeld(const std::vector<std::string>& keys, uint64_t held);
+  // Returns what waits at the server at present, for RemoveWaiting.
+  uint64_t WaitingNow() const;
+  // The keys were read by a pull that began when WaitingNow was `waiting`.
+  void RemoveWaiting(const std::vector<std::string>& keys, uint64_t waiting);
 
   // All, in the order in which they have to be pushed.
   std::vector<Contribution> InOrder() const;
 
-  // Whether something of that step for that key is here.
+  // Returns whether something of that step for that key is here.
   bool Has(Step step, absl::string_view key) const;
 
-  // The lowest step of all, or the one after the highest that was held or
-  // closed; none below the first that the server awaits. Whoever asks makes
+  // Returns the lowest step of all, or the one after the highest that waited
+  // or closed; none below the first that the server awaits. Whoever asks makes
   // what he adds for the present state: before that counts again after the
   // server has gone back, `begin_anew` is called.
   Step NextStep(absl::FunctionRef<void()> begin_anew = [] {});
@@ -111,7 +113,7 @@ class OpenContributions {
   using Keys = absl::flat_hash_set<absl::string_view>;
   struct Kept {
     Entries entries;
-    uint64_t held_since = 0;  // 0: not held
+    uint64_t waiting_since = 0;  // 0: not held
   };
   using Id = std::pair<Step, uint64_t>;
   using KeptByStep = std::map<Id, Kept>;
@@ -132,13 +134,14 @@ class OpenContributions {
   const uint32_t max_open_rounds_;
   mutable Mutex mutex_;
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
-  // By key: which of kept_ have it and are held by the server. Calls look at
+  // By key: which of kept_ have it and wait at the server. Calls look at
   // their own keys alone by this.
-  absl::flat_hash_map<std::string, std::set<Id>> held_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, std::set<Id>> waiting_
+      ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t last_held_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;
-  // That was held or closed.
+  // That waited or closed.
   Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;
   // That was added, or told to be the next, since somebody asked first after
   // the server had gone back.

@@ -19,7 +19,7 @@ namespace tensorkv {
 // the next. Confined to one thread.
 class PulledBatches {
  public:
-  // Whether the chunk has a batch, as far as its first field tells.
+  // Returns whether the chunk has a batch, as far as its first field tells.
   static bool HasBatch(grpc::ByteBuffer* chunk);
 
   // Is for a call with that many entries. Values have memory from `buffers`,
@@ -30,12 +30,12 @@ class PulledBatches {
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
   absl::Status Receive(StripeStream& stream, grpc::ByteBuffer message);
 
-  // The values. REQUIRES: they were received.
+  // Returns the values. REQUIRES: they were received.
   PullReply Release() { return std::move(decoded_.reply); }
 
  private:
   absl::Status Add(grpc::ByteBuffer* message);
-  // The way for batches in an unusual form.
+  // Parses batches in an unusual form.
   absl::Status ParseBatch(grpc::ByteBuffer* message);
   // Gives the values from `begin` on their memory and elements.
   absl::Status ReceiveElements(grpc::ByteBuffer* message, size_t begin);

@@ -21,7 +21,7 @@
 namespace tensorkv {
 
 // Receives the stripes of a PullStream or PushPullStream into one set of
-// tensors. The manifest that comes first makes room for them; the others must
+// tensors. The manifest that comes first allocates them; the others must
 // say the same. Thread-safe for different stripes.
 class PulledValues {
  public:
@@ -41,7 +41,7 @@ class PulledValues {
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
   absl::Status Receive(StripeStream& stream, const Stripe& stripe);
 
-  // The values. REQUIRES: every stripe has been received.
+  // Returns the values. REQUIRES: every stripe has been received.
   PullReply Release();
 
  private:
@@ -52,7 +52,7 @@ class PulledValues {
   absl::Status CheckAgreement(const PullReply& manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ReceivePart(grpc::ByteBuffer* message, PartCursor& cursor);
-  // The way for parts in an unusual form.
+  // Parses parts in an unusual form.
   absl::Status ParsePart(grpc::ByteBuffer* message, PartCursor& cursor);
 
   const size_t num_entries_;

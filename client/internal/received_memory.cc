@@ -15,7 +15,7 @@ constexpr size_t kBytes = (size_t{32} << 20) - (64 << 10);
 
 void KeepReceivedMemory() {
   // Volatile, or compilers leave out what is freed unused. Nobody touches it,
-  // so it costs no memory; where there is no room for it, nothing is learned.
+  // so it costs no memory; where it does not fit, nothing is learned.
   [[maybe_unused]] static const bool has_freed = [] {
     void* volatile block = std::malloc(kBytes);
     std::free(block);

@@ -11,7 +11,7 @@ namespace {
 
 GrpcConnectionOptions WithServer(GrpcConnectionOptions options) {
   if (options.server == nullptr) {
-    options.server = std::make_shared<KnownServer>();
+    options.server = std::make_shared<ServerIncarnation>();
   }
   return options;
 }
@@ -43,7 +43,8 @@ RenewedConnection::RenewedConnection(
       credentials_(std::move(credentials)) {}
 
 std::shared_ptr<GrpcConnection> RenewedConnection::Current() {
-  // What calls have used until now is let go of without the lock.
+  // The connection that calls have used until now is destroyed without the
+  // lock.
   std::shared_ptr<GrpcConnection> former;
   MutexLock lock(&mutex_);
   std::shared_ptr<grpc::ChannelCredentials> credentials =

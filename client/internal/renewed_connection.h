@@ -37,7 +37,7 @@ class RenewedConnection final : public Connection {
   const GrpcConnectionOptions options_;
   const std::shared_ptr<const WatchedCredentials> credentials_;
   Mutex mutex_;
-  // What connection_ has.
+  // Returns the credentials of connection_.
   std::shared_ptr<grpc::ChannelCredentials> used_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<GrpcConnection> connection_ ABSL_GUARDED_BY(mutex_);
 };

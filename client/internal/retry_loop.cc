@@ -116,7 +116,7 @@ bool IsWorthARepeat(const absl::Status& status,
   return backoff.waits_for_server || !is_first || !CouldNotConnect(status);
 }
 
-// How long after the first attempt there may be another.
+// Returns how long after the first attempt there may be another.
 absl::Duration PatienceWith(const absl::Status& status, const Backoff& backoff,
                             absl::Duration timeout) {
   return CouldNotResolve(status) ? std::min(timeout, backoff.unresolved)

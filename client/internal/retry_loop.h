@@ -21,14 +21,15 @@ namespace tensorkv {
 struct Backoff {
   absl::Duration initial = absl::Milliseconds(20);
   absl::Duration maximum = absl::Seconds(1);
-  // How long a name is looked up that cannot be resolved: it may be about to
-  // appear, but more often it is misspelt.
+  // Bounds how long a name is looked up that cannot be resolved: it may be
+  // about to appear, but more often it is misspelt.
   absl::Duration unresolved = absl::Seconds(5);
-  // Whether to wait for a server that is not there at the first attempt.
+  // True if calls wait for a server that is not there at the first attempt.
   bool waits_for_server = true;
 };
 
-// What a retry loop takes from outside. Each function is thread-safe.
+// RetryEnvironment holds what a retry loop takes from outside. Each function is
+// thread-safe.
 struct RetryEnvironment {
   // Monotonic time since an arbitrary start.
   std::function<absl::Duration()> now;
@@ -43,8 +44,8 @@ struct RetryEnvironment {
   std::function<double()> random;
 };
 
-// The steady clock, a random generator, and a sleep during which gRPC makes the
-// connections of this process anew.
+// Returns the steady clock, a random generator, and a sleep during which gRPC
+// makes the connections of this process anew.
 RetryEnvironment SystemRetryEnvironment();
 
 // Decides of one call how often it is repeated, and when. Thread-compatible;
@@ -63,11 +64,11 @@ class RetryCourse {
   RetryCourse(const Backoff& backoff, const RetryEnvironment& environment,
               absl::Duration timeout);
 
-  // The pause after an attempt that ended with `status`; none if there is no
-  // other. `status` becomes what to return where that is so.
+  // Returns the pause after an attempt that ended with `status`; none if there
+  // is no other. `status` becomes what to return where that is so.
   std::optional<absl::Duration> PauseAfter(absl::Status& status);
 
-  // Of the timeout.
+  // Returns what is left of the timeout.
   absl::Duration TimeLeft() const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 // Well within the 15 minutes for which servers remember a call.
 constexpr absl::Duration kLongestRepetition = absl::Minutes(10);
 
-// Whether the request says of itself that it may come twice.
+// Returns whether the request says of itself that it may come twice.
 template <typename Request>
 bool MayComeTwice(const Request& request) {
   if constexpr (requires { request.on_existing; }) {
@@ -96,7 +96,7 @@ class RetryingConnection::Repeated
   CallThreads& threads_;
   Done done_;
   RetryCourse course_;
-  // What the latest attempt has ended with.
+  // Is the status of the latest attempt.
   absl::Status last_;
 };
 

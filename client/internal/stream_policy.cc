@@ -9,11 +9,11 @@ namespace {
 // of tensors that are smaller on average is faster as one message.
 constexpr uint64_t kMinMeanPartBytes = 64 << 10;
 
-// What an entry takes in a message beside its key and its elements, at most:
-// a shape of rank 8, numbers, tags and lengths. The request itself has less.
+// Bounds what an entry takes in a message beside its key and its elements: a
+// shape of rank 8, numbers, tags and lengths. The request itself has less.
 constexpr uint64_t kMaxEntryOverheadBytes = 192;
 
-// What ids of rows take, which are in the manifest of a stream.
+// Returns what ids of rows take, which are in the manifest of a stream.
 uint64_t BytesOfIds(const InitEntry&) { return 0; }
 uint64_t BytesOfIds(const PushEntry& entry) {
   return entry.rows ? entry.rows->tensor().size_bytes() : 0;

@@ -1,4 +1,4 @@
-// Which payloads go as streams.
+// Decides which payloads go as streams.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_STREAM_POLICY_H_
 #define TENSORKV_CLIENT_INTERNAL_STREAM_POLICY_H_
@@ -17,16 +17,16 @@ class StreamPolicy {
       : max_message_bytes_(max_message_bytes),
         threshold_bytes_(options.stream_threshold_bytes) {}
 
-  // Whether the elements of so many tensors do.
+  // Returns whether the elements of so many tensors do.
   bool Streams(uint64_t payload_bytes, uint64_t num_tensors) const;
 
-  // Whether the values of a pull that does not do all the same, in batches:
-  // they are small, and many enough for the client to copy some while the
-  // server prepares others.
+  // Returns whether the values of a pull that is no stream go in batches all
+  // the same: they are small, and many enough for the client to copy some while
+  // the server prepares others.
   bool StreamsInBatches(uint64_t payload_bytes, uint64_t num_tensors) const;
 
-  // Whether the request does: for its elements, or because it is too long for
-  // one message together with its keys.
+  // Returns whether the request goes as a stream: for its elements, or because
+  // it is too long for one message together with its keys.
   bool Streams(const InitRequest& request) const;
   bool Streams(const PushRequest& request) const;
 

@@ -5,7 +5,7 @@
 namespace tensorkv {
 namespace {
 
-// How much a stripe's status says about why the call failed.
+// Returns how much a stripe's status says about why the call failed.
 int Weight(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

@@ -23,8 +23,8 @@ namespace tensorkv {
 // of its own. Used once, by one thread. The pools outlive it.
 class StripeGroup {
  public:
-  // What one stripe does with its stream, but for finishing it. Returns OK
-  // only after Read has returned false.
+  // An Exchange does what one stripe does with its stream, but for finishing
+  // it. Returns OK only after Read has returned false.
   using Exchange =
       absl::FunctionRef<absl::Status(StripeStream& stream, const Stripe&)>;
 

@@ -7,7 +7,7 @@
 namespace tensorkv {
 
 StripeStream::StripeStream(std::shared_ptr<grpc::Channel> channel,
-                           KnownServer* server, const char* method,
+                           ServerIncarnation* server, const char* method,
                            const CallDeadline& deadline)
     : channel_(std::move(channel)),
       server_(*server),

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/internal/call_deadline.h"
-#include "client/internal/known_server.h"
+#include "client/internal/server_incarnation.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -24,8 +24,9 @@ class StripeStream {
  public:
   // Begins with the first Write. `method` is its path; it and `server` outlive
   // the object.
-  StripeStream(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
-               const char* method, const CallDeadline& deadline);
+  StripeStream(std::shared_ptr<grpc::Channel> channel,
+               ServerIncarnation* server, const char* method,
+               const CallDeadline& deadline);
   ~StripeStream();
 
   // Sends a message; no other follows the last one. May return before it has
@@ -51,7 +52,7 @@ class StripeStream {
   void Begin();
 
   const std::shared_ptr<grpc::Channel> channel_;
-  KnownServer& server_;
+  ServerIncarnation& server_;
   const char* const method_;
   const CallDeadline deadline_;
   grpc::ClientContext context_;

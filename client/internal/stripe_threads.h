@@ -29,8 +29,8 @@ class StripeThreads {
   // REQUIRES: no team is left.
   ~StripeThreads();
 
-  // The calling thread and as many idle ones as there are, `most` in all.
-  // REQUIRES: most > 0.
+  // Returns the calling thread and as many idle ones as there are, `most` in
+  // all. REQUIRES: most > 0.
   StripeTeam Assemble(int most);
 
  private:

@@ -22,8 +22,8 @@ namespace {
 
 using grpc::internal::RpcMethod;
 
-// What the caller states, but no more than the channel takes: else the server
-// would push, and the reply would be refused here.
+// Returns the bound that the caller states, but no more than the channel takes:
+// else the server would push, and the reply would be refused here.
 template <typename Request>
 uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
   return request.max_reply_bytes == 0
@@ -101,7 +101,7 @@ absl::StatusOr<ReplyTo<Request>> FromBytes(
 }  // namespace
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
-                       KnownServer* server, size_t max_message_bytes,
+                       ServerIncarnation* server, size_t max_message_bytes,
                        RefPtr<BufferPool> buffers)
     : channel_(std::move(channel)),
       server_(*server),
@@ -154,7 +154,7 @@ absl::Status UnaryCalls::OutcomeOf(const grpc::Status& status, Expects expects,
   if (expects == Expects::kTheKnownOne || expects == Expects::kNothingYet) {
     server_.LearnFrom(context);
   }
-  if (expects == Expects::kAnyIncarnation) server_.LearnAnewFrom(context);
+  if (expects == Expects::kAnyIncarnation) server_.ReplaceFrom(context);
   return absl::OkStatus();
 }
 
@@ -172,7 +172,7 @@ absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
 
 namespace {
 
-// What gRPC uses of a call until that has ended.
+// StartedCall holds what gRPC uses of a call until that has ended.
 struct StartedCall {
   explicit StartedCall(const CallDeadline& deadline)
       : deadline(deadline),

@@ -14,7 +14,7 @@
 #include "base/ref_counted.h"
 #include "client/destination.h"
 #include "client/internal/call_deadline.h"
-#include "client/internal/known_server.h"
+#include "client/internal/server_incarnation.h"
 #include "contract/any_call.h"
 #include "contract/method.h"
 #include "grpcpp/channel.h"
@@ -36,7 +36,7 @@ namespace tensorkv {
 class UnaryCalls {
  public:
   // Tensors that come have memory from `buffers`, and so have large messages.
-  UnaryCalls(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
+  UnaryCalls(std::shared_ptr<grpc::Channel> channel, ServerIncarnation* server,
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
   // Defined for the request of every unary method. Values are received into
@@ -49,19 +49,19 @@ class UnaryCalls {
   template <typename Request>
   using Done = absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&>;
 
-  // The same without waiting: `done` is told on a thread of gRPC's, or before
-  // this returns. The request and the destinations outlive the call.
+  // Makes the call without waiting: `done` is told on a thread of gRPC's, or
+  // before this returns. The request and the destinations outlive the call.
   template <typename Request>
   void Start(const Request& request, const CallDeadline& deadline,
              absl::Span<const Destination> destinations, Done<Request> done);
 
-  // Whether this thread is gRPC's, within the `done` of a call.
+  // Returns whether this thread is gRPC's, within the `done` of a call.
   static bool IsTellingAnEnd();
 
  private:
-  // What a call expects of the server: all but kTheKnownOne take whatever
-  // incarnation answers. It becomes the known one: never · if none is known
-  // yet · in any case · if none is known yet.
+  // Expects says what a call expects of the server: all but kTheKnownOne take
+  // whatever incarnation answers. It becomes the known one: never · if none is
+  // known yet · in any case · if none is known yet.
   enum class Expects { kNothing, kNothingYet, kAnyIncarnation, kTheKnownOne };
   template <typename Request>
   static Expects ExpectationOf(const Request& request);
@@ -77,7 +77,7 @@ class UnaryCalls {
                          const grpc::ClientContext& context);
 
   const std::shared_ptr<grpc::Channel> channel_;
-  KnownServer& server_;
+  ServerIncarnation& server_;
   const size_t max_message_bytes_;
   const RefPtr<BufferPool> buffers_;
   // By method.

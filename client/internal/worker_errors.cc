@@ -25,7 +25,7 @@ bool NeedsToJoin(const absl::Status& status) {
   return IsNoMember(status) || MayMeanRestart(status);
 }
 
-bool IsGone(const absl::Status& status) {
+bool IsObsolete(const absl::Status& status) {
   const Reason reason = ReasonOf(status);
   return reason == Reason::kStepClosed || reason == Reason::kKeyNotFound ||
          reason == Reason::kKeyReplaced;

@@ -1,4 +1,4 @@
-// What an error says to a worker whose call has ended with it.
+// Says what an error tells a worker whose call has ended with it.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_WORKER_ERRORS_H_
 #define TENSORKV_CLIENT_INTERNAL_WORKER_ERRORS_H_
@@ -7,23 +7,26 @@
 
 namespace tensorkv {
 
-// Whether the server knows no such member of the group, or none any more.
+// Returns whether the server knows no such member of the group, or none any
+// more.
 bool IsNoMember(const absl::Status& status);
 
-// Whether the server may be another incarnation, which knows no more of a call
-// than its checkpoint does.
+// Returns whether the server may be another incarnation, which knows no more of
+// a call than its checkpoint does.
 bool MayMeanRestart(const absl::Status& status);
 
-// Whether the worker has to join before another attempt: it is one of these.
+// Returns whether the worker has to join before another attempt, as it is one
+// of these errors.
 bool NeedsToJoin(const absl::Status& status);
 
-// Whether there is no such namespace, or only another one of its name.
+// Returns whether there is no such namespace, or only another one of its name.
 bool IsAnotherNamespace(const absl::Status& status);
 
-// Whether a round has no use for the contribution any more, or never will have.
-bool IsGone(const absl::Status& status);
+// Returns whether a round has no use for the contribution any more, or never
+// will have.
+bool IsObsolete(const absl::Status& status);
 
-// Whether the call may have been made although it failed.
+// Returns whether the call may have been made although it failed.
 bool IsUncertain(const absl::Status& status);
 
 }  // namespace tensorkv

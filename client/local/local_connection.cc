@@ -39,8 +39,8 @@ absl::StatusOr<Reply> ReplyIfOk(const absl::Status& status) {
   return Reply();
 }
 
-// Whether elements are of their dtype, which a server sees to when it receives
-// them.
+// Checks that elements are of their dtype, which a server sees to when it
+// receives them.
 template <typename Request>
 absl::Status CheckBools(const Request& request) {
   if constexpr (requires { request.entries.front().tensor; }) {
@@ -55,7 +55,7 @@ absl::Status CheckBools(const Request& request) {
   return absl::OkStatus();
 }
 
-// What a store answers to a request, by the type of the request.
+// Answer calls a store with a request, by the type of the request.
 using Store = MemoryTensorStore;
 using Context = const CallContext&;
 

@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 
-// Whether an error of Open tells of a checkpoint that was there. A directory of
-// somebody else, or one that is gone meanwhile, is none.
+// Returns whether an error of Open tells of a checkpoint that was there. A
+// directory of somebody else, or one that is gone meanwhile, is none.
 bool IsDamage(const absl::Status& error, const std::string& name,
               const std::string& path) {
   if (!absl::IsNotFound(error)) return true;

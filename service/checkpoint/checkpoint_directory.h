@@ -23,8 +23,9 @@ absl::Status CheckCheckpointName(const std::string& name);
 absl::StatusOr<FileDescriptor> LockCheckpoints(const std::string& directory,
                                                int kind);
 
-// Those that can be read, by their sequence; `damages`, if not null, tells why
-// each of the others cannot. Errors: those of the file system.
+// Returns the checkpoints that can be read, by their sequence; `damages`, if
+// not null, tells why each of the others cannot. Errors: those of the file
+// system.
 absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsIn(
     const std::string& directory, std::vector<absl::Status>* damages = nullptr);
 

@@ -31,8 +31,8 @@ constexpr size_t kKeysPerBatch = 8192;
 
 constexpr size_t kMaxStateNameInFile = 48;
 
-// What the name of a file says besides its numbers; `index` tells states apart
-// whose names begin alike.
+// Returns what the name of a file says besides its numbers; `index` tells
+// states apart whose names begin alike.
 std::string KindOfFile(const std::string& state, size_t index) {
   if (state.empty()) return "values.safetensors";
   return absl::StrCat("state", index, "-", state.substr(0, kMaxStateNameInFile),

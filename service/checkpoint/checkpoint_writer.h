@@ -57,7 +57,7 @@ class CheckpointWriter final : public SnapshotSink {
     std::string name;
     std::vector<SafetensorsEntry> entries;
     std::vector<Tensor> tensors;
-    // What the manifest has of each; its writing tells the digest.
+    // Are the manifest's entries of each tensor; its writing tells the digest.
     std::vector<v1::SavedTensor*> saved;
     v1::FileStamp* stamp = nullptr;
     absl::StatusOr<OutputFile> file = absl::UnknownError("not written");
@@ -75,7 +75,7 @@ class CheckpointWriter final : public SnapshotSink {
                  Tensor tensor, v1::SavedKey* saved);
   // Has the batch written, once there is a place among those that are.
   absl::Status Flush();
-  // Whether the batch may be written beside those that are.
+  // Returns whether the batch may be written beside those that are.
   bool HasPlace() const;
   // Gives the shards of the batch their names and places in the manifest.
   void NameShards();
@@ -95,7 +95,7 @@ class CheckpointWriter final : public SnapshotSink {
   v1::CheckpointManifest checkpoint_;
   v1::NamespaceManifest manifest_;
   RefPtr<const Contributors> last_contributors_;
-  // Of the namespace; null if none of it may be taken over.
+  // Belongs to the namespace; null if none of it may be taken over.
   std::unique_ptr<FormerTensors> former_tensors_;
   // Where the names of the next files begin.
   uint32_t next_number_ = 0;
@@ -103,7 +103,7 @@ class CheckpointWriter final : public SnapshotSink {
   uint64_t batch_bytes_ = 0;
   size_t batch_keys_ = 0;
   std::deque<WritingBatch> writing_;
-  // What is written; the disk may still work on it.
+  // Are written; the disk may still work on them.
   std::deque<OutputFile> unsynced_;
 };
 

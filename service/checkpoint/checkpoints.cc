@@ -33,7 +33,7 @@ absl::Status NoSuchCheckpoint(const std::string& name) {
       absl::StrCat("checkpoint \"", name, "\" does not exist"));
 }
 
-// Whether what was asked for is wrong: a name, or namespaces.
+// Returns whether the caller's request is wrong: a name, or namespaces.
 bool IsCallersError(const SaveCheckpointRequest& request,
                     const absl::Status& error) {
   if (!request.name.empty() &&
@@ -49,14 +49,14 @@ absl::Status AnotherIsBeingRead() {
       "another checkpoint is being restored or verified");
 }
 
-// Somebody's turn, unless it is another's.
-class Turn {
+// An ExclusiveUse is the caller's, unless another has it.
+class ExclusiveUse {
  public:
-  explicit Turn(std::atomic<bool>& is_taken)
+  explicit ExclusiveUse(std::atomic<bool>& is_taken)
       : is_taken_(is_taken), is_mine_(!is_taken.exchange(true)) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
+  ExclusiveUse(const ExclusiveUse&) = delete;
+  ExclusiveUse& operator=(const ExclusiveUse&) = delete;
+  ~ExclusiveUse() {
     if (is_mine_) is_taken_ = false;
   }
 
@@ -94,7 +94,7 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
   std::vector<absl::Status> damages;
   ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all,
                    ListCheckpointsIn(options_.directory, &damages));
-  // What cannot be read might be the last one.
+  // A checkpoint that cannot be read might be the last one.
   if (!damages.empty() && !options_.fallback) return damages[0];
   absl::Status damage;
   for (const absl::Status& each : damages) {
@@ -265,7 +265,8 @@ absl::Status Checkpoints::Publish(const std::string& partial,
                                   const std::string& path) {
   RETURN_IF_ERROR(Rename(partial, path));
   const absl::Status synced = options_.sync_directory(options_.directory);
-  // What may be gone after a crash is not shown as if it were saved.
+  // A checkpoint that may be gone after a crash is not shown as if it were
+  // saved.
   if (!synced.ok()) Rename(path, partial).IgnoreError();  // `synced` counts
   return synced;
 }
@@ -279,7 +280,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
   RETURN_IF_ERROR(store_.TakeSnapshot(request.namespaces, writer));
   v1::CheckpointManifest manifest;
   ToProto(status, manifest.mutable_status());
-  // What was written is known to the writer.
+  // The writer knows what was written.
   manifest.mutable_status()->clear_bytes();
   manifest.mutable_status()->clear_num_keys();
   manifest.set_incarnation(options_.incarnation);
@@ -379,8 +380,8 @@ CheckpointCounts Checkpoints::counts() const {
 
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveCheckpoint(
     const SaveCheckpointRequest& request, const CallContext&) {
-  const Turn turn(is_caller_saving_);
-  if (turn.is_mine()) return SaveAs(request, false);
+  const ExclusiveUse use(is_caller_saving_);
+  if (use.is_mine()) return SaveAs(request, false);
   return absl::UnavailableError("another checkpoint is being written");
 }
 
@@ -390,8 +391,8 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
     return absl::InvalidArgumentError(
         "on_existing of a checkpoint: expected FAIL or REPLACE, got KEEP");
   }
-  const Turn turn(is_caller_reading_);
-  if (!turn.is_mine()) return AnotherIsBeingRead();
+  const ExclusiveUse use(is_caller_reading_);
+  if (!use.is_mine()) return AnotherIsBeingRead();
   const auto restore = [&](const SavedCheckpoint& saved) {
     const std::unique_ptr<Restoration> restoration =
         store_.StartRestoration(request.on_existing);
@@ -400,7 +401,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
                        .as_namespace = request.as_namespace,
                        .with_new_uids = true,
                        .cancellation = context.cancellation.get()}));
-    // What is being saved has all of these as they were before.
+    // A checkpoint that is being saved has all of these as they were before.
     MutexLock save_lock(&save_mutex_);
     RETURN_IF_ERROR(CheckWanted(context.cancellation.get()));
     return restoration->Commit();
@@ -431,8 +432,8 @@ absl::Status Checkpoints::DeleteCheckpoint(
 
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
     const VerifyCheckpointRequest& request, const CallContext& context) {
-  const Turn turn(is_caller_reading_);
-  if (!turn.is_mine()) return AnotherIsBeingRead();
+  const ExclusiveUse use(is_caller_reading_);
+  if (!use.is_mine()) return AnotherIsBeingRead();
   return Read(request.name, [&](const SavedCheckpoint& saved) {
     return saved.Verify(context.cancellation.get());
   });

@@ -30,17 +30,18 @@ namespace tensorkv {
 struct CheckpointsOptions {
   // Made if it is not there.
   std::string directory;
-  // How many of those stay that the server has made by itself; at least 1.
+  // Says how many of the checkpoints stay that the server has made by itself;
+  // at least 1.
   uint32_t keep = 3;
   // Every how many checkpoints is written whole; at least 1. The others take
   // over from the last one with all namespaces what has not changed since.
   uint32_t full_every = 1;
   // Names the server that makes the checkpoints.
   uint64_t incarnation = 0;
-  // Whether an older checkpoint is restored if the last one is damaged.
+  // True if an older checkpoint is restored where the last one is damaged.
   bool fallback = false;
-  // Hears how long calls of a namespace waited for each turn of a checkpoint;
-  // may be null.
+  // Hears how long calls of a namespace waited for each locking by a
+  // checkpoint; may be null.
   std::function<void(absl::Duration)> on_pause;
   // Takes lines for the log; may be null.
   std::function<void(const std::string&)> log;
@@ -49,7 +50,7 @@ struct CheckpointsOptions {
       SyncDirectory;
 };
 
-// What has become of the checkpoints so far.
+// CheckpointCounts counts what has become of the checkpoints so far.
 struct CheckpointCounts {
   uint64_t saved = 0;
   // Without those whose caller is to blame.
@@ -58,13 +59,13 @@ struct CheckpointCounts {
   // from, whether it was made or restored; 0 if there is none.
   absl::Time last_time = absl::UnixEpoch();
   uint64_t last_bytes = 0;
-  // Of these, what was written for it; 0 if it was restored.
+  // Counts the bytes of these that were written for it; 0 if it was restored.
   uint64_t last_written_bytes = 0;
-  // How long it took to write.
+  // Says how long it took to write.
   absl::Duration last_duration;
 };
 
-// How far the restoring at the start of a server has come.
+// RestoreProgress says how far the restoring at the start of a server has come.
 struct RestoreProgress {
   std::string name;
   // This counts the bytes of tensors that have been restored.
@@ -94,7 +95,7 @@ class Checkpoints {
   // Errors: DataLoss (also if all are damaged) · those of Snapshots.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLast();
 
-  // What RestoreLast is at; nothing before and after.
+  // Returns where RestoreLast is; nothing before and after.
   std::optional<RestoreProgress> restoring() const;
 
   // Saves every `interval` from now on, until Stop. REQUIRES: called once.
@@ -106,7 +107,8 @@ class Checkpoints {
 
   CheckpointCounts counts() const;
 
-  // As in proto/tensorkv/v1/checkpoint.proto; each blocks until it is done.
+  // Do what proto/tensorkv/v1/checkpoint.proto says; each blocks until it is
+  // done.
 #define TENSORKV_VERB(name, ...)                                  \
   OutcomeOfCall<name##Request> name(const name##Request& request, \
                                     const CallContext& context);
@@ -122,8 +124,9 @@ class Checkpoints {
   std::string PathOf(const std::string& name) const {
     return options_.directory + "/" + name;
   }
-  // The last whole one of `all`, which are by their sequence. `damage` tells of
-  // the first that was passed over, and is updated with that of others.
+  // Returns the last whole one of `all`, which are by their sequence. `damage`
+  // tells of the first that was passed over, and is updated with that of
+  // others.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLastOf(
       std::vector<CheckpointStatus> all, absl::Status damage);
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
@@ -132,7 +135,8 @@ class Checkpoints {
       const SaveCheckpointRequest& request, bool automatic, absl::Time start);
   void Count(const SaveCheckpointRequest& request,
              const absl::StatusOr<CheckpointStatus>& saved, absl::Time start);
-  // What the next one may take over from; nothing if it is to be written whole.
+  // Returns the checkpoint that the next one may take over from; nothing if it
+  // is to be written whole.
   std::optional<SavedCheckpoint> FindFormer() const;
   // That one is the former one from now on, unless damage was found in any
   // since there had been `num_damages`.
@@ -187,7 +191,7 @@ class Checkpoints {
   // The last one with all namespaces that was written, or restored at the
   // start: what the store has is that, and what has changed since.
   std::optional<CheckpointStatus> former_ ABSL_GUARDED_BY(mutex_);
-  // How often damage has been found.
+  // Counts how often damage has been found.
   uint64_t num_damages_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };

@@ -23,7 +23,8 @@
 namespace tensorkv {
 namespace {
 
-// What is written at once, before it is sent on its way to the disk, and read.
+// Bounds what is written at once, before it is sent on its way to the disk, and
+// read.
 constexpr size_t kMaxBytesAtOnce = 8 << 20;
 
 absl::Status ErrorOf(const std::string& path, int error) {
@@ -47,7 +48,8 @@ absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
   return error ? ErrorOf(path, error.value()) : absl::OkStatus();
 }
 
-// As the system takes them, none of more than kMaxBytesAtOnce.
+// Returns the pieces as the system takes them, none of more than
+// kMaxBytesAtOnce.
 template <typename Piece>
 std::vector<iovec> Vectors(absl::Span<const Piece> pieces) {
   std::vector<iovec> vectors;
@@ -62,7 +64,7 @@ std::vector<iovec> Vectors(absl::Span<const Piece> pieces) {
   return vectors;
 }
 
-// How many of them are written or read at once.
+// Returns how many of them are written or read at once.
 size_t NumAtOnce(absl::Span<const iovec> vectors) {
   size_t num_vectors = 0;
   size_t bytes = 0;
@@ -83,15 +85,15 @@ void RemovePrefix(size_t bytes, absl::Span<iovec>& vectors) {
   vectors[0].iov_len -= bytes;
 }
 
-// What is read past the system's cache begins and ends at multiples of this, in
-// files and in memory: no disk has larger blocks.
+// Reads past the system's cache begin and end at multiples of this, in files
+// and in memory: no disk has larger blocks.
 constexpr size_t kDirectAlignment = 4096;
 
 size_t AlignedUp(uint64_t bytes) {
   return (bytes + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
 }
 
-// Whether the disk can fill them as they lie.
+// Returns whether the disk can fill them as they lie.
 bool IsAligned(uint64_t offset, absl::Span<const absl::Span<char>> to) {
   return offset % kDirectAlignment == 0 &&
          std::all_of(to.begin(), to.end(), [](absl::Span<char> each) {
@@ -193,7 +195,7 @@ absl::Status InputFile::Fill(const FileDescriptor& from, uint64_t offset,
   return absl::OkStatus();
 }
 
-DirectRoom::DirectRoom(size_t max_bytes)
+DirectBuffer::DirectBuffer(size_t max_bytes)
     : memory_(static_cast<char*>(std::aligned_alloc(
           kDirectAlignment, AlignedUp(max_bytes) + kDirectAlignment))),
       size_bytes_(
@@ -201,26 +203,26 @@ DirectRoom::DirectRoom(size_t max_bytes)
 
 absl::Status InputFile::ReadOnce(uint64_t offset,
                                  absl::Span<const absl::Span<char>> to,
-                                 const DirectRoom& room) const {
+                                 const DirectBuffer& buffer) const {
   if (direct_.is_open() &&
       (IsAligned(offset, to) ? Fill(direct_, offset, to).ok()
-                             : FillBy(room, offset, to))) {
+                             : FillBy(buffer, offset, to))) {
     return absl::OkStatus();
   }
   return Read(offset, to);
 }
 
-bool InputFile::FillBy(const DirectRoom& room, uint64_t offset,
+bool InputFile::FillBy(const DirectBuffer& buffer, uint64_t offset,
                        absl::Span<const absl::Span<char>> to) const {
   const size_t before = offset % kDirectAlignment;
   size_t end = before;
   for (const absl::Span<char>& each : to) end += each.size();
-  if (AlignedUp(end) > room.span().size() ||
+  if (AlignedUp(end) > buffer.span().size() ||
       ReadAligned(direct_.get(), offset - before,
-                  room.span().first(AlignedUp(end))) < end) {
+                  buffer.span().first(AlignedUp(end))) < end) {
     return false;
   }
-  const char* from = room.span().data() + before;
+  const char* from = buffer.span().data() + before;
   for (const absl::Span<char>& each : to) {
     if (!each.empty()) std::memcpy(each.data(), from, each.size());
     from += each.size();

@@ -48,10 +48,10 @@ absl::Status WriteFile(const std::string& path,
 
 // Memory by way of which files are read past the system's cache. Used by one
 // thread.
-class DirectRoom {
+class DirectBuffer {
  public:
   // For up to `max_bytes` at once, wherever they begin.
-  explicit DirectRoom(size_t max_bytes);
+  explicit DirectBuffer(size_t max_bytes);
 
   absl::Span<char> span() const { return {memory_.get(), size_bytes_}; }
 
@@ -76,11 +76,11 @@ class InputFile {
   // Errors: DataLoss (it ends before, or the disk fails).
   absl::Status Read(uint64_t offset,
                     absl::Span<const absl::Span<char>> to) const;
-  // The same past the system's cache, if the file system can: what is read once
-  // takes pages and time there for nothing. By way of `room`, unless it lies at
-  // multiples of 4 KiB both in the file and in memory.
+  // Reads past the system's cache, if the file system can: what is read once
+  // takes pages and time there for nothing. Reads by way of `buffer`, unless
+  // the bytes lie at multiples of 4 KiB both in the file and in memory.
   absl::Status ReadOnce(uint64_t offset, absl::Span<const absl::Span<char>> to,
-                        const DirectRoom& room) const;
+                        const DirectBuffer& buffer) const;
 
  private:
   InputFile(std::string path, FileDescriptor file, FileDescriptor direct,
@@ -93,7 +93,7 @@ class InputFile {
   absl::Status Fill(const FileDescriptor& from, uint64_t offset,
                     absl::Span<const absl::Span<char>> to) const;
   // From `direct_`. Whether it could.
-  bool FillBy(const DirectRoom& room, uint64_t offset,
+  bool FillBy(const DirectBuffer& buffer, uint64_t offset,
               absl::Span<const absl::Span<char>> to) const;
 
   std::string path_;
@@ -103,7 +103,8 @@ class InputFile {
   uint64_t size_bytes_;
 };
 
-// What changes with a file's bytes, and is the same for all its hard links.
+// FileStamp holds what changes with a file's bytes, and is the same for all its
+// hard links.
 struct FileStamp {
   uint64_t bytes = 0;
   // Nanoseconds since 1970.
@@ -118,8 +119,8 @@ absl::StatusOr<FileStamp> StampOf(const std::string& path);
 absl::Status Link(const std::string& from, const std::string& to);
 absl::Status RemoveFile(const std::string& path);
 
-// What the file has. Errors: DataLoss, also if it is larger than a message can
-// be.
+// Returns the bytes of the file. Errors: DataLoss, also if it is larger than a
+// message can be.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Makes a directory in one that is there.
@@ -127,17 +128,17 @@ absl::Status MakeDirectory(const std::string& path);
 // Makes a directory, and those above it; it may be there. What it has made is
 // on the disk.
 absl::Status MakeDirectories(const std::string& path);
-// What has been made, renamed and removed in the directory is on the disk.
+// Has the disk take what has been made, renamed and removed in the directory.
 absl::Status SyncDirectory(const std::string& path);
 // Gives the directory another name beside it. Nothing may have that name. File
 // systems that cannot rename and look at once are taken, too: there, the caller
 // keeps others from giving that name to a file or an empty directory meanwhile.
 absl::Status Rename(const std::string& from, const std::string& to);
-// Whether anything has that name; true if nobody can tell.
+// Returns whether anything has that name; true if nobody can tell.
 bool Exists(const std::string& path);
 // Removes a directory with all that is in it. It may be missing.
 absl::Status RemoveDirectory(const std::string& path);
-// The names of what is in the directory, in order.
+// Returns the names of what is in the directory, in order.
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 
 }  // namespace tensorkv

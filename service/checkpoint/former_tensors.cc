@@ -12,7 +12,7 @@
 namespace tensorkv {
 namespace {
 
-// How many bytes of each file the manifest's tensors take.
+// Returns how many bytes of each file the manifest's tensors take.
 std::vector<uint64_t> BytesByFile(const v1::NamespaceManifest& manifest) {
   std::vector<uint64_t> bytes(manifest.files_size());
   for (const v1::SavedKey& key : manifest.keys()) {

@@ -1,4 +1,4 @@
-// What a checkpoint takes over from the one before.
+// Takes over files of the checkpoint before.
 
 #ifndef TENSORKV_SERVICE_CHECKPOINT_FORMER_TENSORS_H_
 #define TENSORKV_SERVICE_CHECKPOINT_FORMER_TENSORS_H_
@@ -34,7 +34,7 @@ class FormerTensors {
   FormerTensors(const FormerTensors&) = delete;
   FormerTensors& operator=(const FormerTensors&) = delete;
 
-  // How many have been linked: their numbers begin with 0.
+  // Returns how many have been linked: their numbers begin with 0.
   uint32_t num_files() const { return num_files_; }
 
   // If this state of the key, or its value if `state` is empty, has not changed
@@ -56,14 +56,14 @@ class FormerTensors {
     int place = -1;
   };
 
-  // Null if the key had none, or has changed.
+  // Returns null if the key had none, or has changed.
   const v1::SavedTensor* Find(const KeySnapshot& key,
                               absl::string_view state) const;
 
   const v1::NamespaceManifest former_;
   const std::string directory_;
   uint32_t num_files_ = 0;
-  // As former_ has them.
+  // Are the files of former_, by number.
   std::vector<File> files_;
   absl::flat_hash_map<absl::string_view, const v1::SavedKey*> keys_;
 };

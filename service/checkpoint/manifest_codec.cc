@@ -272,7 +272,8 @@ absl::StatusOr<KeySnapshot> FromProto(
   for (const v1::SavedContribution& each : proto.contributions()) {
     key.contributions.push_back({ContributorOf(each), each.step()});
   }
-  // Who reads tensors refers to the memory of the value until all are there.
+  // Callers that read tensors refer to the memory of the value until all are
+  // there.
   const auto is_value = [](const v1::SavedTensor& tensor) {
     return tensor.state().empty();
   };

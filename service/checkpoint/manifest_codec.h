@@ -34,11 +34,11 @@ absl::StatusOr<KeySnapshot> FromProto(
 std::vector<RefPtr<const Contributors>> ContributorsOf(
     const v1::NamespaceManifest& proto);
 
-// What the tensor's elements take. Errors: DataLoss.
+// Returns how many bytes the tensor's elements take. Errors: DataLoss.
 absl::StatusOr<uint64_t> SizeBytesOf(const v1::SavedTensor& proto);
 
-// The name of a file of tensors: the number of its namespace, one of its own
-// there, and what it has.
+// Returns the name of a file of tensors: the number of its namespace, one of
+// its own there, and what it has.
 std::string TensorFileName(int name_space, uint32_t number,
                            absl::string_view kind);
 

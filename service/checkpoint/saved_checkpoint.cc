@@ -27,7 +27,8 @@
 namespace tensorkv {
 namespace {
 
-// What is passed on at once, while the two batches behind it are made and read.
+// Says how much is passed on at once, while the two batches behind it are made
+// and read.
 constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
 constexpr size_t kBatches = 3;
@@ -62,9 +63,9 @@ absl::StatusOr<std::string> ReadHeader(const std::string& path,
   return header;
 }
 
-// What the header of a file says of its tensors, in the order of their bytes.
-// Headers are written in one way only, so that each of its bytes counts.
-// Errors: DataLoss.
+// Returns the entries of a file's header, in the order of their bytes. Headers
+// are written in one way only, so that each of its bytes counts. Errors:
+// DataLoss.
 absl::StatusOr<std::vector<SafetensorsEntry>> EntriesOf(
     const std::string& path, const v1::FileStamp& stamp) {
   ASSIGN_OR_RETURN(const std::string header, ReadHeader(path, stamp));
@@ -76,7 +77,7 @@ absl::StatusOr<std::vector<SafetensorsEntry>> EntriesOf(
   return Damaged(path, "its header is not as it was written");
 }
 
-// Whether the entry is that tensor's.
+// Returns whether the entry is that tensor's.
 bool IsOf(const SafetensorsEntry& entry, const v1::SavedTensor& saved) {
   const auto dimensions = entry.shape.dimensions();
   return entry.offset == saved.offset() &&
@@ -132,12 +133,13 @@ class SavedCheckpoint::KeyReader {
   // A batch is shorter where there is no memory for more.
   absl::StatusOr<Keys> MakeBatch();
   uint64_t num_done();
-  // Whether another batch is done with than the first `num_done`; waits for it.
-  // Not if there is none, or this ends.
+  // Waits until another batch is done with than the first `num_done`, and
+  // returns true. Returns false if there is none, or this ends.
   bool AwaitMoreDone(uint64_t num_done);
-  // Whether there is room for one more; waits for it. Not if this ends.
-  bool AwaitRoom();
-  bool HasRoom() const;
+  // Waits until there is headroom for one more, and returns true. Returns false
+  // if this ends.
+  bool AwaitHeadroom();
+  bool HasHeadroom() const;
   // Lets go of the batch that was returned before. Returns whether there is
   // another one, which is being read.
   absl::StatusOr<bool> AwaitBatch();
@@ -157,12 +159,13 @@ class SavedCheckpoint::KeyReader {
   Mutex mutex_;
   CondVar changed_;
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether all that can be made has been, and what was wrong with the next.
+  // Say whether all that can be made has been, and what was wrong with the
+  // next.
   bool is_made_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  // Those that are being read.
+  // Are the batches that are being read.
   std::deque<Keys> batches_ ABSL_GUARDED_BY(mutex_);
-  // What the one that was returned last takes, and these.
+  // Are the bytes of the one that was returned last, and of these.
   std::deque<uint64_t> batch_bytes_ ABSL_GUARDED_BY(mutex_);
   bool has_returned_ ABSL_GUARDED_BY(mutex_) = false;
   // Batches that were returned and are done with.
@@ -213,11 +216,11 @@ SavedCheckpoint::KeyReader::~KeyReader() {
 
 void SavedCheckpoint::KeyReader::MakeBatches() {
   absl::Status status;
-  while (status.ok() && next_ < manifest_.keys_size() && AwaitRoom()) {
+  while (status.ok() && next_ < manifest_.keys_size() && AwaitHeadroom()) {
     const uint64_t num_done_before = num_done();
     absl::StatusOr<Keys> keys = MakeBatch();
     status = keys.status();
-    // Those before give their memory to keys, or back.
+    // Batches before give their memory to keys, or back.
     if (absl::IsResourceExhausted(status) && AwaitMoreDone(num_done_before)) {
       status = absl::OkStatus();
       continue;
@@ -271,16 +274,16 @@ SavedCheckpoint::KeyReader::MakeBatch() {
 
 // A third batch is for batches of the usual size: a key may be as large as the
 // memory takes.
-bool SavedCheckpoint::KeyReader::HasRoom() const {
+bool SavedCheckpoint::KeyReader::HasHeadroom() const {
   const uint64_t bytes =
       std::accumulate(batch_bytes_.begin(), batch_bytes_.end(), uint64_t{0});
   return batch_bytes_.size() < kBatches - 1 ||
          (batch_bytes_.size() < kBatches && bytes <= kBatches * kBytesPassedOn);
 }
 
-bool SavedCheckpoint::KeyReader::AwaitRoom() {
+bool SavedCheckpoint::KeyReader::AwaitHeadroom() {
   MutexLock lock(&mutex_);
-  while (!is_ending_ && !HasRoom()) changed_.Wait(&mutex_);
+  while (!is_ending_ && !HasHeadroom()) changed_.Wait(&mutex_);
   return !is_ending_;
 }
 

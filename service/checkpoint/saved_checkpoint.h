@@ -19,14 +19,14 @@
 
 namespace tensorkv {
 
-// Whether the call goes on; `cancellation` may be null. Errors: Cancelled.
+// Checks that the call goes on; `cancellation` may be null. Errors: Cancelled.
 absl::Status CheckWanted(Cancellation* cancellation);
 
-// What of a checkpoint is to be restored, and how.
+// RestoreSelection says what of a checkpoint is to be restored, and how.
 struct RestoreSelection {
   // All that it has, if there is none.
   std::vector<std::string> namespaces;
-  // What the one namespace is called then; empty: as it was.
+  // Is the name that the one namespace gets; empty: its own.
   std::string as_namespace;
   // They are other namespaces than those that were saved.
   bool with_new_uids = false;
@@ -45,10 +45,10 @@ class SavedCheckpoint {
   static absl::StatusOr<SavedCheckpoint> Open(const std::string& directory);
 
   CheckpointStatus status() const;
-  // Whether it has all namespaces that its server had.
+  // Returns whether it has all namespaces that its server had.
   bool is_whole() const { return !manifest_.partial(); }
-  // How many checkpoints before it lies one that shared no files with its own
-  // former one.
+  // Returns how many checkpoints before it lies one that shared no files with
+  // its own former one.
   uint32_t steps_from_full() const { return manifest_.steps_from_full(); }
   const std::string& directory() const { return directory_; }
 
@@ -78,7 +78,8 @@ class SavedCheckpoint {
   }
   absl::Status ReadManifest(const v1::FileDigest& file,
                             v1::NamespaceManifest& manifest) const;
-  // Those of the files of tensors, for whoever reads them without the manifest.
+  // Verifies the headers of the files of tensors, for readers of these without
+  // the manifest.
   absl::Status VerifyHeaders(const v1::NamespaceManifest& manifest) const;
   // Their places among the namespaces, in order.
   absl::StatusOr<std::vector<int>> Select(

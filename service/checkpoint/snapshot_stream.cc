@@ -129,10 +129,10 @@ absl::Status SnapshotStreamWriter::Finish() {
 
 // --- Reading -----------------------------------------------------------------
 
-absl::Span<char> SnapshotStreamReader::Room() {
-  absl::Span<char> room = absl::MakeSpan(bytes_);
-  if (part_ == Part::kTensors) room = rooms_[next_room_];
-  return room.subspan(num_read_);
+absl::Span<char> SnapshotStreamReader::NextSpan() {
+  absl::Span<char> span = absl::MakeSpan(bytes_);
+  if (part_ == Part::kTensors) span = spans_[next_span_];
+  return span.subspan(num_read_);
 }
 
 absl::Status SnapshotStreamReader::Read(absl::string_view bytes) {
@@ -141,14 +141,14 @@ absl::Status SnapshotStreamReader::Read(absl::string_view bytes) {
     if (part_ == Part::kManifest) {
       bytes_.resize(std::min(manifest_bytes_, num_read_ + bytes.size()));
     }
-    const absl::Span<char> room = Room();
-    const size_t size = std::min(room.size(), bytes.size());
-    std::memcpy(room.data(), bytes.data(), size);
+    const absl::Span<char> span = NextSpan();
+    const size_t size = std::min(span.size(), bytes.size());
+    std::memcpy(span.data(), bytes.data(), size);
     bytes.remove_prefix(size);
     num_read_ += size;
     const bool goes_on =
         part_ == Part::kManifest && num_read_ < manifest_bytes_;
-    if (size == room.size() && !goes_on) RETURN_IF_ERROR(EndPart());
+    if (size == span.size() && !goes_on) RETURN_IF_ERROR(EndPart());
   }
   return absl::OkStatus();
 }
@@ -163,11 +163,11 @@ absl::Status SnapshotStreamReader::EndPart() {
     case Part::kTensors:
       break;
   }
-  if (DigestOfElements(rooms_[next_room_]) != digests_[next_room_]) {
+  if (DigestOfElements(spans_[next_span_]) != digests_[next_span_]) {
     return StreamDamaged("a tensor does not have its digest");
   }
-  ++next_room_;
-  return next_room_ == rooms_.size() ? EndRecord() : absl::OkStatus();
+  ++next_span_;
+  return next_span_ == spans_.size() ? EndRecord() : absl::OkStatus();
 }
 
 absl::Status SnapshotStreamReader::EndSizes() {
@@ -191,7 +191,7 @@ absl::Status SnapshotStreamReader::EndManifest() {
   }
   RETURN_IF_ERROR(MakeKeys());
   part_ = Part::kTensors;
-  return rooms_.empty() ? EndRecord() : absl::OkStatus();
+  return spans_.empty() ? EndRecord() : absl::OkStatus();
 }
 
 absl::Status SnapshotStreamReader::MakeKeys() {
@@ -221,7 +221,7 @@ absl::Status SnapshotStreamReader::MakeTensor(const v1::SavedTensor& saved,
   offset += size;
   ASSIGN_OR_RETURN(Tensor tensor, to_.Allocate(*dtype, *std::move(shape)));
   if (size > 0) {
-    rooms_.emplace_back(tensor.mutable_data(), size);
+    spans_.emplace_back(tensor.mutable_data(), size);
     digests_.push_back(saved.digest());
   }
   if (saved.state().empty()) {
@@ -235,8 +235,8 @@ absl::Status SnapshotStreamReader::MakeTensor(const v1::SavedTensor& saved,
 absl::Status SnapshotStreamReader::EndRecord() {
   part_ = Part::kSizes;
   bytes_.assign(2 * sizeof(uint64_t), '\0');
-  next_room_ = 0;
-  rooms_.clear();
+  next_span_ = 0;
+  spans_.clear();
   digests_.clear();
   std::vector<KeySnapshot> keys = std::exchange(keys_, {});
   return keys.empty() ? absl::OkStatus() : to_.Add(std::move(keys));

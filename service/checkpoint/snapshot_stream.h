@@ -23,7 +23,7 @@ namespace tensorkv {
 // Encodes a snapshot as MovePartitionsRequest says. Used by one thread.
 class SnapshotStreamWriter final : public SnapshotSink {
  public:
-  // What the stream is cut into; the last piece may be shorter.
+  // Is the size of the pieces of the stream; the last may be shorter.
   static constexpr size_t kPieceBytes = 1 << 20;
   // Takes a piece; its errors end the snapshot.
   using Send = std::function<absl::Status(std::string piece)>;
@@ -75,7 +75,7 @@ class SnapshotStreamReader {
  private:
   enum class Part { kSizes, kManifest, kTensors };
 
-  // What of the present part is there is complete.
+  // Ends the present part, which is complete.
   absl::Status EndPart();
   absl::Status EndSizes();
   absl::Status EndManifest();
@@ -84,8 +84,8 @@ class SnapshotStreamReader {
   absl::Status MakeTensor(const v1::SavedTensor& saved, KeySnapshot& key,
                           uint64_t& offset);
   absl::Status EndRecord();
-  // Where the next bytes go, and how many at most.
-  absl::Span<char> Room();
+  // Returns where the next bytes go, and how many at most.
+  absl::Span<char> NextSpan();
 
   Restoration& to_;
   Part part_ = Part::kSizes;
@@ -98,9 +98,9 @@ class SnapshotStreamReader {
   v1::NamespaceManifest manifest_;
   std::vector<KeySnapshot> keys_;
   // The tensors of `keys_` in their order, and which of them is next.
-  std::vector<absl::Span<char>> rooms_;
+  std::vector<absl::Span<char>> spans_;
   std::vector<uint64_t> digests_;
-  size_t next_room_ = 0;
+  size_t next_span_ = 0;
 };
 
 }  // namespace tensorkv

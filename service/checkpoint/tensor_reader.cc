@@ -10,8 +10,8 @@
 namespace tensorkv {
 namespace {
 
-// What is read before its digest is computed: it stays in a cache, and is
-// enough for few calls of the system.
+// Is the size of what is read before its digest is computed: it stays in a
+// cache, and is enough for few calls of the system.
 constexpr size_t kPieceBytes = 2 << 20;
 // So many pieces are asked of the disk at once. More threads would keep the one
 // that makes keys of them from running, where the machine has few cores.
@@ -32,14 +32,14 @@ absl::Status CheckDigest(const InputFile& file, const TensorToRead& tensor,
 
 // One that is larger than a piece.
 absl::Status ReadLarge(const InputFile& file, const TensorToRead& tensor,
-                       const DirectRoom& room) {
+                       const DirectBuffer& buffer) {
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> digest(
       XXH3_createState(), &XXH3_freeState);
   XXH3_64bits_reset(digest.get());
   uint64_t offset = tensor.saved->offset();
   for (absl::Span<char> to = tensor.to; !to.empty();) {
     const absl::Span<char> piece = to.first(std::min(to.size(), kPieceBytes));
-    RETURN_IF_ERROR(file.ReadOnce(offset, {piece}, room));
+    RETURN_IF_ERROR(file.ReadOnce(offset, {piece}, buffer));
     XXH3_64bits_update(digest.get(), piece.data(), piece.size());
     offset += piece.size();
     to.remove_prefix(piece.size());
@@ -116,13 +116,13 @@ absl::Status TensorReader::Add(const InputFile* file,
   return absl::OkStatus();
 }
 
-absl::Status TensorReader::ReadRun(const Run& run, const DirectRoom& room) {
+absl::Status TensorReader::ReadRun(const Run& run, const DirectBuffer& buffer) {
   const TensorToRead& first = run.tensors[0];
-  if (run.size_bytes > kPieceBytes) return ReadLarge(*run.file, first, room);
+  if (run.size_bytes > kPieceBytes) return ReadLarge(*run.file, first, buffer);
   std::vector<absl::Span<char>> pieces;
   pieces.reserve(run.tensors.size());
   for (const TensorToRead& tensor : run.tensors) pieces.push_back(tensor.to);
-  RETURN_IF_ERROR(run.file->ReadOnce(first.saved->offset(), pieces, room));
+  RETURN_IF_ERROR(run.file->ReadOnce(first.saved->offset(), pieces, buffer));
   for (const TensorToRead& tensor : run.tensors) {
     RETURN_IF_ERROR(CheckDigest(
         *run.file, tensor, XXH3_64bits(tensor.to.data(), tensor.to.size())));
@@ -131,10 +131,10 @@ absl::Status TensorReader::ReadRun(const Run& run, const DirectRoom& room) {
 }
 
 void TensorReader::ReadRuns() {
-  const DirectRoom room(kPieceBytes);
+  const DirectBuffer buffer(kPieceBytes);
   const Run* run = nullptr;
   while (Batch* const batch = AwaitRun(run)) {
-    EndRun(ReadRun(*run, room), *batch);
+    EndRun(ReadRun(*run, buffer), *batch);
   }
 }
 

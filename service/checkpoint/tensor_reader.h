@@ -27,7 +27,7 @@ namespace tensorkv {
 struct TensorToRead {
   absl::string_view key;
   const v1::SavedTensor* saved = nullptr;
-  // As many bytes as the tensor takes.
+  // Takes as many bytes as the tensor does.
   absl::Span<char> to;
 };
 
@@ -40,7 +40,7 @@ class TensorReader {
   TensorReader(const std::string& directory,
                const v1::NamespaceManifest& manifest)
       : directory_(directory), manifest_(manifest) {}
-  // What has not begun is not read.
+  // Drops the reads that have not begun.
   ~TensorReader();
 
   // Begins to read a batch, as soon as those before have begun. Its files are
@@ -76,10 +76,10 @@ class TensorReader {
   // Adds the tensor to the last run, if it goes on there, or to a new one.
   static absl::Status Add(const InputFile* file, const TensorToRead& tensor,
                           std::vector<Run>& runs);
-  static absl::Status ReadRun(const Run& run, const DirectRoom& room);
+  static absl::Status ReadRun(const Run& run, const DirectBuffer& buffer);
   // Reads runs until the end.
   void ReadRuns();
-  // The next run and its batch, once there is one; null at the end.
+  // Returns the next run and its batch, once there is one; null at the end.
   Batch* AwaitRun(const Run*& run);
   void EndRun(const absl::Status& status, Batch& batch);
 

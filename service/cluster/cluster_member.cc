@@ -13,7 +13,7 @@
 namespace tensorkv {
 namespace {
 
-// How often it looks for a placement that is being made, or for etcd.
+// Bounds how often it looks for a placement that is being made, or for etcd.
 constexpr absl::Duration kLongestWait = absl::Milliseconds(500);
 
 }  // namespace
@@ -37,16 +37,16 @@ void ClusterMember::Stop() {
 }
 
 void ClusterMember::Run() {
-  absl::Status turn;
+  absl::Status outcome;
   do {
-    turn = Turn();
-    Report(turn);
+    outcome = RunOnce();
+    Report(outcome);
     TellIfDisowned();
-  } while (!is_replaced_ && !Sleep(PauseAfter(turn)));
+  } while (!is_replaced_ && !Sleep(PauseAfter(outcome)));
   is_in_touch_ = false;
   // It ends by itself, too, but the others see only then that the server is
   // gone.
-  if (lease_ != 0 && turn.ok()) {
+  if (lease_ != 0 && outcome.ok()) {
     records_.etcd().RevokeLease(lease_).IgnoreError();
   }
   while (is_replaced_ && !Sleep(kLongestWait)) TellIfDisowned();
@@ -58,26 +58,27 @@ bool ClusterMember::Sleep(absl::Duration pause) {
   return stopping_;
 }
 
-absl::Duration ClusterMember::PauseAfter(const absl::Status& turn) const {
+absl::Duration ClusterMember::PauseAfter(const absl::Status& outcome) const {
   const absl::Duration third = options_.lease / 3;
-  return turn.ok() && is_placed_ ? third : std::min(third, kLongestWait);
+  return outcome.ok() && is_placed_ ? third : std::min(third, kLongestWait);
 }
 
-void ClusterMember::Report(const absl::Status& turn) {
-  is_in_touch_ = turn.ok();
-  if (reported_ == turn.ok()) return;
-  reported_ = turn.ok();
-  listener_.log(turn.ok() ? absl::StrCat("cluster: registered as ",
-                                         options_.server_name, " at ",
-                                         options_.address)
-                          : absl::StrCat("cluster: out of touch, what is known "
-                                         "stays: ",
-                                         turn.message()));
+void ClusterMember::Report(const absl::Status& outcome) {
+  is_in_touch_ = outcome.ok();
+  if (reported_ == outcome.ok()) return;
+  reported_ = outcome.ok();
+  listener_.log(outcome.ok()
+                    ? absl::StrCat("cluster: registered as ",
+                                   options_.server_name, " at ",
+                                   options_.address)
+                    : absl::StrCat("cluster: out of touch, what is known "
+                                   "stays: ",
+                                   outcome.message()));
 }
 
-// Runs after each turn: calls that wait are told after the turn during which
-// the server has begun to own nothing, however long etcd lets that take, and
-// those that have come to wait since after the next.
+// Runs after each attempt: calls that wait are told after the attempt during
+// which the server has begun to own nothing, however long etcd lets that take,
+// and those that have come to wait since after the next.
 void ClusterMember::TellIfDisowned() {
   if (!is_placed_) return;
   const absl::Status status =
@@ -87,7 +88,7 @@ void ClusterMember::TellIfDisowned() {
   if (!status.ok()) listener_.disowned(status);
 }
 
-absl::Status ClusterMember::Turn() {
+absl::Status ClusterMember::RunOnce() {
   const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(HoldLease());
   if (!is_registered_) RETURN_IF_ERROR(Register());
@@ -118,8 +119,8 @@ absl::Status ClusterMember::HoldLease() {
 }
 
 absl::Status ClusterMember::Register() {
-  // Who comes back after its lease leaves the name to who has come since; Read
-  // tells which it was.
+  // A server that comes back after its lease leaves the name to one that has
+  // come since; Read tells which it was.
   RETURN_IF_ERROR(
       records_.Register(lease_, /*only_if_absent=*/was_registered_));
   is_registered_ = true;
@@ -149,7 +150,7 @@ absl::Status ClusterMember::Publish(ClusterReading reading) {
   const int64_t own_lease = reading.registrations[options_.server_name].lease;
   is_replaced_ = own_lease != 0 && own_lease != lease_;
   if (is_replaced_) known_.LoseName();
-  // Its lease ended between the calls: the next turn registers it.
+  // Its lease ended between the calls: the next attempt registers it.
   if (own_lease == 0) is_registered_ = false;
   if (!reading.placement.owners.empty()) {
     const ClusterPlacement placement = std::move(reading.placement);

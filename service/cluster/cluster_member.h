@@ -44,10 +44,10 @@ class ClusterMember {
     std::function<void()> placed;
     // Once, when another server has the name.
     std::function<void()> replaced;
-    // After each turn while the server, which has owned keys, owns nothing,
+    // After each attempt while the server, which has owned keys, owns nothing,
     // since it was out of touch for too long (KnownPlacement::OwnUntil); and
     // again and again once another server has its name. Calls may begin to wait
-    // between two turns. `status` is what they are to be answered. Called by
+    // between two attempts. `status` is what they are to be answered. Called by
     // the member's thread.
     std::function<void(const absl::Status& status)> disowned;
     std::function<void(const std::string& line)> log;
@@ -60,30 +60,30 @@ class ClusterMember {
   // Stops.
   ~ClusterMember() { Stop(); }
 
-  // Ends the registration. Waits for the turn that is under way; each of its
+  // Ends the registration. Waits for the attempt that is under way; each of its
   // calls gives an endpoint a fifth of the lease, at most 5 s. Later calls do
   // nothing.
   void Stop();
 
-  // That of the registration; 0: there is none.
+  // Returns that of the registration; 0: there is none.
   int64_t lease() const { return lease_; }
-  // Whether the registration was renewed at the last turn.
+  // Returns whether the last attempt has renewed the registration.
   bool is_in_touch() const { return is_in_touch_; }
 
  private:
   void Run();
   // Returns whether to stop, once `pause` has passed.
   bool Sleep(absl::Duration pause);
-  // How long until the next turn.
-  absl::Duration PauseAfter(const absl::Status& turn) const;
-  void Report(const absl::Status& turn);
+  // Returns how long until the next attempt.
+  absl::Duration PauseAfter(const absl::Status& outcome) const;
+  void Report(const absl::Status& outcome);
   void TellIfDisowned();
 
-  absl::Status Turn();
+  absl::Status RunOnce();
   absl::Status HoldLease();
   absl::Status Register();
-  // The one that is known, if etcd has lost it; without owners if there are too
-  // few servers for the first.
+  // Returns the one that is known, if etcd has lost it; without owners if there
+  // are too few servers for the first.
   ClusterPlacement PlacementToCreate(
       const std::vector<ClusterServer>& servers) const;
   absl::Status Create(const ClusterPlacement& placement);
@@ -105,7 +105,7 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
-  // Whether the turn that the log has told of last was OK.
+  // Tells whether the attempt that the log has told of last was OK.
   std::optional<bool> reported_;
 
   Mutex mutex_;

@@ -1,4 +1,4 @@
-// What a server of a cluster is told at its start.
+// Holds what a server of a cluster is told at its start.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_CLUSTER_OPTIONS_H_
 #define TENSORKV_SERVICE_CLUSTER_CLUSTER_OPTIONS_H_
@@ -37,14 +37,14 @@ struct ClusterOptions {
   // The server's capacity beside that of the others.
   double weight = 1;
 
-  // How long after its end a server counts as live; whole seconds, 2 s to
+  // Says how long after its end a server counts as live; whole seconds, 2 s to
   // 10 min.
   absl::Duration lease = absl::Seconds(10);
 
   // Where each server's checkpoints are, in a directory of its name, also for
   // the others to read; empty: no other server sees them.
   std::string checkpoints;
-  // How long after a server is no longer live it counts as lost; 0: until
+  // Says how long after a server is no longer live it counts as lost; 0: until
   // somebody says so.
   absl::Duration lost_after;
 

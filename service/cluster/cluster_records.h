@@ -1,4 +1,4 @@
-// What etcd has of a cluster.
+// Reads and writes what etcd has of a cluster.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_CLUSTER_RECORDS_H_
 #define TENSORKV_SERVICE_CLUSTER_CLUSTER_RECORDS_H_
@@ -21,12 +21,13 @@
 
 namespace tensorkv {
 
-// How long an answer of etcd is waited for: several of them fit into a lease.
+// Returns how long an answer of etcd is waited for: several of them fit into a
+// lease.
 absl::Duration EtcdTimeout(const ClusterOptions& options);
 
 // One moment of what etcd has.
 struct ClusterReading {
-  // Of a server's registration.
+  // Registration is that of a server.
   struct Registration {
     int64_t lease = 0;
     // That of its last writing: a server that starts anew writes another.
@@ -36,7 +37,7 @@ struct ClusterReading {
   // Without owners: there is none yet. Servers as they are registered.
   ClusterPlacement placement;
   int64_t placement_revision = 0;
-  // Those that are registered, in order of their names.
+  // Are the registered servers, in order of their names.
   std::vector<ClusterServer> servers;
   std::map<std::string, Registration> registrations;
   // The servers that are to have the keys; those of the placement, if nobody

@@ -14,7 +14,7 @@
 namespace tensorkv {
 namespace {
 
-// How often a request is tried that others have outrun.
+// Bounds how often a request is tried that others have outrun.
 constexpr int kMostRequests = 5;
 
 }  // namespace
@@ -53,14 +53,14 @@ absl::Status ClusterResizer::GoesOn() {
 }
 
 void ClusterResizer::Run() {
-  absl::StatusOr<bool> turn = false;
+  absl::StatusOr<bool> outcome = false;
   do {
-    turn = Turn();
+    outcome = RunOnce();
     is_unsettled_ = sender_.is_unsettled();
     bytes_sent_ = sender_.sent_bytes();
-    Report(turn.status());
-  } while (
-      !Sleep(turn.ok() && *turn ? absl::ZeroDuration() : options_.lease / 3));
+    Report(outcome.status());
+  } while (!Sleep(outcome.ok() && *outcome ? absl::ZeroDuration()
+                                           : options_.lease / 3));
 }
 
 bool ClusterResizer::Sleep(absl::Duration pause) {
@@ -73,8 +73,8 @@ bool ClusterResizer::Sleep(absl::Duration pause) {
 }
 
 // Each error once, until another one comes, or none.
-void ClusterResizer::Report(const absl::Status& turn) {
-  const std::string text(turn.message());
+void ClusterResizer::Report(const absl::Status& outcome) {
+  const std::string text(outcome.message());
   if (text != reported_ && !text.empty()) {
     log_(absl::StrCat("cluster: partitions are not where they are to be: ",
                       text));
@@ -82,7 +82,7 @@ void ClusterResizer::Report(const absl::Status& turn) {
   reported_ = text;
 }
 
-absl::StatusOr<bool> ClusterResizer::Turn() {
+absl::StatusOr<bool> ClusterResizer::RunOnce() {
   if (sender_.is_unsettled()) return sender_.Settle();
   ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
   const auto own = reading.registrations.find(environment_.server_name);
@@ -95,10 +95,10 @@ absl::StatusOr<bool> ClusterResizer::Turn() {
   if (rest.version != reading.placement.version) {
     return records_.ReplacePlacement(rest, reading.placement_revision);
   }
-  // What one server has lost is no reason to leave what others have.
+  // Partitions that one server has lost are no reason to leave those of others.
   const absl::Status has_lost = LoseServers(reading);
   partitions_to_restore_ = NumMissing(reading.placement);
-  const absl::StatusOr<bool> has_restored = restorer_.Turn(reading);
+  const absl::StatusOr<bool> has_restored = restorer_.RunOnce(reading);
   if (has_restored.ok() && *has_restored) return true;
   ASSIGN_OR_RETURN(const bool has_moved,
                    MoveSome(reading, OwnersWanted(reading)));
@@ -120,7 +120,7 @@ uint64_t ClusterResizer::NumMissing(const ClusterPlacement& placement) const {
 absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
   if (options_.lost_after == absl::ZeroDuration()) return absl::OkStatus();
   const auto now = std::chrono::steady_clock::now();
-  // Who had come back meanwhile would still have its lease.
+  // A server that had come back meanwhile would still have its lease.
   const bool has_watched =
       absl::FromChrono(now - std::exchange(last_look_, now)) < options_.lease;
   decltype(gone_since_) gone_since;
@@ -168,7 +168,7 @@ absl::StatusOr<bool> ClusterResizer::MoveSome(
   if (by_receiver.empty()) return false;
   const auto next =
       std::next(by_receiver.begin(),
-                static_cast<int64_t>(num_turns_++ % by_receiver.size()));
+                static_cast<int64_t>(num_runs_++ % by_receiver.size()));
   const ClusterServer* const to = FindServer(reading.servers, next->first);
   if (to == nullptr) {
     return absl::UnavailableError(

@@ -26,17 +26,18 @@
 
 namespace tensorkv {
 
-// What has been counted of moves that this server has begun.
+// MoveCounts counts the moves that this server has begun.
 struct MoveCounts {
   uint64_t moves_ended = 0;
   uint64_t moves_failed = 0;
   uint64_t partitions_moved = 0;
   uint64_t bytes_sent = 0;
-  // Of this server's partitions, as of when it looked last.
+  // Counts those of this server's partitions that are to move, as of when it
+  // looked last.
   uint64_t partitions_to_move = 0;
   // 1 while the outcome of a move is unknown.
   uint64_t moves_unsettled = 0;
-  // Of this server's partitions, as of then, those that it does not have.
+  // Counts those of this server's partitions that it does not have, as of then.
   uint64_t partitions_to_restore = 0;
 };
 
@@ -46,7 +47,7 @@ struct MoveCounts {
 // ResizeCluster. Thread-safe.
 class ClusterResizer {
  public:
-  // So many partitions, at most, are held at a time.
+  // So many partitions, at most, are fenced at a time.
   static constexpr size_t kPartitionsPerMove = 16;
 
   // `receiver` outlives it.
@@ -70,16 +71,16 @@ class ClusterResizer {
   void Run();
   // Errors: Cancelled: Stop was called.
   absl::Status GoesOn();
-  // Waits for the next turn; returns whether to stop.
+  // Waits for the next attempt; returns whether to stop.
   bool Sleep(absl::Duration pause);
   // Returns whether something has moved, so that there may be more.
-  absl::StatusOr<bool> Turn();
+  absl::StatusOr<bool> RunOnce();
   absl::StatusOr<bool> MoveSome(const ClusterReading& reading,
                                 const std::vector<std::string>& wanted);
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
-  void Report(const absl::Status& turn);
-  // How many partitions of this server are still to be restored.
+  void Report(const absl::Status& outcome);
+  // Returns how many partitions of this server are still to be restored.
   uint64_t NumMissing(const ClusterPlacement& placement) const;
   // Says that servers are lost that have not been live for so long. Where looks
   // are a lease apart, as a move or a restoring takes as long, time counts
@@ -110,9 +111,9 @@ class ClusterResizer {
   // of the last look.
   std::map<std::string, std::chrono::steady_clock::time_point> gone_since_;
   std::chrono::steady_clock::time_point last_look_;
-  // Tells turns apart, so that one server that takes nothing does not keep
+  // Tells attempts apart, so that one server that takes nothing does not keep
   // others from theirs.
-  uint64_t num_turns_ = 0;
+  uint64_t num_runs_ = 0;
   std::string reported_;
 
   Mutex mutex_;

@@ -9,7 +9,7 @@
 namespace tensorkv {
 namespace {
 
-// One that is back is found at the next turn, not minutes later.
+// One that is back is found at the next attempt, not minutes later.
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);

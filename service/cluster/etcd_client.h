@@ -18,11 +18,11 @@
 
 namespace tensorkv {
 
-// What a server asks etcd. A call may come to etcd twice: callers make those
-// that may. Confined to one thread.
+// Etcd makes a server's calls of etcd. A call may come to etcd twice: callers
+// make those that may. Confined to one thread.
 //
 // Errors of all calls: Unavailable and DeadlineExceeded if etcd does not
-// answer, and what etcd itself answers.
+// answer, and those of etcd itself.
 class Etcd {
  public:
   virtual ~Etcd() = default;
@@ -30,8 +30,8 @@ class Etcd {
   virtual absl::StatusOr<etcdserverpb::TxnResponse> Txn(
       const etcdserverpb::TxnRequest& request) = 0;
 
-  // A lease of whole seconds; its keys go when nobody has renewed it for that
-  // long. One that is granted twice ends by itself.
+  // Returns a lease of whole seconds; its keys go when nobody has renewed it
+  // for that long. One that is granted twice ends by itself.
   virtual absl::StatusOr<int64_t> GrantLease(absl::Duration duration) = 0;
   // Errors: NotFound: the lease is over.
   virtual absl::Status RenewLease(int64_t lease) = 0;

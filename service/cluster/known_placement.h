@@ -1,4 +1,4 @@
-// What a server knows of which keys are its own.
+// Knows which keys are this server's own.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
 #define TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
@@ -18,7 +18,7 @@
 #include "base/mutex.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 
 namespace tensorkv {
 
@@ -54,12 +54,12 @@ class KnownPlacement {
   }
   // OK, or Unavailable: no placement is known yet, or OwnUntil has passed.
   absl::Status readiness() const;
-  // How many partitions are this server's.
+  // Returns how many partitions are this server's.
   uint64_t num_own_partitions() const;
-  // The newest, whether OwnUntil has passed or not; without owners if there is
-  // none.
+  // Returns the newest, whether OwnUntil has passed or not; without owners if
+  // there is none.
   ClusterPlacement last_placement() const;
-  // What DescribeCluster answers.
+  // Returns the answer to DescribeCluster.
   DescribeClusterReply Describe() const;
 
   // One moment of it, for the keys of one call.
@@ -94,12 +94,12 @@ class KnownPlacement {
     const ClusterPlacement placement_;
     // Nothing: the placement does not name this server.
     const std::optional<uint32_t> own_index_;
-    // Of which server each of its own partitions is to be restored that it does
-    // not have yet.
+    // Names, for each own partition that is not there yet, the server that it
+    // is to be restored from.
     const std::map<uint32_t, std::string> missing_;
   };
 
-  // Null if the server is in no cluster.
+  // Returns null if the server is in no cluster.
   std::shared_ptr<const View> view() const;
 
  private:
@@ -113,7 +113,7 @@ class KnownPlacement {
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
   bool has_lost_name_ ABSL_GUARDED_BY(mutex_) = false;
-  // The same without a placement.
+  // Is view_ without a placement.
   std::shared_ptr<const View> ended_view_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -11,7 +11,7 @@
 namespace tensorkv {
 namespace {
 
-// How often a commit looks whether it has taken effect.
+// Bounds how often a commit looks whether it has taken effect.
 constexpr int kMostTries = 3;
 
 absl::Status CheckSet(const PartitionSet& set,

@@ -36,7 +36,8 @@ class PartitionReceiver {
   void Refuse(const std::vector<uint32_t>& partitions);
 
  private:
-  // What one server sends. Its mutex is taken before records_mutex_.
+  // Sender is one server that sends keys. Its mutex is taken before
+  // records_mutex_.
   struct Sender {
     Mutex mutex;
     // 0: nothing has begun.

@@ -19,7 +19,7 @@ LostPartitions PartitionRestorer::OwnOf(
   return own;
 }
 
-absl::StatusOr<bool> PartitionRestorer::Turn(const ClusterReading& reading) {
+absl::StatusOr<bool> PartitionRestorer::RunOnce(const ClusterReading& reading) {
   std::vector<LostPartitions> all;
   for (const LostPartitions& lost : reading.placement.lost) {
     all.push_back(OwnOf(lost, reading.placement));
@@ -32,7 +32,7 @@ absl::StatusOr<bool> PartitionRestorer::Turn(const ClusterReading& reading) {
     // This server may know a placement of the time when it had them.
     RETURN_IF_ERROR(
         environment_.known->Set(reading.placement, environment_.server_name));
-    // What one server had may be out of sight, while what another had is not.
+    // Keys of one server may be out of sight, while those of another are not.
     status =
         Restore(own, static_cast<uint32_t>(reading.placement.owners.size()));
     if (!status.ok()) continue;
@@ -81,7 +81,7 @@ absl::Status PartitionRestorer::Announce(const LostPartitions& own,
                    records_.ReplacePlacement(
                        placement, reading.placement_revision,
                        {{self, reading.registrations.at(self).revision}}));
-  // Else another one has written, and the next turn reads what.
+  // Else another one has written, and the next attempt reads what.
   if (!is_written) return absl::OkStatus();
   restored_ = {};
   return environment_.known->Set(std::move(placement), self);

@@ -18,7 +18,7 @@
 
 namespace tensorkv {
 
-// What a server that takes over has of checkpoints.
+// TakeoverCheckpoints gives a server that takes over the checkpoints of others.
 struct TakeoverCheckpoints {
   // Gives the last whole checkpoint of that server to `to`, with its Commit.
   // Errors: NotFound: there is none where this server looks · DataLoss.
@@ -49,10 +49,10 @@ class PartitionRestorer {
 
   // Returns whether something was restored, so that there may be more.
   // Errors: those of TakeoverCheckpoints, of the store and of etcd.
-  absl::StatusOr<bool> Turn(const ClusterReading& reading);
+  absl::StatusOr<bool> RunOnce(const ClusterReading& reading);
 
  private:
-  // Of `lost`, the partitions that are this server's.
+  // Returns those partitions of `lost` that are this server's.
   LostPartitions OwnOf(const LostPartitions& lost,
                        const ClusterPlacement& placement) const;
   // Has the store have them, and a checkpoint of it.
@@ -66,8 +66,8 @@ class PartitionRestorer {
   PartitionReceiver& receiver_;
   const TakeoverCheckpoints checkpoints_;
   const ClusterRecords::Log log_;
-  // What was restored, and whether that was saved; it may not be announced yet,
-  // and is not restored again after an error of the disk or of etcd.
+  // Hold what was restored, and whether that was saved; it may not be announced
+  // yet, and is not restored again after an error of the disk or of etcd.
   LostPartitions restored_;
   bool is_saved_ = false;
 };

@@ -13,10 +13,11 @@
 namespace tensorkv {
 namespace {
 
-// How often a move looks at etcd again, because others have written there.
+// Bounds how often a move looks at etcd again, because others have written
+// there.
 constexpr int kMostLooks = 10;
 
-// Whether that server counts as lost, and had some of `partitions`.
+// Returns whether that server counts as lost, and had some of `partitions`.
 bool IsLostWith(const std::string& server,
                 const std::vector<uint32_t>& partitions,
                 const ClusterPlacement& placement) {
@@ -50,9 +51,9 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
                      : status;
 }
 
-absl::Status PartitionSender::Hold(const PartitionSet& set) {
+absl::Status PartitionSender::Fence(const PartitionSet& set) {
   const absl::Time end = absl::Now() + patience_;
-  return environment_.store->Hold(set, [&]() -> absl::Status {
+  return environment_.store->Fence(set, [&]() -> absl::Status {
     RETURN_IF_ERROR(goes_on_());
     if (absl::Now() < end) return absl::OkStatus();
     return absl::DeadlineExceededError("it is tried again");
@@ -62,7 +63,7 @@ absl::Status PartitionSender::Hold(const PartitionSet& set) {
 absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
                                                uint64_t move,
                                                const PartitionSet& set) {
-  RETURN_IF_ERROR(Hold(set));
+  RETURN_IF_ERROR(Fence(set));
   const MovePartitionsRequest begin = {.from = environment_.server_name,
                                        .move = move,
                                        .step = MoveStep::kBegin,
@@ -78,7 +79,7 @@ absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
     ++part.part;
     return absl::OkStatus();
   });
-  RETURN_IF_ERROR(environment_.store->TakeSnapshotOfHeld(writer));
+  RETURN_IF_ERROR(environment_.store->TakeSnapshotOfFenced(writer));
   RETURN_IF_ERROR(writer.Finish());
   sent_bytes_ += writer.tensor_bytes();
   return part.part;

@@ -24,8 +24,8 @@ namespace tensorkv {
 using CallPeer = std::function<absl::Status(
     const ClusterServer& server, const MovePartitionsRequest& request)>;
 
-// What this server has in common with who moves its partitions; all of it
-// outlives that.
+// MoveEnvironment holds what this server shares with its PartitionSender; all
+// of it outlives that.
 struct MoveEnvironment {
   std::string server_name;
   PartitionMoves* store = nullptr;
@@ -60,14 +60,15 @@ class PartitionSender {
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
 
-  // Whether the outcome of the last move is unknown, as etcd does not answer.
+  // Returns whether the outcome of the last move is unknown, as etcd does not
+  // answer.
   bool is_unsettled() const { return unsettled_.has_value(); }
   // Finds it out, or takes the partitions back. Returns whether they have
   // moved, be it that they have moved on. REQUIRES: is_unsettled. Errors: those
   // of etcd.
   absl::StatusOr<bool> Settle();
 
-  // What has been sent of keys that have moved.
+  // Returns how many bytes of keys that have moved were sent.
   uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
@@ -79,7 +80,7 @@ class PartitionSender {
   };
 
   // Returns once no round of theirs is open.
-  absl::Status Hold(const PartitionSet& set);
+  absl::Status Fence(const PartitionSet& set);
   // Holds them, and returns in how many parts they were sent.
   absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
                                 const PartitionSet& set);

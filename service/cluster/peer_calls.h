@@ -16,8 +16,8 @@
 
 namespace tensorkv {
 
-// How a server connects to others, and proves who it is: by the same channel
-// for as long as that is as it was. Asked before each call.
+// A ConnectPeer connects a server to others, and proves who it is: by the same
+// channel for as long as that is as it was. It is asked before each call.
 using ConnectPeer =
     std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
 

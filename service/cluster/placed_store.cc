@@ -35,8 +35,8 @@ std::optional<uint32_t> RankOf(const Request& request) {
   return std::nullopt;
 }
 
-// Whether all keys that the call names are this server's; of a mirrored
-// namespace, whether the caller is.
+// Checks that all keys that the call names are this server's; of a mirrored
+// namespace, that the caller is.
 template <typename Request>
 absl::Status CheckPlaced(const KnownPlacement& known,
                          const IsMirrored& is_mirrored,
@@ -53,8 +53,7 @@ absl::Status CheckPlaced(const KnownPlacement& known,
   }
 }
 
-// Whether they are by `status` of CheckPlaced, or the call was made when they
-// were.
+// Returns OK if `status` of CheckPlaced is, or the call was made when it was.
 template <typename Request>
 absl::Status OrKnown(absl::Status status, const KnowsCall& knows,
                      const Request& request, const CallContext& context) {
@@ -149,7 +148,7 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
     const auto before = std::exchange(view, known_.view());
     // Keys may have come, or gone, since they were read.
     if (view != before) continue;
-    // What comes to the server, or has been its own, is not.
+    // A key that comes to the server, or has been its own, is not.
     std::erase_if(reply.keys, [&](const KeyStatus& key) {
       return ReasonOf(view->Check(request.name_space, key.key)) ==
              Reason::kWrongServer;

@@ -13,12 +13,13 @@
 
 namespace tensorkv {
 
-// Whether the caller has made that call in that namespace of this server, or is
-// making it. Thread-safe.
+// A KnowsCall tells whether the caller has made that call in that namespace of
+// this server, or is making it. Thread-safe.
 using KnowsCall = std::function<bool(absl::string_view name_space,
                                      const Caller& caller, const CallId& id)>;
 
-// Whether every server holds the keys of that namespace. Thread-safe.
+// An IsMirrored tells whether every server holds the keys of that namespace.
+// Thread-safe.
 using IsMirrored = std::function<bool(absl::string_view name_space)>;
 
 // The interfaces that name keys, for a server that may be in a cluster: a call
@@ -49,9 +50,9 @@ class PlacedTensorStore final : public TensorStore {
                 ReplyCallback<PullReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                      const CallContext& context) override;
-  // The keys that this server owns. Errors: Unavailable (KEY_NOT_RESTORED, or
-  // the caller knows a newer placement), so that none is taken for one that is
-  // not there.
+  // Returns the keys that this server owns. Errors: Unavailable
+  // (KEY_NOT_RESTORED, or the caller knows a newer placement), so that none is
+  // taken for one that is not there.
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const CallContext& context) override;
   absl::StatusOr<StatReply> Stat(const StatRequest& request,

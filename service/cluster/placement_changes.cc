@@ -37,7 +37,7 @@ bool Remove(const std::string& name, std::vector<ClusterServer>& servers) {
          }) > 0;
 }
 
-// Whether a partition that `name` had is still to be restored.
+// Returns whether a partition that `name` had is still to be restored.
 bool IsMissed(const ClusterPlacement& placement, const std::string& name) {
   return absl::c_any_of(placement.lost, [&](const LostPartitions& lost) {
     return lost.server == name;

@@ -1,4 +1,4 @@
-// Which placement is to follow the present one.
+// Decides which placement follows the present one.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_PLACEMENT_CHANGES_H_
 #define TENSORKV_SERVICE_CLUSTER_PLACEMENT_CHANGES_H_
@@ -18,30 +18,30 @@ namespace tensorkv {
 
 // All are pure functions: every server makes the same of the same reading.
 
-// The one of that name; null if there is none.
+// Returns the one of that name; null if there is none.
 const ClusterServer* FindServer(const std::vector<ClusterServer>& servers,
                                 absl::string_view name);
 const std::string& OwnerName(const ClusterPlacement& placement,
                              size_t partition);
-// Whether all of `partitions` are that server's.
+// Returns whether all of `partitions` are that server's.
 bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
              const std::vector<uint32_t>& partitions);
 
-// Which partitions their owners do not have yet.
+// Returns which partitions their owners do not have yet.
 std::set<uint32_t> MissingIn(const ClusterPlacement& placement);
 
-// Where the partitions are to be: by the name of its owner, for each. Those of
-// a placement whose servers are wanted, and whose weights are as they were, are
-// where they are to be.
+// Returns where the partitions are to be: by the name of its owner, for each.
+// Those of a placement whose servers are wanted, and whose weights are as they
+// were, are where they are to be.
 std::vector<std::string> OwnersWanted(const ClusterReading& reading);
-// How many are not where they are to be.
+// Returns how many partitions are not where they are to be.
 uint32_t NumToMove(const ClusterReading& reading);
 
-// The placement without the servers that have nothing and are not wanted, of
-// the next version; the same one if there are none.
+// Returns the placement without the servers that have nothing and are not
+// wanted, of the next version; the same one if there are none.
 ClusterPlacement WithoutLeft(const ClusterReading& reading);
 
-// What a ResizeCluster makes of a reading.
+// ResizedCluster is what a ResizeCluster makes of a reading.
 struct ResizedCluster {
   ClusterPlacement placement;
   std::vector<ClusterServer> wanted;
@@ -57,14 +57,14 @@ struct ResizedCluster {
 absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
                                        const ClusterReading& reading);
 
-// What is to be done about servers that have not come back. Where no other one
-// was to have the keys, those that have some take over, if any is registered,
-// and else all that are.
+// Returns the request that deals with servers that have not come back. Where no
+// other one was to have the keys, the servers that have some take over, if any
+// is registered, and else all that are.
 ResizeClusterRequest TakeoverOf(const std::vector<std::string>& lost,
                                 const ClusterReading& reading);
 
-// The placement, of the next version, in which the owners of `partitions`,
-// which were to be restored, have them.
+// Returns the placement, of the next version, in which the owners of
+// `partitions`, which were to be restored, have them.
 ClusterPlacement WithRestored(ClusterPlacement placement,
                               const std::vector<uint32_t>& partitions);
 

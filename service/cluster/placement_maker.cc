@@ -29,8 +29,8 @@ uint32_t PartitionsFor(size_t num_servers) {
       std::clamp<uint64_t>(wanted, kFewestPartitions, kMostPartitions));
 }
 
-// How many partitions each server gets: its share rounded down, and those that
-// are left go to the largest remainders.
+// Returns how many partitions each server gets: its share rounded down, and
+// those that are left go to the largest remainders.
 std::vector<uint32_t> SharesOf(const std::vector<ClusterServer>& servers,
                                uint32_t num_partitions) {
   double total = 0;
@@ -52,8 +52,8 @@ std::vector<uint32_t> SharesOf(const std::vector<ClusterServer>& servers,
   return shares;
 }
 
-// How high a server ranks for a partition. The highest of several is each
-// server's with a probability in proportion to its weight.
+// Returns how high a server ranks for a partition. The highest of several is
+// each server's with a probability in proportion to its weight.
 double RankOf(const ClusterServer& server, uint32_t partition) {
   const uint64_t hash =
       XXH3_64bits_withSeed(server.name.data(), server.name.size(), partition);
@@ -74,8 +74,8 @@ std::vector<uint32_t> IndicesIn(const std::vector<ClusterServer>& servers,
   return result;
 }
 
-// Who keeps what of `before`, which is taken from `shares`; kNobody for the
-// rest.
+// Returns which server keeps which partitions of `before`, which are taken from
+// `shares`; kNobody for the rest.
 std::vector<uint32_t> Kept(const std::vector<ClusterServer>& servers,
                            const ClusterPlacement& before,
                            std::vector<uint32_t>& shares) {

@@ -161,8 +161,8 @@ Function* Next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-// What is known of one connection. One thread at a time reads from it, and one
-// writes to it.
+// Watched holds what is known of one connection. One thread at a time reads
+// from it, and one writes to it.
 class Watched {
  public:
   Watched(int fd, std::shared_ptr<ConnectionGuard::State> state)
@@ -184,7 +184,7 @@ class Watched {
            num_paid);
   }
 
-  // Whether a descriptor of that number still means this connection.
+  // Returns whether a descriptor of that number still means this connection.
   bool IsOpen() const { return InodeOf(connection_.fd) == connection_.inode; }
 
   // Errors: ResourceExhausted (its address is in debt).
@@ -245,8 +245,8 @@ class Watched {
     state_->Cut(connection_.address, why);
     return false;
   }
-  // What it has sent is also paid for: whoever is cut off costs the next
-  // connection too.
+  // Cuts the connection off and charges what it has sent: whoever is cut off
+  // costs the next connection too.
   bool CutAndCharge(absl::string_view why) {
     Charge(ConnectionGuard::kResetsOfCut, /*num_paid=*/0);
     return Cut(why);

@@ -24,8 +24,8 @@ namespace tensorkv {
 //    has been there for a while has a small one of its own, so that whoever
 //    shares an address with an attacker may cancel calls. Streams that are open
 //    when a connection ends count as well, and as some at least where it is cut
-//    off for what it sent, or ends without a call; an address that owes resets
-//    is refused when it comes back;
+//    off for what it sent, or ends without a call; an address in debt for
+//    resets is refused when it comes back;
 //  - pings or settings faster than an allowance: gRPC decides early to end such
 //    a connection, but reads on until its last frame is written, and keeps an
 //    error of each ping until then;
@@ -45,8 +45,9 @@ class ConnectionGuard final : public ConnectionFilter {
   // By address.
   static constexpr double kMaxResets = 5000;
   static constexpr double kResetsPerSecond = 1000;
-  // What a connection costs its address that is cut off for what it sent, or in
-  // which no call was begun: gRPC takes 0.4 ms for each. So 10 or 50 a second.
+  // Says what it costs its address when a connection is cut off for what it
+  // sent, or one in which no call was begun: gRPC takes 0.4 ms for each. So 10
+  // or 50 a second.
   static constexpr double kResetsOfCut = 100;
   static constexpr double kResetsWithoutCall = 20;
   // By connection, which begins with none.
@@ -63,7 +64,8 @@ class ConnectionGuard final : public ConnectionFilter {
   ConnectionGuard(const Limits& limits,
                   std::function<void(absl::string_view reason)> cut);
 
-  // A descriptor that comes to mean another socket is watched no longer.
+  // Returns a descriptor that comes to mean another socket is watched no
+  // longer.
   absl::Status Watch(int fd) override;
   Counts counts() override;
 

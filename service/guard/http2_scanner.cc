@@ -31,7 +31,7 @@ bool WantsAck(const Http2Frames::Frame& frame) {
          (frame.flags & kAck) == 0;
 }
 
-// What a server sends for the sake of calls.
+// Returns whether the frame is one that a server sends for the sake of calls.
 bool IsOfCalls(const Http2Frames::Frame& frame) {
   return frame.type == kData || frame.type == kHeaders ||
          frame.type == kWindowUpdate;
@@ -189,7 +189,7 @@ void Http2Scanner::EndStream(uint32_t stream) {
 void Http2Scanner::OnPayload(absl::string_view bytes) {
   if (frame_.type != kData) return;
   const auto found = streams_.find(frame_.stream);
-  // What comes after the stream's end is kept by nobody.
+  // Nobody keeps what comes after the stream's end.
   if (found == streams_.end() || found->second.is_last) return;
   Message& message = found->second;
   while (!bytes.empty()) {

@@ -37,7 +37,7 @@ class Http2Frames {
   explicit Http2Frames(bool has_preface)
       : state_(has_preface ? State::kPreface : State::kFrameHeader) {}
 
-  // Whether what was read begins as HTTP/2 does.
+  // Returns whether what was read begins as HTTP/2 does.
   bool is_http2() const { return state_ != State::kNotHttp2; }
 
   // Looks at the next bytes.
@@ -54,7 +54,7 @@ class Http2Frames {
   Frame ParsedHeader() const;
 
   State state_;
-  // How much of the preface or the frame header has been read.
+  // Says how much of the preface or the frame header has been read.
   size_t num_read_ = 0;
   uint8_t header_[kFrameHeaderBytes] = {};
   uint32_t payload_left_ = 0;
@@ -70,7 +70,7 @@ class Http2Scanner final : private Http2Frames::Listener {
     // Frames that the server has to acknowledge: PING and SETTINGS.
     uint32_t num_acks_due = 0;
     // PINGs since whose predecessor the server has sent nothing of calls. gRPC
-    // forgives two that come early.
+    // allows two that come early.
     uint32_t num_idle_pings = 0;
     // The largest header block, or part of one, that has come by now.
     uint64_t header_block_bytes = 0;
@@ -86,16 +86,16 @@ class Http2Scanner final : private Http2Frames::Listener {
 
   size_t num_open_streams() const { return streams_.size(); }
 
-  // Whether the client has ever begun a call.
+  // Returns whether the client has ever begun a call.
   bool has_calls() const { return last_stream_ > 0; }
 
-  // What has come of messages that are not there as a whole.
+  // Returns how many bytes have come of messages that are not there as a whole.
   uint64_t unfinished_bytes() const { return unfinished_bytes_; }
 
  private:
   static constexpr size_t kPrefixBytes = 5;
 
-  // How much has come of the message that a stream is sending.
+  // Message says how much has come of the message that a stream is sending.
   struct Message {
     size_t num_prefix_bytes = 0;
     uint8_t prefix[kPrefixBytes] = {};
@@ -125,7 +125,7 @@ class Http2Scanner final : private Http2Frames::Listener {
   // may have ended it on its side, and waits for the server.
   absl::flat_hash_map<uint32_t, Message> streams_;
   uint32_t last_stream_ = 0;
-  // What came last of these was a PING, and not something of a call.
+  // True if the last of these to come was a PING, and not something of a call.
   bool was_pinged_ = false;
   uint64_t unfinished_bytes_ = 0;
 };

@@ -27,7 +27,7 @@ class UnfinishedMessages {
   struct Connection {
     const int fd;
     const ino_t inode;
-    // Who is at the other end.
+    // Names the peer.
     const std::string address;
     std::atomic<uint64_t> bytes = 0;
     // Nothing of it is to be read any more.
@@ -48,7 +48,7 @@ class UnfinishedMessages {
   // their addresses.
   std::vector<std::string> CutGreediest();
 
-  // What open connections have.
+  // Returns how many bytes open connections have.
   uint64_t bytes();
 
  private:

@@ -1,4 +1,4 @@
-// What the transport tells whoever counts calls.
+// Tells whoever counts calls what the transport sees of them.
 
 #ifndef TENSORKV_SERVICE_METRICS_CALL_OBSERVER_H_
 #define TENSORKV_SERVICE_METRICS_CALL_OBSERVER_H_
@@ -13,7 +13,7 @@
 
 namespace tensorkv {
 
-// How a call ended.
+// CallOutcome says how a call ended.
 struct CallOutcome {
   absl::StatusCode code = absl::StatusCode::kOk;
   // From the request's arrival to the reply's departure.
@@ -22,13 +22,13 @@ struct CallOutcome {
   // to gRPC.
   uint64_t request_bytes = 0;
   uint64_t reply_bytes = 0;
-  // How much of `duration` it took until the store got it (until it had a
+  // Says how much of `duration` it took until the store got it (until it had a
   // thread; of a stream until all of it had come), and from the store's answer
   // on (of a stream, until it was on its way).
   absl::Duration arriving;
   absl::Duration leaving;
-  // What the call was answered if it failed, and who made it; both for the time
-  // of Handled.
+  // Are the error that the call was answered with if it failed, and its caller;
+  // both for the time of Handled.
   absl::string_view message;
   const Caller* caller = nullptr;
 };

@@ -22,7 +22,7 @@ inline void AddMetric(double value,
                                                   : metric.gauge.value) = value;
 }
 
-// A family of one metric without labels.
+// Returns a family of one metric without labels.
 inline prometheus::MetricFamily SingleMetric(std::string name, std::string help,
                                              prometheus::MetricType type,
                                              double value) {

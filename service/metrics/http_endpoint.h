@@ -38,7 +38,7 @@ std::string MetricsText(
 // The fields after the '?' of a request, decoded, by their names.
 using HttpQuery = std::map<std::string, std::string, std::less<>>;
 
-// What the port shows at a path.
+// HttpPage is what the port shows at a path.
 struct HttpPage {
   std::string content_type;
   // Called on a thread of its own, one page at a time, and may block. Errors:
@@ -53,12 +53,12 @@ struct HttpPage {
 struct HttpEndpointOptions {
   // "address:port" or "[address]:port", numeric; port 0 takes a free one.
   std::string listen;
-  // What /metrics shows; outlive the endpoint.
+  // Are shown at /metrics; outlive the endpoint.
   std::vector<const prometheus::Collectable*> collectables;
-  // What other paths show.
+  // Are shown at other paths.
   std::map<std::string, HttpPage, std::less<>> pages = {};
-  // What /healthz and /readyz answer. Called from the endpoint's thread: must
-  // not block.
+  // Answer /healthz and /readyz. Called from the endpoint's thread: must not
+  // block.
   std::function<absl::Status()> health;
   std::function<absl::Status()> readiness;
   // Adds to what /readyz answers while the server takes calls; null: nothing.

@@ -56,7 +56,8 @@ class MeteredBackend final : public Backend {
   }
 
  private:
-  // What is measured of a plan: when it began, and what it updates.
+  // Measured holds what is measured of a plan: when it began, and what it
+  // updates.
   struct Measured {
     absl::Duration began_at;
     size_t num_updates = 0;

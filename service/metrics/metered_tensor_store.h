@@ -42,7 +42,8 @@ class MeteredTensorStore final : public TensorStore {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallContext& context) override;
 
-  // The bytes of all methods together; those of requests, then of replies.
+  // Return the bytes of all methods together; those of requests, then of
+  // replies.
   double received_bytes() const {
     return init_bytes_.Value() + push_bytes_.Value() + push_pull_bytes_.Value();
   }
@@ -53,7 +54,7 @@ class MeteredTensorStore final : public TensorStore {
  private:
   static constexpr size_t kNumOutcomes = 4;
 
-  // What a method that answers with values has besides.
+  // ReplyMetrics are those that a method that answers with values has besides.
   struct ReplyMetrics {
     prometheus::Counter* sent_bytes = nullptr;
     std::array<prometheus::Histogram*, kNumOutcomes> wait_seconds = {};

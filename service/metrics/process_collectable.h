@@ -1,4 +1,4 @@
-// What the system says about this process, as metrics.
+// Exports what the system says about this process, as metrics.
 
 #ifndef TENSORKV_SERVICE_METRICS_PROCESS_COLLECTABLE_H_
 #define TENSORKV_SERVICE_METRICS_PROCESS_COLLECTABLE_H_

@@ -1,4 +1,4 @@
-// What a store holds, as metrics.
+// Exports what a store holds, as metrics.
 
 #ifndef TENSORKV_SERVICE_METRICS_STORE_COLLECTABLE_H_
 #define TENSORKV_SERVICE_METRICS_STORE_COLLECTABLE_H_

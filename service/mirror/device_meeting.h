@@ -1,4 +1,4 @@
-// Whether, and under which id, the devices of the servers meet.
+// Says whether, and under which id, the devices of the servers meet.
 
 #ifndef TENSORKV_SERVICE_MIRROR_DEVICE_MEETING_H_
 #define TENSORKV_SERVICE_MIRROR_DEVICE_MEETING_H_
@@ -11,15 +11,15 @@
 
 namespace tensorkv {
 
-// What the leader knows of attempts between devices. An id is of the links that
-// were there when it was made, and of no use after an attempt that has failed:
-// some devices may have parted. Where such attempts fail again and again, as
-// behind a firewall, others go between the servers in their place: none after
-// the first failure, then 1, 3, 7 and so on, until a server is started again.
-// Not thread-safe.
+// DeviceMeeting holds what the leader knows of attempts between devices. An id
+// is of the links that were there when it was made, and of no use after an
+// attempt that has failed: some devices may have parted. Where such attempts
+// fail again and again, as behind a firewall, others go between the servers in
+// their place: none after the first failure, then 1, 3, 7 and so on, until a
+// server is started again. Not thread-safe.
 class DeviceMeeting {
  public:
-  // Whether the next attempt, of these links, is one between devices.
+  // Returns whether the next attempt, of these links, is one between devices.
   bool TakeNext(const std::vector<uint64_t>& links) {
     if (links != links_) {
       SetId(links, "");
@@ -40,7 +40,7 @@ class DeviceMeeting {
     id_ = std::move(id);
   }
 
-  // How an attempt between devices has ended.
+  // Takes in how an attempt between devices has ended.
   void End(bool has_failed) {
     constexpr int kMostDoublings = 10;
     if (has_failed) {

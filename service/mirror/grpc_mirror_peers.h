@@ -17,8 +17,8 @@ namespace tensorkv {
 // there fails them at once. Thread-safe.
 class GrpcMirrorPeers {
  public:
-  // How a server connects to others, and proves who it is: by the same channel
-  // for as long as that is as it was. Asked before each call.
+  // A Connect connects a server to others, and proves who it is: by the same
+  // channel for as long as that is as it was. It is asked before each call.
   using Connect =
       std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
   // Errors: Unavailable.

@@ -1,4 +1,4 @@
-// What the exchange of a server has done so far.
+// Counts what the exchange of a server has done so far.
 
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_COUNTS_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_COUNTS_H_
@@ -17,9 +17,9 @@ struct MirrorCounts {
   // and those that have come to nothing.
   std::atomic<uint64_t> attempts_whole = 0;
   std::atomic<uint64_t> attempts_failed = 0;
-  // Those of the whole ones whose slices went from device to device.
+  // Counts the whole ones whose ranges went from device to device.
   std::atomic<uint64_t> attempts_on_devices = 0;
-  // These count how long the whole ones took, and the bytes of their slices.
+  // These count how long the whole ones took, and the bytes of their ranges.
   std::atomic<uint64_t> nanoseconds = 0;
   std::atomic<uint64_t> sent_bytes = 0;
   std::atomic<uint64_t> received_bytes = 0;

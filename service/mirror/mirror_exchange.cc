@@ -121,7 +121,7 @@ absl::Status MirrorExchange::CheckGroup(uint32_t num_workers) const {
                    num_servers, " servers that mirror, got ", num_workers));
 }
 
-bool MirrorExchange::IsNear(uint32_t rank) const {
+bool MirrorExchange::IsLocal(uint32_t rank) const {
   return rank % num_servers_ == own_;
 }
 

@@ -36,12 +36,12 @@ class MirrorExchange final : public RoundExchange {
 
   struct Options {
     MirrorTimes times;
-    // Whether SetGroup will come: namespaces may be there before.
+    // True if SetGroup will come: namespaces may be there before.
     bool awaits_group = false;
     // Runs what the host works on, and outlives the exchange; null: a thread of
     // its own.
     TaskRunner* runner = nullptr;
-    // Hears why slices do not go by the link, where this server leads.
+    // Hears why ranges do not go by the link, where this server leads.
     NotOnDevices not_on_devices;
   };
 
@@ -73,7 +73,7 @@ class MirrorExchange final : public RoundExchange {
   void Take(const MirrorRequest& request, MirrorCallback done);
 
   absl::Status CheckGroup(uint32_t num_workers) const override;
-  bool IsNear(uint32_t rank) const override;
+  bool IsLocal(uint32_t rank) const override;
   void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
            std::vector<RoundToSum> rounds,
            std::function<void(std::vector<SummedRound>)> summed) override;
@@ -90,11 +90,11 @@ class MirrorExchange final : public RoundExchange {
   Alarms& alarms_;
   Backend& backend_;
   DeviceLink* const link_;
-  // How many servers there are, and the place of this one.
+  // Are the number of servers, and the place of this one.
   std::atomic<uint32_t> num_servers_ = 1;
   std::atomic<uint32_t> own_ = 0;
   MirrorCounts counts_;
-  // Of all sessions.
+  // Are the sums of all sessions.
   const std::shared_ptr<MirrorSums> sums_ = std::make_shared<MirrorSums>();
   mutable Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -49,19 +49,19 @@ struct MirrorGroup {
   uint32_t size() const { return static_cast<uint32_t>(servers.size()); }
   // Groups of other servers, or in another order, have another one.
   uint64_t id() const;
-  // Who says when sums are made, of all namespaces: where devices exchange
-  // slices, all servers must do so in one order.
+  // Returns the member that says when sums are made, of all namespaces: where
+  // devices exchange ranges, all servers must do so in one order.
   uint32_t leader() const { return 0; }
   MirrorRequest NewRequest() const;
 };
 
 using MirrorGroupPtr = std::shared_ptr<const MirrorGroup>;
 
-// Is told why slices do not go from device to device. Must not wait or call
+// Is told why ranges do not go from device to device. Must not wait or call
 // back.
 using NotOnDevices = std::function<void(const absl::Status& why)>;
 
-// How long members wait for each other.
+// MirrorTimes says how long members wait for each other.
 struct MirrorTimes {
   // Until a server that has not announced a round is asked whether it is there;
   // then for its answer.

@@ -14,8 +14,8 @@ using mirror::v1::Outcome;
 
 namespace {
 
-// What one attempt takes at most, beyond its first round: members hold that
-// much several times, and the bytes of all announcements go in one message.
+// Bound what one attempt takes, beyond its first round: members hold that much
+// several times, and the bytes of all announcements go in one message.
 constexpr size_t kMaxRounds = 4096;
 constexpr int64_t kMaxElements = 16 << 20;
 constexpr size_t kMaxAnnouncedBytes = 4 << 20;
@@ -49,7 +49,7 @@ absl::Status CheckRanks(const std::string& key,
   std::set<uint32_t> ranks;
   for (const Announced& each : announced) {
     std::set<uint32_t> of_member;
-    for (const mirror::v1::BroughtTensor& tensor : each.round.tensors()) {
+    for (const mirror::v1::ContributedTensor& tensor : each.round.tensors()) {
       of_member.insert(tensor.rank());
     }
     for (const uint32_t rank : of_member) {
@@ -337,7 +337,7 @@ MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
   attempt->id = ++last_attempt_;
   attempt->name_space = name;
   name_space.attempt = attempt;
-  return EnterTurn(attempt) ? attempt : nullptr;
+  return Enqueue(attempt) ? attempt : nullptr;
 }
 
 void MirrorLeader::TellWhyNotOnDevices(const absl::Status& why) {
@@ -385,19 +385,19 @@ bool MirrorLeader::ShareAGpu(const std::vector<Announced>& servers) {
   return false;
 }
 
-bool MirrorLeader::EnterTurn(const AttemptPtr& attempt) {
+bool MirrorLeader::Enqueue(const AttemptPtr& attempt) {
   std::vector<uint64_t> links = LinksOf(*attempt);
   if (links.empty() || !meeting_.TakeNext(links)) return true;
   attempt->links = std::move(links);
-  turns_.push_back(attempt);
-  return turns_.size() == 1;
+  queue_.push_back(attempt);
+  return queue_.size() == 1;
 }
 
 auto MirrorLeader::TakeNextAfter(const Attempt& attempt)
     -> std::vector<AttemptPtr> {
   std::vector<AttemptPtr> next;
-  if (!attempt.links.empty()) turns_.pop_front();
-  if (!attempt.links.empty() && !turns_.empty()) next.push_back(turns_.front());
+  if (!attempt.links.empty()) queue_.pop_front();
+  if (!attempt.links.empty() && !queue_.empty()) next.push_back(queue_.front());
   next.push_back(TakeNext(attempt.name_space));
   return next;
 }
@@ -476,7 +476,7 @@ void MirrorLeader::OnBegun(const AttemptPtr& attempt,
       gone.try_emplace(i, StatusOf(outcome));
     }
   }
-  if (!gone.empty()) return GoOnWithout(attempt, gone);
+  if (!gone.empty()) return OnServersGone(attempt, gone);
   attempt->has_run = true;
   MirrorRequest run = group_.NewRequest();
   run.mutable_run()->set_attempt(attempt->id);
@@ -505,8 +505,8 @@ void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
   }
 }
 
-void MirrorLeader::GoOnWithout(const AttemptPtr& attempt,
-                               const std::map<int, absl::Status>& gone) {
+void MirrorLeader::OnServersGone(const AttemptPtr& attempt,
+                                 const std::map<int, absl::Status>& gone) {
   Answered answered;
   std::vector<AttemptPtr> next;
   {
@@ -548,11 +548,11 @@ void MirrorLeader::RepeatByCalls(const AttemptPtr& attempt,
         each.call->has_failed_on_devices = true;
       }
     }
-    queued.swap(turns_);
+    queued.swap(queue_);
     for (const AttemptPtr& each : queued) each->links.clear();
     queued.pop_front();  // this one
   }
-  GoOnWithout(attempt, {});
+  OnServersGone(attempt, {});
   for (const AttemptPtr& each : queued) Start(each);
 }
 

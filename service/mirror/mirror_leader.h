@@ -44,9 +44,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     Alarms* alarms = nullptr;
     // These outlive the calls before Stop, and the executor's tasks.
     Executor* executor = nullptr;
-    // Null: slices go by calls of the servers, whatever the others have.
+    // Null: ranges go by calls of the servers, whatever the others have.
     DeviceLink* link = nullptr;
-    // Hears why slices do not go by the link; may be null.
+    // Hears why ranges do not go by the link; may be null.
     NotOnDevices not_on_devices;
   };
 
@@ -106,7 +106,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     // By member; without a call: it has announced nothing.
     std::vector<Announced> announced;
     bool is_under_way = false;
-    // What is under way of a version up to this is of a key that has gone.
+    // Sums under way of a version up to this are of a key that has gone.
     uint64_t removed = 0;
     Summed last;  // of attempt 0: none
   };
@@ -115,7 +115,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     std::string name_space;
     // By key, those of each member.
     std::map<std::string, std::vector<Announced>> rounds;
-    // The ids of the members' links, if slices go from device to device; then
+    // The ids of the members' links, if ranges go from device to device; then
     // the id under which these meet.
     std::vector<uint64_t> links;
     std::string communicator;
@@ -142,7 +142,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   void Add(NameSpace& name_space, Announced announced, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether all members have announced the key, and none sums it.
+  // Returns whether all members have announced the key, and none sums it.
   static bool IsReady(const Key& key) {
     return !key.is_under_way &&
            std::all_of(
@@ -158,8 +158,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // leader, if somebody has announced its round.
   void Learn(Key& key, const mirror::v1::Counted& counted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What was under way is announced again, or ends with `status` if that is
-  // one.
+  // Announces again the rounds that were under way, or ends those with `status`
+  // that come twice.
   void PutBack(Key& key, std::vector<Announced>& announced,
                const absl::Status& status, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -173,45 +173,44 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
                           const std::vector<Announced>& announced) const;
   // Adds rounds that all members have announced, as many as an attempt takes.
   void TakeReady(NameSpace& name_space, Attempt& attempt) const;
-  // The next attempt, if there is one to make now.
+  // Returns the next attempt, if there is one to make now.
   AttemptPtr TakeNext(const std::string& name_space)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null: there is none to start.
   void Start(const AttemptPtr& attempt);
   void AskToBegin(const AttemptPtr& attempt);
-  // The ids of the members' links; empty: their devices cannot meet.
+  // Returns the ids of the members' links; empty: their devices cannot meet.
   std::vector<uint64_t> LinksOf(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether two servers are on one GPU, and name it.
+  // Returns whether two servers are on one GPU, which the error names.
   bool ShareAGpu(const std::vector<Announced>& servers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reasons of one kind are told now and then.
   void TellWhyNotOnDevices(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Chooses how the slices go. Returns whether it is the attempt's turn.
-  bool EnterTurn(const AttemptPtr& attempt)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Chooses how the ranges go. Returns whether the attempt may begin.
+  bool Enqueue(const AttemptPtr& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The attempt is over. What is to be started now: null for none.
   std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // That of the devices which met before, or a new one. Errors: those of
-  // DeviceLink.
+  // Returns that of the devices which met before, or a new one. Errors: those
+  // of DeviceLink.
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
   void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
   void End(const AttemptPtr& attempt, absl::Status status);
-  // The same for one of its keys.
+  // Ends the round of one of its keys.
   void EndRound(const Attempt& attempt, const std::string& name,
                 const std::vector<Announced>& announced,
                 const absl::Status& status, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Devices have failed it. No sum of it counts, so its rounds are attempted
-  // again, and slices go by calls now; those of attempts that wait for their
-  // turns go so, too.
+  // again, and ranges go by calls now; those of attempts that wait in the
+  // queue go so, too.
   void RepeatByCalls(const AttemptPtr& attempt, const absl::Status& why);
   // Some rounds, by their places, do not wait at a member any more: fails them,
   // and attempts the others anew.
-  void GoOnWithout(const AttemptPtr& attempt,
-                   const std::map<int, absl::Status>& gone);
+  void OnServersGone(const AttemptPtr& attempt,
+                     const std::map<int, absl::Status>& gone);
 
   void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPatience(const CallPtr& call);
@@ -224,7 +223,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void AnswerPartially(const CallPtr& call);
   void WatchPartial(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPartialDelay(const CallPtr& call);
-  // Whether a sum of the call's rounds is being made, or is about to be.
+  // Returns whether a sum of the call's rounds is being made, or is about to
+  // be.
   static bool IsBeingSummed(const NameSpace& name_space, const CallPtr& call);
   // The call's rounds that wait for members do so no more: they are FAILED if
   // such a member did not answer, else WAITING.
@@ -241,8 +241,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attempt_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, NameSpace> namespaces_ ABSL_GUARDED_BY(mutex_);
-  // Attempts between devices, in turns: the first is under way.
-  std::deque<AttemptPtr> turns_ ABSL_GUARDED_BY(mutex_);
+  // Queues attempts between devices: the first is under way.
+  std::deque<AttemptPtr> queue_ ABSL_GUARDED_BY(mutex_);
   DeviceMeeting meeting_ ABSL_GUARDED_BY(mutex_);
   // Until when reasons of a kind are not told.
   std::map<absl::StatusCode, absl::Duration> told_until_

@@ -1,4 +1,4 @@
-// How long those who have announced rounds wait for the leader's answer.
+// Bounds how long announced rounds wait for the leader's answer.
 
 #include <algorithm>
 #include <vector>

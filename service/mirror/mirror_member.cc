@@ -14,9 +14,8 @@ using mirror::v1::Outcome;
 
 namespace {
 
-// What a batch has at most, so that its messages stay far below what servers
-// take: of the request, and of the answer in which each round may have an
-// error.
+// Bound a batch, so that its messages stay far below what servers take: of the
+// request, and of the answer in which each round may have an error.
 constexpr uint64_t kMaxBatchBytes = 1 << 20;
 constexpr size_t kMaxBatchRounds = 4096;
 
@@ -49,10 +48,10 @@ void Fill(const RoundToSum& round, mirror::v1::Round& message) {
   message.set_dtype(static_cast<uint32_t>(round.dtype));
   message.set_version_floor(round.version_floor);
   message.set_num_elements(round.num_elements);
-  for (const BroughtTensor& tensor : round.tensors) {
-    mirror::v1::BroughtTensor& brought = *message.add_tensors();
-    brought.set_rank(tensor.rank);
-    brought.set_dtype(static_cast<uint32_t>(tensor.dtype));
+  for (const ContributedTensor& tensor : round.tensors) {
+    mirror::v1::ContributedTensor& contributed = *message.add_tensors();
+    contributed.set_rank(tensor.rank);
+    contributed.set_dtype(static_cast<uint32_t>(tensor.dtype));
   }
 }
 
@@ -133,8 +132,8 @@ MirrorRequest MirrorMember::RequestOf(const Batch& batch,
   MirrorRequest request = environment_.group->NewRequest();
   mirror::v1::Announce& announce = *request.mutable_announce();
   announce.set_name_space(batch.name_space);
-  if (environment_.device_slices != nullptr) {
-    *announce.mutable_link() = environment_.device_slices->link();
+  if (environment_.device_ranges != nullptr) {
+    *announce.mutable_link() = environment_.device_ranges->link();
   }
   MutexLock lock(&mutex_);
   for (size_t i = 0; i < batch.rounds.size(); ++i) {
@@ -235,7 +234,7 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
   std::vector<SummedRound> ended;
   std::vector<uint64_t> dropped;
   // Nobody needs them, and they go before the ends are heard.
-  std::vector<std::vector<BroughtTensor>> brought;
+  std::vector<std::vector<ContributedTensor>> contributed;
   {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < places.size(); ++i) {
@@ -245,7 +244,7 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
           EndOf(*batch, place, response, static_cast<int>(i));
       if (!end) continue;
       batch->has_ended[place] = true;
-      brought.push_back(std::move(batch->rounds[place].tensors));
+      contributed.push_back(std::move(batch->rounds[place].tensors));
       const auto waiting =
           waiting_.find({batch->name_space, batch->rounds[place].key});
       if (waiting != waiting_.end() && waiting->second.batch == batch) {
@@ -259,7 +258,7 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
     num_untold_ += ended.size();
   }
   Drop(dropped);
-  brought.clear();
+  contributed.clear();
   if (!ended.empty()) Report(*batch, std::move(ended));
   Announce(batch);
 }
@@ -365,7 +364,8 @@ std::vector<MirrorMember::Waiting> MirrorMember::Take(
     Waiting& waiting = taken.emplace_back(std::move(round->second));
     waiting.attempt = Leave(waiting);
     waiting.batch->has_ended[waiting.place] = true;
-    waiting.brought = std::move(waiting.batch->rounds[waiting.place].tensors);
+    waiting.contributed =
+        std::move(waiting.batch->rounds[waiting.place].tensors);
   }
   waiting_.erase(first, last);
   num_untold_ += taken.size();
@@ -378,7 +378,7 @@ void MirrorMember::End(std::vector<Waiting>& rounds,
   for (const Waiting& each : rounds) attempts.push_back(each.attempt);
   Drop(attempts);
   for (Waiting& each : rounds) {
-    each.brought.clear();
+    each.contributed.clear();
     std::vector<SummedRound> ended;
     ended.push_back({each.place, status});
     Report(*each.batch, std::move(ended));
@@ -452,7 +452,7 @@ void MirrorMember::Stop(const absl::Status& status) {
     waiting = Take(waiting_.begin(), waiting_.end());
     attempts.swap(attempts_);
   }
-  for (const auto& [id, attempt] : attempts) ForgetSlices(id);
+  for (const auto& [id, attempt] : attempts) ForgetRanges(id);
   End(waiting, status);
 }
 

@@ -20,11 +20,11 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
-#include "service/mirror/device_slices.h"
+#include "service/mirror/device_ranges.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_sums.h"
-#include "service/mirror/slice_transport.h"
+#include "service/mirror/range_transport.h"
 #include "service/mirror/sum_attempt.h"
 #include "service/store/round_exchange.h"
 
@@ -34,14 +34,14 @@ namespace tensorkv {
 // until it knows that they do not count, or are applied. Thread-safe.
 class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
  public:
-  // What is not shared outlives the calls that are under way.
+  // Environment holds what outlives the calls that are under way.
   struct Environment {
     MirrorGroupPtr group;
     MirrorTimes times;
-    std::shared_ptr<SliceTransport> transport;
+    std::shared_ptr<RangeTransport> transport;
     // Null where this server's tensors are not on one device that reaches
     // others.
-    std::shared_ptr<DeviceSlices> device_slices;
+    std::shared_ptr<DeviceRanges> device_ranges;
     Alarms* alarms = nullptr;
     Backend* backend = nullptr;  // the host's
     // Makes the sums.
@@ -55,7 +55,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   explicit MirrorMember(Environment environment)
       : environment_(std::move(environment)) {}
 
-  // As in RoundExchange.
+  // Tells of applied rounds as RoundExchange says.
   void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
            std::vector<RoundToSum> rounds, Summed summed);
 
@@ -65,7 +65,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void Run(const mirror::v1::Run& message, MirrorCallback done);
   MirrorResponse Ping(const mirror::v1::Ping& message) const;
 
-  // As in RoundExchange.
+  // Tells of applied rounds as RoundExchange says.
   void Applied(const std::string& name_space, absl::string_view key, Step step);
 
   void Remove(const std::string& name_space, const std::string& key,
@@ -107,7 +107,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     size_t place = 0;
     uint64_t attempt = 0;  // the one that is under way; 0: none
     // Once it was taken out: what the round had, until its end is told.
-    std::vector<BroughtTensor> brought;
+    std::vector<ContributedTensor> contributed;
 
     const RoundToSum& round() const { return batch->rounds[place]; }
   };
@@ -117,8 +117,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::vector<KeyName> keys;
     std::vector<std::pair<Step, Version>> rounds;
     std::unique_ptr<SumAttempt> sums;
-    SliceTransport* transport = nullptr;
-    // Those of its rounds that wait for it; it goes with the last.
+    RangeTransport* transport = nullptr;
+    // Counts those of its rounds that wait for it; it goes with the last.
     size_t num_waiting = 0;
     // Its memory is there, and it has not begun to run.
     bool may_run = false;
@@ -139,7 +139,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   MirrorRequest RequestOf(const Batch& batch, std::vector<size_t>& places);
   void OnOutcomes(const BatchPtr& batch, const std::vector<size_t>& places,
                   const absl::StatusOr<MirrorResponse>& response);
-  // Whether the leader may yet come back: then asks it again, a little later.
+  // Returns whether the leader may yet come back: then asks it again, a little
+  // later.
   bool MayAskAgain(const BatchPtr& batch, const absl::Status& status);
   // Returns what the response, whose outcome `index` is the round's, means for
   // it; nothing while it waits.
@@ -162,7 +163,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // Gives up the attempts, so that they have no effect any more.
   void Drop(const std::vector<uint64_t>& attempts);
 
-  // Those that go between devices, if the leader has said under which id.
+  // Chooses the transport between devices, if the leader has said under which
+  // id.
   absl::Status ChooseTransport(const AttemptPtr& attempt,
                                const std::string& communicator);
   void GatherAndSend(const AttemptPtr& attempt);
@@ -172,12 +174,13 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void OnSums(const AttemptPtr& attempt, absl::Status status);
   void EndRun(const AttemptPtr& attempt, absl::Status status);
   void Count(const Attempt& attempt, const absl::Status& status);
-  // The round that waits for its sum; null: it does not, or not any more.
+  // Returns the round that waits for its sum; null: it does not, or not any
+  // more.
   Waiting* FindWaiting(const KeyName& name, Step step, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsUnderWay(const Attempt& attempt);
-  // No transport moves slices of it any more.
-  void ForgetSlices(uint64_t attempt);
+  // No transport moves ranges of it any more.
+  void ForgetRanges(uint64_t attempt);
   // Has memory for what comes. Errors: those of SumAttempt::Create.
   absl::Status Prepare(Attempt& attempt, std::vector<SumAttempt::Round> rounds);
   // Makes it the attempt of its keys, if all of them still wait.

@@ -10,9 +10,9 @@ namespace tensorkv {
 namespace {
 
 template <typename Slices>
-uint64_t BytesOf(const Slices& slices) {
+uint64_t BytesOf(const Slices& ranges) {
   uint64_t bytes = 0;
-  for (const auto& pieces : slices) {
+  for (const auto& pieces : ranges) {
     for (const auto& piece : pieces) bytes += piece.size();
   }
   return bytes;
@@ -28,13 +28,13 @@ absl::Status MirrorMember::ChooseTransport(const AttemptPtr& attempt,
                                            const std::string& communicator) {
   attempt->transport = environment_.transport.get();
   if (communicator.empty()) return absl::OkStatus();
-  DeviceSlices* const device_slices = environment_.device_slices.get();
-  if (device_slices == nullptr) {
+  DeviceRanges* const device_ranges = environment_.device_ranges.get();
+  if (device_ranges == nullptr) {
     return absl::FailedPreconditionError(
         "expected an attempt without NCCL, which this server does not have");
   }
-  attempt->transport = device_slices;
-  return device_slices->Begin(attempt->id, communicator, attempt);
+  attempt->transport = device_ranges;
+  return device_ranges->Begin(attempt->id, communicator, attempt);
 }
 
 absl::Status MirrorMember::Prepare(Attempt& attempt,
@@ -49,8 +49,8 @@ absl::Status MirrorMember::Prepare(Attempt& attempt,
                    SumAttempt::Create(environment_.group, std::move(rounds),
                                       attempt.account, device));
   attempt.sums = std::make_unique<SumAttempt>(std::move(sums));
-  SlicesToReceive contributions = attempt.sums->ContributionsToReceive();
-  SlicesToReceive of_sums = attempt.sums->SumsToReceive();
+  RangesToReceive contributions = attempt.sums->ContributionsToReceive();
+  RangesToReceive of_sums = attempt.sums->SumsToReceive();
   attempt.received_bytes = BytesOf(contributions) + BytesOf(of_sums);
   attempt.transport->Expect(attempt.id, 0, std::move(contributions));
   attempt.transport->Expect(attempt.id, 1, std::move(of_sums));
@@ -98,7 +98,7 @@ void MirrorMember::GatherAndSend(const AttemptPtr& attempt) {
 }
 
 void MirrorMember::SendContributions(const AttemptPtr& attempt) {
-  SlicesToSend sends = attempt->sums->ContributionsToSend();
+  RangesToSend sends = attempt->sums->ContributionsToSend();
   attempt->sent_bytes = BytesOf(sends);
   attempt->transport->Move(
       attempt->id, 0, std::move(sends), attempt->timeout,
@@ -117,9 +117,9 @@ void MirrorMember::OnContributions(const AttemptPtr& attempt,
 
 void MirrorMember::SumAndSend(const AttemptPtr& attempt) {
   if (!IsUnderWay(*attempt)) return EndRun(attempt, NotUnderWay());
-  absl::Status status = attempt->sums->SumOwnSlices(*environment_.backend);
+  absl::Status status = attempt->sums->SumOwnRanges(*environment_.backend);
   if (!status.ok()) return EndRun(attempt, std::move(status));
-  SlicesToSend sends = attempt->sums->SumsToSend();
+  RangesToSend sends = attempt->sums->SumsToSend();
   attempt->sent_bytes += BytesOf(sends);
   attempt->transport->Move(
       attempt->id, 1, std::move(sends), attempt->timeout,
@@ -130,7 +130,7 @@ void MirrorMember::SumAndSend(const AttemptPtr& attempt) {
 
 void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
   if (!status.ok()) return EndRun(attempt, std::move(status));
-  ForgetSlices(attempt->id);
+  ForgetRanges(attempt->id);
   {
     MutexLock lock(&mutex_);
     if (attempts_.erase(attempt->id) == 0) {
@@ -151,7 +151,7 @@ void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
 }
 
 void MirrorMember::EndRun(const AttemptPtr& attempt, absl::Status status) {
-  ForgetSlices(attempt->id);
+  ForgetRanges(attempt->id);
   {
     MutexLock lock(&mutex_);
     attempts_.erase(attempt->id);
@@ -190,14 +190,14 @@ void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
         attempts_.erase(found);
       }
     }
-    ForgetSlices(id);
+    ForgetRanges(id);
   }
 }
 
-void MirrorMember::ForgetSlices(uint64_t attempt) {
+void MirrorMember::ForgetRanges(uint64_t attempt) {
   environment_.transport->Forget(attempt);
-  if (environment_.device_slices != nullptr) {
-    environment_.device_slices->Forget(attempt);
+  if (environment_.device_ranges != nullptr) {
+    environment_.device_ranges->Forget(attempt);
   }
 }
 

@@ -1,4 +1,4 @@
-// What other servers of a group call.
+// Serves the calls of other servers of a group.
 
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_SERVICE_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_SERVICE_H_
@@ -16,7 +16,7 @@ namespace tensorkv {
 // The service tensorkv.mirror.v1.Mirror on gRPC's callback API. Thread-safe.
 class MirrorService final : public mirror::v1::Mirror::CallbackService {
  public:
-  // Whether the caller may call; see MovePartitions.
+  // An Admit tells whether the caller may call; see MovePartitions.
   using Admit = std::function<absl::Status(const grpc::CallbackServerContext&)>;
   using Take =
       std::function<void(const MirrorRequest& request, MirrorCallback done)>;

@@ -8,12 +8,12 @@
 namespace tensorkv {
 namespace {
 
-std::shared_ptr<DeviceSlices> DeviceSlicesOf(
+std::shared_ptr<DeviceRanges> DeviceRangesOf(
     const MirrorGroupPtr& group,
     const MirrorSession::Environment& environment) {
   if (environment.link == nullptr) return nullptr;
-  return std::make_shared<DeviceSlices>(
-      DeviceSlices::Environment{.group = group,
+  return std::make_shared<DeviceRanges>(
+      DeviceRanges::Environment{.group = group,
                                 .link = environment.link,
                                 .alarms = environment.alarms,
                                 .thread = environment.device_thread});
@@ -23,8 +23,8 @@ std::shared_ptr<DeviceSlices> DeviceSlicesOf(
 
 MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
     : group_(std::make_shared<MirrorGroup>(std::move(group))),
-      slices_(std::make_shared<DeliveredSlices>(group_, environment.alarms)),
-      device_slices_(DeviceSlicesOf(group_, environment)),
+      ranges_(std::make_shared<DeliveredRanges>(group_, environment.alarms)),
+      device_ranges_(DeviceRangesOf(group_, environment)),
       leader_(std::make_shared<MirrorLeader>(MirrorLeader::Environment{
           .group = group_,
           .times = environment.times,
@@ -35,8 +35,8 @@ MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
       member_(std::make_shared<MirrorMember>(
           MirrorMember::Environment{.group = group_,
                                     .times = environment.times,
-                                    .transport = slices_,
-                                    .device_slices = device_slices_,
+                                    .transport = ranges_,
+                                    .device_ranges = device_ranges_,
                                     .alarms = environment.alarms,
                                     .backend = environment.backend,
                                     .executor = environment.executor,
@@ -46,7 +46,7 @@ MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
 void MirrorSession::Stop(const absl::Status& status) {
   member_->Stop(status);
   leader_->Stop(status);
-  if (device_slices_ != nullptr) device_slices_->Stop();
+  if (device_ranges_ != nullptr) device_ranges_->Stop();
 }
 
 absl::Status MirrorSession::CheckSender(const MirrorRequest& request) const {
@@ -82,7 +82,7 @@ void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
     case MirrorRequest::kRun:
       return member_->Run(request.run(), std::move(done));
     case MirrorRequest::kDeliver:
-      return reply(slices_->Take(request.from(), request.deliver()));
+      return reply(ranges_->Take(request.from(), request.deliver()));
     case MirrorRequest::kPing:
       return std::move(done)(member_->Ping(request.ping()));
     default:

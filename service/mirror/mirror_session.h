@@ -11,8 +11,8 @@
 #include "base/executor.h"
 #include "kernels/backend.h"
 #include "kernels/device_link.h"
-#include "service/mirror/delivered_slices.h"
-#include "service/mirror/device_slices.h"
+#include "service/mirror/delivered_ranges.h"
+#include "service/mirror/device_ranges.h"
 #include "service/mirror/mirror_counts.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/mirror_leader.h"
@@ -25,13 +25,13 @@ namespace tensorkv {
 // Thread-safe.
 class MirrorSession {
  public:
-  // What outlives every session.
+  // Environment holds what outlives every session.
   struct Environment {
     MirrorTimes times;
     Alarms* alarms = nullptr;
     Backend* backend = nullptr;  // the host's
-    // How the only device that has tensors reaches those of others, and the
-    // thread that waits for it; null: it does not, or there is none.
+    // Is the way from the only device that has tensors to those of others, and
+    // the thread that waits for it; null: there is none.
     DeviceLink* link = nullptr;
     Executor* device_thread = nullptr;
     NotOnDevices not_on_devices;
@@ -48,7 +48,7 @@ class MirrorSession {
   // Takes a call of a member, this one too.
   void Take(const MirrorRequest& request, MirrorCallback done);
 
-  // As in RoundExchange.
+  // Removes the key as RoundExchange says.
   void Remove(const std::string& name_space, const std::string& key,
               Version version) {
     member_->Remove(name_space, key, version);
@@ -69,9 +69,9 @@ class MirrorSession {
   absl::Status CheckSender(const MirrorRequest& request) const;
 
   const MirrorGroupPtr group_;
-  const std::shared_ptr<DeliveredSlices> slices_;
+  const std::shared_ptr<DeliveredRanges> ranges_;
   // Null without a link.
-  const std::shared_ptr<DeviceSlices> device_slices_;
+  const std::shared_ptr<DeviceRanges> device_ranges_;
   const std::shared_ptr<MirrorLeader> leader_;
   const std::shared_ptr<MirrorMember> member_;
 };

@@ -1,4 +1,4 @@
-// What a server keeps of the sums that it has made with others.
+// Keeps the sums that a server has made with others.
 
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_SUMS_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_SUMS_H_

@@ -22,7 +22,7 @@ bool IsWhatWasBrought(const mirror::v1::TensorsOfMember& announced,
                       const RoundToSum& round) {
   return std::ranges::equal(
       announced.tensors(), round.tensors,
-      [](const mirror::v1::BroughtTensor& a, const BroughtTensor& b) {
+      [](const mirror::v1::ContributedTensor& a, const ContributedTensor& b) {
         return a.rank() == b.rank &&
                a.dtype() == static_cast<uint32_t>(b.dtype);
       });
@@ -42,8 +42,8 @@ absl::StatusOr<SumAttempt> SumAttempt::Create(
   return attempt;
 }
 
-ElementRange SumAttempt::SliceOfMember(size_t place, uint32_t member) const {
-  return SliceOf(rounds_[place].own.num_elements, place, member,
+ElementRange SumAttempt::RangeOfMember(size_t place, uint32_t member) const {
+  return RangeOf(rounds_[place].own.num_elements, place, member,
                  group_->size());
 }
 
@@ -81,7 +81,7 @@ absl::Status SumAttempt::Add(Round round) {
         absl::StrCat("round ", summing.own.step, " of \"", summing.own.key,
                      "\": expected its tensors on ", device_->name()));
   }
-  // Those of one worker stay in their order.
+  // Tensors of one worker stay in their order.
   std::stable_sort(
       summing.tensors.begin(), summing.tensors.end(),
       [](const Tensor& a, const Tensor& b) { return a.rank < b.rank; });
@@ -89,7 +89,7 @@ absl::Status SumAttempt::Add(Round round) {
 }
 
 absl::Status SumAttempt::PlaceOnHost(RoundToSum& round) {
-  for (BroughtTensor& tensor : round.tensors) {
+  for (ContributedTensor& tensor : round.tensors) {
     const uint64_t bytes = round.num_elements * SizeOf(tensor.dtype);
     ASSIGN_OR_RETURN(
         RefPtr<Buffer> buffer,
@@ -132,109 +132,109 @@ absl::Status SumAttempt::Allocate(Summing& summing, size_t place) {
       summing.own.num_elements * SizeOf(AccumulateType(summing.own.dtype));
   ASSIGN_OR_RETURN(summing.sum.buffer, AllocateForSums(summing.own, sum_bytes));
   summing.sum.is_on_device = device_ != nullptr;
-  const ElementRange slice = SliceOfMember(place, group_->own);
+  const ElementRange range = RangeOfMember(place, group_->own);
   uint64_t bytes = 0;
   for (const Tensor& tensor : summing.tensors) {
     if (tensor.member == group_->own) continue;
-    bytes += Aligned(slice.count * SizeOf(tensor.dtype));
+    bytes += Aligned(range.count * SizeOf(tensor.dtype));
   }
-  if (slice.count == 0) return absl::OkStatus();
+  if (range.count == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(summing.received, AllocateForSums(summing.own, bytes));
   size_t next_own = 0;
   uint64_t offset = 0;
   for (Tensor& tensor : summing.tensors) {
     if (tensor.member == group_->own) {
-      tensor.slice = summing.own.tensors[next_own++].data +
-                     slice.first * SizeOf(tensor.dtype);
+      tensor.range = summing.own.tensors[next_own++].data +
+                     range.first * SizeOf(tensor.dtype);
     } else {
-      tensor.slice = summing.received->data() + offset;
-      offset += Aligned(slice.count * SizeOf(tensor.dtype));
+      tensor.range = summing.received->data() + offset;
+      offset += Aligned(range.count * SizeOf(tensor.dtype));
     }
   }
   return absl::OkStatus();
 }
 
-SlicesToReceive SumAttempt::ContributionsToReceive() {
-  SlicesToReceive receives(group_->size());
+RangesToReceive SumAttempt::ContributionsToReceive() {
+  RangesToReceive receives(group_->size());
   for (size_t place = 0; place < rounds_.size(); ++place) {
-    const int64_t count = SliceOfMember(place, group_->own).count;
+    const int64_t count = RangeOfMember(place, group_->own).count;
     if (count == 0) continue;
     for (const Tensor& tensor : rounds_[place].tensors) {
       if (tensor.member == group_->own) continue;
       // The memory is `received`, which is this attempt's own.
       receives[tensor.member].push_back(absl::MakeSpan(
-          const_cast<char*>(tensor.slice), count * SizeOf(tensor.dtype)));
+          const_cast<char*>(tensor.range), count * SizeOf(tensor.dtype)));
     }
   }
   return receives;
 }
 
-SlicesToSend SumAttempt::ContributionsToSend() const {
-  SlicesToSend sends(group_->size());
+RangesToSend SumAttempt::ContributionsToSend() const {
+  RangesToSend sends(group_->size());
   for (uint32_t to = 0; to < group_->size(); ++to) {
     if (to == group_->own) continue;
     for (size_t place = 0; place < rounds_.size(); ++place) {
-      const ElementRange slice = SliceOfMember(place, to);
-      if (slice.count == 0) continue;
-      for (const BroughtTensor& tensor : rounds_[place].own.tensors) {
+      const ElementRange range = RangeOfMember(place, to);
+      if (range.count == 0) continue;
+      for (const ContributedTensor& tensor : rounds_[place].own.tensors) {
         const size_t size = SizeOf(tensor.dtype);
         sends[to].push_back(absl::MakeConstSpan(
-            tensor.data + slice.first * size, slice.count * size));
+            tensor.data + range.first * size, range.count * size));
       }
     }
   }
   return sends;
 }
 
-SlicesToReceive SumAttempt::SumsToReceive() {
-  SlicesToReceive receives(group_->size());
+RangesToReceive SumAttempt::SumsToReceive() {
+  RangesToReceive receives(group_->size());
   for (uint32_t from = 0; from < group_->size(); ++from) {
     if (from == group_->own) continue;
     for (size_t place = 0; place < rounds_.size(); ++place) {
-      const ElementRange slice = SliceOfMember(place, from);
+      const ElementRange range = RangeOfMember(place, from);
       Summing& summing = rounds_[place];
-      if (slice.count == 0 || !summing.sum.buffer) continue;
+      if (range.count == 0 || !summing.sum.buffer) continue;
       const size_t size = SizeOf(AccumulateType(summing.own.dtype));
       receives[from].push_back(absl::MakeSpan(
-          summing.sum.buffer->mutable_data() + slice.first * size,
-          slice.count * size));
+          summing.sum.buffer->mutable_data() + range.first * size,
+          range.count * size));
     }
   }
   return receives;
 }
 
-SlicesToSend SumAttempt::SumsToSend() const {
+RangesToSend SumAttempt::SumsToSend() const {
   std::vector<absl::Span<const char>> own;
   for (size_t place = 0; place < rounds_.size(); ++place) {
-    const ElementRange slice = SliceOfMember(place, group_->own);
+    const ElementRange range = RangeOfMember(place, group_->own);
     const Summing& summing = rounds_[place];
-    if (slice.count == 0 || !summing.sum.buffer) continue;
+    if (range.count == 0 || !summing.sum.buffer) continue;
     const size_t size = SizeOf(AccumulateType(summing.own.dtype));
     own.push_back(absl::MakeConstSpan(
-        summing.sum.buffer->data() + slice.first * size, slice.count * size));
+        summing.sum.buffer->data() + range.first * size, range.count * size));
   }
-  SlicesToSend sends(group_->size(), own);
+  RangesToSend sends(group_->size(), own);
   sends[group_->own].clear();
   return sends;
 }
 
-absl::Status SumAttempt::SumOwnSlices(Backend& host) const {
+absl::Status SumAttempt::SumOwnRanges(Backend& host) const {
   static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<std::vector<TensorView>> views(rounds_.size());
   std::vector<TensorUpdate> updates;
   for (size_t place = 0; place < rounds_.size(); ++place) {
-    const ElementRange slice = SliceOfMember(place, group_->own);
+    const ElementRange range = RangeOfMember(place, group_->own);
     const Summing& summing = rounds_[place];
-    if (slice.count == 0 || !summing.sum.buffer) continue;
+    if (range.count == 0 || !summing.sum.buffer) continue;
     for (const Tensor& tensor : summing.tensors) {
-      views[place].push_back({tensor.dtype, slice.count, tensor.slice});
+      views[place].push_back({tensor.dtype, range.count, tensor.range});
     }
     const DType dtype = AccumulateType(summing.own.dtype);
     updates.push_back({.rule = kAssign,
                        .contributions = views[place],
-                       .value = {dtype, slice.count,
+                       .value = {dtype, range.count,
                                  summing.sum.buffer->mutable_data() +
-                                     slice.first * SizeOf(dtype)}});
+                                     range.first * SizeOf(dtype)}});
   }
   return (device_ == nullptr ? host : *device_).Apply(updates);
 }

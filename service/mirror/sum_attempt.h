@@ -13,17 +13,18 @@
 #include "kernels/backend.h"
 #include "mirror.pb.h"
 #include "service/mirror/mirror_group.h"
-#include "service/mirror/slice_layout.h"
-#include "service/mirror/slice_transport.h"
+#include "service/mirror/range_layout.h"
+#include "service/mirror/range_transport.h"
 #include "service/store/byte_budget.h"
 #include "service/store/round_exchange.h"
 
 namespace tensorkv {
 
-// Which bytes go where: what this server's workers have brought goes in slices
-// to those who sum them; it sums its own slices, of all workers in the order of
-// their ranks, and takes the sums of all others. Used by one thread at a time;
-// what transports read and write is memory of its own and of the rounds.
+// SumAttempt decides which bytes go where: the contributions of this server's
+// workers go in ranges to the members that sum them; this one sums its own
+// ranges, of all workers in the order of their ranks, and takes the sums of all
+// others. Used by one thread at a time; transports read and write memory of its
+// own and of the rounds.
 class SumAttempt {
  public:
   // A round as this server has it, and as all have announced it.
@@ -41,23 +42,24 @@ class SumAttempt {
                                            const RefPtr<BudgetAccount>& account,
                                            Backend* device);
 
-  // Whether something has to be done before contributions can be sent: then
-  // Gather does it, and calls `done`, which must not wait for a device, on any
-  // thread. What is on devices is copied to where sums are made, or is there
-  // when it has been uploaded.
+  // Returns whether something has to be done before contributions can be sent:
+  // then Gather does it, and calls `done`, which must not wait for a device, on
+  // any thread. What is on devices is copied to where sums are made, or is
+  // there when it has been uploaded.
   bool has_to_gather() const { return !copies_.empty(); }
   void Gather(PlanCallback done);
 
-  SlicesToReceive ContributionsToReceive();
-  SlicesToReceive SumsToReceive();
-  SlicesToSend ContributionsToSend() const;
-  SlicesToSend SumsToSend() const;
+  RangesToReceive ContributionsToReceive();
+  RangesToReceive SumsToReceive();
+  RangesToSend ContributionsToSend() const;
+  RangesToSend SumsToSend() const;
 
-  // Makes the sums of this server's slices, on the device or else on `host`.
+  // Makes the sums of this server's ranges, on the device or else on `host`.
   // REQUIRES: the contributions of all have come. Errors: those of Backend.
-  absl::Status SumOwnSlices(Backend& host) const;
+  absl::Status SumOwnRanges(Backend& host) const;
 
-  // The sums, in the order of the rounds. REQUIRES: those of all have come.
+  // Returns the sums, in the order of the rounds. REQUIRES: those of all have
+  // come.
   std::vector<SumOfRound> TakeSums();
 
  private:
@@ -66,9 +68,9 @@ class SumAttempt {
     uint32_t rank = 0;
     uint32_t member = 0;
     DType dtype = DType::kF32;
-    // This server's slice of it: in what the worker has brought, or in
+    // This server's range of it: in what the worker has brought, or in
     // `received` of the round.
-    const char* slice = nullptr;
+    const char* range = nullptr;
   };
   struct Summing {
     RoundToSum own;
@@ -90,13 +92,14 @@ class SumAttempt {
   absl::Status Allocate(Summing& summing, size_t place);
   absl::StatusOr<RefPtr<Buffer>> AllocateForSums(const RoundToSum& round,
                                                  uint64_t bytes) const;
-  ElementRange SliceOfMember(size_t place, uint32_t member) const;
+  ElementRange RangeOfMember(size_t place, uint32_t member) const;
 
   MirrorGroupPtr group_;
   RefPtr<BudgetAccount> account_;
   Backend* device_;
   std::vector<Summing> rounds_;
-  // What Gather copies from each device, and what keeps that.
+  // Are the copies that Gather makes from each device, and what keeps their
+  // memory.
   std::map<Backend*, std::vector<MemoryCopy>> copies_;
   std::vector<RefPtr<Buffer>> copied_;
 };

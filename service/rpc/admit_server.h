@@ -1,4 +1,4 @@
-// Whether another server of the cluster may call.
+// Says whether another server of the cluster may call.
 
 #ifndef TENSORKV_SERVICE_RPC_ADMIT_SERVER_H_
 #define TENSORKV_SERVICE_RPC_ADMIT_SERVER_H_

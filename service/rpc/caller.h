@@ -1,4 +1,4 @@
-// Who makes a call, and whether it may.
+// Says who makes a call, and admits it.
 
 #ifndef TENSORKV_SERVICE_RPC_CALLER_H_
 #define TENSORKV_SERVICE_RPC_CALLER_H_
@@ -21,9 +21,9 @@
 
 namespace tensorkv {
 
-// As AccessControl::Admit, of a caller that may tell its trace. Without an
-// `access` everybody is anonymous and may do everything.
-// The caller gets notes where calls that take `slow_call` are to be logged.
+// Admits a caller as AccessControl::Admit does, one that may tell its trace.
+// Without an `access` everybody is anonymous and may do everything. The caller
+// gets a record where calls that take `slow_call` are to be logged.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
                                 absl::Duration slow_call, Caller& caller) {
@@ -34,13 +34,14 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
         ParseTraceParent({trace->second.data(), trace->second.size()});
   }
   if (slow_call < absl::InfiniteDuration()) {
-    caller.notes = std::make_shared<CallNotes>(slow_call);
+    caller.record = std::make_shared<CallRecord>(slow_call);
   }
   if (access == nullptr) return absl::OkStatus();
   return access->Admit(method, PeerOf(context), caller);
 }
 
-// As AccessControl::TakeShare, of callers without an identity by their hosts.
+// Takes a share as AccessControl::TakeShare does, of callers without an
+// identity by their hosts.
 inline absl::StatusOr<CallerQuotas::Share> TakeShare(
     const AccessControl* access, const grpc::CallbackServerContext& context,
     const Caller& caller, const CallerLoad& load) {

@@ -1,4 +1,4 @@
-// How fast a peer must move the bytes that memory is held for.
+// Says how fast a peer must move the bytes that memory is held for.
 
 #ifndef TENSORKV_SERVICE_RPC_FAIR_RATE_H_
 #define TENSORKV_SERVICE_RPC_FAIR_RATE_H_
@@ -16,7 +16,7 @@ namespace tensorkv {
 // GiB without payload are held for 6 seconds, and 1 GiB may come at 300 kB/s.
 class FairRate {
  public:
-  // A peer that owes no more than that is left to the stream's timeout.
+  // A peer that lags by no more than that is left to the stream's timeout.
   static constexpr uint64_t kFreeBytes = 1 << 20;
 
   FairRate(uint64_t total_bytes, absl::Duration stream_timeout)
@@ -30,7 +30,7 @@ class FairRate {
         absl::ToDoubleSeconds(kTimeouts * stream_timeout_));
   }
 
-  // How long after the start a peer may have moved no more than that.
+  // Returns how long after the start a peer may have moved no more than that.
   // REQUIRES: binds().
   absl::Duration TimeFor(uint64_t moved_bytes) const {
     const double share =

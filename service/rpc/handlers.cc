@@ -16,14 +16,16 @@
 namespace tensorkv {
 namespace {
 
-// What a call may bring to be handled on gRPC's threads: 1 MiB is decoded in
-// about 0.1 ms, and 1024 keys are read or changed in less than a millisecond.
+// Bound what a call may have that is handled on gRPC's threads: 1 MiB is
+// decoded in about 0.1 ms, and 1024 keys are read or changed in less than a
+// millisecond.
 constexpr int64_t kMaxBytesInline = 1 << 20;
 constexpr size_t kMaxFieldsInline = 1024;
 // So many bytes have fewer entries.
 constexpr int64_t kMaxBytesUncounted = 4 << 10;
 
-// What a verb returns, as the reply to its request; some return only a status.
+// Returns the verb's result as the reply to its request; some return only a
+// status.
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ReplyOf(
     absl::StatusOr<ReplyTo<Request>> reply) {

@@ -1,4 +1,4 @@
-// What each unary RPC does, without the transport that carries it.
+// Does what each unary RPC does, without the transport that carries it.
 
 #ifndef TENSORKV_SERVICE_RPC_HANDLERS_H_
 #define TENSORKV_SERVICE_RPC_HANDLERS_H_
@@ -25,7 +25,7 @@ namespace tensorkv {
 // Takes the encoded reply of a call, or its status. Called exactly once.
 using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 
-// What the handlers work on; all of it outlives them.
+// HandlerDependencies holds what the handlers work on; all of it outlives them.
 struct HandlerDependencies {
   TensorStore* store = nullptr;
   NamespaceAdmin* namespaces = nullptr;
@@ -46,11 +46,11 @@ enum class Threads : uint8_t {
   kCluster,  // those that wait for other servers
 };
 
-// What a unary call does: decode, ask the store, encode.
+// Handler says what a unary call does: decode, ask the store, encode.
 struct Handler {
   Threads ThreadsFor(const grpc::ByteBuffer& bytes) const;
-  // Whether a call that has come to kShared is for kLong. Not for gRPC's
-  // threads, as it looks at all fields.
+  // Returns whether a call that has come to kShared is for kLong. Not for
+  // gRPC's threads, as it looks at all fields.
   bool TakesLong(const grpc::ByteBuffer& bytes) const;
 
   // -1: no request is for gRPC's threads.

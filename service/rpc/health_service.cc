@@ -48,7 +48,7 @@ grpc::ServerUnaryReactor* HealthService::Check(
     HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (services_.count(request->service()) == 0) {
-    // What is longer than a name of a service would not fit the trailers.
+    // A name that is longer than that of a service would not fit the trailers.
     const std::string name = Quoted(request->service(), 256);
     reactor->Finish(ToGrpcStatus(
         absl::NotFoundError(absl::StrCat("service ", name, " is unknown"))));

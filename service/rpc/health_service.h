@@ -54,7 +54,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   Status status_ ABSL_GUARDED_BY(mutex_) =
       grpc::health::v1::HealthCheckResponse::NOT_SERVING;
-  // Whether each watch asked for a service that is known.
+  // Tells of each watch whether it asked for a service that is known.
   std::map<HealthWatch*, bool> watches_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -26,9 +26,9 @@ absl::Status IsAnother(absl::string_view expected, absl::string_view present) {
 Incarnation::Incarnation(uint64_t id, std::function<absl::Status()> health)
     : id_(id), health_(std::move(health)) {}
 
-absl::Status Incarnation::Greet(Method method,
-                                grpc::CallbackServerContext& context,
-                                Caller& caller) const {
+absl::Status Incarnation::CheckIncarnation(Method method,
+                                           grpc::CallbackServerContext& context,
+                                           Caller& caller) const {
   const absl::Status expected = CheckExpected(context);
   if (RepeatOf(method) == Repeat::kByCallId &&
       ReasonOf(expected) == Reason::kServerRestarted) {

@@ -23,8 +23,8 @@ class Incarnation {
                        std::function<absl::Status()> health = nullptr);
 
   uint64_t id() const { return id_; }
-  // What the server remembers is in part that of a checkpoint: callers that
-  // know the former identity hear that it is another now.
+  // Gives the server another identity: it remembers in part what a checkpoint
+  // does, and callers that know the former identity hear so.
   void Change(uint64_t id) { id_ = id; }
 
   // Names the incarnation in the reply's metadata, unless the call has named
@@ -33,8 +33,9 @@ class Incarnation {
   // is let in with what it is told unless its own is.
   // Errors: FailedPrecondition (the call expects another incarnation) ·
   // InvalidArgument (it expects what is none) · what `health` tells.
-  absl::Status Greet(Method method, grpc::CallbackServerContext& context,
-                     Caller& caller) const;
+  absl::Status CheckIncarnation(Method method,
+                                grpc::CallbackServerContext& context,
+                                Caller& caller) const;
 
  private:
   absl::Status CheckExpected(grpc::CallbackServerContext& context) const;

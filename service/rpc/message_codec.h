@@ -29,9 +29,8 @@ absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,
 absl::StatusOr<grpc::ByteBuffer> Serialize(
     const google::protobuf::Message& message, const MessageLimits& limits);
 
-// The values of a Pull or PushPull, whose elements are sent from where they
-// are.
-// Errors: ResourceExhausted if the reply is over the limit.
+// Returns the values of a Pull or PushPull, whose elements are sent from where
+// they are. Errors: ResourceExhausted if the reply is over the limit.
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits);
 
@@ -44,7 +43,7 @@ absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,
 absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
                                        const MessageLimits& limits);
 
-// What a reply with so many values leaves for their elements.
+// Returns how many bytes a reply with so many values leaves for their elements.
 // Errors: ResourceExhausted if it leaves nothing, whatever the values.
 absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
                                         const MessageLimits& limits);

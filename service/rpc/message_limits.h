@@ -1,4 +1,4 @@
-// How much one call may ask for.
+// Bounds what one call may ask for.
 
 #ifndef TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_
 #define TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_
@@ -30,13 +30,13 @@ absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
                             const google::protobuf::Descriptor& type,
                             const MessageLimits& limits);
 
-// Whether a message has more than `max_fields` fields, or all of it is a
-// message that has. So much work is known ahead of reading any of them.
+// Returns whether a message has more than `max_fields` fields, or all of it is
+// a message that has. So much work is known ahead of reading any of them.
 bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes);
 
-// Whether a message sets that field, which is a number or a bool, to another
-// value than 0, so that it may be known ahead of reading all of it. Of what is
-// no message, something or other.
+// Returns whether a message sets that field, which is a number or a bool, to
+// another value than 0, so that it may be known ahead of reading all of it. Of
+// bytes that are no message, returns something or other.
 bool HasFieldSet(int field, const grpc::ByteBuffer& bytes);
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// How many streams may be open at once.
+// Bounds how many streams may be open at once.
 
 #ifndef TENSORKV_SERVICE_RPC_OPEN_STREAMS_H_
 #define TENSORKV_SERVICE_RPC_OPEN_STREAMS_H_

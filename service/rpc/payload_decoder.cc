@@ -28,8 +28,9 @@ constexpr size_t kMinBytesInPlace = 64 << 10;
 // Larger tensors get memory that can become the value of their key.
 constexpr uint64_t kMaxTensorBytesInPlace = 64 << 10;
 
-// Whether the entry's tensor may stay in the received bytes: its elements are
-// all that the entry brings, as others are read where alignment matters.
+// Returns whether the entry's tensor may stay in the received bytes: its
+// elements are all that the entry brings, as others are read where alignment
+// matters.
 bool MayStay(const PushEntry& entry, const PayloadRange& payload) {
   return payload.size_bytes > 0 &&
          payload.size_bytes <= kMaxTensorBytesInPlace && !entry.skip &&
@@ -44,8 +45,8 @@ class ReceivedBytes {
     is_ok_ = bytes.Dump(&slices_).ok();
   }
 
-  // Whether the bytes, none of which is before those of the last call, follow
-  // one another in memory; if so, they are the elements of `tensor`.
+  // Returns whether the bytes, none of which is before those of the last call,
+  // follow one another in memory; if so, they are the elements of `tensor`.
   bool Give(const PayloadRange& range, Tensor& tensor) {
     while (is_ok_ && range.offset >= begin_ + size()) {
       begin_ += size();
@@ -106,8 +107,8 @@ std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
   return others;
 }
 
-// Whether the message is worth keeping: but for a sixth it is elements that may
-// stay in it, which is what budgets count of it.
+// Returns whether the message is worth keeping: but for a sixth it is elements
+// that may stay in it, which is what budgets count of it.
 bool IsWorthKeeping(uint64_t message_bytes, const DecodedPush& decoded) {
   if (message_bytes < kMinBytesInPlace) return false;
   uint64_t bytes = 0;

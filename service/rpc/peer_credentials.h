@@ -1,4 +1,4 @@
-// What gRPC tells of a caller.
+// Reads what gRPC tells of a caller.
 
 #ifndef TENSORKV_SERVICE_RPC_PEER_CREDENTIALS_H_
 #define TENSORKV_SERVICE_RPC_PEER_CREDENTIALS_H_
@@ -11,12 +11,13 @@
 
 namespace tensorkv {
 
-// What the connection of a call and its metadata prove.
+// Returns what the connection of a call and its metadata prove.
 Peer PeerOf(const grpc::ServerContextBase& context);
 
-// Who is at an address, as ServerContext::peer gives it, in so far as the
-// address tells: whoever has an IPv6 address can have all of its network of 64
-// bits, and an IPv4 address may come as an IPv6 one. "10.0.0.7", "2001:db8::".
+// Returns the host of an address, as ServerContext::peer gives it, in so far as
+// the address tells: whoever has an IPv6 address can have all of its network of
+// 64 bits, and an IPv4 address may come as an IPv6 one. "10.0.0.7",
+// "2001:db8::".
 std::string PeerHostOf(absl::string_view peer_address);
 
 }  // namespace tensorkv

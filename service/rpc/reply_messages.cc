@@ -25,8 +25,8 @@ absl::StatusOr<grpc::ByteBuffer> Manifest(const PullReply& reply,
   return Serialize(chunk, limits);
 }
 
-// Whether values are so small that parts would cost more than they carry, and
-// each fits into a batch.
+// Returns whether values are so small that parts would cost more than they
+// carry, and each fits into a batch.
 bool GoInBatches(const std::vector<Value>& values, uint64_t total_bytes,
                  uint64_t max_bytes) {
   if (total_bytes >= values.size() * ReplyMessages::kMinMeanPartBytes) {

@@ -18,7 +18,7 @@
 
 namespace tensorkv {
 
-// How a stream is answered that pulls.
+// ReplyForm says how a stream is answered that pulls.
 struct ReplyForm {
   Stripe stripe;
   uint64_t max_part_bytes = 0;  // 0 is the default
@@ -28,7 +28,7 @@ struct ReplyForm {
 // Makes the messages one by one, as the transport takes them: one response to
 // an Init or a Push; to a pull a manifest and the parts of one stripe, whose
 // elements are sent from where they are, or batches of small values, each
-// copied when its turn has come. Confined to one thread at a time.
+// copied when it is due. Confined to one thread at a time.
 class ReplyMessages {
  public:
   // Parts of this size keep a connection busy and the receiver's caches warm.
@@ -46,9 +46,9 @@ class ReplyMessages {
                                               const ReplyForm& form,
                                               const MessageLimits& limits);
 
-  // The next message. REQUIRES: !is_done().
+  // Returns the next message. REQUIRES: !is_done().
   grpc::ByteBuffer Next();
-  // The payload of all messages together.
+  // Returns the payload of all messages together.
   uint64_t payload_bytes() const { return payload_bytes_; }
   bool is_done() const {
     return !first_ && (!parts_ || parts_->is_complete()) && batched_.empty();

@@ -44,7 +44,7 @@ StreamCall::StreamCall(Method method, const Environment* environment,
       context_(*context),
       start_(std::chrono::steady_clock::now()) {}
 
-absl::Status StreamCall::Greet() {
+absl::Status StreamCall::CheckCaller() {
   RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_,
                               environment_.slow_call, caller_));
   ASSIGN_OR_RETURN(share_, TakeShare(environment_.access, context_, caller_,
@@ -52,18 +52,18 @@ absl::Status StreamCall::Greet() {
   // Whoever is refused takes no one's place.
   is_counted_ = environment_.open_streams->Open();
   if (!is_counted_) return TooManyStreams(environment_.open_streams->limit());
-  return environment_.incarnation->Greet(method_, context_, caller_);
+  return environment_.incarnation->CheckIncarnation(method_, context_, caller_);
 }
 
 void StreamCall::Open() {
   environment_.observer->Started(method_);
-  const absl::Status greeting = Greet();
+  const absl::Status refusal = CheckCaller();
   session_.emplace(
       method_, caller_, &environment_.session, &share_,
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });
-  if (!greeting.ok()) End(greeting);  // by Read
+  if (!refusal.ok()) End(refusal);  // by Read
   {
     MutexLock lock(&mutex_);
     WatchProgress();
@@ -249,9 +249,9 @@ bool StreamCall::ReadsTooSlowly() const {
 
 bool StreamCall::IsStalled() {
   const uint64_t bytes = received_bytes_ + sent_bytes_;
-  // It was the peer's turn then, and it is now.
+  // The call awaited the peer then, and does now.
   const bool is_stalled =
-      state_ == checked_state_ && IsPeersTurn(state_) &&
+      state_ == checked_state_ && IsPeerAwaited(state_) &&
       (bytes - checked_bytes_ < kMinProgressBytes || ReadsTooSlowly());
   checked_state_ = state_;
   checked_bytes_ = bytes;
@@ -264,8 +264,8 @@ void StreamCall::CheckProgress() {
     if (state_ == State::kDone) return;
     if (!IsStalled()) return WatchProgress();
     if (state_ != State::kReading) {
-      // What is being written would come before any status. With the lock:
-      // the context lives until OnDone has had it.
+      // A message that is being written would come before any status. With the
+      // lock: the context lives until OnDone has had it.
       context_.TryCancel();
       return;
     }

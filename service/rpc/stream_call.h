@@ -55,8 +55,8 @@ class StreamCall final
   static constexpr uint64_t kMaxInlineBytes = 2 << 20;
   static constexpr uint64_t kMaxInlineManifestBytes = 4 << 10;
 
-  // What all streams of a server share; all of it is there until gRPC is done
-  // with them.
+  // Environment holds what all streams of a server share; all of it is there
+  // until gRPC is done with them.
   struct Environment {
     StreamDependencies session;
     OpenStreams* open_streams = nullptr;
@@ -64,7 +64,7 @@ class StreamCall final
     // Null: everybody may do everything.
     const AccessControl* access = nullptr;
     absl::Duration stream_timeout;
-    // Calls that take so long are noted.
+    // Calls that take so long are recorded.
     absl::Duration slow_call = absl::InfiniteDuration();
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
@@ -96,7 +96,7 @@ class StreamCall final
 
   void Open();
   // Finds who calls, and whether the call goes on.
-  absl::Status Greet();
+  absl::Status CheckCaller();
   void Read();
   // Takes the message that was read.
   void Receive();
@@ -105,23 +105,23 @@ class StreamCall final
   void Answer(absl::StatusOr<StripedCall::Reply> reply);
   void Write();
 
-  // Ends the call with `status`, from outside of its turn: now, or when what
-  // is under way ends.
+  // Ends the call with `status`, from outside of its callbacks: now, or when
+  // what is under way ends.
   void End(const absl::Status& status);
-  // Whether the call is to end; then its status is `status`, and the caller,
-  // whose turn it is, must finish.
+  // Returns whether the call is to end; then its status is `status`, and the
+  // caller, which may act on the call, must finish.
   bool MustFinish(absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishWith(const absl::Status& status);
   void Report(const absl::Status& status);
 
   void WatchProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckProgress();
-  static bool IsPeersTurn(State state) {
+  static bool IsPeerAwaited(State state) {
     return state == State::kReading || state == State::kWriting ||
            state == State::kFinishing;
   }
-  // Whether the peer has moved too little since the last check, or reads too
-  // slowly.
+  // Returns whether the peer has moved too little since the last check, or
+  // reads too slowly.
   bool ReadsTooSlowly() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -16,9 +16,9 @@
 namespace tensorkv {
 namespace {
 
-// What a manifest, or the request of a pull, says but for its stripe. It begins
-// with which of the calls it is: of another one, the same bytes say something
-// else.
+// Returns the bytes of a manifest, or of the request of a pull, but for its
+// stripe. They begin with the kind of the call: of another one, the same bytes
+// say something else.
 template <typename Proto>
 std::string BytesOfCall(const Proto& proto) {
   if constexpr (requires { proto.rows_request(); }) {

@@ -1,4 +1,4 @@
-// What the first message of a stream says.
+// Reads the first message of a stream.
 
 #ifndef TENSORKV_SERVICE_RPC_STREAM_REQUEST_H_
 #define TENSORKV_SERVICE_RPC_STREAM_REQUEST_H_
@@ -28,7 +28,7 @@ struct StreamRequest {
   std::string manifest;
   // A pull may have one; 0 leaves it to the server.
   uint64_t max_part_bytes = 0;
-  // Whether the values of a pull may come in batches.
+  // True if the values of a pull may come in batches.
   bool takes_batches = false;
 };
 
@@ -40,11 +40,11 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,
                                                   grpc::ByteBuffer* bytes);
 
-// Every entry's tensor, in their order; none for a pull. Points into
+// Returns every entry's tensor, in their order; none for a pull. Points into
 // `request`.
 std::vector<Tensor*> TensorsOf(StreamedRequest& request);
 
-// Every entry's ids of rows, where it has some. Points into `request`.
+// Returns every entry's ids of rows, where it has some. Points into `request`.
 std::vector<RefPtr<const RowIds>*> RowIdsOf(StreamedRequest& request);
 // So many bytes all of them have.
 uint64_t RowIdBytes(StreamedRequest& request);

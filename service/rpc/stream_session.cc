@@ -23,7 +23,7 @@ const std::string& NamespaceOf(const StreamedRequest& request) {
       request);
 }
 
-// Whether the call would be taken, before any payload is read.
+// Checks that the call would be taken, before any payload is read.
 absl::Status Check(Method method, const CallContext& context,
                    const StreamDependencies& dependencies,
                    const StreamedRequest& request) {
@@ -86,7 +86,7 @@ ReplyCallback<Reply> As(ReplyCallback<StreamedReply> done) {
   };
 }
 
-// What a caller that states 0 takes has no bound: a stream has any size.
+// Returns the bound that the caller states; 0 is none: a stream has any size.
 uint64_t MaxReplyBytes(const StreamedRequest& request) {
   return std::visit(
       [](const auto& call) -> uint64_t {

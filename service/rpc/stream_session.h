@@ -25,7 +25,7 @@
 
 namespace tensorkv {
 
-// What streams work on; all of it outlives them.
+// StreamDependencies holds what streams work on; all of it outlives them.
 struct StreamDependencies {
   TensorStore* store = nullptr;
   Staging* staging = nullptr;
@@ -69,17 +69,17 @@ class StreamSession {
   // Ends the call: this stream is gone.
   void Fail(const absl::Status& status);
 
-  // The answer to a call that has ended well.
-  // Errors: those of ReplyMessages::Create.
+  // Returns the answer to a call that has ended well. Errors: those of
+  // ReplyMessages::Create.
   absl::StatusOr<ReplyMessages> MakeReply(StripedCall::Reply reply) const;
 
  private:
   absl::Status Open(grpc::ByteBuffer* message);
   absl::Status ReceivePart(grpc::ByteBuffer* message);
   absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);
-  // The memory that a part goes to.
+  // Returns the memory that a part goes to.
   absl::StatusOr<char*> Place(const PartRange& part);
-  // Whether the bytes of a part are elements of its tensor.
+  // Checks that the bytes of a part are elements of its tensor.
   absl::Status CheckPart(const PartRange& part, const char* elements) const;
 
   const Method method_;

@@ -74,9 +74,9 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   // that prepares it, with no lock held.
   void WhenPrepared(absl::AnyInvocable<void() &&> ready);
 
-  // The memory to receive into; stripes write disjoint ranges. Empty if the
-  // call ended before it was prepared.
-  // REQUIRES: WhenPrepared has called back; the stripe is not complete.
+  // Returns the memory to receive into; stripes write disjoint ranges. Empty if
+  // the call ended before it was prepared. REQUIRES: WhenPrepared has called
+  // back; the stripe is not complete.
   absl::Span<Tensor* const> tensors() const { return tensors_; }
 
   // So many bytes more are in place.
@@ -101,7 +101,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
     Listener listener;  // null once the stripe has heard of the end
   };
 
-  // For the stripe `index`, the first.
+  // Prepares the call for the stripe `index`, the first.
   absl::Status Prepare(uint32_t index, Preparation prepare);
   void BeginToReceive(Prepared prepared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckJoin(const Stripe& stripe, absl::string_view manifest) const
@@ -135,7 +135,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;
   // Counts the stripes that joined and have not heard of the end.
   uint32_t num_listening_ ABSL_GUARDED_BY(mutex_) = 0;
-  // How the call ended, for stripes that come later.
+  // Says how the call ended, for stripes that come later.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool is_prepared_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<void() &&>> waiting_ ABSL_GUARDED_BY(mutex_);

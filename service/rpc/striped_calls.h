@@ -28,15 +28,15 @@ class StripedCalls {
   StripedCalls(absl::Duration stream_timeout, Alarms* alarms)
       : stream_timeout_(stream_timeout), alarms_(*alarms) {}
 
-  // A call of one stream.
+  // Returns a call of one stream.
   std::shared_ptr<StripedCall> New();
 
-  // The caller's call of that method whose group `stripe` names: the one that
-  // another stripe has, or a new one.
+  // Returns the caller's call of that method whose group `stripe` names: the
+  // one that another stripe has, or a new one.
   std::shared_ptr<StripedCall> Find(Method method, const Caller& caller,
                                     const Stripe& stripe);
 
-  // How many calls have stripes.
+  // Returns how many calls have stripes.
   size_t size() const;
 
  private:

@@ -33,8 +33,8 @@ TensorKvService::TensorKvService(const Handlers* handlers,
   }
 }
 
-// What a generated raw callback service does in its constructor. Methods are
-// added in their order, which numbers them.
+// Does what a generated raw callback service does in its constructor. Methods
+// are added in their order, which numbers them.
 void TensorKvService::AddStream(Method method) {
   // The other kinds of streams look the same on the wire.
   AddMethod(new RpcServiceMethod(PathOf(method),
@@ -82,7 +82,8 @@ void TensorKvService::AddUnary(Method method) {
                                           streams_.slow_call, call->caller());
         if (status.ok()) status = call->TakeShare(access_);
         if (status.ok()) {
-          status = incarnation_.Greet(method, *context, call->caller());
+          status =
+              incarnation_.CheckIncarnation(method, *context, call->caller());
         }
         if (!status.ok()) {
           call->Respond(status);

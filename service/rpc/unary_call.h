@@ -31,7 +31,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
             grpc::CallbackServerContext& context, grpc::ByteBuffer* reply,
             CallObserver* observer);
 
-  // Who makes the call; to be completed before it is handled.
+  // Returns the caller, to be completed before the call is handled.
   Caller& caller() { return caller_; }
   // Takes what the call is of its caller's quota, until it is answered or
   // waits. Errors: ResourceExhausted.

@@ -1,4 +1,4 @@
-// How long the store may let a call wait.
+// Bounds how long the store may let a call wait.
 
 #ifndef TENSORKV_SERVICE_RPC_WAIT_BOUND_H_
 #define TENSORKV_SERVICE_RPC_WAIT_BOUND_H_
@@ -9,13 +9,14 @@
 
 namespace tensorkv {
 
-// The bound for a call whose caller's deadline seems `remaining` away. It ends
-// a little earlier, so that the status which names what was missing reaches
-// the caller before the caller gives up: by 10 %, at most 200 ms and 1 %. (gRPC
-// rounds timeouts up by as much as 1 % when it sends them.) Never negative.
+// Returns the bound for a call whose caller's deadline seems `remaining` away.
+// It ends a little earlier, so that the status which names what was missing
+// reaches the caller before the caller gives up: by 10 %, at most 200 ms and 1
+// %. (gRPC rounds timeouts up by as much as 1 % when it sends them.) Never
+// negative.
 absl::Duration WaitBound(absl::Duration remaining);
 
-// The bound for a call with this deadline; infinite if it has none.
+// Returns the bound for a call with this deadline; infinite if it has none.
 absl::Duration TimeLeft(std::chrono::system_clock::time_point deadline);
 
 }  // namespace tensorkv

@@ -48,7 +48,7 @@ class AccessControl {
   // Refuses every call until what the files say, if there are any, is taken.
   explicit AccessControl(Options options);
 
-  // The policy and the tokens, in the order in which Take takes them.
+  // Returns the policy and the tokens, in the order in which Take takes them.
   std::vector<WatchedFile> files() const;
   // Goes by what both files say from now on; if one of them is wrong, or empty,
   // nothing changes. Errors: InvalidArgument, naming the file.
@@ -73,8 +73,8 @@ class AccessControl {
       const Caller& caller, const CallerLoad& load,
       absl::FunctionRef<std::string()> address) const;
 
-  // Whether the caller may call `method` in `name_space`.
-  // Errors: Unauthenticated (it has no identity) · PermissionDenied.
+  // Checks that the caller may call `method` in `name_space`. Errors:
+  // Unauthenticated (it has no identity) · PermissionDenied.
   absl::Status Check(Method method, absl::string_view name_space,
                      const Caller& caller) const;
   // Answers as Check does, but no line of the log comes of it.
@@ -86,11 +86,11 @@ class AccessControl {
   void Audit(Method method, absl::string_view subject, const Caller& caller,
              const absl::Status& outcome) const;
 
-  // How much the files say, for the log: "grants=3 tokens=2".
+  // Returns how much the files say, for the log: "grants=3 tokens=2".
   std::string Summary() const;
 
  private:
-  // What the files say.
+  // Rules holds what the files say.
   struct Rules {
     std::optional<Policy> policy;
     TokenFile tokens;

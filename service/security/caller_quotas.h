@@ -1,4 +1,4 @@
-// How much callers have under way.
+// Bounds how much callers have under way.
 
 #ifndef TENSORKV_SERVICE_SECURITY_CALLER_QUOTAS_H_
 #define TENSORKV_SERVICE_SECURITY_CALLER_QUOTAS_H_
@@ -25,9 +25,9 @@ inline constexpr absl::Duration kQuotaRetryDelay = absl::Milliseconds(100);
 // Thread-safe. Outlives its shares.
 class CallerQuotas {
  public:
-  // What one call takes of its caller's quota until it is released; nothing if
-  // it is empty. Used by one thread at a time, but for Release, which several
-  // may call at once.
+  // Share is what one call takes of its caller's quota until it is released;
+  // nothing if it is empty. Used by one thread at a time, but for Release,
+  // which several may call at once.
   class Share {
    public:
     Share() = default;

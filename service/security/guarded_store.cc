@@ -24,10 +24,10 @@ std::optional<CallId> CallIdOf(const Request& request) {
 
 // For the log of slow calls; `call_id` is asked for only where there is one.
 template <typename CallIdFunction>
-void Note(const CallContext& context, absl::string_view name_space,
-          CallIdFunction call_id) {
-  if (context.caller.notes == nullptr) return;
-  context.caller.notes->IsAbout(
+void RecordCall(const CallContext& context, absl::string_view name_space,
+                CallIdFunction call_id) {
+  if (context.caller.record == nullptr) return;
+  context.caller.record->IsAbout(
       name_space.empty() ? kDefaultNamespace : name_space, call_id());
 }
 
@@ -37,7 +37,7 @@ auto Guarded(const AccessControl& access, Method method,
              absl::string_view name_space, const CallContext& context, Ask ask)
     -> decltype(ask()) {
   RETURN_IF_ERROR(access.Check(method, name_space, context.caller));
-  Note(context, name_space, [] { return std::nullopt; });
+  RecordCall(context, name_space, [] { return std::nullopt; });
   auto reply = ask();
   access.Audit(method, name_space, context.caller, StatusOf(reply));
   return reply;
@@ -59,7 +59,7 @@ void GuardedWait(const AccessControl& access, Method method, Request request,
   absl::Status status =
       access.Check(method, request.name_space, context.caller);
   if (!status.ok()) return std::move(done)(std::move(status));
-  Note(context, request.name_space, [&] { return CallIdOf(request); });
+  RecordCall(context, request.name_space, [&] { return CallIdOf(request); });
   start(std::move(request), std::move(context), std::move(done));
 }
 

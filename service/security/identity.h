@@ -1,4 +1,4 @@
-// Who a caller is.
+// Tells who a caller is.
 
 #ifndef TENSORKV_SERVICE_SECURITY_IDENTITY_H_
 #define TENSORKV_SERVICE_SECURITY_IDENTITY_H_
@@ -30,11 +30,10 @@ struct Peer {
   std::optional<std::string> client;
 };
 
-// The first of these that there is: "token:NAME", the certificate's name,
-// "unix", "anonymous". So a process with a certificate can say whose work
-// it does.
-// Errors: Unauthenticated, for a claim that does not hold. Nothing in it is
-// secret.
+// Returns the first of these that there is: "token:NAME", the certificate's
+// name, "unix", "anonymous". So a process with a certificate can say whose work
+// it does. Errors: Unauthenticated, for a claim that does not hold. Nothing in
+// it is secret.
 absl::StatusOr<std::string> IdentityOf(const Peer& peer,
                                        const TokenFile& tokens);
 

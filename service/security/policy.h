@@ -1,4 +1,4 @@
-// Who may do what.
+// Says who may do what.
 
 #ifndef TENSORKV_SERVICE_SECURITY_POLICY_H_
 #define TENSORKV_SERVICE_SECURITY_POLICY_H_
@@ -16,7 +16,8 @@
 
 namespace tensorkv {
 
-// What a caller has under way, or may have: then 0 bounds nothing.
+// CallerLoad is what a caller has under way, or may have: then 0 bounds
+// nothing.
 struct CallerLoad {
   uint64_t calls = 0;
   uint64_t streams = 0;
@@ -39,10 +40,10 @@ class Policy {
   // By grants for the namespaces "*".
   bool AllowsForServer(Right right, absl::string_view caller) const;
 
-  // Whether the user may connect by a Unix socket.
+  // Returns whether the user may connect by a Unix socket.
   bool AllowsUnixUser(uint32_t user) const;
 
-  // Whether the caller calls for others.
+  // Returns whether the caller calls for others.
   bool IsFront(absl::string_view caller) const;
 
   // Without bounds for a caller whom no quota names.
@@ -73,7 +74,7 @@ class Policy {
     CallerLoad bounds;
   };
 
-  // Whether one of `patterns` names the caller.
+  // Returns whether one of `patterns` names the caller.
   static bool Names(const Patterns& patterns, absl::string_view caller);
   static bool Contains(const Patterns& patterns, absl::string_view text);
   static bool Matches(const Patterns& patterns, absl::string_view text);

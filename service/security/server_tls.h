@@ -19,16 +19,16 @@
 
 namespace tensorkv {
 
-// Whether the files are there and fit together.
-// Errors: InvalidArgument, naming the option: a file that cannot be read or has
-// nothing of that kind, a key that is not the certificate's.
+// Checks that the files are there and fit together. Errors: InvalidArgument,
+// naming the option: a file that cannot be read or has nothing of that kind, a
+// key that is not the certificate's.
 absl::Status CheckTlsFiles(const TlsOptions& options);
 
 // The certificate by which a server is known, its key, and the authorities of
 // its clients, as they are now. Thread-safe.
 class ServerCertificates {
  public:
-  // In the order in which Take takes them.
+  // Returns the files in the order in which Take takes them.
   static std::vector<WatchedFile> FilesOf(const TlsOptions& options);
 
   // Checks the texts, and has them count for the handshakes that begin from now
@@ -37,9 +37,9 @@ class ServerCertificates {
   // Errors: InvalidArgument, naming the option.
   absl::Status Take(const std::vector<FileText>& texts);
 
-  // Null before the first.
+  // Returns null before the first.
   std::shared_ptr<const TlsTexts> current() const;
-  // The time at which the certificate counts no more.
+  // Returns the time at which the certificate counts no more.
   absl::Time expiry() const;
 
  private:

@@ -1,4 +1,4 @@
-// How a server encrypts its connections.
+// Says how a server encrypts its connections.
 
 #ifndef TENSORKV_SERVICE_SECURITY_TLS_OPTIONS_H_
 #define TENSORKV_SERVICE_SECURITY_TLS_OPTIONS_H_
@@ -22,7 +22,7 @@ struct TlsOptions {
   // The authorities that may sign certificates of clients; empty: clients are
   // not asked for any.
   std::string client_ca;
-  // Whether a client without one is taken too, to prove itself by a token.
+  // True if a client without one is taken too, to prove itself by a token.
   bool client_cert_is_optional = false;
 };
 

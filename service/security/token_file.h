@@ -20,10 +20,10 @@ class TokenFile {
   // None.
   TokenFile() = default;
 
-  // A line per token: a name, blanks, and the token's SHA-256 as 64 hexadecimal
-  // digits. Names may come again, so that a token can be replaced while both
-  // are good. Lines that are empty or begin with # count for nothing.
-  // Errors: InvalidArgument, naming the line, but not what is in it.
+  // Parses a line per token: a name, blanks, and the token's SHA-256 as 64
+  // hexadecimal digits. Names may come again, so that a token can be replaced
+  // while both are good. Lines that are empty or begin with # count for
+  // nothing. Errors: InvalidArgument, naming the line, but not what is in it.
   static absl::StatusOr<TokenFile> Parse(absl::string_view text);
 
   // Whose token that is. Takes as long whichever it is, and if it is none.

@@ -11,7 +11,7 @@
 namespace tensorkv {
 namespace {
 
-// What a line takes of a text that somebody else has chosen.
+// Bounds what a line takes of a text that somebody else has chosen.
 constexpr size_t kMaxTextBytes = 512;
 
 std::string Shown(absl::string_view text) {
@@ -48,11 +48,11 @@ std::string LineOf(Method method, const CallOutcome& outcome) {
   };
   add("arriving", TimeText(outcome.arriving));
   add("leaving", TimeText(outcome.leaving));
-  if (caller.notes != nullptr) {
-    const CallNotes::Notes notes = caller.notes->notes();
-    if (!notes.name_space.empty()) add("namespace", Shown(notes.name_space));
-    if (notes.call_id) add("call_id", TextOf(*notes.call_id));
-    if (!notes.awaited.empty()) add("waited_for", Shown(notes.awaited));
+  if (caller.record != nullptr) {
+    const CallRecord::Fields fields = caller.record->fields();
+    if (!fields.name_space.empty()) add("namespace", Shown(fields.name_space));
+    if (fields.call_id) add("call_id", TextOf(*fields.call_id));
+    if (!fields.awaited.empty()) add("waited_for", Shown(fields.awaited));
   }
   add("trace", caller.trace);
   if (outcome.code != absl::StatusCode::kOk) {

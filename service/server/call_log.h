@@ -14,7 +14,7 @@ namespace tensorkv {
 // (Unknown, Internal, DataLoss). Thread-safe.
 class CallLog final : public CallObserver {
  public:
-  // What is passed outlives this object.
+  // Takes objects that outlive it.
   CallLog(CallObserver* inner, EventLog* log, absl::Duration slow_call)
       : inner_(*inner), log_(*log), slow_call_(slow_call) {}
 

@@ -6,8 +6,8 @@ prometheus::Histogram& CheckpointPausesIn(prometheus::Registry& registry) {
   return prometheus::BuildHistogram()
       .Name("tensorkv_checkpoint_pause_seconds")
       .Help(
-          "How long a turn of a checkpoint kept the calls of a namespace "
-          "waiting.")
+          "How long a checkpoint kept the calls of a namespace waiting at a "
+          "time.")
       .Register(registry)
       .Add({}, prometheus::Histogram::BucketBoundaries{
                    1e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2, 1e-1});

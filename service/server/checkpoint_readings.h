@@ -1,4 +1,4 @@
-// How checkpoints go, as metrics.
+// Exports how checkpoints go, as metrics.
 
 #ifndef TENSORKV_SERVICE_SERVER_CHECKPOINT_READINGS_H_
 #define TENSORKV_SERVICE_SERVER_CHECKPOINT_READINGS_H_
@@ -14,8 +14,8 @@
 
 namespace tensorkv {
 
-// How long calls wait for a turn of a checkpoint. Once for a registry, which
-// has the histogram.
+// Returns the histogram of how long a checkpoint kept the calls of a namespace
+// waiting. Once for a registry, which has the histogram.
 prometheus::Histogram& CheckpointPausesIn(prometheus::Registry& registry);
 
 // `interval` is how often a checkpoint is to be made; 0 is never.

@@ -1,4 +1,4 @@
-// What a server does as one of a cluster.
+// Does what a server does as one of a cluster.
 
 #ifndef TENSORKV_SERVICE_SERVER_CLUSTER_PART_H_
 #define TENSORKV_SERVICE_SERVER_CLUSTER_PART_H_

@@ -12,10 +12,10 @@
 namespace tensorkv {
 namespace {
 
-// How long a listener rests that cannot even refuse.
+// Says how long a listener rests that cannot even refuse.
 constexpr int kRestMs = 50;
 
-FileDescriptor OpenSpare() {
+FileDescriptor OpenReserve() {
   return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
@@ -26,7 +26,7 @@ ConnectionAcceptor::ConnectionAcceptor(ListeningSockets sockets,
     : options_(std::move(options)),
       port_(sockets.port()),
       sockets_(std::move(sockets)),
-      spare_(OpenSpare()),
+      reserve_(OpenReserve()),
       thread_([this] { Run(); }) {}
 
 void ConnectionAcceptor::Stop() {
@@ -76,10 +76,11 @@ void ConnectionAcceptor::Run() {
   }
 }
 
-// What is left is there at the next turn: those who knock without end must not
-// keep the thread from probes and from its end.
+// Accepts some of the connections; the rest is there at the next wake-up: peers
+// that connect without end must not keep the thread from probes and from its
+// end.
 bool ConnectionAcceptor::AcceptSome(int listener) {
-  for (int i = 0; i < kMaxAcceptsPerTurn; ++i) {
+  for (int i = 0; i < kMaxAcceptsPerWakeup; ++i) {
     FileDescriptor fd(AcceptFrom(listener));
     if (!fd.is_open()) {
       if (errno == EAGAIN) return true;
@@ -89,7 +90,7 @@ bool ConnectionAcceptor::AcceptSome(int listener) {
       if (!RefuseWithoutDescriptor(listener)) return false;
       continue;
     }
-    if (!open_.HasRoom(fd.get(), options_.max_connections)) {
+    if (!open_.HasHeadroom(fd.get(), options_.max_connections)) {
       Refuse("too many connections");
       continue;
     }
@@ -110,13 +111,13 @@ bool ConnectionAcceptor::AcceptSome(int listener) {
 }
 
 bool ConnectionAcceptor::RefuseWithoutDescriptor(int listener) {
-  spare_.Reset();
+  reserve_.Reset();
   FileDescriptor refused(AcceptFrom(listener));
   const bool is_refused = refused.is_open();
   if (is_refused) Refuse("no descriptor left");  // before the peer hears of it
   refused.Reset();
-  spare_ = OpenSpare();
-  return is_refused && spare_.is_open();
+  reserve_ = OpenReserve();
+  return is_refused && reserve_.is_open();
 }
 
 void ConnectionAcceptor::Refuse(absl::string_view reason) {

@@ -26,13 +26,13 @@ namespace tensorkv {
 // Takes connections and hands them on, on a thread of its own, from creation to
 // Stop. Beyond a number of open connections, and while the process has no
 // descriptor left, it closes what comes at once, so that nobody waits for an
-// answer, and goes on when there is room again: gRPC's own acceptor never
+// answer, and goes on when it can again: gRPC's own acceptor never
 // accepts again after it has met that limit once. Thread-safe.
 class ConnectionAcceptor {
  public:
   struct Options {
     uint32_t max_connections = 0;
-    // Why a connection for which there is room is refused; OK if it is not.
+    // Why a connection below the limit is refused; OK if it is not.
     // Must not block. Null: none is.
     std::function<absl::Status(int fd)> admit;
     // Takes each other connection, and owns it.
@@ -56,7 +56,7 @@ class ConnectionAcceptor {
   uint64_t num_refused() const { return num_refused_; }
 
  private:
-  static constexpr int kMaxAcceptsPerTurn = 256;
+  static constexpr int kMaxAcceptsPerWakeup = 256;
 
   void Run();
   void AnswerProbes() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -79,7 +79,7 @@ class ConnectionAcceptor {
 
   // Only the thread uses these.
   ListeningSockets sockets_;
-  FileDescriptor spare_;
+  FileDescriptor reserve_;
   std::thread thread_;  // last: starts when everything else is there
 };
 

@@ -1,4 +1,4 @@
-// What a server has look at its connections before gRPC reads from them.
+// Has the server look at its connections before gRPC reads from them.
 
 #ifndef TENSORKV_SERVICE_SERVER_CONNECTION_FILTER_H_
 #define TENSORKV_SERVICE_SERVER_CONNECTION_FILTER_H_
@@ -26,7 +26,7 @@ class ConnectionFilter {
   struct Counts {
     // Connections that were ended for what they sent.
     uint64_t num_cut = 0;
-    // What messages take of which a part has come.
+    // Counts the bytes of messages of which a part has come.
     uint64_t unfinished_bytes = 0;
   };
 

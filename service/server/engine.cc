@@ -11,11 +11,12 @@
 namespace tensorkv {
 namespace {
 
-// What is left is for messages under way and everything else.
+// Returns the default budget; the rest is for messages under way and everything
+// else.
 uint64_t DefaultBudgetBytes() { return MemorySizeBytes() / 5 * 4; }
 
-// What is left is for the tables of updates and of small copies, and for what
-// rounding up to what the device allocates takes.
+// Returns the default budget; the rest is for the tables of updates and of
+// small copies, and for what the device rounds up.
 uint64_t DefaultBudgetBytes(const OpenedDevice& gpu) {
   return gpu.memory_bytes / 10 * 9;
 }
@@ -54,8 +55,8 @@ Engine::Engine(const ServerOptions& options, OpenedDevice device,
       device_collectable_(std::string(backend_.name()),
                           std::move(device.usage)) {}
 
-// What is left of the device, a reader's copy say, may outlive this: it tells
-// nobody any more, and what it has told is not on its way.
+// Ends with memory of the device, a reader's copy say, that may outlive this:
+// it tells nobody any more, and what it has told is not on its way.
 Engine::~Engine() {
   backend_.health().SetListener(nullptr);
   Stop();

@@ -33,9 +33,9 @@ class Engine {
          prometheus::Registry* registry, RoundExchange* exchange);
   ~Engine();
 
-  // For the calls of clients.
+  // Is for the calls of clients.
   TensorStore& store() { return metered_store_; }
-  // For those of the server itself, which are not counted.
+  // Is for those of the server itself, which are not counted.
   TensorStore& own_store() { return store_; }
   NamespaceAdmin& namespaces() { return store_; }
   Staging& staging() { return store_; }
@@ -45,11 +45,12 @@ class Engine {
   EventLog& event_log() { return event_log_; }
 
   const NamespaceSummaries& summaries() const { return store_; }
-  // Bytes of tensors that calls have brought, and replies taken.
+  // Return the bytes of tensors that calls have brought, and replies taken.
   double received_bytes() const { return metered_store_.received_bytes(); }
   double sent_bytes() const { return metered_store_.sent_bytes(); }
 
-  // Whether the caller has made that call in that namespace, or is making it.
+  // Returns whether the caller has made that call in that namespace, or is
+  // making it.
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const {
     return store_.Knows(name_space, caller, id);
@@ -62,8 +63,8 @@ class Engine {
   // Goes through all locks of the store.
   void Probe() const { store_.Summaries(); }
 
-  // What the store and its device hold; the rest of their metrics is in the
-  // registry.
+  // Returns the collectors of the store and its device; the rest of their
+  // metrics is in the registry.
   std::vector<const prometheus::Collectable*> collectables() const {
     return {&collectable_, &device_collectable_};
   }

@@ -25,8 +25,8 @@ EventLog::EventLog(Alarms* alarms, Sink sink)
 
 absl::string_view EventLog::NameOf(size_t kind) { return kNames[kind]; }
 
-void EventLog::Happened(StoreEvent event, absl::string_view name_space,
-                        absl::string_view detail) {
+void EventLog::Report(StoreEvent event, absl::string_view name_space,
+                      absl::string_view detail) {
   Write(static_cast<size_t>(event), [&] {
     return absl::StrCat("namespace=", Quoted(name_space, kMaxNamespaceBytes),
                         detail.empty() ? "" : " ", detail);

@@ -33,8 +33,8 @@ class EventLog final : public StoreObserver {
   // `alarms` outlives this object, and runs nothing any more when it goes.
   EventLog(Alarms* alarms, Sink sink);
 
-  void Happened(StoreEvent event, absl::string_view name_space,
-                absl::string_view detail) override;
+  void Report(StoreEvent event, absl::string_view name_space,
+              absl::string_view detail) override;
   void PeerRefused(absl::string_view reason);
   // `line` is asked for unless it would be suppressed. Calls that take the
   // right of an admin have a window of their own: whoever makes others cannot
@@ -60,7 +60,7 @@ class EventLog final : public StoreObserver {
 
   static absl::string_view NameOf(size_t kind);
   void Write(size_t kind, absl::FunctionRef<std::string()> text);
-  // Whether one more line of that kind may be written.
+  // Returns whether one more line of that kind may be written.
   bool Admit(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReportSuppressed(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);
 

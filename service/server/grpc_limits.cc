@@ -13,7 +13,7 @@ constexpr int kHandshakeTimeoutMs = 10'000;
 // waits half of this between its probes.
 constexpr int kKeepaliveTimeMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-// How often clients may ping.
+// Says how often clients may ping.
 constexpr int kMinPingIntervalMs = 10'000;
 // So much of a stream's messages gRPC takes ahead of sending them; they are
 // references, so this costs no memory.

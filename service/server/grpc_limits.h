@@ -1,4 +1,4 @@
-// How gRPC is set up to serve: limits, keepalive.
+// Says how gRPC is set up to serve: limits, keepalive.
 
 #ifndef TENSORKV_SERVICE_SERVER_GRPC_LIMITS_H_
 #define TENSORKV_SERVICE_SERVER_GRPC_LIMITS_H_

@@ -13,7 +13,7 @@
 namespace tensorkv {
 namespace {
 
-// What the libraries say is detail: errors reach the operator as statuses.
+// Logs as detail what the libraries say: errors reach the operator as statuses.
 void LogGrpc(gpr_log_func_args* args) {
   spdlog::debug("grpc: {}:{}: {}", args->file, args->line, args->message);
 }

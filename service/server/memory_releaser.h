@@ -12,7 +12,7 @@
 
 namespace tensorkv {
 
-// What an allocator keeps for use again. Thread-safe.
+// FreeMemory is what an allocator keeps for use again. Thread-safe.
 class FreeMemory {
  public:
   virtual ~FreeMemory() = default;
@@ -54,9 +54,9 @@ class MemoryReleaser {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_scheduled_ ABSL_GUARDED_BY(mutex_) = false;
   Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;
-  // What is yet to be released of what the last window has found.
+  // Counts what is yet to be released of what the last window has found.
   size_t left_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // What has been seen in the window under way.
+  // Hold what has been seen in the window under way.
   int num_looks_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t least_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -1,4 +1,4 @@
-// How a server holds keys together with others.
+// Says how a server holds keys together with others.
 
 #ifndef TENSORKV_SERVICE_SERVER_MIRRORING_H_
 #define TENSORKV_SERVICE_SERVER_MIRRORING_H_
@@ -27,10 +27,10 @@
 
 namespace tensorkv {
 
-// The link of the server's GPU to those of other servers. Null, with a line in
-// the log where there is a GPU: the device is the host, or `options` say so, or
-// the library is not there.
-// Errors: FailedPrecondition: a library that `options` name cannot be used.
+// Returns the link of the server's GPU to those of other servers. Null, with a
+// line in the log where there is a GPU: the device is the host, or `options`
+// say so, or the library is not there. Errors: FailedPrecondition: a library
+// that `options` name cannot be used.
 absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
     const ServerOptions& options, const OpenedDevice& device);
 
@@ -48,13 +48,13 @@ class Mirroring {
   grpc::Service* service() { return &service_; }
 
   const MirrorCounts& counts() const { return exchange_.counts(); }
-  // Of the exchange. They read it as long as it lives.
+  // Returns the readings of the exchange, which read it as long as it lives.
   std::vector<Reading> MirrorReadings() const;
 
   // This server is one of the placement's, or none of them.
   void SetPlacement(const KnownPlacement::View& view);
 
-  // As of MirrorExchange.
+  // Settles as MirrorExchange does.
   bool Settle(absl::Duration timeout) { return exchange_.Settle(timeout); }
   // Ends what is under way with Unavailable, and all that comes later. Not for
   // a callback to call.

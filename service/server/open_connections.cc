@@ -21,7 +21,7 @@ uint64_t OpenConnections::Count() {
   return sockets_.size();
 }
 
-bool OpenConnections::HasRoom(int fd, uint64_t limit) {
+bool OpenConnections::HasHeadroom(int fd, uint64_t limit) {
   MutexLock lock(&mutex_);
   Forget(fd);
   if (sockets_.size() >= limit) LookAtSome(kLooksPerRefusal);

@@ -1,4 +1,4 @@
-// How many connections are open whose descriptors somebody else closes.
+// Counts open connections whose descriptors somebody else closes.
 
 #ifndef TENSORKV_SERVICE_SERVER_OPEN_CONNECTIONS_H_
 #define TENSORKV_SERVICE_SERVER_OPEN_CONNECTIONS_H_
@@ -30,9 +30,9 @@ class OpenConnections {
   // Returns whether fewer than `limit` are open besides `fd`, a socket that is
   // new. Looks at few: so it may find out late that others have ended, but not
   // of one whose number `fd` has got, as it mostly has.
-  bool HasRoom(int fd, uint64_t limit);
+  bool HasHeadroom(int fd, uint64_t limit);
 
-  // How often it has asked the system about a socket.
+  // Returns how often it has asked the system about a socket.
   uint64_t num_looks() const;
 
  private:
@@ -44,7 +44,7 @@ class OpenConnections {
   void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
-  // Those that it knows, in no order.
+  // Socket is one that it knows; they have no order.
   struct Socket {
     int fd = -1;
     ino_t inode = 0;
@@ -52,7 +52,7 @@ class OpenConnections {
   std::vector<Socket> sockets_ ABSL_GUARDED_BY(mutex_);
   // By descriptor, the place among these.
   absl::flat_hash_map<int, size_t> places_ ABSL_GUARDED_BY(mutex_);
-  // Which is looked at next.
+  // Is the socket that is looked at next.
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_looks_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -19,12 +19,13 @@ namespace tensorkv {
 
 struct OpenedDevice {
   std::unique_ptr<Backend> backend;
-  // What the server has of a GPU's memory, for tensors and what comes with
-  // them.
+  // Is how much of a GPU's memory the server has, for tensors and what comes
+  // with them.
   uint64_t memory_bytes = 0;
-  // What the device uses, as long as the backend is there; null for the CPU.
+  // Returns what the device uses, as long as the backend is there; null for the
+  // CPU.
   std::function<DeviceUsage()> usage;
-  // As in OpenedCudaBackend; null for the CPU.
+  // Opens the link as OpenedCudaBackend does; null for the CPU.
   OpenLink open_link;
   // Why a choice of kAuto ended on the CPU.
   std::string why_not_cuda;

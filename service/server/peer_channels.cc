@@ -12,8 +12,8 @@
 namespace tensorkv {
 namespace {
 
-// As those of clients: a server that comes back is found within a second, and
-// one whose machine is gone is noticed.
+// Pace reconnecting as clients do: a server that comes back is found within a
+// second, and one whose machine is gone is noticed.
 constexpr int kPeerInitialBackoffMs = 100;
 constexpr int kPeerMaxBackoffMs = 1'000;
 constexpr int kPeerConnectTimeoutMs = 5'000;
@@ -24,7 +24,7 @@ std::shared_ptr<grpc::Channel> Open(
     const std::string& address,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
-  // What was connected with other credentials is not used.
+  // Connections made with other credentials are not used.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    kPeerInitialBackoffMs);

@@ -1,4 +1,4 @@
-// How a server connects to the others of its cluster.
+// Connects a server to the others of its cluster.
 
 #ifndef TENSORKV_SERVICE_SERVER_PEER_CHANNELS_H_
 #define TENSORKV_SERVICE_SERVER_PEER_CHANNELS_H_
@@ -17,8 +17,8 @@
 
 namespace tensorkv {
 
-// Whether the files by which a server connects to others are there, and are
-// what they are to be. Errors: InvalidArgument, naming the option.
+// Checks that the files by which a server connects to others are there, and are
+// right. Errors: InvalidArgument, naming the option.
 absl::Status CheckPeerFiles(const ServerOptions& options);
 
 // Connections to other servers: over TLS where the server itself takes TLS and
@@ -28,7 +28,7 @@ class PeerChannels {
  public:
   explicit PeerChannels(const ServerOptions& options) : options_(options) {}
 
-  // Those that Take takes, in its order; none in plain text.
+  // Returns the files that Take takes, in its order; none in plain text.
   std::vector<WatchedFile> files() const;
   // Checks the texts, and has them count for the channels from then on. One
   // whose certificate counts no more, or not yet, does not take the place of
@@ -50,7 +50,7 @@ class PeerChannels {
   // Null before the first.
   std::shared_ptr<grpc::ChannelCredentials> credentials_
       ABSL_GUARDED_BY(mutex_);
-  // Those made with these credentials.
+  // Are the channels made with these credentials.
   std::map<std::string, std::weak_ptr<grpc::Channel>> channels_
       ABSL_GUARDED_BY(mutex_);
 };

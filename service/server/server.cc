@@ -36,7 +36,8 @@ absl::Status CannotListen(const std::string& address,
       absl::StrCat("cannot listen on ", address, ": ", reason.message()));
 }
 
-// Who reads the log may have stopped: events wait for nobody, and are lost.
+// Returns whether the log takes a line: its reader may have stopped; events
+// wait for nobody, and are lost.
 bool TakesLine() {
   pollfd log = {STDERR_FILENO, POLLOUT, 0};
   return poll(&log, 1, 0) == 1;
@@ -62,7 +63,8 @@ uint64_t NewIdentity() {
   return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
 }
 
-// What descriptors leave that the metrics, the log, devices and the like need.
+// Returns how many descriptors are left beyond those for the metrics, the log,
+// devices and the like.
 uint32_t MaxConnections(const ServerOptions& options) {
   constexpr rlim_t kOthers = 128;
   if (options.max_connections > 0) return options.max_connections;

@@ -70,7 +70,7 @@ class Server {
   // checkpoint cannot be restored).
   static absl::StatusOr<std::unique_ptr<Server>> Create(
       const ServerOptions& options);
-  // The same on a device that is open already.
+  // Creates a server on a device that is open already.
   static absl::StatusOr<std::unique_ptr<Server>> Create(
       const ServerOptions& options, OpenedDevice device);
 
@@ -98,13 +98,13 @@ class Server {
   absl::Status SetPlacement(ClusterPlacement placement,
                             std::string server_name);
 
-  // What the sums that it makes with others have come to.
+  // Returns the counts of the sums that it makes with others.
   const MirrorCounts& mirror_counts() const { return mirroring_.counts(); }
 
-  // Where it listens, with the port that was bound.
+  // Returns where it listens, with the port that was bound.
   std::string address() const;
   std::string metrics_address() const;  // empty if there is none
-  // 0 for a Unix socket.
+  // Returns 0 for a Unix socket.
   int port() const { return acceptor_->port(); }
   int metrics_port() const;  // 0 if there is none
 
@@ -112,14 +112,14 @@ class Server {
   // there is no reason.
   const std::string& why_not_cuda() const { return why_not_cuda_; }
 
-  // What DescribeServer answers.
+  // Returns the answer to DescribeServer.
   ServerStatus Describe() const { return *calls_.DescribeServer({}); }
 
  private:
   Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
          OpenedDevice device, std::unique_ptr<DeviceLink> link);
 
-  // What parts are made of that refer to others.
+  // Make parts of the server that refer to others.
   AccessControl::Options AccessOptionsOf();
   StreamCall::Environment StreamEnvironmentOf();
   HandlerDependencies HandlerDependenciesOf();
@@ -146,17 +146,17 @@ class Server {
   ClusterPart* cluster_part() const {
     return is_in_cluster_ ? cluster_part_.get() : nullptr;
   }
-  // Whether everything works, or why only another start can mend it.
+  // Returns OK if everything works, else why only another start can mend it.
   absl::Status health();
-  // Whether it takes calls, or why not.
+  // Returns OK if it takes calls, else why not.
   absl::Status readiness() const;
-  // What is wrong although it takes calls; empty if nothing is.
+  // Returns what is wrong although it takes calls; empty if nothing is.
   std::string Remark() const;
   ConnectionFilter::Counts filter_counts() const {
     return connection_filter_ ? connection_filter_->counts()
                               : ConnectionFilter::Counts();
   }
-  // Null before the server accepts connections.
+  // Returns null before the server accepts connections.
   ConnectionAcceptor* acceptor() {
     return is_started_ ? acceptor_.get() : nullptr;
   }

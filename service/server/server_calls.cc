@@ -32,8 +32,8 @@ TENSORKV_CHECKPOINT_METHODS(TENSORKV_CALL)
 TENSORKV_SERVER_METHODS(TENSORKV_CALL)
 #undef TENSORKV_CALL
 
-// What a call was about, for the audit. Of checkpoints and their namespaces,
-// which the server may have chosen: "name of a,b".
+// Returns the subject of a call, for the audit. Of checkpoints and their
+// namespaces, which the server may have chosen: "name of a,b".
 template <typename Request>
 std::string SubjectOf(const Request& request, const absl::Status& outcome,
                       const ReplyTo<Request>& reply) {

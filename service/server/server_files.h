@@ -1,4 +1,4 @@
-// What a server reads of files that may change while it runs.
+// Reads the files that may change while a server runs.
 
 #ifndef TENSORKV_SERVICE_SERVER_SERVER_FILES_H_
 #define TENSORKV_SERVICE_SERVER_SERVER_FILES_H_
@@ -47,11 +47,11 @@ class ServerFiles {
   // Looks no more.
   void Stop();
 
-  // Those of the server's port.
+  // Returns the credentials of the server's port.
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const {
     return credentials_;
   }
-  // What these are made of.
+  // Returns the certificates that these are made of.
   const ServerCertificates& certificates() const { return *certificates_; }
   // To another server, as PeerChannels has it.
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
@@ -81,12 +81,12 @@ class ServerFiles {
   const std::shared_ptr<ServerCertificates> certificates_;
   PeerChannels peers_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
-  // Of its own: a file system may stand still.
+  // Runs alarms of its own: a file system may stand still.
   SteadyAlarms alarms_;
   mutable Mutex mutex_;
   // The last that was wrong, until files are right again.
   absl::Status told_ ABSL_GUARDED_BY(mutex_);
-  // How often files were wrong, those of two purposes counted once.
+  // Counts how often files were wrong, those of two purposes counted once.
   uint64_t num_refused_ ABSL_GUARDED_BY(mutex_) = 0;
   // Null where there are no files.
   std::unique_ptr<WatchedFiles> tls_;

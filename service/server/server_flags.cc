@@ -197,13 +197,13 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags) {
                 "before gRPC reads it (default: on)");
 }
 
-// Whether all who reach the port for calls may read everything.
+// Returns whether all who reach the port for calls may read everything.
 bool IsForEverybody(const ServerOptions& server) {
   return server.policy_file.empty() && server.tls.client_ca.empty() &&
          !absl::StartsWith(server.listen, "unix:");
 }
 
-// What becomes of the flags, instead of a server.
+// ConfigFlags say what becomes of the flags, instead of a server.
 struct ConfigFlags {
   bool print = false;
   bool check = false;
@@ -364,7 +364,7 @@ absl::Status Interpret(const FlagTexts& texts, ClusterOptions cluster,
   return absl::InvalidArgumentError(absl::StrCat("--", checked.message()));
 }
 
-// As the server reads them at its start.
+// Checks the files as the server reads them at its start.
 absl::Status CheckFiles(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckTlsFiles(options.tls));
   RETURN_IF_ERROR(CheckPeerFiles(options));

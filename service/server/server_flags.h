@@ -17,7 +17,7 @@ struct ServerFlags {
   // Memory that was free for so long, at most twice as long, goes back to the
   // system.
   absl::Duration idle_memory = absl::Seconds(30);
-  // Whether connections in plain text are looked at before gRPC does it
+  // True if connections in plain text are looked at before gRPC does it
   // (service/guard/).
   bool connection_guard = true;
   std::string log_level = "info";   // debug, info, warning or error
@@ -27,8 +27,8 @@ struct ServerFlags {
 // The process ends without serving.
 struct EarlyExit {
   int code = 0;
-  // What --help, --version or --print_config print to stdout, or one line for
-  // stderr where code is not 0.
+  // Is what --help, --version or --print_config print to stdout, or one line
+  // for stderr where code is not 0.
   std::string text;
 };
 

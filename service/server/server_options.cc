@@ -130,14 +130,15 @@ absl::Status CheckCheckpoints(const ServerOptions& options) {
                    absl::FormatDuration(interval)));
 }
 
-// What etcd's messages take, and a line of the log shows whole.
+// Returns whether etcd's messages take the text, and a line of the log shows it
+// whole.
 bool IsText(absl::string_view text) { return CheckKey(text).ok(); }
 
 bool IsWholeName(absl::string_view name) {
   return IsText(name) && !absl::StrContains(name, '/');
 }
 
-// Whether clients can go to the address as it stands.
+// Returns whether clients can go to the address as it stands.
 bool IsOneAddress(absl::string_view listen) {
   return !absl::StartsWith(listen, "0.0.0.0:") &&
          !absl::StartsWith(listen, "[::]:") && !IsUnixSocket(listen);

@@ -1,4 +1,4 @@
-// What a server can be told at its start.
+// Holds what a server can be told at its start.
 
 #ifndef TENSORKV_SERVICE_SERVER_SERVER_OPTIONS_H_
 #define TENSORKV_SERVICE_SERVER_SERVER_OPTIONS_H_
@@ -37,8 +37,8 @@ struct ServerOptions {
   // access, and those by which the server connects to others.
   absl::Duration watch_period = absl::Seconds(2);
 
-  // Who may do what (service/security/policy.proto); empty: everybody may do
-  // everything.
+  // Names the file that says who may do what (service/security/policy.proto);
+  // empty: everybody may do everything.
   std::string policy_file;
 
   // Whose bearer tokens are taken (service/security/token_file.h).
@@ -51,7 +51,7 @@ struct ServerOptions {
   // certificates, /healthz and /readyz answer without one, nothing else does.
   bool metrics_tls = false;
 
-  // Whether that port shows the status page too, and with it the names of keys
+  // True if that port shows the status page too, and with it the names of keys
   // and workers to all who reach it, whatever the policy says.
   bool status_page = false;
 
@@ -66,12 +66,14 @@ struct ServerOptions {
   // server has of it; 0 is 90 % of that.
   uint64_t device_budget_bytes = 0;
 
-  // What the server has of the memory of the GPU, and may lock of the host's.
+  // Bounds what the server has of the memory of the GPU, and may lock of the
+  // host's.
   GpuMemoryOptions gpu_memory;
 
-  // How the server's GPU, if it has one, reaches those of other servers: by the
-  // library of NCCL of that name or path, or not at all ("off"). "auto" is
-  // libnccl.so.2 in a cluster without TLS: NCCL does not encrypt what it sends.
+  // Says how the server's GPU, if it has one, reaches those of other servers:
+  // by the library of NCCL of that name or path, or not at all ("off"). "auto"
+  // is libnccl.so.2 in a cluster without TLS: NCCL does not encrypt what it
+  // sends.
   std::string nccl = "auto";
 
   // Threads that one batch of updates may use; 0 is one per CPU.
@@ -110,18 +112,19 @@ struct ServerOptions {
   // ends. The last one there is restored at the start.
   std::string checkpoint_dir;
 
-  // How often one is made; 0: only when somebody asks.
+  // Says how often a checkpoint is made; 0: only when somebody asks.
   absl::Duration checkpoint_interval;
 
-  // How many of those that the server has made by itself stay, at least 1.
+  // Says how many checkpoints that the server has made by itself stay, at least
+  // 1.
   uint32_t checkpoint_keep = 3;
 
   // Every how many of them is written whole, at least 1. The others have only
   // what has changed, and share the rest with those before.
   uint32_t checkpoint_full_every = 1;
 
-  // Whether to start from an older one if the last is damaged, rather than not
-  // to start.
+  // True if the server starts from an older one where the last is damaged,
+  // rather than not to start.
   bool checkpoint_fallback = false;
 
   // Nothing: the server is in no cluster, and every key is its own.
@@ -131,7 +134,8 @@ struct ServerOptions {
   MakeConnectionFilter connection_filter;
 };
 
-// The bound that `options` mean, where the server's budget is `budget_bytes`.
+// Returns the bound that `options` mean, where the server's budget is
+// `budget_bytes`.
 uint64_t MaxUnfinishedBytes(const ServerOptions& options,
                             uint64_t budget_bytes);
 

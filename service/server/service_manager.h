@@ -1,4 +1,4 @@
-// Who starts and stops the server, where that is systemd.
+// Tells systemd, which starts and stops the server, how it is.
 
 #ifndef TENSORKV_SERVICE_SERVER_SERVICE_MANAGER_H_
 #define TENSORKV_SERVICE_SERVER_SERVICE_MANAGER_H_

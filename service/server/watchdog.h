@@ -56,7 +56,7 @@ class Watchdog {
   // OK, or Unavailable, naming the parts that stand still.
   absl::Status status() const;
 
-  // How long ago each part has let a probe through, by name.
+  // Age says how long ago each part has let a probe through, by name.
   struct Age {
     std::string part;
     absl::Duration age;

@@ -182,7 +182,8 @@ Json JsonOf(const KeyStatus& status) {
   Json json = {{"key", status.key},
                {"dtype", std::string(NameOf(status.dtype))},
                {"shape", std::move(shape)},
-               // Those after a restore are beyond what JavaScript has exactly.
+               // Versions after a restore are beyond what JavaScript has
+               // exactly.
                {"version", std::to_string(status.version)},
                {"value_bytes", status.value_bytes},
                {"state_bytes", status.state_bytes},

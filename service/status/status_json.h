@@ -1,4 +1,4 @@
-// What a server holds, as the JSON that its status page reads.
+// Says what a server holds, as the JSON that its status page reads.
 
 #ifndef TENSORKV_SERVICE_STATUS_STATUS_JSON_H_
 #define TENSORKV_SERVICE_STATUS_STATUS_JSON_H_
@@ -34,7 +34,7 @@ nlohmann::ordered_json AwaitedJson(const std::vector<OpenRound>& rounds,
                                    const std::vector<WorkerStatus>& workers);
 nlohmann::ordered_json JsonOf(const KeyStatus& status);
 
-// As UTF-8, whatever bytes the names have.
+// Returns the JSON as UTF-8, whatever bytes the names have.
 std::string TextOf(const nlohmann::ordered_json& json);
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// What a browser shows of a server.
+// Shows a server in a browser.
 
 #ifndef TENSORKV_SERVICE_STATUS_STATUS_PAGE_H_
 #define TENSORKV_SERVICE_STATUS_STATUS_PAGE_H_
@@ -15,17 +15,17 @@
 
 namespace tensorkv {
 
-// What the page is about. All outlive it and are thread-safe. The store counts
-// no calls of clients.
+// StatusSources holds what the page is about. All outlive it and are
+// thread-safe. The store counts no calls of clients.
 struct StatusSources {
   TensorStore* store = nullptr;
   NamespaceAdmin* namespaces = nullptr;
   const NamespaceSummaries* summaries = nullptr;
   std::function<ServerStatus()> server;
   std::function<DescribeClusterReply()> cluster;
-  // How many of its partitions are to be another server's.
+  // Returns how many of its partitions are to be another server's.
   std::function<double()> partitions_to_move;
-  // Whether it takes calls, or why not.
+  // Returns OK if it takes calls, else why not.
   std::function<absl::Status()> readiness;
   // Bytes of tensors that calls have brought, and replies taken.
   std::function<double()> received_bytes;

@@ -16,9 +16,9 @@ absl::Status ByteBudget::Reserve(uint64_t bytes) {
   return status;
 }
 
-absl::Status ByteBudget::CheckRoom(uint64_t bytes) const {
+absl::Status ByteBudget::CheckHeadroom(uint64_t bytes) const {
   RETURN_IF_ERROR(CheckFits(used_bytes(), bytes));
-  return parent_ ? parent_->CheckRoom(bytes) : absl::OkStatus();
+  return parent_ ? parent_->CheckHeadroom(bytes) : absl::OkStatus();
 }
 
 uint64_t ByteBudget::available_bytes() const {

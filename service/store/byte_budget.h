@@ -15,7 +15,7 @@
 
 namespace tensorkv {
 
-// The sum, or UINT64_MAX if it is more: declared sizes may be anything.
+// Returns the sum, or UINT64_MAX if it is more: declared sizes may be anything.
 inline uint64_t SumOfBytes(uint64_t a, uint64_t b) {
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -38,10 +38,10 @@ class ByteBudget final : public RefCounted {
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
-  // What Reserve would return now.
-  absl::Status CheckRoom(uint64_t bytes) const;
+  // Returns what Reserve would return now.
+  absl::Status CheckHeadroom(uint64_t bytes) const;
 
-  // What of it could be reserved now.
+  // Returns how many of its bytes could be reserved now.
   uint64_t available_bytes() const;
 
   uint64_t limit_bytes() const { return limit_bytes_; }
@@ -59,7 +59,8 @@ class ByteBudget final : public RefCounted {
   std::atomic<uint64_t> used_bytes_{0};
 };
 
-// What one use (values, state, contributions) takes of a budget. Thread-safe.
+// BudgetAccount counts what one use (values, state, contributions) takes of a
+// budget. Thread-safe.
 class BudgetAccount final : public MemoryAccount {
  public:
   explicit BudgetAccount(RefPtr<ByteBudget> budget)
@@ -69,7 +70,7 @@ class BudgetAccount final : public MemoryAccount {
   absl::Status Reserve(uint64_t bytes);
   void Release(int64_t bytes) override;
   // Counts `bytes` that `other` has counted, which then has not. Needs no
-  // room. REQUIRES: both are accounts of one budget.
+  // headroom. REQUIRES: both are accounts of one budget.
   void TakeOver(BudgetAccount& other, uint64_t bytes);
   uint64_t available_bytes() const { return budget_->available_bytes(); }
 

@@ -1,4 +1,4 @@
-// What is remembered of a mutating call.
+// Remembers the answers to mutating calls.
 
 #ifndef TENSORKV_SERVICE_STORE_CALL_ANSWER_H_
 #define TENSORKV_SERVICE_STORE_CALL_ANSWER_H_
@@ -13,20 +13,22 @@
 
 namespace tensorkv {
 
-// What is kept of an answer: plain values, never a tensor, so that a checkpoint
-// can write them out. Nothing stands for the answer to a call that has none.
+// CallReply is what is kept of an answer: plain values, never a tensor, so that
+// a checkpoint can write them out. Nothing stands for the answer to a call that
+// has none.
 using CallReply =
     std::variant<std::monostate, InitReply, PushReply, DeleteReply, RuleSpec,
                  CreateNamespaceReply, JoinReply, BarrierReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
-// Which call it is, and what tells it from another one by the same name.
+// CallIdentity says which call it is, and what tells it from another one by the
+// same name.
 struct CallIdentity {
   CallId id;
   uint64_t fingerprint = 0;
-  // What the answer will take, if all goes well.
+  // Counts what the answer will take, if all goes well.
   uint64_t answer_bytes = 0;
-  // What an attempt keeps of its request while it waits and nothing else
+  // Counts what an attempt keeps of its request while it waits and nothing else
   // counts.
   uint64_t request_bytes = 0;
   // A push: where there are rounds, its repeat is recognised without this.
@@ -43,7 +45,7 @@ struct CallSnapshot {
   std::shared_ptr<const CallAnswer> answer;
   // Up to here, what is not remembered of its client was forgotten.
   uint64_t forgotten = 0;
-  // As in CallIdentity; not known of a call that was restored.
+  // True of a push, as in CallIdentity; not known of a call that was restored.
   bool is_push = false;
 
   bool is_forgotten() const { return id.sequence == forgotten; }

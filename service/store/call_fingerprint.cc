@@ -1,6 +1,6 @@
 #include "service/store/call_fingerprint.h"
 
-// What is hashed is short: a call of the library would take longer.
+// The hashed text is short: a call of the library would take longer.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -19,7 +19,7 @@ namespace tensorkv {
 namespace {
 
 constexpr size_t kMaxElementBytes = 64;
-// How far ahead of an entry the elements of others are fetched.
+// Says how far ahead of an entry the elements of others are fetched.
 constexpr size_t kEntriesAhead = 8;
 
 // Takes in the parts of a request, one after another: bytes are hashed with the
@@ -102,8 +102,9 @@ class Hasher {
   uint64_t digest_;
 };
 
-// What is added only where it is not the default leaves the fingerprints of
-// calls that were saved before.
+// Returns the fingerprint of a push. Fields are added only where they are not
+// at their default, which leaves the fingerprints of calls that were saved
+// before.
 uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
   hasher.Add(request.worker);
   hasher.Add(request.step);

@@ -1,4 +1,4 @@
-// What tells two requests by the same call_id apart.
+// Tells two requests by the same call_id apart.
 
 #ifndef TENSORKV_SERVICE_STORE_CALL_FINGERPRINT_H_
 #define TENSORKV_SERVICE_STORE_CALL_FINGERPRINT_H_
@@ -17,7 +17,7 @@ namespace tensorkv {
 // cost does not grow with these.
 uint64_t Fingerprint(const InitRequest& request);
 uint64_t Fingerprint(const PushRequest& request);
-// The fingerprint that the request has as a PushPull.
+// Returns the fingerprint that the request has as a PushPull.
 uint64_t PushPullFingerprint(const PushRequest& request);
 uint64_t Fingerprint(const DeleteRequest& request);
 uint64_t Fingerprint(const BarrierRequest& request);

@@ -15,22 +15,22 @@ namespace {
 
 constexpr size_t kMaxClientIdBytes = 64;
 
-// What a client and a call take besides their variable parts: tree and list
-// nodes, hash table, control blocks.
+// Count what a client and a call take besides their variable parts: tree and
+// list nodes, hash table, control blocks.
 constexpr uint64_t kClientOverheadBytes = 512;
 constexpr uint64_t kCallOverheadBytes = 384;
 
-// What an attempt that waits takes besides its request.
+// Counts what an attempt that waits takes besides its request.
 constexpr uint64_t kWaiterOverheadBytes = 2048;
 
 // Room for the message of an error and its reason; longer messages are kept cut
 // off.
 constexpr uint64_t kMaxErrorBytes = 768;
 
-// How many calls Save copies at a time: about 0.1 ms.
-constexpr size_t kCallsPerTurn = 512;
+// Says how many calls Save copies at a time: about 0.1 ms.
+constexpr size_t kCallsPerLock = 512;
 
-// Attempts of one call that may wait. Each gets its turn from the one before,
+// Attempts of one call that may wait. Each begins when the one before ends,
 // on that one's stack.
 constexpr size_t kMaxWaiters = 16;
 
@@ -72,8 +72,9 @@ uint64_t SizeOf(const CallAnswer& answer) {
 CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
   if (answer.ok() || SizeOf(answer) <= max_bytes) return answer;
   const absl::Status& status = answer.status();
-  const uint64_t room = max_bytes - std::min(max_bytes, ReasonBytes(status));
-  absl::Status limited(status.code(), Utf8Prefix(status.message(), room));
+  const uint64_t headroom =
+      max_bytes - std::min(max_bytes, ReasonBytes(status));
+  absl::Status limited(status.code(), Utf8Prefix(status.message(), headroom));
   if (absl::optional<absl::Cord> reason =
           status.GetPayload(kErrorInfoTypeUrl)) {
     limited.SetPayload(kErrorInfoTypeUrl, *std::move(reason));
@@ -99,14 +100,14 @@ absl::Status CheckId(const CallId& id) {
 
 }  // namespace
 
-void CallWindow::Turn::Keep(const CallAnswer& answer) {
+void CallWindow::Attempt::Keep(const CallAnswer& answer) {
   window_->Keep(*call_, answer);
 }
 
-void CallWindow::Turn::End() {
+void CallWindow::Attempt::End() {
   if (window_ == nullptr) return;
   const std::shared_ptr<CallWindow> window = std::move(window_);
-  window->EndTurn(*call_);
+  window->EndAttempt(*call_);
 }
 
 std::shared_ptr<CallWindow> CallWindow::Create(const CallWindowOptions& options,
@@ -121,24 +122,24 @@ CallWindow::CallWindow(const CallWindowOptions& options, Alarms* alarms,
     : options_(options), alarms_(*alarms), account_(std::move(account)) {}
 
 void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
-                       TurnCallback on_turn) {
+                       AttemptCallback on_attempt) {
   const uint64_t ticket =
       context.cancellation ? context.cancellation->TakeTicket() : 0;
   std::shared_ptr<Waiter> waiter;
   // Nothing if it waits.
-  const auto enter = [&]() -> absl::StatusOr<std::optional<Turn>> {
+  const auto enter = [&]() -> absl::StatusOr<std::optional<Attempt>> {
     Dropped dropped;  // goes after the lock
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckMayCall(context.caller, identity.id));
     ASSIGN_OR_RETURN(Call * call, FindOrAdd(context.caller, identity, dropped));
-    if (!call->has_turn) return BeginTurn(*call);
-    ASSIGN_OR_RETURN(
-        waiter, Park(*call, identity.request_bytes, context.timeout, on_turn));
+    if (!call->is_under_way) return BeginAttempt(*call);
+    ASSIGN_OR_RETURN(waiter, Park(*call, identity.request_bytes,
+                                  context.timeout, on_attempt));
     return std::nullopt;
   };
-  absl::StatusOr<std::optional<Turn>> turn = enter();
-  if (!turn.ok()) return std::move(on_turn)(turn.status());
-  if (*turn) return std::move(on_turn)(**std::move(turn));
+  absl::StatusOr<std::optional<Attempt>> attempt = enter();
+  if (!attempt.ok()) return std::move(on_attempt)(attempt.status());
+  if (*attempt) return std::move(on_attempt)(**std::move(attempt));
   if (context.cancellation == nullptr) return;
   context.cancellation->OnCancel(
       ticket, [waiter, weak_this = weak_from_this()] {
@@ -183,7 +184,8 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
   RETURN_IF_ERROR(CheckRemembered(*client, sequence));
   const uint64_t bytes = SumOfBytes(
       kCallOverheadBytes, std::max(identity.answer_bytes, kMaxErrorBytes));
-  // Who makes a call has had the answer to the one before, not to a later one.
+  // A caller that makes a call has had the answer to the one before, not to a
+  // later one.
   Call* const latest = client->latest;
   const bool is_newer = latest != nullptr && sequence > latest->sequence;
   absl::StatusOr<Reservation> reservation =
@@ -236,7 +238,8 @@ absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes, Call* done_with,
     absl::StatusOr<Reservation> reservation =
         Reservation::Create(account_, bytes);
     if (reservation.ok()) return reservation;
-    // What is dropped for a call that is refused nevertheless is lost in vain.
+    // Answers that are dropped for a call that is refused nevertheless are lost
+    // in vain.
     const uint64_t droppable =
         superseded_bytes_ +
         (done_with == nullptr ? 0 : done_with->reservation.bytes());
@@ -263,15 +266,15 @@ absl::Status CallWindow::CheckRemembered(const Client& client,
       Reason::kOutcomeUnknown);
 }
 
-CallWindow::Turn CallWindow::BeginTurn(Call& call) {
+CallWindow::Attempt CallWindow::BeginAttempt(Call& call) {
   if (call.answer != nullptr) Unlist(call);
-  call.has_turn = true;
-  return Turn(shared_from_this(), &call, call.answer);
+  call.is_under_way = true;
+  return Attempt(shared_from_this(), &call, call.answer);
 }
 
 absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
     Call& call, uint64_t request_bytes, absl::Duration timeout,
-    TurnCallback& on_turn) {
+    AttemptCallback& on_attempt) {
   RETURN_IF_ERROR(no_waits_);
   if (call.waiters.size() >= kMaxWaiters) {
     return absl::UnavailableError(absl::StrCat(
@@ -285,7 +288,7 @@ absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
   auto waiter = std::make_shared<Waiter>();
   waiter->reservation = std::move(reservation);
   waiter->call = &call;
-  waiter->on_turn = std::move(on_turn);
+  waiter->on_attempt = std::move(on_attempt);
   waiter->started = alarms_.Now();
   waiter->alarm = alarms_.Schedule(
       waiter->started + std::min(timeout, options_.max_wait),
@@ -299,30 +302,30 @@ absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
   return waiter;
 }
 
-CallWindow::TurnCallback CallWindow::TakeCallback(Waiter& waiter) {
+CallWindow::AttemptCallback CallWindow::TakeCallback(Waiter& waiter) {
   waiter.reservation.Clear();
   --waits_.calls_waiting;
   ++waits_.calls_ended;
   waits_.waited += alarms_.Now() - waiter.started;
-  return std::exchange(waiter.on_turn, nullptr);
+  return std::exchange(waiter.on_attempt, nullptr);
 }
 
 void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
                          absl::StatusCode code) {
-  TurnCallback on_turn;
+  AttemptCallback on_attempt;
   std::string name;
   {
     MutexLock lock(&mutex_);
-    if (!waiter->on_turn) return;
+    if (!waiter->on_attempt) return;
     Call& call = *waiter->call;
     call.waiters.erase(
         std::find(call.waiters.begin(), call.waiters.end(), waiter));
-    on_turn = TakeCallback(*waiter);
+    on_attempt = TakeCallback(*waiter);
     name = NameOf(call.client->key.second, call.sequence);
   }
   alarms_.Cancel(waiter->alarm);
   const absl::Duration waited = alarms_.Now() - waiter->started;
-  std::move(on_turn)(absl::Status(
+  std::move(on_attempt)(absl::Status(
       code,
       absl::StrCat(
           "waited ",
@@ -342,41 +345,42 @@ absl::StatusOr<bool> CallWindow::Knows(const Caller& caller,
 }
 
 void CallWindow::Keep(Call& call, const CallAnswer& answer) {
-  // Only a call's turn touches its reservation.
-  uint64_t room = call.reservation.bytes() - kCallOverheadBytes;
+  // Only a call's present attempt touches its reservation.
+  uint64_t headroom = call.reservation.bytes() - kCallOverheadBytes;
   const uint64_t bytes = SizeOf(answer);
-  if (bytes > room) {
-    if (auto more = Reservation::Create(account_, bytes - room); more.ok()) {
+  if (bytes > headroom) {
+    if (auto more = Reservation::Create(account_, bytes - headroom);
+        more.ok()) {
       call.reservation.Merge(*std::move(more));
-      room = bytes;
+      headroom = bytes;
     }
   }
-  auto kept = std::make_shared<const CallAnswer>(Limited(answer, room));
+  auto kept = std::make_shared<const CallAnswer>(Limited(answer, headroom));
   MutexLock lock(&mutex_);
   call.answer.swap(kept);
 }
 
-void CallWindow::EndTurn(Call& call) {
+void CallWindow::EndAttempt(Call& call) {
   Dropped dropped;
   std::shared_ptr<Waiter> next;
-  TurnCallback on_turn;
+  AttemptCallback on_attempt;
   // Nothing if nobody waits.
-  const auto end = [&]() -> std::optional<Turn> {
+  const auto end = [&]() -> std::optional<Attempt> {
     MutexLock lock(&mutex_);
     if (call.waiters.empty()) {
-      call.has_turn = false;
+      call.is_under_way = false;
       Retire(call, dropped);
       return std::nullopt;
     }
     next = std::move(call.waiters.front());
     call.waiters.pop_front();
-    on_turn = TakeCallback(*next);
-    return Turn(shared_from_this(), &call, call.answer);
+    on_attempt = TakeCallback(*next);
+    return Attempt(shared_from_this(), &call, call.answer);
   };
-  std::optional<Turn> turn = end();
-  if (!turn) return;
+  std::optional<Attempt> attempt = end();
+  if (!attempt) return;
   alarms_.Cancel(next->alarm);
-  std::move(on_turn)(*std::move(turn));
+  std::move(on_attempt)(*std::move(attempt));
 }
 
 void CallWindow::Retire(Call& call, Dropped& dropped) {
@@ -425,7 +429,7 @@ void CallWindow::TrimClient(Client& client, Dropped& dropped) {
   while (client.num_ended > options_.max_calls_per_client) {
     Call& lowest = call->second;
     ++call;
-    if (!lowest.has_turn) Drop(lowest, dropped);
+    if (!lowest.is_under_way) Drop(lowest, dropped);
   }
 }
 
@@ -480,7 +484,7 @@ void CallWindow::Unlist(Call& call) {
 
 void CallWindow::EndWaits(const absl::Status& status) {
   std::vector<std::shared_ptr<Waiter>> waiters;
-  std::vector<TurnCallback> callbacks;
+  std::vector<AttemptCallback> callbacks;
   {
     MutexLock lock(&mutex_);
     no_waits_ = status;
@@ -524,14 +528,14 @@ std::vector<CallSnapshot> CallWindow::Save(
   bool has_more = true;
   while (has_more) {
     std::vector<CallSnapshot> some;
-    some.reserve(kCallsPerTurn + options_.max_calls_per_client);
+    some.reserve(kCallsPerLock + options_.max_calls_per_client);
     absl::Duration pause;
     {
       MutexLock lock(&mutex_);
       const absl::Duration start = alarms_.Now();
       auto next = clients_.upper_bound(last);
-      for (size_t i = 0; i < kCallsPerTurn && next != clients_.end() &&
-                         some.size() < kCallsPerTurn;
+      for (size_t i = 0; i < kCallsPerLock && next != clients_.end() &&
+                         some.size() < kCallsPerLock;
            ++i, ++next) {
         save(*next->second, some);
         last = next->first;

@@ -1,4 +1,4 @@
-// Memory that a budget has room for.
+// Allocates memory that a budget has counted.
 
 #ifndef TENSORKV_SERVICE_STORE_COUNTED_BUFFER_H_
 #define TENSORKV_SERVICE_STORE_COUNTED_BUFFER_H_
@@ -20,18 +20,18 @@ namespace tensorkv {
 using AllocateBuffer = absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(
     uint64_t bytes, RefPtr<MemoryAccount> account)>;
 
-// Allocates the bytes of `room`, which the buffer has counted from then on.
-// Errors: those of `allocate`; then they are not reserved any more.
+// Allocates the bytes of `reservation`, which the buffer has counted from then
+// on. Errors: those of `allocate`; then they are not reserved any more.
 inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(
-    Reservation room, AllocateBuffer allocate) {
+    Reservation reservation, AllocateBuffer allocate) {
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   allocate(room.bytes(), room.account()));
-  room.HandOver();
+                   allocate(reservation.bytes(), reservation.account()));
+  reservation.HandOver();
   return buffer;
 }
-inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(Reservation room,
+inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(Reservation reservation,
                                                        Backend& device) {
-  return AllocateReserved(std::move(room),
+  return AllocateReserved(std::move(reservation),
                           [&](uint64_t bytes, RefPtr<MemoryAccount> account) {
                             return device.Allocate(bytes, std::move(account));
                           });
@@ -42,13 +42,15 @@ inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(Reservation room,
 inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
     const RefPtr<BudgetAccount>& account, uint64_t bytes,
     AllocateBuffer allocate) {
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  return AllocateReserved(std::move(room), allocate);
+  ASSIGN_OR_RETURN(Reservation reservation,
+                   Reservation::Create(account, bytes));
+  return AllocateReserved(std::move(reservation), allocate);
 }
 inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
     const RefPtr<BudgetAccount>& account, uint64_t bytes, Backend& device) {
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  return AllocateReserved(std::move(room), device);
+  ASSIGN_OR_RETURN(Reservation reservation,
+                   Reservation::Create(account, bytes));
+  return AllocateReserved(std::move(reservation), device);
 }
 
 }  // namespace tensorkv

@@ -51,12 +51,12 @@ NamespaceMemory::NamespaceMemory(const std::string& subject,
       device_(server_.has_gpu() ? MemoryAccounts(device_budget_) : host_),
       metadata_(MakeRefCounted<BudgetAccount>(host_budget_)) {}
 
-absl::Status NamespaceMemory::CheckRoom(const BytesNeeded& bytes) const {
+absl::Status NamespaceMemory::CheckHeadroom(const BytesNeeded& bytes) const {
   if (!server_.has_gpu()) {
-    return host_budget_->CheckRoom(SumOfBytes(bytes.host, bytes.device));
+    return host_budget_->CheckHeadroom(SumOfBytes(bytes.host, bytes.device));
   }
-  RETURN_IF_ERROR(host_budget_->CheckRoom(bytes.host));
-  return device_budget_->CheckRoom(bytes.device);
+  RETURN_IF_ERROR(host_budget_->CheckHeadroom(bytes.host));
+  return device_budget_->CheckHeadroom(bytes.device);
 }
 
 MemoryUse NamespaceMemory::used() const {

@@ -15,8 +15,8 @@
 
 namespace tensorkv {
 
-// What a call needs of each memory. Where tensors are kept on the host, both
-// are of its memory.
+// BytesNeeded is what a call needs of each memory. Where tensors are kept on
+// the host, both are of its memory.
 struct BytesNeeded {
   uint64_t host = 0;
   uint64_t device = 0;
@@ -34,7 +34,7 @@ class ServerBudgets {
   const RefPtr<ByteBudget>& device() const { return device_; }
   const std::string& device_name() const { return device_name_; }
   bool has_gpu() const { return device_.get() != host_.get(); }
-  // The host's or the device's, whichever is more.
+  // Returns the host's or the device's, whichever is more.
   uint64_t largest_bytes() const;
   // Returns the budget of the device, unless that is the host.
   std::vector<DeviceBudget> DeviceBudgets() const;
@@ -45,7 +45,7 @@ class ServerBudgets {
   const RefPtr<ByteBudget> device_;
 };
 
-// What one memory is used for by one namespace.
+// MemoryAccounts count what one namespace uses of one memory.
 struct MemoryAccounts {
   explicit MemoryAccounts(const RefPtr<ByteBudget>& budget)
       : values(MakeRefCounted<BudgetAccount>(budget)),
@@ -57,25 +57,27 @@ struct MemoryAccounts {
   RefPtr<BudgetAccount> contributions;
 };
 
-// What a namespace takes of each memory, and how much it may take: `limit` of
-// the host's and, where there is a GPU, `limit` of the GPU's. Thread-safe.
+// NamespaceMemory counts what a namespace takes of each memory, and bounds it:
+// `limit` of the host's and, where there is a GPU, `limit` of the GPU's.
+// Thread-safe.
 class NamespaceMemory {
  public:
   // `subject` names the namespace in errors. The server's budgets outlive this.
   NamespaceMemory(const std::string& subject, uint64_t limit_bytes,
                   const ServerBudgets* server);
 
-  // The host's: tensors that arrive or leave and, without a GPU, all others.
+  // Returns the host's: tensors that arrive or leave and, without a GPU, all
+  // others.
   const MemoryAccounts& host() const { return host_; }
-  // What counts the tensors that are kept on the device.
+  // Returns the accounts of the tensors that are kept on the device.
   const MemoryAccounts& device() const { return device_; }
-  // Keys, answers to calls and all else that is no tensor.
+  // Counts keys, answers to calls and all else that is no tensor.
   const RefPtr<BudgetAccount>& metadata() const { return metadata_; }
 
-  // Errors: ResourceExhausted, as ByteBudget::CheckRoom.
-  absl::Status CheckRoom(const BytesNeeded& bytes) const;
+  // Errors: ResourceExhausted, as ByteBudget::CheckHeadroom.
+  absl::Status CheckHeadroom(const BytesNeeded& bytes) const;
 
-  // What both memories together hold.
+  // Returns how much both memories together hold.
   MemoryUse used() const;
   // Returns what the device holds, unless that is the host.
   std::vector<DeviceMemoryUse> used_on_device() const;

@@ -87,7 +87,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
           .pool = options.pool ? options.pool : std::make_shared<TaskPool>(),
           .budgets = &budgets_,
           .next_epoch = &next_epoch_,
-          .gate = &gate_,
+          .fence = &fence_,
           .observer = options.observer,
           .exchange = options.exchange,
           .max_wait = options.max_wait,
@@ -154,7 +154,7 @@ void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
                                absl::string_view detail) const {
   if (environment_.observer == nullptr) return;
   if (name_space.empty()) name_space = kDefaultNamespace;
-  environment_.observer->Happened(event, name_space, detail);
+  environment_.observer->Report(event, name_space, detail);
 }
 
 CallContext MemoryTensorStore::WithinMaxWait(CallContext context) const {
@@ -407,7 +407,7 @@ absl::Status MemoryTensorStore::TakeSnapshot(
   for (const std::string& name : namespaces) {
     RETURN_IF_ERROR(Find(name).status());
   }
-  // Those before may take long to write: each is looked up when it is its turn,
+  // Namespaces before may take long to write: each is looked up when it is due,
   // so that none is saved that was deleted or replaced meanwhile.
   for (const std::string& name : namespaces.empty() ? Names() : namespaces) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
@@ -486,7 +486,7 @@ absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
     size += namespaces_.count(name) == 0 ? 1 : 0;
   }
   RETURN_IF_ERROR(CheckNumNamespaces(size));
-  // Those that they replace may have been restored since these began.
+  // Namespaces that they replace may have been restored since these began.
   for (const auto& [name, name_space] : restored) {
     name_space->PassOverVersions();
   }

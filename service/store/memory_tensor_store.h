@@ -25,7 +25,7 @@
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
 #include "service/store/device_work.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
@@ -76,7 +76,7 @@ class MemoryTensorStore final : public TensorStore,
   // REQUIRES: a device other than the host has a budget.
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
                     Alarms* alarms);
-  // As Stop.
+  // Ends as Stop does.
   ~MemoryTensorStore() override { Stop(); }
 
   void Init(InitRequest request, CallContext context,
@@ -127,9 +127,9 @@ class MemoryTensorStore final : public TensorStore,
   std::unique_ptr<Restoration> StartRestoration(
       OnExisting on_existing) override;
 
-  absl::Status Hold(const PartitionSet& partitions,
-                    absl::FunctionRef<absl::Status()> may_wait) override;
-  absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) override;
+  absl::Status Fence(const PartitionSet& partitions,
+                     absl::FunctionRef<absl::Status()> may_wait) override;
+  absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) override;
   void Close() override;
   void Release() override;
   void Leave() override;
@@ -140,12 +140,12 @@ class MemoryTensorStore final : public TensorStore,
   void Own(const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
 
-  // Whether `caller` has made that call in that namespace, or is making it, so
-  // that its repeat has an answer.
+  // Returns whether `caller` has made that call in that namespace, or is making
+  // it, so that its repeat has an answer.
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const;
 
-  // Whether every server of a cluster holds the keys of that namespace.
+  // Returns whether every server of a cluster holds the keys of that namespace.
   bool IsMirrored(absl::string_view name_space) const;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
@@ -162,7 +162,7 @@ class MemoryTensorStore final : public TensorStore,
   void InterruptWaits(const absl::Status& status);
 
   const ServerBudgets& budgets() const { return budgets_; }
-  // What is used of the host's memory.
+  // Returns how much of the host's memory is used.
   uint64_t used_bytes() const { return budgets_.host()->used_bytes(); }
 
  private:
@@ -183,11 +183,11 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Some of those after `name`, in their order: all of them at once would hold
-  // up all calls, which find theirs by the same mutex.
+  // Returns some of those after `name`, in their order: all of them at once
+  // would hold up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(
       absl::string_view name) const;
-  // Whether the server may have so many.
+  // Checks that the server may have so many.
   absl::Status CheckNumNamespaces(size_t size) const;
   absl::Status CheckRestorable(absl::string_view name_space,
                                OnExisting on_existing) const
@@ -199,8 +199,8 @@ class MemoryTensorStore final : public TensorStore,
   // Tells the observer.
   void Report(StoreEvent event, absl::string_view name_space,
               absl::string_view detail) const;
-  // The namespace of that name, and of that uid unless it is 0.
-  // Errors: NotFound · FailedPrecondition (another uid).
+  // Returns the namespace of that name, and of that uid unless it is 0. Errors:
+  // NotFound · FailedPrecondition (another uid).
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
                                     uint64_t uid = 0) const;
   // Find for a call of `caller`: one that expects another incarnation hears
@@ -210,11 +210,12 @@ class MemoryTensorStore final : public TensorStore,
                                        uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
-  // The namespace of a snapshot, which is made if there is none of that name.
+  // Returns the namespace of a snapshot, which is made if there is none of that
+  // name.
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
 
-  // As RecentDeletes::MayHaveSince.
+  // Returns what RecentDeletes::MayHaveSince returns.
   bool MayBeDeletedSince(absl::string_view name_space,
                          absl::Duration since) const;
   // Begins the snapshots of all namespaces that a move is to take. Errors:
@@ -226,7 +227,7 @@ class MemoryTensorStore final : public TensorStore,
 
   const ServerBudgets budgets_;
   std::atomic<uint64_t> next_epoch_;
-  KeyGate gate_;
+  KeyFence fence_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
   // The answers to calls that are about namespaces.

@@ -26,8 +26,8 @@ size_t Utf8SequenceLength(absl::string_view text) {
   return is_overlong || is_surrogate || is_too_large ? 0 : length;
 }
 
-// Whether the UTF-8 sequence that `text` starts with is a control character:
-// below U+0020, or U+007F to U+009F.
+// Returns whether the UTF-8 sequence that `text` starts with is a control
+// character: below U+0020, or U+007F to U+009F.
 bool IsControl(absl::string_view text) {
   const auto first = static_cast<uint8_t>(text[0]);
   if (first < 0x20 || first == 0x7f) return true;

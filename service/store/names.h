@@ -1,4 +1,4 @@
-// Which strings may name keys, namespaces and patterns.
+// Says which strings may name keys, namespaces and patterns.
 
 #ifndef TENSORKV_SERVICE_STORE_NAMES_H_
 #define TENSORKV_SERVICE_STORE_NAMES_H_
@@ -23,8 +23,8 @@ inline constexpr absl::string_view kDefaultNamespace = "default";
 // `name` in quotes, escaped and cut so that it is safe to show.
 std::string Quoted(absl::string_view name);
 
-// Whether every byte of `word` is at least 0x20 and below 0x7f. A borrow or
-// carry comes only from a byte that is not.
+// Returns whether every byte of `word` is at least 0x20 and below 0x7f. A
+// borrow or carry comes only from a byte that is not.
 inline bool IsPrintableAsciiWord(uint64_t word) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   constexpr uint64_t kHighBits = 0x80 * kOnes;
@@ -33,8 +33,8 @@ inline bool IsPrintableAsciiWord(uint64_t word) {
   return ((word | too_low | too_high) & kHighBits) == 0;
 }
 
-// Whether `name` is ASCII without control characters, as most names are. Here,
-// because large calls ask for thousands of names.
+// Returns whether `name` is ASCII without control characters, as most names
+// are. Here, because large calls ask for thousands of names.
 inline bool IsPrintableAscii(absl::string_view name) {
   uint64_t word = 0x2020202020202020;
   if (name.size() < sizeof(uint32_t)) {
@@ -68,15 +68,16 @@ inline absl::Status CheckKey(absl::string_view key) {
   return is_usual ? absl::OkStatus() : CheckAnyKey(key);
 }
 
-// As a key, but of at most 256 bytes. Errors: InvalidArgument.
+// Checks a name as that of a key, but of at most 256 bytes. Errors:
+// InvalidArgument.
 absl::Status CheckNamespaceName(absl::string_view name);
 
 // Workers and barriers are named like namespaces. Errors: InvalidArgument.
 absl::Status CheckWorkerName(absl::string_view name);
 absl::Status CheckBarrierName(absl::string_view name);
 
-// As the name of a namespace, or empty: what a Glob is made of.
-// Errors: InvalidArgument.
+// Checks a pattern as the name of a namespace; it may be empty. A Glob is made
+// of it. Errors: InvalidArgument.
 absl::Status CheckKeyPattern(absl::string_view pattern);
 
 }  // namespace tensorkv

@@ -26,9 +26,9 @@ class NamespaceSummaries {
  public:
   virtual ~NamespaceSummaries() = default;
 
-  // All namespaces in the order of their names, without rules and workers, and
-  // with the budget alone of their configurations: takes a few microseconds for
-  // each, however many rules and workers it has.
+  // Returns all namespaces in the order of their names, without rules and
+  // workers, and with the budget alone of their configurations: takes a few
+  // microseconds for each, however many rules and workers it has.
   virtual std::vector<NamespaceStatus> Summaries() const = 0;
   // Open rounds of the namespace, in order of their steps and keys: all, or,
   // of thousands, any of them. Errors: NotFound.

@@ -10,8 +10,8 @@
 namespace tensorkv {
 namespace {
 
-// Whether the elements were left where they were received; what was staged is
-// counted already.
+// Returns whether the elements were left where they were received; what was
+// staged is counted already.
 bool IsUncounted(const Tensor& tensor) {
   return tensor.has_data() && !tensor.buffer()->account();
 }
@@ -62,10 +62,10 @@ void MakeOnce(const std::shared_ptr<Namespace>& name_space, Request request,
 }
 
 // A PushPull on its way, kept by whatever it waits for. It is ended once, by
-// the stage that has it then: the window that gives it no turn, the push that
-// is refused, or the pull, whose end is its own. Its answer is kept when the
-// push has ended, but its turn lasts until the pull has: a repeat that came
-// between would pull beside it.
+// the stage that has it then: the window that gives it no attempt, the push
+// that is refused, or the pull, whose end is its own. Its answer is kept when
+// the push has ended, but its attempt lasts until the pull has: a repeat that
+// came between would pull beside it.
 struct PushPullCall {
   PushPullCall(const std::shared_ptr<Namespace>& name_space,
                PushRequest request, CallContext context,
@@ -90,11 +90,11 @@ struct PushPullCall {
   ReplyCallback<PullReply> done;
   // Taken from the request when the push is in.
   std::vector<PullEntry> names;
-  std::optional<CallWindow::Turn> turn;
+  std::optional<CallWindow::Attempt> attempt;
 };
 
 void End(PushPullCall& call, absl::StatusOr<PullReply> reply) {
-  if (call.turn) call.turn->End();
+  if (call.attempt) call.attempt->End();
   std::move(call.done)(std::move(reply));
 }
 
@@ -121,8 +121,8 @@ void PushAndPull(std::shared_ptr<PushPullCall> call) {
   its.name_space->Push(
       std::move(its.request), context, &its.names,
       [call = std::move(call)](absl::StatusOr<PushReply> pushed) mutable {
-        if (call->turn) {
-          KeepUnlessNothingHappened(*call->turn, pushed);
+        if (call->attempt) {
+          KeepIfMade(*call->attempt, pushed);
         }
         if (!pushed.ok()) return End(*call, pushed.status());
         PullOf(std::move(call));
@@ -131,7 +131,7 @@ void PushAndPull(std::shared_ptr<PushPullCall> call) {
 
 // With the answer to the push that an earlier attempt has left.
 void PullAgain(std::shared_ptr<PushPullCall> call) {
-  const CallAnswer& answer = *call->turn->answer();
+  const CallAnswer& answer = *call->attempt->answer();
   if (!answer.ok()) return End(*call, answer.status());
   for (PushEntry& entry : call->request.entries) {
     call->names.push_back({std::move(entry.key), 0});
@@ -178,10 +178,10 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
       BytesOfEntries(call->request), /*is_push=*/true};
   name_space->calls().Enter(
       identity, call->context,
-      [call](absl::StatusOr<CallWindow::Turn> turn) mutable {
-        if (!turn.ok()) return End(*call, turn.status());
-        call->turn.emplace(*std::move(turn));
-        if (call->turn->answer() == nullptr) {
+      [call](absl::StatusOr<CallWindow::Attempt> attempt) mutable {
+        if (!attempt.ok()) return End(*call, attempt.status());
+        call->attempt.emplace(*std::move(attempt));
+        if (call->attempt->answer() == nullptr) {
           return PushAndPull(std::move(call));
         }
         PullAgain(std::move(call));

@@ -31,9 +31,9 @@ namespace tensorkv {
 // A PushPull keeps the answer to its push, never the values, nor what its pull
 // met: an attempt that finds that answer only pulls.
 //
-// Whoever has the turn of a call ends it, and before the caller is answered: so
-// a caller that calls again at once finds the call ended. The window's mutex is
-// not held while a call is made or answered, nor any other.
+// Whoever has the attempt at a call ends it, and before the caller is answered:
+// so a caller that calls again at once finds the call ended. The window's mutex
+// is not held while a call is made or answered, nor any other.
 
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               CallContext context, ReplyCallback<InitReply> done);
@@ -47,7 +47,8 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done);
 
-// The time that a call has left, of which it has waited some for its turn.
+// The time that a call has left, of which it has waited some for the attempt
+// before.
 class TimeLeft {
  public:
   TimeLeft(const Alarms& alarms, absl::Duration timeout)
@@ -59,7 +60,7 @@ class TimeLeft {
   const absl::Duration end_;
 };
 
-// Whether the status says that nothing has happened, for now.
+// Returns whether the status says that nothing has happened, for now.
 inline bool MayBeMadeAgain(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -72,7 +73,7 @@ inline bool MayBeMadeAgain(const absl::Status& status) {
   }
 }
 
-// What a window keeps of an answer.
+// Returns what a window keeps of an answer.
 template <typename Reply>
 CallAnswer Kept(const absl::StatusOr<Reply>& reply) {
   if (!reply.ok()) return reply.status();
@@ -87,18 +88,19 @@ absl::StatusOr<Reply> As(const CallAnswer& answer) {
 }
 
 template <typename Reply>
-void KeepUnlessNothingHappened(CallWindow::Turn& turn,
-                               const absl::StatusOr<Reply>& reply) {
-  if (!MayBeMadeAgain(reply.status())) turn.Keep(Kept(reply));
+void KeepIfMade(CallWindow::Attempt& attempt,
+                const absl::StatusOr<Reply>& reply) {
+  if (!MayBeMadeAgain(reply.status())) attempt.Keep(Kept(reply));
 }
 
-// `done`, after the answer has been kept and the turn has ended.
+// `done`, after the answer has been kept and the attempt has ended.
 template <typename Reply>
-ReplyCallback<Reply> Keeping(CallWindow::Turn turn, ReplyCallback<Reply> done) {
-  return [turn = std::move(turn),
+ReplyCallback<Reply> Keeping(CallWindow::Attempt attempt,
+                             ReplyCallback<Reply> done) {
+  return [attempt = std::move(attempt),
           done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
-    KeepUnlessNothingHappened(turn, reply);
-    turn.End();
+    KeepIfMade(attempt, reply);
+    attempt.End();
     std::move(done)(std::move(reply));
   };
 }
@@ -109,14 +111,14 @@ void Once(CallWindow& calls, const CallIdentity& identity,
           const CallContext& context, ReplyCallback<Reply> done, Make make) {
   calls.Enter(
       identity, context,
-      [make = std::move(make),
-       done = std::move(done)](absl::StatusOr<CallWindow::Turn> turn) mutable {
-        if (!turn.ok()) return std::move(done)(turn.status());
-        if (turn->answer() == nullptr) {
-          return make(Keeping<Reply>(*std::move(turn), std::move(done)));
+      [make = std::move(make), done = std::move(done)](
+          absl::StatusOr<CallWindow::Attempt> attempt) mutable {
+        if (!attempt.ok()) return std::move(done)(attempt.status());
+        if (attempt->answer() == nullptr) {
+          return make(Keeping<Reply>(*std::move(attempt), std::move(done)));
         }
-        absl::StatusOr<Reply> reply = As<Reply>(*turn->answer());
-        turn->End();
+        absl::StatusOr<Reply> reply = As<Reply>(*attempt->answer());
+        attempt->End();
         std::move(done)(std::move(reply));
       });
 }
@@ -124,7 +126,7 @@ void Once(CallWindow& calls, const CallIdentity& identity,
 // For calls that take no longer than to get the namespace's mutex and to hold
 // it, or that come on threads for what takes long: `make` returns the reply,
 // and the wait for another attempt blocks the thread until the call's time is
-// over or its caller gives up. `answer_bytes` is room for the reply beyond what
+// over or its caller gives up. `answer_bytes` is for the reply beyond what
 // any has.
 template <typename Reply, typename Request, typename Make>
 absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
@@ -135,7 +137,7 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
     return make();
   }
   const Answer<absl::StatusOr<Reply>> answer;
-  // Another thread may run `make`, when it gives this attempt its turn, but not
+  // Another thread may run `make`, when it lets this attempt begin, but not
   // after this one has gone on.
   Once<Reply>(
       calls, {*request.call_id, Fingerprint(request), answer_bytes},
@@ -147,7 +149,7 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
   return answer.Wait();
 }
 
-// As OnceHere, where the answer is a status alone.
+// Makes the call as OnceHere does, where the answer is a status alone.
 template <typename Request, typename Make>
 absl::Status StatusOnceHere(CallWindow& calls, const Request& request,
                             const CallContext& context, Make make) {

@@ -19,7 +19,7 @@
 namespace tensorkv {
 namespace {
 
-// How often a move looks whether rounds have closed.
+// Says how often a move looks whether rounds have closed.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 
 // For how long before a move begins a namespace that was deleted here may be
@@ -30,7 +30,7 @@ absl::Status NoNamespaceYet() {
   return absl::FailedPreconditionError("expected a namespace before keys");
 }
 
-// Whether a key is in one of the partitions.
+// IsIn tells whether a key is in one of the partitions.
 class IsIn {
  public:
   explicit IsIn(const PartitionSet& set) : members_(set.num_partitions) {
@@ -47,7 +47,7 @@ class IsIn {
 
 }  // namespace
 
-absl::Status MemoryTensorStore::Hold(
+absl::Status MemoryTensorStore::Fence(
     const PartitionSet& partitions,
     absl::FunctionRef<absl::Status()> may_wait) {
   for (const std::string& name : Names()) {
@@ -58,9 +58,9 @@ absl::Status MemoryTensorStore::Hold(
                      "might not have it"));
   }
   RETURN_IF_ERROR(BeginSnapshots(may_wait));
-  gate_.Begin(partitions);
+  fence_.Begin(partitions);
   for (const NamespacePtr& each : All()) each->HoldKeys();
-  gate_.HoldAll();
+  fence_.FenceAll();
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     while (found.ok() && !(*found)->HoldKeysIfIdle()) {
@@ -99,7 +99,7 @@ absl::Status MemoryTensorStore::BeginSnapshots(
   return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::TakeSnapshotOfHeld(SnapshotSink& sink) {
+absl::Status MemoryTensorStore::TakeSnapshotOfFenced(SnapshotSink& sink) {
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     // It was deleted meanwhile.
@@ -118,19 +118,19 @@ absl::Status MemoryTensorStore::TakeSnapshotOfHeld(SnapshotSink& sink) {
                        ": it was created while others began to move, and a "
                        "checkpoint of it is being written"));
     }
-    RETURN_IF_ERROR((*found)->TakeSnapshotOfHeld(*std::move(begun), sink));
+    RETURN_IF_ERROR((*found)->TakeSnapshotOfFenced(*std::move(begun), sink));
   }
   return absl::OkStatus();
 }
 
 void MemoryTensorStore::Close() {
-  gate_.Close();
-  for (const NamespacePtr& each : All()) each->WakeForGate();
+  fence_.Close();
+  for (const NamespacePtr& each : All()) each->WakeForFence();
 }
 
 void MemoryTensorStore::Release() {
   begun_snapshots_.clear();
-  gate_.Release();
+  fence_.Release();
 }
 
 void MemoryTensorStore::DropKeys(
@@ -148,10 +148,10 @@ void MemoryTensorStore::Leave() {
   begun_snapshots_.clear();
   // Asked for each key: what comes back meanwhile is held no more, and stays.
   DropKeys([&](absl::string_view name_space, absl::string_view key) {
-    const auto gate = gate_.view();
-    return gate != nullptr && gate->Holds(name_space, key);
+    const auto fence = fence_.view();
+    return fence != nullptr && fence->Fences(name_space, key);
   });
-  gate_.Leave();
+  fence_.Leave();
 }
 
 class MemoryTensorStore::StoreAdoption final : public Restoration {
@@ -301,20 +301,20 @@ bool MemoryTensorStore::MayBeDeletedSince(absl::string_view name_space,
 std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
     const PartitionSet& partitions) {
   // First: what waits since the keys were here before adds none to them.
-  gate_.Shut(partitions);
+  fence_.Shut(partitions);
   Discard(partitions);
   return std::make_unique<StoreAdoption>(*this);
 }
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
     const PartitionSet& partitions) {
-  gate_.Shut(partitions);
+  fence_.Shut(partitions);
   Discard(partitions);
   return std::make_unique<StoreTakeover>(*this, partitions);
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
-  gate_.Open(partitions);
+  fence_.Open(partitions);
 }
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {

@@ -1,4 +1,4 @@
-// How the keys of partitions go from one server's store to another's.
+// Moves the keys of partitions from one server's store to another's.
 
 #ifndef TENSORKV_SERVICE_STORE_PARTITION_MOVES_H_
 #define TENSORKV_SERVICE_STORE_PARTITION_MOVES_H_
@@ -8,7 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 #include "service/store/snapshot.h"
 
 namespace tensorkv {
@@ -18,7 +18,7 @@ namespace tensorkv {
 // One that gives them holds them, passes on what they have, closes them, and
 // then either has them back or lets them go, whichever the placement says:
 //
-//   Hold ─► TakeSnapshotOfHeld ─► Close ─┬─► Leave
+//   Hold ─► TakeSnapshotOfFenced ─► Close ─┬─► Leave
 //     └───────────────┴──────────────────┴─► Release
 //
 // One that gets them puts what it is given into its store by a Restoration.
@@ -35,25 +35,26 @@ class PartitionMoves {
   // From now on, calls that would change keys of `partitions` are Unavailable
   // (KEY_MOVING), but for contributions to rounds of a step that any of them
   // had open in their namespace. Returns when no round of theirs is open or
-  // owed, or all who took part have joined and are members no more; what was
-  // admitted has an effect then, or updates ahead, or is made again by whoever
-  // joins next. Whoever is refused has changed nothing. No key is held before
-  // what else is copied of all keys, such as a checkpoint, has ended, and none
-  // begins before the snapshot has been taken. After errors, Release.
-  // Errors: those of `may_wait`, which is asked now and then while such a copy
-  // goes on or rounds are open · Unimplemented: a namespace is mirrored.
-  virtual absl::Status Hold(const PartitionSet& partitions,
-                            absl::FunctionRef<absl::Status()> may_wait) = 0;
-  // Passes all namespaces to `sink`, each with its keys that are held, as of
+  // to be pushed again, or all who took part have joined and are members no
+  // more; what was admitted has an effect then, or updates ahead, or is made
+  // again by whoever joins next. Whoever is refused has changed nothing. No key
+  // is held before what else is copied of all keys, such as a checkpoint, has
+  // ended, and none begins before the snapshot has been taken. After errors,
+  // Release. Errors: those of `may_wait`, which is asked now and then while
+  // such a copy goes on or rounds are open · Unimplemented: a namespace is
+  // mirrored.
+  virtual absl::Status Fence(const PartitionSet& partitions,
+                             absl::FunctionRef<absl::Status()> may_wait) = 0;
+  // Passes all namespaces to `sink`, each with its keys that are fenced, as of
   // after Hold, and without answers to calls. Errors: as of TakeSnapshot.
-  virtual absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) = 0;
-  // Calls that would read keys that are held are Unavailable (KEY_MOVING), and
+  virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
+  // Calls that would read fenced keys are Unavailable (KEY_MOVING), and
   // so is what waits for them.
   virtual void Close() = 0;
-  // Those that are held take calls again.
+  // Has the fenced ones take calls again.
   virtual void Release() = 0;
-  // Those that are held are another server's: their keys go, and calls about
-  // them fail with FailedPrecondition (WRONG_SERVER).
+  // Says that the fenced ones are another server's: their keys go, and calls
+  // about them fail with FailedPrecondition (WRONG_SERVER).
   virtual void Leave() = 0;
 
   // Removes what the store has of `partitions`, and begins to get their keys.
@@ -67,13 +68,14 @@ class PartitionMoves {
   // meanwhile or shortly before; another server may not have heard that yet.
   virtual std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) = 0;
-  // As StartAdoption, for what a checkpoint of a server that is lost has of
-  // `partitions`: all else of it is passed over, and so is a namespace that is
-  // there with another configuration. The groups of its namespaces are as after
-  // a restart from that checkpoint: nobody is a member before he has joined
-  // again, and goes on from the lower of the steps there and here. Once Commit
-  // has been called, versions of all namespaces but mirrored ones go on above
-  // all that the lost server may have given, be it that nothing was restored.
+  // Begins as StartAdoption does, for what a checkpoint of a server that is
+  // lost has of `partitions`: all else of it is passed over, and so is a
+  // namespace that is there with another configuration. The groups of its
+  // namespaces are as after a restart from that checkpoint: nobody is a member
+  // before he has joined again, and goes on from the lower of the steps there
+  // and here. Once Commit has been called, versions of all namespaces but
+  // mirrored ones go on above all that the lost server may have given, be it
+  // that nothing was restored.
   virtual std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) = 0;
   // By the newest placement, this server owns these and has what it owns of

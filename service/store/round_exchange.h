@@ -1,4 +1,4 @@
-// How several servers that hold the same keys make the sums of rounds together.
+// Has several servers that hold the same keys make the sums of rounds together.
 
 #ifndef TENSORKV_SERVICE_STORE_ROUND_EXCHANGE_H_
 #define TENSORKV_SERVICE_STORE_ROUND_EXCHANGE_H_
@@ -21,9 +21,9 @@
 
 namespace tensorkv {
 
-// What a worker of this server has brought to a round: a whole, plain tensor,
-// which `buffer` keeps.
-struct BroughtTensor {
+// ContributedTensor is what a worker of this server has given to a round: a
+// whole, unpacked tensor, which `buffer` keeps.
+struct ContributedTensor {
   uint32_t rank = 0;
   DType dtype = DType::kF32;
   const char* data = nullptr;
@@ -45,12 +45,13 @@ struct RoundToSum {
   Backend* device = nullptr;
   RefPtr<BudgetAccount> device_account;
   // In order of ranks, and of each as it came. Empty: all have skipped.
-  std::vector<BroughtTensor> tensors;
+  std::vector<ContributedTensor> tensors;
 };
 
 // The sum over all servers, in the accumulate type.
 struct SumOfRound {
-  // Of how many tensors; 0: all workers have skipped, and there is no buffer.
+  // Counts the tensors in it; 0: all workers have skipped, and there is no
+  // buffer.
   uint32_t num_tensors = 0;
   // Immutable; on the host or the round's device, and counted by the account
   // that was given for that.
@@ -60,7 +61,8 @@ struct SumOfRound {
   Version version_floor = 0;
 };
 
-// What has become of some of the rounds that were given, by their places.
+// SummedRound is what has become of some of the rounds that were given, by
+// their places.
 struct SummedRound {
   size_t place = 0;
   absl::StatusOr<SumOfRound> sum;
@@ -71,12 +73,12 @@ class RoundExchange {
  public:
   virtual ~RoundExchange() = default;
 
-  // Whether a group of so many workers has some at each server. Errors:
+  // Checks that a group of so many workers has some at each server. Errors:
   // InvalidArgument · Unimplemented: there are no other servers.
   virtual absl::Status CheckGroup(uint32_t num_workers) const = 0;
 
-  // Whether the worker of that rank pushes to this server.
-  virtual bool IsNear(uint32_t rank) const = 0;
+  // Returns whether the worker of that rank pushes to this server.
+  virtual bool IsLocal(uint32_t rank) const = 0;
 
   // Has rounds of a namespace summed over all servers. Memory of the host is
   // reserved from `account`. Calls `summed`, on any thread, until each round

@@ -27,8 +27,8 @@ struct ContributionSnapshot {
   Step step = 0;
 };
 
-// How a snapshot calls the f32 copy that 16-bit keys keep; no rule has a state
-// of that name.
+// Is the name in snapshots of the f32 copy that 16-bit keys keep; no rule has a
+// state of that name.
 inline constexpr absl::string_view kSavedMaster = "f32-master";
 
 struct StateSnapshot {
@@ -43,7 +43,7 @@ struct KeySnapshot {
   std::string key;
   Version version = 0;
   uint64_t update_count = 0;
-  // As in RuleState.
+  // Says what RuleState says.
   double total_weight = 0;
   Tensor value;
   std::vector<StateSnapshot> states;
@@ -79,7 +79,7 @@ struct NamespaceSnapshot {
   std::vector<WorkerSnapshot> workers;
   Step max_closed_step = 0;
   std::vector<CallSnapshot> calls;
-  // As far as it is known; else 0.
+  // Is known, or else 0.
   size_t num_keys = 0;
 };
 
@@ -90,7 +90,7 @@ class SnapshotSink {
 
   // A namespace begins. Errors end the snapshot.
   virtual absl::Status Begin(NamespaceSnapshot name_space) = 0;
-  // A key of it, in no order. What its tensors take is counted in the
+  // Takes a key of it, in no order. What its tensors take is counted in the
   // namespace's budget until they go.
   virtual absl::Status Add(KeySnapshot key) = 0;
   // All its keys are there.
@@ -137,10 +137,10 @@ class Snapshots {
   // each as it was at one moment while calls go on. A call's effect is in it
   // whole or not at all. Contributions of rounds that are open are not in it.
   // The namespaces come one after another; where there is no name, one that is
-  // deleted before its turn is left out.
-  // Errors: NotFound (also if one is deleted before its turn) ·
-  // ResourceExhausted (no room for a copy on the host) · those of the sink and
-  // of the device.
+  // deleted before it is due is left out.
+  // Errors: NotFound (also if one is deleted before it is due) ·
+  // ResourceExhausted (no memory for a copy on the host) · those of the sink
+  // and of the device.
   virtual absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                                     SnapshotSink& sink) = 0;
 

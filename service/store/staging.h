@@ -20,12 +20,12 @@ class Staging {
  public:
   virtual ~Staging() = default;
 
-  // Whether the store would take this call now. Its tensors need no data; room
-  // for those without is part of the check, but for small contributions that
-  // the device reads where they are received: if Allocate has no memory that
-  // it reads, these need room there that only the call asks for. The call
-  // itself is checked again, and it alone reports a failed round.
-  // Errors: those of the verb that do not depend on elements.
+  // Checks that the store would take this call now. Its tensors need no data;
+  // headroom for those without is part of the check, but for small
+  // contributions that the device reads where they are received: if Allocate
+  // has no memory that it reads, these need headroom there that only the call
+  // asks for. The call itself is checked again, and it alone reports a failed
+  // round. Errors: those of the verb that do not depend on elements.
   virtual absl::Status CheckInit(const InitRequest& request,
                                  const CallContext& context) = 0;
   virtual absl::Status CheckPush(const PushRequest& request,
@@ -41,18 +41,19 @@ class Staging {
                                 absl::Span<Tensor* const> tensors,
                                 const CallContext& context) = 0;
 
-  // The same of what a pull brings, its ids of rows: whoever may read may have
-  // memory for them.
+  // Allocates memory for what a pull brings, its ids of rows: whoever may read
+  // may have memory for them.
   virtual absl::Status AllocateForPull(absl::string_view name_space,
                                        absl::Span<Tensor* const> tensors,
                                        const CallContext& context) {
     return Allocate(name_space, tensors, context);
   }
 
-  // Whether the store reads what a push to that namespace brings from where it
-  // was received. Then a plain tensor needs no memory of Allocate's, but memory
-  // that stays as it is while others hold it; its elements may be at any
-  // address. The push's answer comes when nothing reads them any more.
+  // Returns whether the store reads what a push to that namespace brings from
+  // where it was received. Then an unpacked tensor needs no memory of
+  // Allocate's, but memory that stays as it is while others hold it; its
+  // elements may be at any address. The push's answer comes when nothing reads
+  // them any more.
   virtual bool ReadsInPlace(absl::string_view name_space) { return false; }
 };
 

@@ -1,4 +1,4 @@
-// What a store tells whoever keeps its log.
+// Tells whoever keeps a store's log what happens in it.
 
 #ifndef TENSORKV_SERVICE_STORE_STORE_OBSERVER_H_
 #define TENSORKV_SERVICE_STORE_STORE_OBSERVER_H_
@@ -27,8 +27,8 @@ class StoreObserver {
   virtual ~StoreObserver() = default;
 
   // `detail` says to whom it happened and why, in words for an operator.
-  virtual void Happened(StoreEvent event, absl::string_view name_space,
-                        absl::string_view detail) = 0;
+  virtual void Report(StoreEvent event, absl::string_view name_space,
+                      absl::string_view detail) = 0;
 };
 
 }  // namespace tensorkv

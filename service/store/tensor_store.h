@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
-#include "service/store/call_notes.h"
+#include "service/store/call_record.h"
 #include "service/store/cancellation.h"
 
 namespace tensorkv {
@@ -26,8 +26,8 @@ namespace tensorkv {
 // The name of whoever proves nothing.
 inline constexpr char kAnonymous[] = "anonymous";
 
-// Who makes a call, as the transport proves it: who may repeat it, and whose
-// stripes may join it.
+// Caller says who makes a call, as the transport proves it: who may repeat it,
+// and whose stripes may join it.
 struct Caller {
   // Without any NUL.
   std::string name = kAnonymous;
@@ -37,10 +37,11 @@ struct Caller {
   // The trace that it says the call is part of, "TRACE-SPAN"; may be empty.
   std::string trace;
   // For the log; may be null: nobody asks why the call takes long.
-  std::shared_ptr<CallNotes> notes;
+  std::shared_ptr<CallRecord> record;
 };
 
-// Who makes a call, what bounds it, and how its caller ends it early.
+// CallContext says who makes a call, what bounds it, and how its caller ends it
+// early.
 struct CallContext {
   Caller caller;
   // From now. The store's own bound counts if it is shorter.
@@ -102,13 +103,14 @@ class NamespaceAdmin {
       const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context) = 0;
-  // Those with names after `after` that `shows` names, in order of their names,
-  // at most `max_namespaces` of them, without their workers.
+  // Returns the namespaces with names after `after` that `shows` names, in
+  // order of their names, at most `max_namespaces` of them, without their
+  // workers.
   using Shows = absl::FunctionRef<bool(absl::string_view name)>;
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) = 0;
-  // A uid of 0 takes whichever has the name.
+  // Deletes a namespace: a uid of 0 takes whichever has the name.
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        uint64_t uid,
                                        const CallContext& context) = 0;
@@ -118,7 +120,7 @@ class NamespaceAdmin {
   virtual void Barrier(BarrierRequest request, CallContext context,
                        ReplyCallback<BarrierReply> done) = 0;
 
-  // The same calls by their names: SetRule(request), ...
+  // Make the same calls by their names: SetRule(request), ...
 #define TENSORKV_VERB(name, ...)                                       \
   OutcomeOfCall<name##Request> name(const name##Request& request,      \
                                     const CallContext& context = {}) { \

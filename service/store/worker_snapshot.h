@@ -9,7 +9,7 @@
 
 namespace tensorkv {
 
-// What a rank had.
+// WorkerSnapshot is what a rank had.
 struct WorkerSnapshot {
   // Empty, and the epoch 0, if nobody had joined with that rank.
   std::string name;
@@ -20,10 +20,10 @@ struct WorkerSnapshot {
   Step first_step = 0;
   // When it joined, or has left, in the order of all that do.
   uint64_t order = 0;
-  // Whether a worker of another server has said, as it left, that its last step
+  // True if a worker of another server has said, as it left, that its last step
   // there was `step`.
   bool has_told_step = false;
-  // Whether a restore has lost some of what the rank had contributed to `step`.
+  // True if a restore has lost some of what the rank had contributed to `step`.
   bool repeats_step = false;
 };
 

@@ -208,7 +208,7 @@ class CastingClientTest : public ClientTest {
   }
   template <typename Push>
   float FoundAfter(const absl::Status& status, Push push) {
-    client_.ForgetWhatWasLeftOut();
+    client_.ForgetResiduals();
     script_.statuses = {status};
     EXPECT_EQ(push(client_).code(), status.code());
     (void)push(client_);

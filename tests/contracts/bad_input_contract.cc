@@ -203,7 +203,7 @@ TEST_P(BadInputContractTest, TooManyEntries) {
 
 TEST_P(BadInputContractTest, DeadlineThatHasPassed) {
   ASSERT_OK(store_.Init("w", Full({1}, 1)));
-  const Caller late = store_.Within(absl::ZeroDuration());
+  const Caller late = store_.WithTimeout(absl::ZeroDuration());
 
   EXPECT_THAT(late.Pull("w", 2), StatusIs(StatusCode::kDeadlineExceeded));
   EXPECT_THAT(late.Await("absent"), StatusIs(StatusCode::kDeadlineExceeded));

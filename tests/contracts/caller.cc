@@ -20,7 +20,7 @@ Caller Caller::As(const Worker& worker) const {
   return other;
 }
 
-Caller Caller::Within(absl::Duration timeout) const {
+Caller Caller::WithTimeout(absl::Duration timeout) const {
   Caller other = *this;
   other.options_.timeout = timeout;
   return other;

@@ -30,7 +30,7 @@ class Caller {
   Caller In(std::string name_space) const;
   Caller As(uint32_t rank) const;
   Caller As(const Worker& worker) const;
-  Caller Within(absl::Duration timeout) const;
+  Caller WithTimeout(absl::Duration timeout) const;
   Caller EndedBy(std::shared_ptr<Canceller> canceller) const;
 
   absl::StatusOr<Version> Init(

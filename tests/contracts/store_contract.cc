@@ -61,7 +61,7 @@ absl::Status EndOfWait(const Caller& caller,
   for (absl::Duration timeout = absl::Milliseconds(50);
        timeout < absl::Minutes(1) && ReasonOf(status) != Reason::kWaitEnded;
        timeout *= 2) {
-    status = wait(caller.Within(timeout));
+    status = wait(caller.WithTimeout(timeout));
   }
   return status;
 }

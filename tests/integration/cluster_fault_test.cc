@@ -230,7 +230,7 @@ class FaultyCluster {
     const absl::Duration duration = absl::Milliseconds(100 + random() % 3000);
     FailLinks(fault, server, random());
     absl::SleepFor(duration);  // nothing tells that a fault has lasted enough
-    MendLinks(fault, server);
+    RepairLinks(fault, server);
   }
   void FailLinks(Fault fault, size_t server, uint64_t seed) {
     LinkProxy& link = links_[server];
@@ -245,7 +245,7 @@ class FaultyCluster {
       for (LinkProxy& each : etcd_links_[server]) each.Hold();
     }
   }
-  void MendLinks(Fault fault, size_t server) {
+  void RepairLinks(Fault fault, size_t server) {
     LinkProxy& link = links_[server];
     link.Release();
     link.SetDelay(absl::ZeroDuration());

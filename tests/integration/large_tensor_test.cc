@@ -70,7 +70,7 @@ class LargeTensorTest : public ::testing::Test {
   }
 
   Caller store() const {
-    return Caller(*connection_, "").Within(absl::Minutes(10));
+    return Caller(*connection_, "").WithTimeout(absl::Minutes(10));
   }
 
   void ExpectPeakBelow(double tensors, const char* when) {

@@ -218,7 +218,7 @@ TEST_F(NcclMirrorTest, ServerThatIsKilledFailsItsRoundAndComesBack) {
   const Caller worker = Mirrored().As(0);
   ASSERT_OK(worker.Push("big", GradientOf(3'000'001, 0, 6), 6));
   servers_[1]->Kill();
-  EXPECT_THAT(worker.Within(absl::Seconds(60)).Pull("big").status(),
+  EXPECT_THAT(worker.WithTimeout(absl::Seconds(60)).Pull("big").status(),
               AllOf(HasReason(Reason::kRoundFailed),
                     StatusIs(absl::StatusCode::kAborted, HasSubstr("s1"))));
 

@@ -244,7 +244,7 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   return plan;
 }
 
-bool HasRoom(const Plan& plan) {
+bool HasHeadroom(const Plan& plan) {
   const bool has_budget = std::any_of(
       plan.spaces.begin(), plan.spaces.end(),
       [](const SpacePlan& space) { return space.config.budget_bytes > 0; });

@@ -151,7 +151,7 @@ struct Plan {
 Plan MakePlan(uint64_t seed, bool may_be_cluster = true);
 
 // Whether nothing in it runs out of memory.
-bool HasRoom(const Plan& plan);
+bool HasHeadroom(const Plan& plan);
 std::string KeyName(uint32_t key);
 // REQUIRES: the name is one of KeyName.
 uint32_t KeyOf(absl::string_view name);

@@ -32,7 +32,7 @@ World::World(const Plan& plan, Scheduler* scheduler)
     if (!spaces_.back().exists) Find("a namespace cannot be created");
   }
   if (!is_stepped() || is_cluster()) return;
-  Run([this] { CheckRoom(servers_[0]->store(), rooms_); });
+  Run([this] { CheckHeadroom(servers_[0]->store(), spans_); });
   scheduler_->Settle();
 }
 
@@ -237,7 +237,7 @@ void World::RemoveAll() {
   if (is_stepped()) {
     CheckBudgets(/*is_empty=*/true);
     if (!is_cluster()) {
-      Run([this] { CheckRoom(servers_[0]->store(), rooms_); });
+      Run([this] { CheckHeadroom(servers_[0]->store(), spans_); });
       scheduler_->Settle();
     }
   }

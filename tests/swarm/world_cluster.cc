@@ -390,7 +390,7 @@ void World::Heal() {
   {
     MutexLock lock(&mutex_);
     if (num_moving_ > 0) Find("a move stands still");
-    if (NumLost(admin_.Placement()) > 0 && HasRoom(plan_)) {
+    if (NumLost(admin_.Placement()) > 0 && HasHeadroom(plan_)) {
       Find("a partition is never restored");
     }
     for (const auto& server : servers_) {

@@ -147,7 +147,7 @@ void World::Agree() {
       has_agreed = HasAgreed(at);
     }
     MutexLock lock(&mutex_);
-    if (!has_agreed && HasRoom(plan_)) {
+    if (!has_agreed && HasHeadroom(plan_)) {
       Find(absl::StrCat("servers that hold the same keys never agree: ",
                         plan_.spaces[at].name));
     }

@@ -181,7 +181,7 @@ void World::MakePush(const CallPtr& call, const PushRequest& request,
       }
     }
     const Step step = request.step;
-    RecordBrought(*attempt, step);
+    RecordContributed(*attempt, step);
     pushed =
         Ending<PushReply>(attempt, [this, attempt, as_worker, step, keys](
                                        const absl::StatusOr<PushReply>& reply) {
@@ -283,7 +283,7 @@ void World::EndAttemptOfWork(const Attempt& attempt, Step step,
   Call& call = *attempt.call;
   const uint32_t rank = call.contributions.begin()->second->rank;
   if (status.ok()) RecordArrival(attempt, step);
-  RecordBrought(attempt, step);
+  RecordContributed(attempt, step);
   CheckAskedAgain(attempt, rank, status);
   CheckRemembered(attempt, rank, status);
   CheckKeptOut(attempt, rank, step, status);

@@ -75,7 +75,7 @@ void WorldState::RecordArrival(const Attempt& attempt, Step step) {
   }
 }
 
-void WorldState::RecordBrought(const Attempt& attempt, Step step) {
+void WorldState::RecordContributed(const Attempt& attempt, Step step) {
   Space& space = spaces_[attempt.call->space];
   if (attempt.call->generation != space.generation) return;
   for (const auto& [key, contribution] : attempt.call->contributions) {
@@ -84,7 +84,8 @@ void WorldState::RecordBrought(const Attempt& attempt, Step step) {
 }
 
 // A step before the last is asked for where a key has lost what was brought.
-void WorldState::CheckOwedStep(const Space& space, uint32_t rank, Step next) {
+void WorldState::CheckStepToRepush(const Space& space, uint32_t rank,
+                                   Step next) {
   const NamespaceConfig& config = space.plan.config;
   if (!is_stepped() || is_cluster() || config.mode != Mode::kSync ||
       config.max_workers > 0 || space.is_restored || num_restoring_ > 0 ||
@@ -132,7 +133,7 @@ void WorldState::CheckAskedAgain(const Attempt& attempt, uint32_t rank,
   const auto taken = space.taken.find({rank, told.key, told.step});
   if (taken == space.taken.end() || taken->second > attempt.moment ||
       taken->second < last_threat_ || num_threats_ > 0 || num_restoring_ > 0 ||
-      has_failed_device_ || !HasRoom(plan_)) {
+      has_failed_device_ || !HasHeadroom(plan_)) {
     return;
   }
   Find(absl::StrCat("a worker is asked again for what it has brought: ",
@@ -146,7 +147,7 @@ void WorldState::CheckRemembered(const Attempt& attempt, uint32_t rank,
   const NamespaceConfig& config = space.plan.config;
   if (ReasonOf(status) != Reason::kStepClosed || config.mode != Mode::kSync ||
       !is_stepped() || is_cluster() || space.plan.joins || has_moved_ ||
-      has_failed_device_ || attempt.is_repeat || !HasRoom(plan_)) {
+      has_failed_device_ || attempt.is_repeat || !HasHeadroom(plan_)) {
     return;
   }
   const auto info = ErrorInfoOf(status);
@@ -174,16 +175,16 @@ void WorldState::CheckKeptOut(const Attempt& attempt, uint32_t rank, Step step,
                               const absl::Status& status) {
   const Space& space = spaces_[attempt.call->space];
   const auto told = space.told_again.find(rank);
-  if (ReasonOf(status) != Reason::kKeyMoving || !held_ || num_threats_ > 0 ||
+  if (ReasonOf(status) != Reason::kKeyMoving || !fenced_ || num_threats_ > 0 ||
       spaces_.size() > 1 || !space.plan.is_orderly ||
       told == space.told_again.end() || told->second.step != step ||
-      attempt.moment < held_since_ || told->second.moment > held_since_ ||
+      attempt.moment < fenced_since_ || told->second.moment > fenced_since_ ||
       told->second.moment < last_threat_) {
     return;
   }
   const uint32_t partition = PartitionOf(
-      space.plan.name, KeyName(told->second.key), held_->num_partitions);
-  if (std::ranges::count(held_->partitions, partition) == 0) return;
+      space.plan.name, KeyName(told->second.key), fenced_->num_partitions);
+  if (std::ranges::count(fenced_->partitions, partition) == 0) return;
   Find(absl::StrCat("what a move waits for is kept out: ", attempt.call->what,
                     ", step ", step, ": ", status.message()));
 }
@@ -193,7 +194,7 @@ void WorldState::CheckKeptOut(const Attempt& attempt, uint32_t rank, Step step,
 std::optional<uint64_t> WorldState::MostOpenRounds(const Space& space) const {
   const NamespaceConfig& config = space.plan.config;
   if (!is_stepped() || scheduler_->num_ready() > 0 || is_cluster() ||
-      !HasRoom(plan_) || config.mode != Mode::kSync || space.plan.joins ||
+      !HasHeadroom(plan_) || config.mode != Mode::kSync || space.plan.joins ||
       !space.plan.is_orderly || has_failed_device_ || has_moved_) {
     return std::nullopt;
   }
@@ -214,8 +215,8 @@ std::optional<uint64_t> WorldState::MostOpenRounds(const Space& space) const {
 
 // What refuses a call tells how much is free. With what is known to be used
 // that is the same whenever there are no keys.
-void WorldState::CheckRoom(MemoryTensorStore& store,
-                           std::vector<uint64_t>& rooms) {
+void WorldState::CheckHeadroom(MemoryTensorStore& store,
+                               std::vector<uint64_t>& rooms) {
   std::vector<uint64_t> found;
   for (const SpacePlan& each : plan_.spaces) {
     const uint64_t limit = each.config.budget_bytes;

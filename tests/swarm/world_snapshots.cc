@@ -238,19 +238,19 @@ absl::Status World::MovePartitions(const Action& action,
   int num_looks = 0;
   {
     MutexLock lock(&mutex_);
-    held_ = set;
-    held_since_ = ++moment_;
+    fenced_ = set;
+    fenced_since_ = ++moment_;
   }
-  absl::Status status = store.Hold(set, [&] {
+  absl::Status status = store.Fence(set, [&] {
     return ++num_looks < 8 ? absl::OkStatus()
                            : absl::UnavailableError("rounds are open");
   });
   {
     MutexLock lock(&mutex_);
-    held_.reset();
+    fenced_.reset();
   }
   Reader reader(/*is_slow=*/false);
-  if (status.ok()) status = store.TakeSnapshotOfHeld(reader);
+  if (status.ok()) status = store.TakeSnapshotOfFenced(reader);
   if (!status.ok() || action.how % 4 == 0) {
     store.Release();
     return status;

@@ -103,10 +103,10 @@ class WorldState {
   void RecordArrival(const Attempt& attempt, Step step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Records that the attempt may bring its contributions, or may have.
-  void RecordBrought(const Attempt& attempt, Step step)
+  void RecordContributed(const Attempt& attempt, Step step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Checks the step that a worker is told who keeps its lease.
-  void CheckOwedStep(const Space& space, uint32_t rank, Step next)
+  void CheckStepToRepush(const Space& space, uint32_t rank, Step next)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What may fail rounds begins, or ends.
   void BeginThreat() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -123,7 +123,7 @@ class WorldState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<uint64_t> MostOpenRounds(const Space& space) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CheckRoom(MemoryTensorStore& store, std::vector<uint64_t>& rooms);
+  void CheckHeadroom(MemoryTensorStore& store, std::vector<uint64_t>& rooms);
   void CheckRule(const Call& call, const Space& space, const KeyStatus& listed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -150,7 +150,7 @@ class WorldState {
   Servers servers_;
   std::atomic<uint64_t> num_calls_ = 0;
   // The budget of each namespace that has one, as it was when it was made.
-  std::vector<uint64_t> rooms_;
+  std::vector<uint64_t> spans_;
 
   mutable Mutex mutex_;
   std::vector<Space> spaces_ ABSL_GUARDED_BY(mutex_);
@@ -181,8 +181,8 @@ class WorldState {
   bool has_failed_device_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_moved_ ABSL_GUARDED_BY(mutex_) = false;
   // What a store of its own holds back for a move, and since when.
-  std::optional<PartitionSet> held_ ABSL_GUARDED_BY(mutex_);
-  uint64_t held_since_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<PartitionSet> fenced_ ABSL_GUARDED_BY(mutex_);
+  uint64_t fenced_since_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<std::string> finding_ ABSL_GUARDED_BY(mutex_);
 };
 

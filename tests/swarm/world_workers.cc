@@ -89,7 +89,7 @@ void World::KeepAlive(const Action& action) {
         }
         if (reply.ok()) {
           CheckNextStep(*call, space, request.worker.rank, reply->next_step);
-          CheckOwedStep(space, request.worker.rank, reply->next_step);
+          CheckStepToRepush(space, request.worker.rank, reply->next_step);
           if (member.must_ask) member.next = reply->next_step;
           member.must_ask = false;
           return reply.status();

@@ -1,4 +1,4 @@
-// What workers bring for one key.
+// Holds what workers contribute to one key.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_CONTRIBUTION_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_CONTRIBUTION_H_
@@ -34,7 +34,7 @@ struct Slot {
     has_weight = factor != 1;
   }
 
-  // What an update reads `data` by; null for plain elements.
+  // Returns how an update reads `data`; null for unpacked elements.
   const Packing* packing() const {
     return encoding ? &encoding->packing() : nullptr;
   }
@@ -44,45 +44,45 @@ struct Slot {
   // Keeps `data`.
   RefPtr<Buffer> buffer;
   RefPtr<const Encoding> encoding;
-  // As in PushEntry.
+  // Say what PushEntry says.
   RefPtr<const RowIds> rows;
   bool updates_all_rows = false;
-  // How many entries of pushes this is the sum of, and what they weigh
+  // Says how many entries of pushes this is the sum of, and what they weigh
   // together.
   uint32_t num_entries = 1;
   double weight = 1;
-  // Whether any of them weighs more or less than 1.
+  // True if any of them weighs more or less than 1.
   bool has_weight = false;
-  // What elements are multiplied by as they are added to others: an entry's
-  // weight; 1 for a sum, in which that is done.
+  // Says what elements are multiplied by as they are added to others: an
+  // entry's weight; 1 for a sum, in which that is done.
   double factor = 1;
 };
 
 using Slots = absl::InlinedVector<Slot, 1>;
 
-// What one worker brings to one update or round: nothing (it skips), or
-// tensors that are summed in their order.
+// Contribution is what one worker gives to one update or round: nothing (it
+// skips), or tensors that are summed in their order.
 struct Contribution {
   Slots slots;
   // Pay for the tensors, and for what keeping them costs.
-  Reservation held;
+  Reservation tensor_reservation;
   Reservation overhead;
   // Where servers exchange tensors: pays for what those that came encoded are
   // decoded to, once the round closes.
   Reservation decoded;
-  // Whether the tensors must be summed before they are added to those of other
-  // workers, and what pays for that sum.
+  // Say whether the tensors must be summed before they are added to those of
+  // other workers, and reserve that sum.
   bool needs_sum = false;
-  Reservation sum_room;
+  Reservation sum_reservation;
 };
 
-// What one contribution costs besides its tensors' bytes, at most.
+// Bounds what one contribution costs besides its tensors' bytes.
 inline constexpr uint64_t kContributionOverheadBytes = 512;
-// What remembering who made it costs.
+// Says what remembering who made it costs.
 inline constexpr uint64_t kContributorBytes = 64;
 
-// Who contributes. Two contributors are the same worker if they have the same
-// rank and identity.
+// Contributor says who contributes. Two contributors are the same worker if
+// they have the same rank and identity.
 struct Contributor {
   // Nobody knows who it is: neither a member nor a client with an id.
   static constexpr uint64_t kUnknown = 0;
@@ -100,15 +100,15 @@ struct Contributor {
   friend bool operator==(const Contributor&, const Contributor&) = default;
 };
 
-// Who contributed to a closed round. Immutable and shared by the rounds that
-// had the same contributors, as most rounds of a namespace have, and by
+// Contributors are those of a closed round. Immutable and shared by the rounds
+// that had the same contributors, as most rounds of a namespace have, and by
 // snapshots of it, which may be there when it is gone.
 struct Contributors : RefCounted {
   explicit Contributors(std::vector<Contributor> contributors,
                         Reservation its_overhead = {})
       : by_rank(std::move(contributors)), overhead(std::move(its_overhead)) {}
 
-  // Null if that rank has not contributed.
+  // Returns null if that rank has not contributed.
   const Contributor* Find(uint32_t rank) const {
     const auto it =
         std::lower_bound(by_rank.begin(), by_rank.end(), rank,

@@ -17,14 +17,15 @@ namespace {
 // a few bytes may stand for a whole tensor.
 constexpr uint64_t kMaxExpansion = 4096;
 constexpr uint64_t kEntryBytes = 32;
-// How far ahead of a key others are fetched.
+// Says how far ahead of a key others are fetched.
 constexpr size_t kKeysAhead = 8;
 
 bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
 }
 
-// Whether the entry is what most are: a whole tensor that the key takes.
+// Returns whether the entry is what most are: a whole tensor that the key
+// takes.
 bool IsWholeTensor(const StoredKey& key, const PushEntry& entry) {
   return !entry.skip && !entry.rows && Takes(key.dtype(), entry.dtype()) &&
          key.HasShape(entry.shape());
@@ -80,9 +81,9 @@ absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
 
 // Rows are updated in place, unless somebody reads the value. Whether that is
 // so shows now if the update runs now.
-bool BringsRoom(const PushMode& mode, const StoredKey& key,
-                const PushRequest& request, const PushEntry& entry) {
-  if (!mode.NeedsRoom(key, request)) return false;
+bool BringsReservation(const PushMode& mode, const StoredKey& key,
+                       const PushRequest& request, const PushEntry& entry) {
+  if (!mode.NeedsReservation(key, request)) return false;
   return !entry.rows ||
          (mode.applies_at_once() && !key.is_updating && !key.is_writable());
 }
@@ -92,9 +93,9 @@ absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
   const std::vector<PushEntry>& from = request.entries;
   const Step round = state.mode->applies_at_once() ? 0 : request.step;
   RETURN_IF_ERROR(
-      CheckEach(state.Gate(), from,
-                [&](const KeyGate::View& gate, const PushEntry& entry) {
-                  return gate.CheckChange(state.name, entry.key, round);
+      CheckEach(state.Fence(), from,
+                [&](const KeyFence::View& fence, const PushEntry& entry) {
+                  return fence.CheckChange(state.name, entry.key, round);
                 }));
   // Whoever is given the entries goes over all of their keys, on errors too.
   std::vector<EntriesByKey::KeyOfEntry> keys(from.size());
@@ -108,8 +109,8 @@ absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
   return absl::OkStatus();
 }
 
-// Whether the contribution of a first entry is there already; if not, adds what
-// it takes to remember it.
+// Checks whether the contribution of a first entry is there already; if not,
+// adds what it takes to remember it.
 absl::Status CheckRepeat(const PushMode& mode, const PushRequest& request,
                          uint32_t position, EntriesByKey& entries) {
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
@@ -119,21 +120,22 @@ absl::Status CheckRepeat(const PushMode& mode, const PushRequest& request,
   if (repeat) {
     entries.repeats.emplace_back(position, *repeat);
   } else {
-    entries.note_bytes += mode.BytesToNote(*first.key, request);
+    entries.record_bytes += mode.BytesToRecord(*first.key, request);
   }
   return absl::OkStatus();
 }
 
-void AddRoom(const PushMode& mode, const PushRequest& request,
-             uint32_t position, EntriesByKey& entries) {
+void AddReservation(const PushMode& mode, const PushRequest& request,
+                    uint32_t position, EntriesByKey& entries) {
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
   const StoredKey& key = *first.key;
-  first.brings_room = BringsRoom(mode, key, request, request.entries[position]);
-  if (first.brings_room) entries.room_bytes += key.value_bytes();
+  first.brings_reservation =
+      BringsReservation(mode, key, request, request.entries[position]);
+  if (first.brings_reservation) entries.new_value_bytes += key.value_bytes();
 }
 
-// What the entry stands for; nothing if it is not encoded. REQUIRES: it fits
-// its key, so that it takes no more than a value.
+// Returns how many bytes the entry stands for; 0 if it is not encoded.
+// REQUIRES: it fits its key, so that it takes no more than a value.
 uint64_t ExpandedBytes(const PushEntry& entry) {
   if (entry.skip || !entry.encoding) return 0;
   return entry.shape().num_elements() * SizeOf(entry.dtype());
@@ -156,7 +158,7 @@ absl::Status CheckExpansion(const PushRequest& request,
       Reason::kLimitReached, {{"limit", kMaxExpansion}});
 }
 
-// What is not summed takes one tensor of each worker.
+// Checks that a key that is not summed gets one tensor of each worker.
 absl::Status CheckIsOnlyTensor(const PushEntry& entry, bool is_only) {
   if (is_only && !entry.rows) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -166,8 +168,8 @@ absl::Status CheckIsOnlyTensor(const PushEntry& entry, bool is_only) {
       entry.rows ? "rows" : "two entries"));
 }
 
-// Of all keys but those whose contribution is there already: their rule may
-// have changed since.
+// Checks the weights of all keys but those whose contribution is there already:
+// their rule may have changed since.
 absl::Status CheckWeights(const PushMode& mode, const PushRequest& request,
                           const EntriesByKey& entries) {
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
@@ -188,7 +190,7 @@ absl::Status CheckWeights(const PushMode& mode, const PushRequest& request,
   return absl::OkStatus();
 }
 
-// What is there already is not decoded again.
+// Adds the bytes of decoded contributions, but of none that is there already.
 void AddDecodedBytes(const NamespaceState& state, const PushRequest& request,
                      EntriesByKey& entries) {
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
@@ -244,7 +246,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     }
     entries.keys[i].is_first = true;
     if (!forgets) RETURN_IF_ERROR(CheckRepeat(mode, request, i, entries));
-    if (!entries.keys[i].is_repeat) AddRoom(mode, request, i, entries);
+    if (!entries.keys[i].is_repeat) AddReservation(mode, request, i, entries);
   }
   if (has_weights) RETURN_IF_ERROR(CheckWeights(mode, request, entries));
   return CheckExpansion(request, repeated_bytes);

@@ -22,9 +22,9 @@ struct EntriesByKey {
     uint32_t next = 0;
     bool is_first = false;
     // These are of a first entry only: whether its contribution is there
-    // already, and whether it brings room for a new value.
+    // already, and whether it brings a reservation for a new value.
     bool is_repeat = false;
-    bool brings_room = false;
+    bool brings_reservation = false;
   };
 
   // Calls `visit` with the positions of a key's entries, from its first on.
@@ -41,33 +41,34 @@ struct EntriesByKey {
   // The answers to repeats, with the first entry of each key.
   std::vector<std::pair<uint32_t, PushResult>> repeats;
   // Room for new values.
-  uint64_t room_bytes = 0;
+  uint64_t new_value_bytes = 0;
   // DecodedBytes of all.
   uint64_t decoded_bytes = 0;
   // SumBytes of all.
   uint64_t sum_bytes = 0;
   // All present values, once for each entry.
   uint64_t value_bytes = 0;
-  // What it takes to remember who has contributed.
-  uint64_t note_bytes = 0;
-  // Whether some entry brings rows, some key has several entries, and any of
-  // them makes a sum.
+  // Counts what it takes to remember who has contributed.
+  uint64_t record_bytes = 0;
+  // Say whether some entry brings rows, some key has several entries, and any
+  // of them makes a sum.
   bool has_rows = false;
   bool has_several = false;
   bool has_sums = false;
 };
 
-// What the entry takes, besides what it is pushed as, once its round closes:
-// servers of a mirrored namespace exchange plain tensors in the accumulate
-// type. 0 elsewhere, and of an entry that is plain.
+// Returns the bytes that the entry takes, besides what it is pushed as, once
+// its round closes: servers of a mirrored namespace exchange unpacked tensors
+// in the accumulate type. 0 elsewhere, and of an entry that is unpacked.
 uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
                       const PushEntry& entry);
 
-// Whether what a key gets from a push is summed before it counts as one
+// Returns whether a key's entries of a push are summed before they count as one
 // contribution; elsewhere nothing comes before it.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request);
-// What the sum of a key's entries takes, from its `first` on; 0 if they bring a
-// single tensor, or each row once, or the key's contributions need none.
+// Returns the bytes of the sum of a key's entries, from its `first` on; 0 if
+// they bring a single tensor, or each row once, or the key's contributions need
+// none.
 uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,
                   const EntriesByKey& entries, uint32_t first);
 

@@ -22,8 +22,8 @@ namespace {
 
 // Rounds that the servers sum. The store waits for the end of them all.
 struct RoundsUnderWay {
-  RoundsUnderWay(NamespaceState& state, std::vector<FoldOfKey> jobs,
-                 EndOfFold end)
+  RoundsUnderWay(NamespaceState& state, std::vector<PartialSumOfKey> jobs,
+                 EndOfPartialSum end)
       : under_way(state.environment.work_under_way),
         state(state.shared_from_this()),
         jobs(std::move(jobs)),
@@ -39,14 +39,15 @@ struct RoundsUnderWay {
 
   const std::shared_ptr<WorkUnderWay> under_way;
   std::shared_ptr<NamespaceState> state;
-  std::vector<FoldOfKey> jobs;
-  const EndOfFold end;
+  std::vector<PartialSumOfKey> jobs;
+  const EndOfPartialSum end;
 };
 
 // Decodes contributions that came encoded, on the device, into the accumulate
-// type, which gives the sum the same bits. The room for that was
+// type, which gives the sum the same bits. The memory for that was
 // reserved when they were admitted.
-absl::Status Decode(const NamespaceState& state, absl::Span<FoldOfKey> jobs,
+absl::Status Decode(const NamespaceState& state,
+                    absl::Span<PartialSumOfKey> jobs,
                     std::vector<RoundToSum>& rounds) {
   static const UpdateRule* const kAssign = new UpdateRule();
   // The updates refer to these.
@@ -56,12 +57,12 @@ absl::Status Decode(const NamespaceState& state, absl::Span<FoldOfKey> jobs,
   for (size_t i = 0; i < jobs.size(); ++i) {
     const int64_t num_elements = rounds[i].num_elements;
     for (size_t j = 0; j < rounds[i].tensors.size(); ++j) {
-      const Slot& slot = jobs[i].fold.slots[j];
+      const Slot& slot = jobs[i].partial.slots[j];
       if (!slot.encoding) continue;
       MutableTensorView plain = {AccumulateType(rounds[i].dtype), num_elements};
       ASSIGN_OR_RETURN(
           RefPtr<Buffer> buffer,
-          AllocateReserved(jobs[i].fold.decoded.Split(plain.size_bytes()),
+          AllocateReserved(jobs[i].partial.decoded.Split(plain.size_bytes()),
                            state.device()));
       plain.data = buffer->mutable_data();
       encoded.push_back({slot.dtype, num_elements, slot.data});
@@ -70,7 +71,7 @@ absl::Status Decode(const NamespaceState& state, absl::Span<FoldOfKey> jobs,
                          .contributions = {&encoded.back(), 1},
                          .packings = {&packings.back(), 1},
                          .value = plain});
-      BroughtTensor& tensor = rounds[i].tensors[j];
+      ContributedTensor& tensor = rounds[i].tensors[j];
       tensor.dtype = plain.dtype;
       tensor.data = buffer->data();
       tensor.buffer = std::move(buffer);
@@ -81,7 +82,7 @@ absl::Status Decode(const NamespaceState& state, absl::Span<FoldOfKey> jobs,
 
 // Copies sums that are on the host to the device, and waits: what they take of
 // the host is free before anybody hears of the end. One for which there is no
-// room becomes an error.
+// memory becomes an error.
 absl::Status CopyToDevice(const NamespaceState& state,
                           std::vector<SummedRound>& summed) {
   std::vector<MemoryCopy> copies;
@@ -104,23 +105,23 @@ absl::Status CopyToDevice(const NamespaceState& state,
                         : state.device().CopyToDevice(copies);
 }
 
-RoundToSum RoundOf(const NamespaceState& state, const FoldOfKey& job,
+RoundToSum RoundOf(const NamespaceState& state, const PartialSumOfKey& job,
                    Version version_floor) {
   RoundToSum round = {.key = std::string(job.key->name()),
-                      .step = job.fold.step,
+                      .step = job.partial.step,
                       .version = job.version,
                       .version_floor = version_floor,
                       .dtype = job.key->dtype(),
                       .num_elements = job.key->num_elements()};
-  if (state.home->copies()) {
+  if (state.tensor_placement->copies()) {
     round.device = &state.device();
     round.device_account = state.memory.device().contributions;
   }
-  round.tensors.reserve(job.fold.slots.size());
-  for (size_t i = 0; i < job.fold.slots.size(); ++i) {
-    const Slot& slot = job.fold.slots[i];
+  round.tensors.reserve(job.partial.slots.size());
+  for (size_t i = 0; i < job.partial.slots.size(); ++i) {
+    const Slot& slot = job.partial.slots[i];
     round.tensors.push_back(
-        {job.fold.ranks[i], slot.dtype, slot.data, slot.buffer});
+        {job.partial.ranks[i], slot.dtype, slot.data, slot.buffer});
   }
   return round;
 }
@@ -152,14 +153,14 @@ Contribution ContributionOf(DType dtype, SumOfRound sum) {
 }
 
 void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
-  if (rounds.state->home->copies()) {
+  if (rounds.state->tensor_placement->copies()) {
     const absl::Status copied = CopyToDevice(*rounds.state, summed);
     for (SummedRound& each : summed) {
       if (!copied.ok() && each.sum.ok()) each.sum = copied;
     }
   }
-  // What is left of sums that came too late goes last.
-  std::vector<std::optional<Contribution>> folded(summed.size());
+  // Sums that came too late are destroyed last.
+  std::vector<std::optional<Contribution>> total(summed.size());
   std::vector<absl::StatusOr<Contribution>> sums;
   sums.reserve(summed.size());
   for (SummedRound& each : summed) {
@@ -173,11 +174,11 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
   Transaction transaction(*rounds.state);
   RaiseFloors(transaction, summed);
   for (size_t i = 0; i < summed.size(); ++i) {
-    rounds.end(transaction, rounds.jobs[summed[i].place], sums[i], folded[i]);
+    rounds.end(transaction, rounds.jobs[summed[i].place], sums[i], total[i]);
   }
   transaction.Unlock();
   for (const SummedRound& each : summed) {
-    rounds.jobs[each.place].fold.slots.clear();
+    rounds.jobs[each.place].partial.slots.clear();
   }
 }
 
@@ -197,7 +198,7 @@ void FailRounds(const std::shared_ptr<RoundsUnderWay>& rounds,
                 const absl::Status& status) {
   std::vector<SummedRound> failed;
   for (size_t i = 0; i < rounds->jobs.size(); ++i) {
-    rounds->jobs[i].fold.decoded.Clear();
+    rounds->jobs[i].partial.decoded.Clear();
     failed.push_back({i, status});
   }
   EndOnPool(rounds, std::move(failed));
@@ -209,7 +210,7 @@ void Exchange(std::shared_ptr<RoundsUnderWay> rounds,
   state.environment.exchange->Sum(
       state.name, state.memory.host().contributions, std::move(to_sum),
       [rounds](std::vector<SummedRound> summed) {
-        if (!rounds->state->home->copies()) {
+        if (!rounds->state->tensor_placement->copies()) {
           return EndRounds(*rounds, std::move(summed));
         }
         EndOnPool(rounds, std::move(summed));
@@ -218,8 +219,8 @@ void Exchange(std::shared_ptr<RoundsUnderWay> rounds,
 
 }  // namespace
 
-void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
-                 EndOfFold end) {
+void RunExchange(NamespaceState& state, std::vector<PartialSumOfKey> jobs,
+                 EndOfPartialSum end) {
   Version version_floor = 0;
   {
     MutexLock lock(&state.mutex);
@@ -227,7 +228,7 @@ void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
   }
   std::vector<RoundToSum> rounds;
   rounds.reserve(jobs.size());
-  for (const FoldOfKey& job : jobs) {
+  for (const PartialSumOfKey& job : jobs) {
     rounds.push_back(RoundOf(state, job, version_floor));
   }
   auto under_way =

@@ -14,14 +14,14 @@
 
 namespace tensorkv {
 
-// Ends the fold of a job with its sum.
-using EndOfFold = std::function<void(
-    Transaction& transaction, const FoldOfKey& job,
-    absl::StatusOr<Contribution>& sum, std::optional<Contribution>& folded)>;
+// Ends the partial sum of a job.
+using EndOfPartialSum = std::function<void(
+    Transaction& transaction, const PartialSumOfKey& job,
+    absl::StatusOr<Contribution>& sum, std::optional<Contribution>& total)>;
 
 // Has the exchange sum the rounds of `jobs`, and ends each by `end`, later.
-void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
-                 EndOfFold end);
+void RunExchange(NamespaceState& state, std::vector<PartialSumOfKey> jobs,
+                 EndOfPartialSum end);
 
 }  // namespace tensorkv
 

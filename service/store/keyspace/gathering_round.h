@@ -11,26 +11,26 @@
 #include "absl/container/btree_map.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/owed_steps.h"
+#include "service/store/keyspace/steps_to_repush.h"
 
 namespace tensorkv {
 
-// What a round has so far.
+// GatheringRound is what a round has so far.
 struct GatheringRound {
   uint64_t id = 0;
   // All, by rank, with their identities.
   absl::btree_map<uint32_t, uint64_t> contributors;
-  // What they have brought, in rank order, unless it was folded; a fold's sum
+  // Are the contributions, in rank order, but for those in a partial sum, which
   // is in the first place.
   std::map<uint32_t, Contribution> by_rank;
   // Ranks below have contributed or are not needed; those that have hold so
   // many slots.
   uint32_t first_missing = 0;
   size_t num_leading_slots = 0;
-  // Ranks below are being folded, or UINT32_MAX where one is; 0 while no fold
+  // Ranks below are being summed, or UINT32_MAX where one is; 0 while no sum
   // is under way.
-  uint32_t fold_end = 0;
-  // How many contributions need a sum of their own first.
+  uint32_t partial_end = 0;
+  // Counts the contributions that need a sum of their own first.
   size_t num_to_sum = 0;
   // The contributions suffice once they are a quorum: its grace is over, or
   // those who are missing have left.
@@ -41,8 +41,8 @@ struct GatheringRound {
   bool is_scaled = false;
   // They are the sum of all servers'.
   bool is_exchanged = false;
-  Reservation room;
-  // Counts the contributors whose contributions were folded.
+  Reservation value_reservation;
+  // Counts the contributors whose contributions are in partial sums.
   Reservation overhead;
 };
 
@@ -57,11 +57,11 @@ struct RememberedRound {
 
 // A step whose round has failed, until all who had contributed have done so
 // again.
-struct OwedRound {
+struct RoundToRepush {
   RoundFailurePtr failure;
-  // Who owes the step; they rise.
+  // Are the ranks that must push the step again; they rise.
   std::vector<uint32_t> ranks;
-  // As in Round.
+  // Says what Round says.
   bool had_closed = false;
   Reservation overhead;
 };

@@ -33,10 +33,11 @@ class GraceTimes {
     uint64_t id = 0;
   };
 
-  // What the alarm does, with the mutex free.
+  // Is what the alarm does, with the mutex free.
   static void EndDue(NamespaceState& state);
   void Watch(NamespaceState& state);
-  // The key of a round that waits yet; null if it is over or the key is gone.
+  // Returns the key of a round that waits yet; null if it is over or the key is
+  // gone.
   static StoredKey* Find(const NamespaceState& state, const OpenRound& round);
   // Forgets rounds that are over, whenever there are twice as many as after the
   // last time.

@@ -20,7 +20,7 @@ namespace tensorkv {
 // norm above it, and no bound).
 absl::Status CheckGuard(const GradientGuard& guard);
 
-// What the guard finds in a contribution.
+// GuardFinding is what the guard finds in a contribution.
 enum class GuardFinding : uint8_t { kNothing, kNotFinite, kTooLarge };
 
 // The guard and one push. Used by one thread.
@@ -35,9 +35,9 @@ class GuardedPush {
   // Errors: ResourceExhausted (no memory for copies).
   absl::Status Look(PushRequest& request);
 
-  // Whether the push may take effect, but for its repeats. If not, counts what
-  // it has found, here and below in order of ranks.
-  // Errors: InvalidArgument (CONTRIBUTION_NOT_FINITE, CONTRIBUTION_TOO_LARGE).
+  // Checks that the push may take effect, but for its repeats. If not, counts
+  // what it has found, here and below in order of ranks. Errors:
+  // InvalidArgument (CONTRIBUTION_NOT_FINITE, CONTRIBUTION_TOO_LARGE).
   absl::Status Check(const PushRequest& request, const EntriesByKey& entries,
                      std::vector<GuardCounts>& counts) const;
 
@@ -49,9 +49,10 @@ class GuardedPush {
   const GradientGuard& guard() const { return config_.gradient_guard; }
   // Takes the norms of the entries, and finds those that are not finite.
   void Measure(const PushRequest& request);
-  // The norm of all contributions together, each clipped for itself.
+  // Returns the norm of all contributions together, each clipped for itself.
   double NormOfCall() const;
-  // What a contribution of that norm is multiplied by for itself.
+  // Returns the factor that a contribution of that norm is multiplied by for
+  // itself.
   double FactorOf(double norm) const;
   absl::Status Clip(double factor, PushEntry& entry) const;
   bool Refuses(GuardFinding finding) const;

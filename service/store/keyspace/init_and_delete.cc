@@ -21,9 +21,9 @@
 namespace tensorkv {
 namespace {
 
-// How often an Init finds the rules of its keys while others change them,
-// before it waits for the end of the change.
-constexpr int kMaxTurnsOfChangingRules = 3;
+// Bounds how often an Init finds the rules of its keys while others change
+// them, before it waits for the end of the change.
+constexpr int kMaxAttemptsOfChangingRules = 3;
 
 uint64_t SizeOfTensors(const InitRequest& request) {
   uint64_t bytes = 0;
@@ -33,7 +33,8 @@ uint64_t SizeOfTensors(const InitRequest& request) {
   return bytes;
 }
 
-// Of the names of all entries, for what is done while others wait.
+// Returns the hashes of the names of all entries, for what is done while others
+// wait.
 std::vector<size_t> HashesOf(const InitRequest& request) {
   std::vector<size_t> hashes;
   hashes.reserve(request.entries.size());
@@ -43,16 +44,16 @@ std::vector<size_t> HashesOf(const InitRequest& request) {
   return hashes;
 }
 
-// Returns whether the gate lets an Init pass. REQUIRES: the mutex is held.
-absl::Status CheckGate(const NamespaceState& state,
-                       const InitRequest& request) {
-  return CheckEach(state.Gate(), request.entries,
-                   [&](const KeyGate::View& gate, const InitEntry& entry) {
-                     return gate.CheckChange(state.name, entry.key);
+// Returns whether the fence lets an Init pass. REQUIRES: the mutex is held.
+absl::Status CheckFence(const NamespaceState& state,
+                        const InitRequest& request) {
+  return CheckEach(state.Fence(), request.entries,
+                   [&](const KeyFence::View& fence, const InitEntry& entry) {
+                     return fence.CheckChange(state.name, entry.key);
                    });
 }
 
-// Which entries the call must create. REQUIRES: the mutex is held.
+// Returns which entries the call must create. REQUIRES: the mutex is held.
 // Errors: AlreadyExists, FailedPrecondition.
 absl::StatusOr<std::vector<bool>> EntriesToCreate(
     const NamespaceState& state, const InitRequest& request,
@@ -81,10 +82,11 @@ absl::StatusOr<std::vector<bool>> EntriesToCreate(
   return wanted;
 }
 
-// What the value takes of the device, besides memory that the tensor has, or
-// that staging will give it.
-uint64_t BytesOfNewValue(const TensorHome& home, const Tensor& tensor) {
-  return home.CanKeep(tensor) ? 0 : tensor.size_bytes();
+// Returns how many bytes the value takes of the device, besides memory that the
+// tensor has, or that staging will give it.
+uint64_t BytesOfNewValue(const TensorPlacement& tensor_placement,
+                         const Tensor& tensor) {
+  return tensor_placement.CanKeep(tensor) ? 0 : tensor.size_bytes();
 }
 
 absl::Status WasReplaced(absl::string_view key) {
@@ -94,13 +96,13 @@ absl::Status WasReplaced(absl::string_view key) {
       Reason::kKeyReplaced, {{"key", key}});
 }
 
-// Whether an Init would wait for rules_lock.
+// Returns whether an Init would wait for rules_lock.
 bool MustWaitForRules(const NamespaceState& state) {
   MutexLock lock(&state.mutex);
   return state.new_keys_wait;
 }
 
-// Whether the fields of an Init are right, whatever the store has.
+// Checks that the fields of an Init are right, whatever the store has.
 absl::Status CheckFields(const NamespaceState& state,
                          const InitRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
@@ -115,7 +117,7 @@ absl::Status CheckFields(const NamespaceState& state,
   return absl::OkStatus();
 }
 
-// What the Init needs, as things are. Errors: those of Init.
+// Returns the bytes that the Init needs, as things are. Errors: those of Init.
 absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
                                         const InitRequest& request) {
   const std::vector<size_t> hashes = HashesOf(request);
@@ -123,7 +125,7 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   std::shared_ptr<const RuleBindings> bindings;
   {
     MutexLock lock(&state.mutex);
-    RETURN_IF_ERROR(CheckGate(state, request));
+    RETURN_IF_ERROR(CheckFence(state, request));
     ASSIGN_OR_RETURN(wanted, EntriesToCreate(state, request, hashes));
     bindings = state.bindings;
   }
@@ -131,7 +133,7 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i]) names.push_back(request.entries[i].key);
   }
-  // What takes long is left to the call itself.
+  // A search that takes long is left to the call itself.
   if (names.size() * bindings->num_patterns() > kMaxMatchesInline)
     names.clear();
   ASSIGN_OR_RETURN(const std::vector<const SharedRule*> rules,
@@ -142,8 +144,8 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
     RETURN_IF_ERROR(state.mode->CheckTakes(entry.key, entry.tensor.dtype()));
-    bytes.device =
-        SumOfBytes(bytes.device, BytesOfNewValue(*state.home, entry.tensor));
+    bytes.device = SumOfBytes(
+        bytes.device, BytesOfNewValue(*state.tensor_placement, entry.tensor));
     if (next_rule != rules.end()) {
       const UpdateRule& rule = ***next_rule++;
       RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), rule));
@@ -168,7 +170,7 @@ void TellExchange(const NamespaceState& state, const GoneKeys& gone) {
 // Takes a key out of the table, with its rounds.
 void RemoveKey(Transaction& transaction, absl::string_view name) {
   KeyPtr key = transaction.state().keys.Erase(name);
-  Cut::AfterRemoval(transaction, *key);
+  OngoingSnapshot::AfterRemoval(transaction, *key);
   RemoveRounds(transaction, *key);
   transaction.Drop(std::move(key));
 }
@@ -180,7 +182,7 @@ void RemoveKey(Transaction& transaction, absl::string_view name) {
 // other keys have changed meanwhile: then it makes what is missing yet.
 class KeyCreation {
  public:
-  // As that of CreateKeys.
+  // Made is told of keys as CreateKeys says.
   using Made = absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)>;
 
   KeyCreation(NamespaceState& state, InitRequest request, bool have_arrived,
@@ -210,7 +212,7 @@ class KeyCreation {
   absl::Status MakeValues(absl::Span<const KeyPtr> keys);
   // The tensor's buffer, which is counted as a value from now on.
   RefPtr<Buffer> TakeAsValue(Tensor& tensor);
-  // Whether there is a key for each entry that is wanted.
+  // Returns whether there is a key for each entry that is wanted.
   bool Covers(const std::vector<bool>& wanted) const;
 
   // REQUIRES for these: the mutex is held.
@@ -226,7 +228,7 @@ class KeyCreation {
   const std::vector<size_t> hashes_;
   const CallContext& context_;
   const Made made_;
-  // The key of each entry; what one turn has made, the next one keeps.
+  // The key of each entry; what one attempt has made, the next one keeps.
   std::vector<KeyPtr> keys_;
   GoneKeys replaced_;
 };
@@ -234,9 +236,9 @@ class KeyCreation {
 absl::StatusOr<InitReply> KeyCreation::Run() {
   RETURN_IF_ERROR(CheckFields(state_, request_));
   LongLock::Holder rules_stay;
-  for (int turn = 0;; ++turn) {
+  for (int attempt = 0;; ++attempt) {
     // Rules may change faster than those of all the keys can be found.
-    if (turn == kMaxTurnsOfChangingRules) {
+    if (attempt == kMaxAttemptsOfChangingRules) {
       ASSIGN_OR_RETURN(rules_stay, state_.rules_lock.Acquire(
                                        context_, *state_.environment.alarms));
     }
@@ -262,7 +264,7 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
 }
 
 absl::StatusOr<std::vector<bool>> KeyCreation::Wanted() const {
-  if (!have_arrived_) RETURN_IF_ERROR(CheckGate(state_, request_));
+  if (!have_arrived_) RETURN_IF_ERROR(CheckFence(state_, request_));
   return EntriesToCreate(state_, request_, hashes_);
 }
 
@@ -294,7 +296,7 @@ absl::Status KeyCreation::MakeKeys(const std::vector<bool>& wanted,
   for (size_t i = 0; i < keys_.size(); ++i) {
     if (is_missing(i)) overhead += KeyOverheadBytes(request_.entries[i].key);
   }
-  ASSIGN_OR_RETURN(Reservation room,
+  ASSIGN_OR_RETURN(Reservation reservation,
                    Reservation::Create(state_.memory.metadata(), overhead));
   std::vector<KeyPtr> made(keys_.size());
   for (size_t i = 0; i < keys_.size(); ++i) {
@@ -302,7 +304,8 @@ absl::Status KeyCreation::MakeKeys(const std::vector<bool>& wanted,
     const InitEntry& entry = request_.entries[i];
     made[i] = StoredKey::Create(entry.key, entry.tensor.dtype(),
                                 entry.tensor.shape());
-    made[i]->ChargeTo(room.Split(KeyOverheadBytes(entry.key)).HandOver());
+    made[i]->ChargeTo(
+        reservation.Split(KeyOverheadBytes(entry.key)).HandOver());
     keys_[i] = made[i];
   }
   RETURN_IF_ERROR(FindRules(bindings));
@@ -335,7 +338,7 @@ absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
 absl::Status KeyCreation::MakeStates() {
   for (const KeyPtr& key : keys_) {
     if (!key) continue;
-    // Nothing is kept of what an earlier turn made: no update has filled it,
+    // Nothing is kept of what an earlier attempt made: no update has filled it,
     // and it may be for another rule.
     key->rule_state = nullptr;
     ASSIGN_OR_RETURN(key->rule_state, MakeState(state_, *key, *key->rule));
@@ -348,7 +351,7 @@ absl::Status KeyCreation::MakeValues(absl::Span<const KeyPtr> keys) {
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!keys[i]) continue;
     Tensor& tensor = request_.entries[i].tensor;
-    if (state_.home->CanKeep(tensor)) {
+    if (state_.tensor_placement->CanKeep(tensor)) {
       keys[i]->value = TakeAsValue(tensor);
       continue;
     }
@@ -357,7 +360,7 @@ absl::Status KeyCreation::MakeValues(absl::Span<const KeyPtr> keys) {
                                      tensor.size_bytes(), state_.device()));
     to_fill[i] = keys[i];
   }
-  return state_.home->Fill(request_, to_fill);
+  return state_.tensor_placement->Fill(request_, to_fill);
 }
 
 RefPtr<Buffer> KeyCreation::TakeAsValue(Tensor& tensor) {
@@ -393,7 +396,7 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
 Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
   const KeyPtr& key = keys_[entry];
   if (existing != nullptr) {
-    Cut::BeforeChange(transaction_, *existing);
+    OngoingSnapshot::BeforeChange(transaction_, *existing);
     replaced_.emplace_back(existing->name(), state_.LastVersionOf(*existing));
     // Above every version that updates under way will report, or that the state
     // had which a restart has lost.
@@ -407,7 +410,7 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
     key->version = state_.version_floor + 1;
   }
   state_.keys.Insert(key, hashes_[entry]);
-  Cut::AfterCreation(transaction_, *key);
+  OngoingSnapshot::AfterCreation(transaction_, *key);
   if (state_.keys_made) state_.keys_made->push_back(key);
   transaction_.Commit();
   return key->version;
@@ -457,11 +460,11 @@ absl::Status Namespace::CheckInit(const InitRequest& request,
   const bool is_of_states = NamesStates(request.entries);
   RETURN_IF_ERROR(is_of_states ? CheckStateFields(*state_, request)
                                : CheckFields(*state_, request));
-  StagingLayout staging(state_->home->sharing());
+  StagingLayout staging(state_->tensor_placement->sharing());
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
-  return state_->CheckRoomUnlessRepeat(
+  return state_->CheckHeadroomUnlessRepeat(
       caller, request.call_id, staging.total_bytes(), [&] {
         return is_of_states ? BytesToInitStates(*state_, request)
                             : BytesToInit(*state_, request);
@@ -480,9 +483,9 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
   RETURN_IF_ERROR(
-      CheckEach(state.Gate(), request.keys,
-                [&](const KeyGate::View& gate, const std::string& key) {
-                  return gate.CheckChange(state.name, key);
+      CheckEach(state.Fence(), request.keys,
+                [&](const KeyFence::View& fence, const std::string& key) {
+                  return fence.CheckChange(state.name, key);
                 }));
   // Calls may name a hundred thousand keys, of which hardly any exists.
   std::vector<size_t> found;
@@ -499,7 +502,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     const std::string& key = request.keys[i];
     StoredKey* const existing = state.keys.Find(key, hashes[i]);
     if (existing == nullptr) continue;  // it was named before
-    Cut::BeforeChange(transaction, *existing);
+    OngoingSnapshot::BeforeChange(transaction, *existing);
     EndPullsOf(transaction, *existing);
     gone.emplace_back(key, state.LastVersionOf(*existing));
     state.version_floor = std::max(state.version_floor, gone.back().second);

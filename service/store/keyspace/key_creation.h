@@ -16,7 +16,7 @@ namespace tensorkv {
 // Makes the keys of an Init without waiting for another thread. `made` fills
 // in each key, by the place of its entry, when the namespace gets it: its mutex
 // is held, and nobody has seen the key. After an error of it the keys are
-// there. Errors: those of Init, but for those of the gate if they
+// there. Errors: those of Init, but for those of the fence if they
 // `have_arrived` · those of `made`.
 absl::Status CreateKeys(
     NamespaceState& state, InitRequest request, bool have_arrived,

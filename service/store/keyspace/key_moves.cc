@@ -1,4 +1,4 @@
-// How keys of a namespace go to another server, and come from one.
+// Moves keys of a namespace to another server, and from one.
 
 #include <algorithm>
 #include <string>
@@ -19,17 +19,17 @@ namespace {
 
 // REQUIRES: the mutex is held.
 template <typename Visitor>
-void ForEachBusyKeyHeld(const NamespaceState& state, const KeyGate::View& gate,
-                        Visitor visit) {
-  for (const StoredKey* key : state.busy_keys) {
-    if (gate.Holds(state.name, key->name())) visit(*key);
+void ForEachFencedKeyWithRounds(const NamespaceState& state,
+                                const KeyFence::View& fence, Visitor visit) {
+  for (const StoredKey* key : state.keys_with_rounds) {
+    if (fence.Fences(state.name, key->name())) visit(*key);
   }
 }
 
-// Whether all who have contributed were members, and none is any more. Nobody
-// closes then what is open, nor makes again what is owed, before they have
-// joined: wherever the keys are by then, they hear to go back to that step.
-// REQUIRES: the mutex is held.
+// Returns whether all who have contributed were members, and none is any more.
+// Nobody closes then the rounds that are open, nor makes again those that must
+// be pushed again, before they have joined: wherever the keys are by then, they
+// hear to go back to that step. REQUIRES: the mutex is held.
 bool IsDeserted(const NamespaceState& state) {
   const WorkerGroup& workers = *state.workers;
   if (workers.num_live() > 0) return false;
@@ -49,10 +49,10 @@ bool IsDeserted(const NamespaceState& state) {
 // never asked for.
 void Drop(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
-  Cut::BeforeChange(transaction, key);
+  OngoingSnapshot::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
   KeyPtr dropped = state.keys.Erase(key.name());
-  Cut::AfterRemoval(transaction, *dropped);
+  OngoingSnapshot::AfterRemoval(transaction, *dropped);
   RemoveRounds(transaction, *dropped);
   transaction.Drop(std::move(dropped));
   transaction.Commit();
@@ -62,34 +62,34 @@ void Drop(Transaction& transaction, StoredKey& key) {
 
 void Namespace::HoldKeys() {
   MutexLock lock(&state_->mutex);
-  KeyGate& gate = *state_->environment.gate;
-  const auto view = gate.view();
+  KeyFence& fence = *state_->environment.fence;
+  const auto view = fence.view();
   Step last_step = 0;
   if (view != nullptr) {
-    ForEachBusyKeyHeld(*state_, *view, [&](const StoredKey& key) {
-      // Those that are owed are pushed again, and then close.
+    ForEachFencedKeyWithRounds(*state_, *view, [&](const StoredKey& key) {
+      // Steps that must be pushed again are, and then close.
       last_step = std::max(
-          {last_step, key.rounds->last_open(), key.rounds->last_owed()});
+          {last_step, key.rounds->last_open(), key.rounds->last_to_repush()});
     });
   }
-  gate.HoldNamespace(state_->name, last_step);
+  fence.FenceNamespace(state_->name, last_step);
 }
 
 bool Namespace::HoldKeysIfIdle() {
   MutexLock lock(&state_->mutex);
-  KeyGate& gate = *state_->environment.gate;
-  const auto view = gate.view();
+  KeyFence& fence = *state_->environment.fence;
+  const auto view = fence.view();
   bool is_idle = true;
   if (view != nullptr) {
-    ForEachBusyKeyHeld(*state_, *view,
-                       [&](const StoredKey&) { is_idle = false; });
+    ForEachFencedKeyWithRounds(*state_, *view,
+                               [&](const StoredKey&) { is_idle = false; });
     is_idle = is_idle || IsDeserted(*state_);
   }
-  if (is_idle) gate.HoldNamespace(state_->name, 0);
+  if (is_idle) fence.FenceNamespace(state_->name, 0);
   return is_idle;
 }
 
-void Namespace::WakeForGate() {
+void Namespace::WakeForFence() {
   Transaction transaction(*state_);
   WakeAll(transaction);
 }
@@ -100,8 +100,8 @@ void Namespace::DropKeys(absl::FunctionRef<bool(absl::string_view)> chosen) {
   while (has_more) {
     Transaction transaction(*state_);
     const std::vector<StoredKey*> keys =
-        state_->keys.List("", walked, kKeysPerTurn);
-    has_more = keys.size() == kKeysPerTurn;
+        state_->keys.List("", walked, kKeysPerLock);
+    has_more = keys.size() == kKeysPerLock;
     if (has_more) walked = std::string(keys.back()->name());
     for (StoredKey* const key : keys) {
       if (chosen(key->name())) Drop(transaction, *key);

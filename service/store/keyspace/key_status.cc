@@ -13,7 +13,7 @@
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_call.h"
-#include "service/store/keyspace/state_turn.h"
+#include "service/store/keyspace/state_access.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -23,20 +23,20 @@ namespace {
 constexpr uint32_t kDefaultPageSize = 1000;
 constexpr uint32_t kMaxPageSize = 10000;
 
-// What the statuses of a page, or of a call for keys by name, may take. Each
-// has all of its key's rule, which may be a long text.
+// Bounds the statuses of a page, or of a call for keys by name. Each has all of
+// its key's rule, which may be a long text.
 constexpr uint64_t kMaxPageBytes = 4 << 20;
 constexpr uint64_t kMaxStatBytes = 64 << 20;
 
-// What a status has of its key's rule is filled in later, by WithRules, which
+// StatusAndRule is a status whose rule is filled in later, by WithRules, which
 // copies the rule without the mutex.
 using StatusAndRule = std::pair<KeyStatus, SharedRule>;
 
 // Values that are read together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
-// How many of the first keys' values are read together: one, whatever its size,
-// or more.
+// Returns how many of the first keys' values are read together: one, whatever
+// its size, or more.
 size_t NumReadTogether(absl::Span<const StatusAndRule> keys) {
   uint64_t bytes = keys[0].first.value_bytes;
   size_t num_keys = 1;
@@ -60,7 +60,7 @@ StatusAndRule StatusOf(const NamespaceState& state, const StoredKey& key) {
   return {std::move(status), key.rule};
 }
 
-// What a status will take once it has its rule, about.
+// Returns what a status will take once it has its rule, about.
 uint64_t SizeOf(const StatusAndRule& status) {
   constexpr uint64_t kStatusBytes = 128;
   constexpr uint64_t kHyperparameterBytes = 32;
@@ -191,14 +191,14 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
   std::vector<StatusAndRule> statuses;
   statuses.reserve(request.keys.size());
   uint64_t bytes = 0;
-  const bool is_large = request.keys.size() > kKeysPerTurn;
+  const bool is_large = request.keys.size() > kKeysPerLock;
   for (auto name = request.keys.begin(); name != request.keys.end();) {
-    std::unique_lock<FairMutex> turn;
-    if (is_large) turn = std::unique_lock(state_->turns_mutex);
+    std::unique_lock<FairMutex> large_lock;
+    if (is_large) large_lock = std::unique_lock(state_->large_calls_mutex);
     MutexLock lock(&state_->mutex);
-    const auto gate = state_->Gate();
-    for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {
-      if (gate) RETURN_IF_ERROR(gate->CheckRead(state_->name, *name));
+    const auto fence = state_->Fence();
+    for (size_t i = 0; i < kKeysPerLock && name != request.keys.end(); ++i) {
+      if (fence) RETURN_IF_ERROR(fence->CheckRead(state_->name, *name));
       const StoredKey* key = state_->keys.Find(*name);
       if (key == nullptr) return state_->NoSuchKey(*name);
       statuses.push_back(StatusOf(*state_, *key));

@@ -23,8 +23,8 @@ namespace tensorkv {
 // Finds a key in constant time and lists keys in byte order. Not thread-safe.
 class KeyTable {
  public:
-  // Null if there is no such key. The pointer is good until the key is erased
-  // or replaced; a RefPtr keeps it longer.
+  // Returns null if there is no such key. The pointer is good until the key is
+  // erased or replaced; a RefPtr keeps it longer.
   StoredKey* Find(absl::string_view name) const;
   // Finds a key by a hash that HashOf has given: who looks for many long names
   // takes that before he locks the table.
@@ -43,7 +43,7 @@ class KeyTable {
     ~Finder();
     Finder(const Finder&) = delete;
 
-    // As KeyTable::Find.
+    // Finds a key as KeyTable::Find does.
     StoredKey* Find(absl::string_view name) {
       if (position_ < known_.size()) {
         StoredKey* const key = known_[position_];
@@ -57,7 +57,7 @@ class KeyTable {
     }
 
    private:
-    // How far ahead keys, and half as far their buffers, are fetched.
+    // Says how far ahead keys, and half as far their buffers, are fetched.
     static constexpr size_t kAhead = 8;
 
     void Fetch(size_t position) const {
@@ -66,7 +66,7 @@ class KeyTable {
       __builtin_prefetch(key + 64);
       __builtin_prefetch(known_[position - kAhead / 2]->value.get());
     }
-    // A comparison that stays a part of the loops over large calls.
+    // Returns a comparison that stays a part of the loops over large calls.
     static bool IsNamed(const StoredKey& key, absl::string_view name) {
       const absl::string_view its = key.name();
       return its.size() == name.size() &&
@@ -91,7 +91,7 @@ class KeyTable {
   }
   // By a hash that HashOf has given for its name.
   void Insert(const RefPtr<StoredKey>& key, size_t hash);
-  // Makes room for so many keys.
+  // Reserves memory for so many keys.
   void Reserve(size_t num_keys) { by_name_.reserve(num_keys); }
 
   // Removes a key and returns it; null if there is none. One that is_updating
@@ -105,7 +105,7 @@ class KeyTable {
     may_release_ = true;
   }
   // An update has ended: a key that was erased meanwhile may be idle.
-  void NoteEndedUpdate() { may_release_ = !erased_.empty(); }
+  void RecordEndedUpdate() { may_release_ = !erased_.empty(); }
   // Hands the erased keys that are idle now to `drop`. Looks at none unless an
   // update has ended since the last time: who calls it does so often.
   template <typename Drop>
@@ -169,9 +169,9 @@ class KeyTable {
 
   absl::flat_hash_set<HashedKey, HashOfName, SameName> by_name_;
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
-  // Those that were erased while an update of them ran, or released.
+  // Are the keys that were erased while an update of them ran, or released.
   std::vector<RefPtr<StoredKey>> erased_;
-  // Whether one of them may be idle.
+  // True if one of them may be idle.
   bool may_release_ = false;
   // The keys of recent calls in the order of their names there, the latest
   // last; together no more than there are keys. All go when a key goes.

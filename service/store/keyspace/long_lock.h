@@ -57,7 +57,7 @@ class LongLock {
 
   // Waits for as long as it takes: for those whom nobody can tell to give up.
   Holder Acquire();
-  // Nothing if somebody has it, or waits for it.
+  // Returns nothing if somebody has it, or waits for it.
   std::optional<Holder> TryAcquire();
   // Waits for as long as the call of `context` may, whose time begins now.
   // Errors: DeadlineExceeded (WAIT_ENDED) · Cancelled · what EndWaits was told.
@@ -70,13 +70,14 @@ class LongLock {
 
  private:
   struct Waiter {
-    // Whether its wait may be ended.
+    // True if its wait may be ended.
     bool gives_up = false;
     bool has_lock = false;
     absl::Status end;  // not OK: it waits no longer
   };
   struct State {
-    // The lock, or its place among those who wait; null: it has the lock.
+    // Returns the lock, or its place among those who wait; null: it has the
+    // lock.
     std::shared_ptr<Waiter> TakeOrWait(bool gives_up)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
     // Returns whether it has the lock; it has not if its wait was ended.
@@ -95,7 +96,7 @@ class LongLock {
     std::deque<std::shared_ptr<Waiter>> waiters ABSL_GUARDED_BY(mutex);
   };
 
-  // How a wait of a call ended.
+  // Returns the status of a wait that ended.
   absl::Status Ended(absl::StatusCode code, absl::Duration waited) const;
 
   const std::string name_space_;

@@ -35,8 +35,8 @@ class BarrierCall final : public WaitingCall {
     answer_ = state_.workers->Check(request_.worker, state_.Now());
     if (answer_.ok()) answer_ = CheckNobodyLeft();
     // It is for the home of the namespace.
-    if (const auto gate = state_.Gate(); gate && answer_.ok()) {
-      answer_ = gate->CheckRead(state_.name, "");
+    if (const auto fence = state_.Fence(); fence && answer_.ok()) {
+      answer_ = fence->CheckRead(state_.name, "");
     }
     return !answer_.ok();
   }
@@ -60,7 +60,8 @@ class BarrierCall final : public WaitingCall {
   absl::Status answer_;
 };
 
-// Who does not wait at a barrier, among those whom it needs; `arrived` does.
+// Returns which ranks do not wait at a barrier, among those that it needs;
+// `arrived` do.
 std::vector<uint32_t> MissingAt(const NamespaceState& state,
                                 absl::string_view topic,
                                 std::optional<uint32_t> arrived) {
@@ -180,7 +181,7 @@ void FailWaitsFor(Transaction& transaction, absl::Span<const uint32_t> ranks,
   FailBarriers(transaction, aborted("barrier"));
 }
 
-// What must happen when workers are lost; `ranks` rise.
+// Does what must happen when workers are lost; `ranks` rise.
 void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   const RoundFailurePtr failure = LossOf(*state.workers, ranks);
@@ -189,7 +190,7 @@ void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   }
   std::vector<std::pair<StoredKey*, Step>> failed;
   if (state.config.on_worker_loss == OnWorkerLoss::kFail) {
-    for (StoredKey* key : state.busy_keys) {
+    for (StoredKey* key : state.keys_with_rounds) {
       const std::optional<Step> step = key->rounds->FirstWithout(ranks);
       if (step) failed.emplace_back(key, *step);
     }
@@ -203,15 +204,16 @@ void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
 
 // Closes rounds and barriers that only waited for those who are gone, ends the
 // pulls that wait for them in vain, and looks at every other waiting call.
-void GoOnWithout(Transaction& transaction, absl::Span<const uint32_t> ranks) {
+void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   Step last_open = 0;
-  const std::vector<StoredKey*> busy(state.busy_keys.begin(),
-                                     state.busy_keys.end());
+  const std::vector<StoredKey*> busy(state.keys_with_rounds.begin(),
+                                     state.keys_with_rounds.end());
   for (StoredKey* key : busy) {
     for (const uint32_t rank : ranks) {
-      if (state.mode->Owes(rank) && !state.workers->Needs(rank, UINT64_MAX)) {
-        key->rounds->Forgive(rank);
+      if (state.mode->MustRepush(rank) &&
+          !state.workers->Needs(rank, UINT64_MAX)) {
+        key->rounds->ClearRepush(rank);
       }
     }
     CloseRounds(transaction, *key, key->rounds->TakeComplete());
@@ -227,14 +229,14 @@ void GoOnWithout(Transaction& transaction, absl::Span<const uint32_t> ranks) {
 
 void WatchLeases(NamespaceState& state);
 
-// What the alarm does when the next lease may have ended.
+// Is what the alarm does when the next lease may have ended.
 void EndLeases(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   state.lease_alarm.HasRung();
   const std::vector<uint32_t> ranks = state.workers->Expired(state.Now());
   if (!ranks.empty()) {
     Lose(transaction, ranks);
-    GoOnWithout(transaction, ranks);
+    OnWorkersGone(transaction, ranks);
   }
   WatchLeases(state);
 }
@@ -263,10 +265,10 @@ Step FirstStepAfterLeave(const NamespaceState& state, uint32_t rank) {
   const Step last = workers.step_of(rank);
   Step step = std::max(last == UINT64_MAX ? last : last + 1,
                        workers.first_step_of(rank));
-  if (state.mode->Owes(rank) || workers.RepeatsStep(rank)) {
+  if (state.mode->MustRepush(rank) || workers.RepeatsStep(rank)) {
     step = std::min(step, state.mode->NextStepOf(rank));
   }
-  for (const StoredKey* key : state.busy_keys) {
+  for (const StoredKey* key : state.keys_with_rounds) {
     if (const auto awaited = key->rounds->FirstWithout({&rank, 1})) {
       step = std::min(step, *awaited);
     }
@@ -282,7 +284,7 @@ Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
   Step step = state.mode->NextStepOf(rank);
   const Step first = std::max(state.workers->first_step_of(rank), Step{1});
   if (step <= first) return step;
-  for (const StoredKey* key : state.busy_keys) {
+  for (const StoredKey* key : state.keys_with_rounds) {
     while (step > first && key->rounds->Awaits(rank, step - 1)) --step;
   }
   return step;
@@ -335,7 +337,7 @@ absl::Status RemoveWorker(NamespaceState& state, const LeaveRequest& request) {
   } else {
     state.workers->Leave(worker, request.step);
   }
-  GoOnWithout(transaction, {worker.rank});
+  OnWorkersGone(transaction, {worker.rank});
   return absl::OkStatus();
 }
 

@@ -25,7 +25,7 @@ constexpr uint64_t kMinBudgetBytes = 4096;
 // mutex: some 20 ns each.
 constexpr size_t kMaxLooks = 1 << 14;
 
-// What there is to count. REQUIRES: the mutex is held.
+// Returns the namespace's counts. REQUIRES: the mutex is held.
 NamespaceStatus Numbers(const NamespaceState& state,
                         const WaitStatus& attempts) {
   NamespaceStatus status;
@@ -54,7 +54,7 @@ NamespaceStatus Numbers(const NamespaceState& state,
   return status;
 }
 
-// Whether this server can hold a mirrored namespace, if it is one.
+// Checks that this server can hold a mirrored namespace, if it is one.
 absl::Status CheckMirrored(const NamespaceConfig& config,
                            const NamespaceEnvironment& environment) {
   if (!config.mirrored) return absl::OkStatus();
@@ -76,8 +76,8 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   RETURN_IF_ERROR(CheckMirrored(config, environment));
   WorkerGroupOptions group = PushMode::GroupOf(config);
   if (config.mirrored) {
-    group.is_near = [exchange = environment.exchange](uint32_t rank) {
-      return exchange->IsNear(rank);
+    group.is_local = [exchange = environment.exchange](uint32_t rank) {
+      return exchange->IsLocal(rank);
     };
   }
   group.min_lease = environment.min_lease;
@@ -118,13 +118,15 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
-  return state_->home->Stage(state_->memory.host().contributions, tensors);
+  return state_->tensor_placement->Stage(state_->memory.host().contributions,
+                                         tensors);
 }
 
 // Nothing of a push stays behind where contributions do not wait. The guard
 // looks at elements, and clips them, as if they were aligned.
 bool Namespace::ReadsInPlace() const {
-  return !state_->home->copies() && state_->mode->forgets_contributions() &&
+  return !state_->tensor_placement->copies() &&
+         state_->mode->forgets_contributions() &&
          !state_->config.gradient_guard.is_on();
 }
 
@@ -156,7 +158,7 @@ std::vector<OpenRound> Namespace::OpenRounds() const {
   {
     MutexLock lock(&state_->mutex);
     size_t num_looks = 0;
-    for (const StoredKey* key : state_->busy_keys) {
+    for (const StoredKey* key : state_->keys_with_rounds) {
       if (++num_looks > kMaxLooks) break;
       for (auto& [step, missing] : key->rounds->Awaited()) {
         num_looks += state_->workers->end_rank();

@@ -20,7 +20,7 @@
 #include "base/task_pool.h"
 #include "service/store/call_window.h"
 #include "service/store/device_work.h"
-#include "service/store/key_gate.h"
+#include "service/store/key_fence.h"
 #include "service/store/keyspace/long_lock.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
@@ -33,12 +33,12 @@ namespace tensorkv {
 class RoundExchange;
 struct NamespaceState;
 
-// What namespaces share, and what outlives them all.
+// NamespaceEnvironment holds what namespaces share, and what outlives them all.
 struct NamespaceEnvironment {
   // Keeps the tensors.
   Backend* device = nullptr;
-  // Who has the device or the pool do something, and does not wait for it,
-  // counts it here: the store does not end before it.
+  // Counts what the device or the pool does and nobody waits for: the store
+  // does not end before it.
   std::shared_ptr<WorkUnderWay> work_under_way;
   Alarms* alarms = nullptr;
   // Runs what takes long, by namespace.
@@ -46,8 +46,8 @@ struct NamespaceEnvironment {
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
-  // Which keys take calls.
-  KeyGate* gate = nullptr;
+  // Says which keys take calls.
+  KeyFence* fence = nullptr;
   // Hears what happens; may be null.
   StoreObserver* observer = nullptr;
   // Makes sums with other servers; null: there are none.
@@ -69,34 +69,35 @@ class Namespace {
   static absl::StatusOr<std::shared_ptr<Namespace>> Create(
       const std::string& name, NamespaceConfig config,
       const NamespaceEnvironment& environment, uint64_t uid = 0);
-  // One that was saved, without its keys. Errors: those of CreateNamespace.
+  // Returns one that was saved, without its keys. Errors: those of
+  // CreateNamespace.
   static absl::StatusOr<std::shared_ptr<Namespace>> Restore(
       const NamespaceSnapshot& snapshot,
       const NamespaceEnvironment& environment);
-  // As in Snapshots. `have_arrived`: they are of partitions that the gate keeps
-  // calls out of.
+  // Restores keys as Snapshots says. `have_arrived`: they are of partitions
+  // that the fence keeps calls out of.
   absl::Status RestoreKeys(std::vector<KeySnapshot> keys,
                            bool have_arrived = false);
   absl::StatusOr<Tensor> AllocateToRestore(DType dtype,
                                            const Shape& shape) const;
   absl::Status TakeSnapshot(SnapshotSink& sink);
 
-  // As in PartitionMoves.
+  // Fences keys as PartitionMoves says.
   //
-  // Holds the keys whose partitions the gate holds, but for contributions up to
-  // the last step of which any of them has a round open.
+  // Fences the keys of the fence's partitions, but for contributions up to the
+  // last step of which any of them has a round open.
   void HoldKeys();
-  // Holds them for all steps, unless a round of theirs is open or owed. Returns
-  // whether it does.
+  // Fences them for all steps, unless a round of theirs is open or must be
+  // pushed again. Returns whether it does.
   bool HoldKeysIfIdle();
-  // Looks again at all that waits: the gate has been closed.
-  void WakeForGate();
-  // The right to take a snapshot, which one has at a time; nothing if another
-  // one is taken.
+  // Looks again at all that waits: the fence has been closed.
+  void WakeForFence();
+  // Returns the right to take a snapshot, which one has at a time; nothing if
+  // another one is taken.
   std::optional<LongLock::Holder> TryBeginSnapshot();
   // Takes the snapshot as PartitionMoves does, with that right. Errors: also
   // Unavailable, if a round has failed since HoldKeysIfIdle.
-  absl::Status TakeSnapshotOfHeld(LongLock::Holder begun, SnapshotSink& sink);
+  absl::Status TakeSnapshotOfFenced(LongLock::Holder begun, SnapshotSink& sink);
   // Removes those keys, as if they had never been: nobody hears of it.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Keys of the namespace come that was saved elsewhere. Errors: as of
@@ -112,7 +113,7 @@ class Namespace {
   // checkpoint has.
   void PassOverVersions();
   bool HasKeys() const;
-  // Whether it is the namespace that was saved. Errors: FailedPrecondition
+  // Checks that it is the namespace that was saved. Errors: FailedPrecondition
   // (EXISTS_DIFFERENTLY) · InvalidArgument: its group cannot have such workers.
   absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;
 
@@ -127,7 +128,8 @@ class Namespace {
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
   // The second half of a PushPull: of the rounds that its worker has part in,
-  // those up to `step` are waited for, and those up to it may be owed.
+  // those up to `step` are waited for, and those up to it may have to be pushed
+  // again.
   void PullOfPush(PullRequest request, Step step, CallContext context,
                   ReplyCallback<PullReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
@@ -135,7 +137,7 @@ class Namespace {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallContext& context);
 
-  // As in NamespaceAdmin.
+  // Do what NamespaceAdmin says.
 #define TENSORKV_VERB(name, ...)                                  \
   OutcomeOfCall<name##Request> name(const name##Request& request, \
                                     const CallContext& context);
@@ -144,7 +146,7 @@ class Namespace {
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done);
 
-  // As in Staging.
+  // Do what Staging says.
   absl::Status CheckInit(const InitRequest& request,
                          const Caller& caller) const;
   absl::Status CheckPush(const PushRequest& request, const Caller& caller);
@@ -152,11 +154,11 @@ class Namespace {
   bool ReadsInPlace() const;
 
   NamespaceStatus Describe() const;
-  // As in NamespaceSummaries.
+  // Do what NamespaceSummaries says.
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
 
-  // The answers to the calls made in this namespace.
+  // Returns the answers to the calls made in this namespace.
   CallWindow& calls();
   const Alarms& alarms() const;
 
@@ -170,8 +172,8 @@ class Namespace {
   void EndWaits(const absl::Status& status);
   // Ends those that wait now; later ones may wait.
   void InterruptWaits(const absl::Status& status);
-  // As EndWaits, and so end calls that would change the namespace: the store
-  // has it no more.
+  // Ends waits as EndWaits does, and so calls that would change the namespace:
+  // the store has it no more.
   void End(const absl::Status& status);
 
  private:

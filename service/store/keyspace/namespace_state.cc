@@ -12,8 +12,8 @@
 namespace tensorkv {
 namespace {
 
-// What answers to calls may take of the budget, and how much is enough for
-// any.
+// Say how much of the budget answers to calls may take, and how much is enough
+// for any.
 constexpr uint64_t kShareOfCallWindow = 64;
 constexpr uint64_t kMinCallWindowBytes = 64 << 10;
 constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
@@ -33,8 +33,8 @@ uint64_t RandomUid() {
   return std::max<uint64_t>(high << 32 | random(), 1);
 }
 
-// Whether the call has been made, or is being made, as far as one knows before
-// its turn. Errors: those of CallWindow::Knows.
+// Returns whether the call has been made, or is being made, as far as one knows
+// before its attempt. Errors: those of CallWindow::Knows.
 absl::StatusOr<bool> IsRepeat(const CallWindow& calls, const Caller& caller,
                               const std::optional<CallId>& call_id) {
   if (!call_id) return false;
@@ -56,11 +56,11 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       environment(its_environment),
       memory(absl::StrCat("namespace ", Quoted(name)), config.budget_bytes,
              environment.budgets),
-      home(TensorHome::Create(environment.device, &memory)),
+      tensor_placement(TensorPlacement::Create(environment.device, &memory)),
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
-      cut_lock(name, "a checkpoint or a move of keys"),
+      snapshot_lock(name, "a checkpoint or a move of keys"),
       rules_lock(name, "changes of rules that came before"),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
@@ -88,7 +88,7 @@ absl::Status NamespaceState::CheckAndRenew(
   return absl::OkStatus();
 }
 
-absl::Status NamespaceState::CheckRoomUnlessRepeat(
+absl::Status NamespaceState::CheckHeadroomUnlessRepeat(
     const Caller& caller, const std::optional<CallId>& call_id,
     uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
@@ -96,17 +96,17 @@ absl::Status NamespaceState::CheckRoomUnlessRepeat(
     RETURN_IF_ERROR(caller.unless_remembered);
     ASSIGN_OR_RETURN(BytesNeeded needed, check());
     needed.host = SumOfBytes(needed.host, staging_bytes);
-    return memory.CheckRoom(needed);
+    return memory.CheckHeadroom(needed);
   };
   ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(*calls, caller, call_id));
   if (!is_repeat) {
     const absl::Status status = check_call();
     if (status.ok()) return status;
-    // What speaks against it may be that it has been made meanwhile.
+    // It may speak against the call that it has been made meanwhile.
     ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
     if (!is_repeat) return status;
   }
-  return memory.CheckRoom({.host = staging_bytes});
+  return memory.CheckHeadroom({.host = staging_bytes});
 }
 
 }  // namespace tensorkv

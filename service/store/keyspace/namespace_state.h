@@ -1,4 +1,4 @@
-// What the parts of a namespace share, and what its mutex guards.
+// Holds what the parts of a namespace share, and what its mutex guards.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
@@ -20,16 +20,16 @@
 #include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/call_window.h"
-#include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/grace_times.h"
 #include "service/store/keyspace/key_table.h"
 #include "service/store/keyspace/long_lock.h"
 #include "service/store/keyspace/namespace.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/stored_key.h"
-#include "service/store/keyspace/tensor_home.h"
+#include "service/store/keyspace/tensor_placement.h"
 #include "service/store/keyspace/waits.h"
 #include "service/store/keyspace/worker_group.h"
 #include "service/store/memory_budgets.h"
@@ -39,17 +39,17 @@ namespace tensorkv {
 
 using KeyPtr = RefPtr<StoredKey>;
 
-// What a call may do on the thread that it comes on, which others need too:
-// 1 MiB is read and written in about 0.1 ms, and a pattern is matched with a
-// key of 1 KiB in 3 us at most.
+// Bound what a call may do on the thread that it comes on, which others need
+// too: 1 MiB is read and written in about 0.1 ms, and a pattern is matched with
+// a key of 1 KiB in 3 us at most.
 inline constexpr uint64_t kMaxBytesInline = 1 << 20;
 inline constexpr size_t kMaxMatchesInline = 256;
 inline constexpr size_t kMaxKeysInline = 256;
 
-// How many keys one turn of the mutex is for, where a call has many.
-inline constexpr size_t kKeysPerTurn = 1024;
+// Bounds how many keys one locking of the mutex is for, where a call has many.
+inline constexpr size_t kKeysPerLock = 1024;
 
-// What is counted of a namespace, and not kept anywhere else.
+// NamespaceCounts counts what is not kept anywhere else.
 struct NamespaceCounts {
   uint64_t updates_applied = 0;
   uint64_t rounds_open = 0;
@@ -59,7 +59,7 @@ struct NamespaceCounts {
   uint64_t contributions_late = 0;
   uint64_t contributions_duplicate = 0;
   uint64_t contributions_fenced = 0;
-  // What the gradient guard has found, in order of ranks.
+  // Counts what the gradient guard has found, in order of ranks.
   std::vector<GuardCounts> guarded;
 };
 
@@ -70,21 +70,21 @@ struct NamespaceCounts {
 //
 // Keys, values and rules change in a Transaction alone, and so does whatever
 // others wait for. Who only reads, counts, renews a lease or begins an update
-// of a key whose turn it is takes the mutex by itself.
+// of a key that is due takes the mutex by itself.
 //
-// Locks are taken in this order: cut_lock, rules_lock, turns_mutex, mutex,
-// and those of the alarms and of a Cancellation, under which nothing of a
-// namespace is called. The mutex of the store is taken with none of these held;
-// those of the call window and of the task pool never with `mutex`, but under
-// cut_lock and rules_lock they may be, as nothing of a namespace is called
-// under them. No answer is sent under `mutex` or rules_lock, and no update
-// runs under any; memory of a device is allocated, and patterns are matched,
-// under rules_lock alone. Who takes a snapshot holds cut_lock throughout, and
-// copies and writes under it. These two are held for long, so that a call waits
-// for them no longer than it may.
+// Locks are taken in this order: snapshot_lock, rules_lock, large_calls_mutex,
+// mutex, and those of the alarms and of a Cancellation, under which nothing of
+// a namespace is called. The mutex of the store is taken with none of these
+// held; those of the call window and of the task pool never with `mutex`, but
+// under snapshot_lock and rules_lock they may be, as nothing of a namespace is
+// called under them. No answer is sent under `mutex` or rules_lock, and no
+// update runs under any; memory of a device is allocated, and patterns are
+// matched, under rules_lock alone. Who takes a snapshot holds snapshot_lock
+// throughout, and copies and writes under it. These two are held for long, so
+// that a call waits for them no longer than it may.
 //
-// The mutex is fair, so that calls over many keys, which take it in turns, let
-// others in between.
+// The mutex is fair, so that calls over many keys, which take it again and
+// again, let others in between.
 //
 // Work that goes on without a caller (tasks, alarms) keeps this, or looks
 // whether it is there yet; a namespace that was deleted lives until the last
@@ -100,7 +100,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Tells the observer. REQUIRES: no lock is held.
   void Report(StoreEvent event, absl::string_view detail) const {
     if (environment.observer == nullptr) return;
-    environment.observer->Happened(event, name, detail);
+    environment.observer->Report(event, name, detail);
   }
   // Has the pool run `task`, unless the store has ended: then nobody can see
   // what it would do, false is returned and the task is left as it is.
@@ -111,28 +111,29 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     MutexLock lock(&mutex);
     return bindings;
   }
-  // Which keys take no calls, now that the mutex is held; null: all do. Those
-  // of a mirrored namespace do not move.
-  std::shared_ptr<const KeyGate::View> Gate() const {
-    if (environment.gate == nullptr || config.mirrored) return nullptr;
-    return environment.gate->view();
+  // Returns which keys take no calls, now that the mutex is held; null: all do.
+  // Those of a mirrored namespace do not move.
+  std::shared_ptr<const KeyFence::View> Fence() const {
+    if (environment.fence == nullptr || config.mirrored) return nullptr;
+    return environment.fence->view();
   }
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
-  // Whether there is room for memory that staging gives and, unless the call
-  // was made before, for the bytes that `check` finds it to need.
-  absl::Status CheckRoomUnlessRepeat(
+  // Checks that there is headroom for memory that staging gives and, unless the
+  // call was made before, for the bytes that `check` finds it to need.
+  absl::Status CheckHeadroomUnlessRepeat(
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
-  // The last version that `key` has, or that the updates under way will report.
+  // Returns the last version that `key` has, or that the updates under way will
+  // report.
   Version LastVersionOf(const StoredKey& key) const {
     const uint64_t num_ahead = key.num_updates_ahead();
     return num_ahead == 0
                ? key.version
                : std::max(key.version, restored_versions) + num_ahead;
   }
-  // Whether `worker`, if there is one, may call; if so, renews its lease.
+  // Checks that `worker`, if there is one, may call; if so, renews its lease.
   // REQUIRES: the mutex is held.
   absl::Status CheckAndRenew(const std::optional<Worker>& worker);
 
@@ -144,19 +145,19 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const std::unique_ptr<WorkerGroup> workers ABSL_PT_GUARDED_BY(mutex);
   const NamespaceEnvironment environment;
   const NamespaceMemory memory;
-  const std::unique_ptr<TensorHome> home;
-  // What it keeps is counted by `memory`.
+  const std::unique_ptr<TensorPlacement> tensor_placement;
+  // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.
   const std::shared_ptr<CallWindow> calls;
 
   // Held by who takes a snapshot: there is one cut at a time.
-  LongLock cut_lock;
+  LongLock snapshot_lock;
   // Held by who changes rules, while memory is allocated.
   LongLock rules_lock;
-  // Held in the turns of calls that read many keys: so a call for few keys
-  // waits for one turn, however many such calls there are.
-  FairMutex turns_mutex ABSL_ACQUIRED_BEFORE(mutex);
+  // Held in each locking by calls that read many keys: so a call for few keys
+  // waits for one of them, however many such calls there are.
+  FairMutex large_calls_mutex ABSL_ACQUIRED_BEFORE(mutex);
 
   mutable FairMutex mutex;
   KeyTable keys ABSL_GUARDED_BY(mutex);
@@ -173,8 +174,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Status end_of_waits ABSL_GUARDED_BY(mutex);
   // Not OK: the store has it no more, so what would change it is told this.
   absl::Status gone ABSL_GUARDED_BY(mutex);
-  // The keys that have open rounds, or rounds that workers owe.
-  absl::flat_hash_set<StoredKey*> busy_keys ABSL_GUARDED_BY(mutex);
+  // The keys that have open rounds, or rounds that workers must push again.
+  absl::flat_hash_set<StoredKey*> keys_with_rounds ABSL_GUARDED_BY(mutex);
   // Raised once by every transaction that commits something; kept through
   // deletes of keys.
   uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
@@ -184,7 +185,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // the moment from which it was restored.
   Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
   // While keys are taken for a checkpoint; null otherwise.
-  std::shared_ptr<Cut> cut ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<OngoingSnapshot> snapshot ABSL_GUARDED_BY(mutex);
   GraceTimes graces ABSL_GUARDED_BY(mutex);
   // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);

@@ -1,4 +1,4 @@
-// What is bound to patterns of keys.
+// Binds values to patterns of keys.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PATTERN_BINDINGS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PATTERN_BINDINGS_H_
@@ -36,14 +36,14 @@ class PatternBindings {
     bindings_.push_back({"", std::move(default_value), nullptr});
   }
 
-  // What is bound to `keys`: to each that of the matching pattern added last.
-  // The results stay where they are as long as the bindings. Asks `go_on` now
-  // and then; an error of it ends the search.
+  // Returns the bindings of `keys`: for each that of the matching pattern added
+  // last. The results stay where they are as long as the bindings. Asks `go_on`
+  // now and then; an error of it ends the search.
   absl::StatusOr<std::vector<const T*>> Find(
       absl::Span<const absl::string_view> keys,
       absl::FunctionRef<absl::Status()> go_on) const;
 
-  // What is bound to exactly this pattern; null if there is nothing.
+  // Returns the binding of exactly this pattern; null if there is none.
   T Get(absl::string_view pattern) const {
     for (const Binding& binding : bindings_) {
       if (binding.pattern == pattern) return binding.value;
@@ -82,12 +82,13 @@ class PatternBindings {
     std::shared_ptr<const LastingReservation> overhead;
   };
 
-  // The default first, then patterns as they were added.
+  // Returns the default first, then patterns as they were added.
   const std::vector<Binding>& bindings() const { return bindings_; }
 
  private:
-  // How many pairs of key and pattern are tried before the caller is asked.
-  static constexpr size_t kMatchesPerTurn = 1024;
+  // Says how many pairs of key and pattern are tried before the caller is
+  // asked.
+  static constexpr size_t kMatchesPerLock = 1024;
 
   std::vector<Binding> bindings_;
 };
@@ -102,7 +103,7 @@ absl::StatusOr<std::vector<const T*>> PatternBindings<T>::Find(
   size_t num_matches = 0;
   for (size_t i = bindings_.size() - 1; i > 0 && !open.empty(); --i) {
     num_matches += open.size();
-    if (num_matches > kMatchesPerTurn) {
+    if (num_matches > kMatchesPerLock) {
       num_matches = 0;
       RETURN_IF_ERROR(go_on());
     }

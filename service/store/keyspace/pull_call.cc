@@ -22,14 +22,14 @@
 namespace tensorkv {
 namespace {
 
-// How much of what a call waits for its error names: statuses travel in HTTP/2
+// Bounds how many missing things an error names: statuses travel in HTTP/2
 // headers, which are small.
 constexpr size_t kMostMissingNamed = 8;
 
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
  public:
-  // The worker of `request` must owe no step up to `last`.
+  // The worker of `request` need push no step again up to `last`.
   PullCall(NamespaceState& state, PullRequest request, Step last,
            CallContext context, absl::Duration started,
            std::vector<uint64_t>* update_counts, ReplyCallback<PullReply> done)
@@ -47,16 +47,17 @@ class PullCall final : public WaitingCall {
       size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
       if (!entry.rows) continue;
       const Tensor& ids = entry.rows->tensor();
-      // Those of a stream have been staged.
+      // Ids of a stream have been staged.
       if (IsCountedBy(*state.memory.host().contributions, ids)) continue;
       size_bytes_ += ids.size_bytes();
     }
   }
 
-  // Whether watching all keys would hold the mutex for long.
-  bool is_large() const { return request_.entries.size() > kKeysPerTurn; }
-  // One turn of what a large call does before Start: looks whether it must wait
-  // and, if so, watches some more of its keys. False after the last turn.
+  // Returns whether watching all keys would hold the mutex for long.
+  bool is_large() const { return request_.entries.size() > kKeysPerLock; }
+  // One locking of what a large call does before Start: looks whether it must
+  // wait and, if so, watches some more of its keys. Returns false after the
+  // last.
   bool WatchMore();
 
   bool CanEnd() override;
@@ -67,7 +68,7 @@ class PullCall final : public WaitingCall {
   void Send() override;
   bool takes_long_to_send() const override { return is_large(); }
 
-  // Whether the call ends when that key is deleted.
+  // Returns whether the call ends when that key is deleted.
   bool EndsWith(const StoredKey& key) const {
     return !request_.wait_for_keys || AwaitsRoundOf(key);
   }
@@ -78,7 +79,8 @@ class PullCall final : public WaitingCall {
     CountLook();
     return state_.mode->CheckNobodyLeft(key, request_.worker->rank, reached_);
   }
-  // Whether it waits for rounds of the key that are open, or not applied.
+  // Returns whether it waits for rounds of the key that are open, or not
+  // applied.
   bool AwaitsRoundOf(const StoredKey& key) const {
     return request_.worker && reason != WaitReason::kStaleness && key.rounds &&
            key.rounds->num_open() > 0 &&
@@ -94,11 +96,11 @@ class PullCall final : public WaitingCall {
   // all the others without end.
   static constexpr int kMaxLooks = 16;
 
-  // Whether the caller may read, as far as the gate and the group go, and owes
-  // no step of what it reads.
+  // Checks that the caller may read, as far as the fence and the group go, and
+  // need push no step of what it reads again.
   absl::Status CheckCaller();
-  // Looks at the keys only if the gate is another than when they were seen.
-  absl::Status CheckGate();
+  // Looks at the keys only if the fence is another than when they were seen.
+  absl::Status CheckFence();
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
            state_.mode->MustWait(key, request_.worker->rank, reached_);
@@ -107,43 +109,45 @@ class PullCall final : public WaitingCall {
     if (!request_.worker) return 0;
     return state_.mode->NumContributions(key, request_.worker->rank, reached_);
   }
-  // Whether the key is as the entry wants it, but for an update under way.
+  // Returns whether the key is as the entry wants it, but for an update under
+  // way.
   bool IsReached(const StoredKey* key, const PullEntry& entry) const {
     return key != nullptr && key->version >= entry.min_version &&
            !MustWait(*key);
   }
-  // Whether the call need not wait any longer. A call looks at all entries when
-  // it begins, then waits for one after the other, and looks at all again when
-  // it has come to the end: that takes constant time per wake, in the mean.
+  // Returns whether the call need not wait any longer. A call looks at all
+  // entries when it begins, then waits for one after the other, and looks at
+  // all again when it has come to the end: that takes constant time per wake,
+  // in the mean.
   absl::StatusOr<bool> Attempt(PullReply& reply);
   // Moves position_ on to the next entry that is to be waited for; false if
   // there is none.
   absl::StatusOr<bool> WaitsForNext();
-  // Whether all entries can be read at this moment, into `reply`. If not,
-  // position_ is at one that cannot.
+  // Returns whether all entries can be read at this moment, into `reply`. If
+  // not, position_ is at one that cannot.
   absl::StatusOr<bool> ReadAll(PullReply& reply);
   // Has the call wait for the entry at `position`. Errors: NotFound · Aborted
   // (WORKER_LEFT).
   absl::Status WaitFor(size_t position, const StoredKey* key);
-  // What an entry waits for.
+  // Returns what an entry waits for.
   WaitReason ReasonToWait(const PullEntry& entry) const;
   absl::Status Missing(const PullEntry& entry) const;
-  // Whether the call is to hear when some of its keys go: all, unless it may
-  // wait for keys to appear; then those of whose rounds it is a part, which
-  // have been there before the call.
+  // Returns whether the call is to hear when some of its keys go: all, unless
+  // it may wait for keys to appear; then those of whose rounds it is a part,
+  // which have been there before the call.
   bool Watches() const { return !request_.wait_for_keys || request_.worker; }
   // Watches some of its next keys. Errors: NotFound · Aborted (WORKER_LEFT).
   absl::Status WatchNext();
   // Ends some of these watches.
   void UnwatchNext();
-  // Whether the entry's rows can be read, if it asks for any; adds the answer
-  // to `reply`, without elements. Errors: InvalidArgument.
+  // Checks that the entry's rows can be read, if it asks for any; adds the
+  // answer to `reply`, without elements. Errors: InvalidArgument.
   absl::Status AddRows(StoredKey* key, const PullEntry& entry,
                        PullReply& reply);
   // The answer becomes an error if its values are more than the reply may have.
   void CheckAnswerBytes();
   // Keeps the values of all the call's keys readable, so that one that waits
-  // for updates of several busy keys waits for no more than one of each.
+  // for updates of several updating keys waits for no more than one of each.
   void Pin();
   void Unpin();
 
@@ -155,7 +159,8 @@ class PullCall final : public WaitingCall {
   // look finds, not for what it contributes meanwhile. Where its steps go back,
   // with keys that a lost server had, so does this.
   Step reached_;
-  // It may owe what comes after: it goes on where others have gone back to.
+  // It may have to push again what comes after: it goes on where others have
+  // gone back to.
   const Step last_;
   uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;
@@ -165,17 +170,17 @@ class PullCall final : public WaitingCall {
   absl::StatusOr<PullReply> answer_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;
-  // What is waited for; the entries before were reached once.
+  // Is the entry that is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
   // Keys whose num_pulls_pinning counts this call: none unless it waits for
   // nothing but updates under way.
   std::vector<KeyPtr> pinned_;
-  // Of the first entries; they have been looked at whether they have one.
+  // Watch the first entries; they have been looked at whether they have one.
   std::vector<KeyWatches::Watch> watches_;
   size_t num_watched_ = 0;
   // That the entries have passed.
-  std::shared_ptr<const KeyGate::View> seen_gate_;
+  std::shared_ptr<const KeyFence::View> seen_fence_;
 };
 
 bool PullCall::WatchMore() {
@@ -208,29 +213,29 @@ bool PullCall::CanEnd() {
   return false;
 }
 
-absl::Status PullCall::CheckGate() {
-  std::shared_ptr<const KeyGate::View> gate = state_.Gate();
-  if (gate == seen_gate_) return absl::OkStatus();
+absl::Status PullCall::CheckFence() {
+  std::shared_ptr<const KeyFence::View> fence = state_.Fence();
+  if (fence == seen_fence_) return absl::OkStatus();
   RETURN_IF_ERROR(
-      CheckEach(gate, request_.entries,
-                [this](const KeyGate::View& gate, const PullEntry& entry) {
-                  return gate.CheckRead(state_.name, entry.key);
+      CheckEach(fence, request_.entries,
+                [this](const KeyFence::View& fence, const PullEntry& entry) {
+                  return fence.CheckRead(state_.name, entry.key);
                 }));
-  seen_gate_ = std::move(gate);
+  seen_fence_ = std::move(fence);
   return absl::OkStatus();
 }
 
 absl::Status PullCall::CheckCaller() {
-  RETURN_IF_ERROR(CheckGate());
+  RETURN_IF_ERROR(CheckFence());
   RETURN_IF_ERROR(state_.mode->CheckWorker(request_.worker, state_.Now()));
   if (!request_.worker) return absl::OkStatus();
   const uint32_t rank = request_.worker->rank;
   reached_ = std::min(reached_, state_.workers->step_of(rank));
-  if (!state_.mode->Owes(rank)) return absl::OkStatus();
+  if (!state_.mode->MustRepush(rank)) return absl::OkStatus();
   for (const PullEntry& entry : request_.entries) {
     const StoredKey* key = state_.keys.Find(entry.key);
     if (key == nullptr) continue;
-    RETURN_IF_ERROR(state_.mode->CheckOwesNothing(*key, rank, last_));
+    RETURN_IF_ERROR(state_.mode->CheckNothingToRepush(*key, rank, last_));
   }
   return absl::OkStatus();
 }
@@ -322,7 +327,7 @@ absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
 absl::Status PullCall::WatchNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   watches_.reserve(entries.size());  // they must stay where they are
-  const size_t end = std::min(num_watched_ + kKeysPerTurn, entries.size());
+  const size_t end = std::min(num_watched_ + kKeysPerLock, entries.size());
   while (num_watched_ < end) {
     const std::string& name = entries[num_watched_++].key;
     const StoredKey* key = state_.keys.Find(name);
@@ -339,7 +344,7 @@ absl::Status PullCall::WatchNext() {
 }
 
 void PullCall::UnwatchNext() {
-  for (size_t i = 0; i < kKeysPerTurn && !watches_.empty(); ++i) {
+  for (size_t i = 0; i < kKeysPerLock && !watches_.empty(); ++i) {
     KeyWatches::Watch& watch = watches_.back();
     if (watch.key != nullptr) state_.watches.Remove(&watch);
     watches_.pop_back();
@@ -413,7 +418,7 @@ absl::Status PullCall::Missing() const {
   size_t num_missing = 0;
   const size_t num_entries = request_.entries.size();
   const size_t begin = is_large() ? position_ : 0;
-  const size_t end = std::min(begin + kKeysPerTurn, num_entries);
+  const size_t end = std::min(begin + kKeysPerLock, num_entries);
   for (size_t i = begin; i < end; ++i) {
     const PullEntry& entry = request_.entries[i];
     const StoredKey* key = state_.keys.Find(entry.key);
@@ -443,7 +448,7 @@ void PullCall::CheckAnswerBytes() {
 
 void PullCall::Send() {
   while (!watches_.empty()) {
-    MutexLock turn(&state_.turns_mutex);
+    MutexLock large_lock(&state_.large_calls_mutex);
     MutexLock lock(&state_.mutex);
     UnwatchNext();
   }
@@ -451,7 +456,7 @@ void PullCall::Send() {
   const CallContext rest = {.cancellation = std::move(cancellation_)};
   pinned_ = {};
   watches_ = {};
-  seen_gate_ = nullptr;
+  seen_fence_ = nullptr;
   const std::vector<KeyPtr> keys_of_rows = std::move(keys_of_rows_);
   std::vector<RefPtr<const RowIds>> rows;
   if (!keys_of_rows.empty()) {
@@ -472,7 +477,7 @@ void PullCall::Send() {
     return SendCast(state_, rest, *std::move(cast), *std::move(answer_),
                     std::move(done_));
   }
-  state_.home->Send(*std::move(answer_), std::move(done_));
+  state_.tensor_placement->Send(*std::move(answer_), std::move(done_));
 }
 
 absl::Status CheckFields(const NamespaceState& state,
@@ -512,7 +517,7 @@ void StartPull(NamespaceState& state, PullRequest request, Step step,
                                                std::move(context), state.Now(),
                                                update_counts, std::move(done));
   for (bool must_watch = call->is_large(); must_watch;) {
-    MutexLock turn(&state.turns_mutex);
+    MutexLock large_lock(&state.large_calls_mutex);
     MutexLock lock(&state.mutex);
     if (call->is_finished) return;  // one of its keys has gone
     must_watch = call->WatchMore();
@@ -563,7 +568,7 @@ void EndPullsOf(Transaction& transaction, const StoredKey& key) {
   EndWatching(transaction, key, [&](const PullCall& call) {
     return call.EndsWith(key) ? state.NoSuchKey(key.name()) : absl::OkStatus();
   });
-  // What is left waits for other keys, or for this one to come again.
+  // The remaining watches wait for other keys, or for this one to come again.
   while (KeyWatches::Watch* const watch = state.watches.Find(&key)) {
     state.watches.Remove(watch);
   }

@@ -15,8 +15,9 @@
 
 namespace tensorkv {
 
-// As Namespace::PullOfPush, but not of states. `update_counts`, which is null
-// or outlives the call, gets those of the keys as they are with their values.
+// Pulls as Namespace::PullOfPush does, but not states. `update_counts`, which
+// is null or outlives the call, gets those of the keys as they are with their
+// values.
 void StartPull(NamespaceState& state, PullRequest request, Step step,
                CallContext context, std::vector<uint64_t>* update_counts,
                ReplyCallback<PullReply> done);

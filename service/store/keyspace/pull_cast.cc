@@ -78,7 +78,7 @@ void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
     }
     if (status.ok()) status = std::move(cast).Run(*state, reply);
     if (status.ok()) {
-      return state->home->Send(std::move(reply), std::move(done));
+      return state->tensor_placement->Send(std::move(reply), std::move(done));
     }
     reply = {};  // and what was allocated is free
     std::move(done)(std::move(status));

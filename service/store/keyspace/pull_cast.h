@@ -17,7 +17,7 @@
 
 namespace tensorkv {
 
-// Whether values can be converted to `dtype`, and whether those of `key` can,
+// Check that values can be converted to `dtype`, and that those of `key` can,
 // if it is not unknown. Errors: InvalidArgument.
 absl::Status CheckCast(DType dtype);
 absl::Status CheckCast(DType dtype, const StoredKey& key);
@@ -31,7 +31,7 @@ class PullCast {
   // `dtype`.
   PullCast(DType dtype, PullReply& reply);
 
-  // What the conversion reads and writes.
+  // Returns how many bytes the conversion reads and writes.
   uint64_t size_bytes() const { return size_bytes_; }
 
   // Gives `reply` the elements that it lacks, in memory that is counted as
@@ -50,8 +50,8 @@ class PullCast {
 void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
               PullReply reply, ReplyCallback<PullReply> done);
 
-// Whether the caller takes values of so many bytes. Errors: ResourceExhausted
-// (REPLY_TOO_LARGE).
+// Checks that the caller takes values of so many bytes. Errors:
+// ResourceExhausted (REPLY_TOO_LARGE).
 absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
 
 }  // namespace tensorkv

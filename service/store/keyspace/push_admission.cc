@@ -26,8 +26,8 @@ absl::Status CheckLength(const PushEntry& entry) {
                                                  entry.tensor.size_bytes()));
 }
 
-// What an encoded contribution's payload alone can show to be wrong. A check
-// ahead of the payload has none to look at.
+// Checks what an encoded contribution's payload alone can show to be wrong. A
+// check ahead of the payload has none to look at.
 absl::Status CheckPayload(const PushEntry& entry) {
   absl::Status status = CheckLength(entry);
   if (status.ok() && entry.tensor.has_data()) {
@@ -45,7 +45,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
   return is_counted ? 0 : tensor.size_bytes();
 }
 
-// What an entry costs besides its tensor.
+// Returns how many bytes an entry costs besides its tensor.
 uint64_t OverheadOf(const NamespaceMemory& memory, const PushEntry& entry) {
   if (!entry.rows) return kContributionOverheadBytes;
   return kContributionOverheadBytes +
@@ -80,7 +80,8 @@ void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
   }
 }
 
-// What is read of an entry before it takes effect. The guard decodes.
+// Returns how many bytes of an entry are read before it takes effect. The guard
+// decodes.
 uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
   if (entry.skip) return 0;
   if (!is_guarded || !entry.encoding || HasValues(entry.encoding->packing())) {
@@ -89,9 +90,9 @@ uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
   return entry.encoding->packing().num_elements * SizeOf(entry.dtype());
 }
 
-// Whether tensors are copied here on their way to the device.
+// Returns whether tensors are copied here on their way to the device.
 bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
-  if (!state.home->copies()) return false;
+  if (!state.tensor_placement->copies()) return false;
   const Backend& device = state.device();
   const Buffer* last = nullptr;
   for (const PushEntry& entry : request.entries) {
@@ -105,9 +106,9 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
   return false;
 }
 
-// Whether a push is not for the thread that it comes on: it is large, and
-// begins with copies to memory from which the device takes it, with a look at
-// each element for the guard, or with one at each index and scale of what is
+// Returns whether a push is not for the thread that it comes on: it is large,
+// and begins with copies to memory from which the device takes it, with a look
+// at each element for the guard, or with one at each index and scale of what is
 // encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   const bool is_guarded = state.config.gradient_guard.is_on();
@@ -124,9 +125,9 @@ bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   return bytes > kMaxBytesInline;
 }
 
-// What the entries take of the device besides their tensors.
+// Returns how many bytes the entries take of the device besides their tensors.
 uint64_t BytesOf(const EntriesByKey& entries) {
-  return SumOfBytes(SumOfBytes(entries.room_bytes, entries.decoded_bytes),
+  return SumOfBytes(SumOfBytes(entries.new_value_bytes, entries.decoded_bytes),
                     entries.sum_bytes);
 }
 
@@ -226,7 +227,7 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
   if (status.ok()) {
     const absl::StatusOr<EntriesByKey> entries = GroupByKey(state, request);
     if (entries.ok()) {
-      bytes.host += entries->note_bytes;
+      bytes.host += entries->record_bytes;
       bytes.device =
           SumOfBytes(PushCopies::BytesOf(state, request), BytesOf(*entries));
       return bytes;
@@ -267,7 +268,7 @@ absl::Status PushAdmission::ReserveForTensors() {
 
 // Nothing is copied for a push that would be refused as things are.
 absl::Status PushAdmission::CopyToDevice() {
-  Reservation room;
+  Reservation value_reservation;
   bool can_start_later = !CopiesHere(state_, request_);
   {
     MutexLock lock(&state_.mutex);
@@ -277,14 +278,15 @@ absl::Status PushAdmission::CopyToDevice() {
       return entries.status();
     }
     ASSIGN_OR_RETURN(
-        room, Reservation::Create(state_.memory.device().contributions,
-                                  PushCopies::BytesOf(state_, request_)));
-    RETURN_IF_ERROR(state_.memory.CheckRoom(
-        {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
+        value_reservation,
+        Reservation::Create(state_.memory.device().contributions,
+                            PushCopies::BytesOf(state_, request_)));
+    RETURN_IF_ERROR(state_.memory.CheckHeadroom(
+        {.host = SumOfBytes(BytesForReply(*entries), entries->record_bytes),
          .device = BytesOf(*entries)}));
     can_start_later &= copies_.CanStartLater(*entries);
   }
-  RETURN_IF_ERROR(copies_.Make(request_, std::move(room)));
+  RETURN_IF_ERROR(copies_.Make(request_, std::move(value_reservation)));
   return can_start_later ? absl::OkStatus() : copies_.Start();
 }
 
@@ -353,7 +355,7 @@ absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
   } else {
     cast_bytes = BytesBeyondTensors(cast_bytes);
   }
-  return state_.memory.CheckRoom({.device = cast_bytes});
+  return state_.memory.CheckHeadroom({.device = cast_bytes});
 }
 
 absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
@@ -374,8 +376,8 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
   if (!copies_.has_started() && !copies_.CanStartLater(entries)) return false;
   const MemoryAccounts& memory = state_.memory.device();
-  ASSIGN_OR_RETURN(room_,
-                   Reservation::Create(memory.values, entries.room_bytes));
+  ASSIGN_OR_RETURN(value_reservation_,
+                   Reservation::Create(memory.values, entries.new_value_bytes));
   if (state_.config.mirrored) {
     ASSIGN_OR_RETURN(
         decoded_bytes_,
@@ -385,17 +387,18 @@ absl::StatusOr<bool> PushAdmission::Admit() {
     ASSIGN_OR_RETURN(sum_bytes_, Reservation::Create(memory.contributions,
                                                      entries.sum_bytes));
   }
-  ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
-                                               entries.note_bytes));
+  ASSIGN_OR_RETURN(records_, Reservation::Create(state_.memory.metadata(),
+                                                 entries.record_bytes));
   copies_.Swap(request_);
   if (entries.has_rows) SkipEmptyLists();
   guard_.TakeEffect(entries, request_, state_.counts.guarded);
 
   AdmitKeys(entries);
   transaction_.work().updates.AddUploads(copies_.TakeToStart());
-  transaction_.work().updates.Hold(std::move(tensor_bytes_),
-                                   std::move(overhead_), std::move(room_));
-  NoteStep();
+  transaction_.work().updates.AddReservations(std::move(tensor_bytes_),
+                                              std::move(overhead_),
+                                              std::move(value_reservation_));
+  RecordStep();
   if (names_ != nullptr) {
     for (PushEntry& entry : request_.entries) {
       names_->push_back({std::move(entry.key), 0});
@@ -411,7 +414,7 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
   results.resize(num_entries);
   UpdatePass& updates = transaction_.work().updates;
   if (applies_at_once_ && !is_copied_) {
-    updates.plain().Reserve(num_entries);
+    updates.in_place().Reserve(num_entries);
   } else {
     updates.Reserve(num_entries);
   }
@@ -427,13 +430,14 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
   const PushMode& mode = *state_.mode;
-  if (state_.cut) Cut::BeforeChange(transaction_, key);
+  if (state_.snapshot) OngoingSnapshot::BeforeChange(transaction_, key);
   if (!forgets_contributions_) {
-    mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
+    mode.Record(key, request_,
+                records_.Split(mode.BytesToRecord(key, request_)));
   }
   if (!applies_at_once_) return AddToRound(entries, first);
-  if (key.is_updating) return UpdateBusyKey(entries, first);
-  if (!UpdatePlainly(entries, first)) UpdateIdleKey(entries, first);
+  if (key.is_updating) return QueueUpdate(entries, first);
+  if (!UpdateInPlace(entries, first)) UpdateIdleKey(entries, first);
 }
 
 void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
@@ -452,19 +456,19 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
     // Moved, so that a buffer that nobody else has can become the value.
     if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
   });
-  updates.End(entries.keys[first].brings_room);
+  updates.End(entries.keys[first].brings_reservation);
   ++call_->num_pending;
 }
 
-bool PushAdmission::UpdatePlainly(const EntriesByKey& entries, uint32_t first) {
+bool PushAdmission::UpdateInPlace(const EntriesByKey& entries, uint32_t first) {
   if (is_copied_ || entries.keys[first].next != 0) return false;
-  const bool is_plain = transaction_.work().updates.plain().Add(
+  const bool is_in_place = transaction_.work().updates.in_place().Add(
       entries.keys[first].key, call_, request_.entries[first], first);
-  call_->num_pending += is_plain;
-  return is_plain;
+  call_->num_pending += is_in_place;
+  return is_in_place;
 }
 
-void PushAdmission::UpdateBusyKey(const EntriesByKey& entries, uint32_t first) {
+void PushAdmission::QueueUpdate(const EntriesByKey& entries, uint32_t first) {
   for (PendingUpdate& update : AddContribution(entries, first)) {
     update.call = call_;
     entries.ForEach(first, [&](uint32_t i) { update.results.push_back(i); });
@@ -481,7 +485,7 @@ void PushAdmission::AddToRound(const EntriesByKey& entries, uint32_t first) {
   state_.counts.rounds_open +=
       key.rounds->num_open() + updates.size() - open_before;
   CloseRounds(transaction_, key, std::move(updates));
-  BeginFold(transaction_, key);
+  BeginPartialSum(transaction_, key);
   if (opens_round) state_.graces.Begin(state_, key, request_.step);
 }
 
@@ -506,22 +510,22 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
     }
     contribution.slots.emplace_back(std::move(entry));
   });
-  contribution.held = tensor_bytes_.Split(tensor_bytes);
+  contribution.tensor_reservation = tensor_bytes_.Split(tensor_bytes);
   contribution.overhead = overhead_.Split(overhead_bytes);
   if (decoded_bytes > 0) {
     contribution.decoded = decoded_bytes_.Split(decoded_bytes);
   }
   if (sum_bytes > 0) {
     contribution.needs_sum = true;
-    contribution.sum_room = sum_bytes_.Split(sum_bytes);
+    contribution.sum_reservation = sum_bytes_.Split(sum_bytes);
   }
-  Reservation room =
-      room_.Split(entries.keys[first].brings_room ? key.value_bytes() : 0);
+  Reservation value_reservation = value_reservation_.Split(
+      entries.keys[first].brings_reservation ? key.value_bytes() : 0);
   return state_.mode->Add(key, request_, std::move(contribution),
-                          std::move(room));
+                          std::move(value_reservation));
 }
 
-void PushAdmission::NoteStep() {
+void PushAdmission::RecordStep() {
   const PushMode& mode = *state_.mode;
   if (!mode.CountsStep(request_)) return;
   WorkerGroup& workers = *state_.workers;
@@ -538,13 +542,13 @@ void PushAdmission::NoteStep() {
 absl::Status Namespace::CheckPush(const PushRequest& request,
                                   const Caller& caller) {
   RETURN_IF_ERROR(CheckFields(*state_, request));
-  StagingLayout staging(state_->home->sharing());
+  StagingLayout staging(state_->tensor_placement->sharing());
   for (const PushEntry& entry : request.entries) {
     if (!entry.skip && !entry.tensor.has_data()) {
       staging.Add(entry.tensor.size_bytes());
     }
   }
-  return state_->CheckRoomUnlessRepeat(
+  return state_->CheckHeadroomUnlessRepeat(
       caller, request.call_id, staging.total_bytes(),
       [&] { return BytesToPush(*state_, request); });
 }

@@ -17,22 +17,24 @@
 
 namespace tensorkv {
 
-// As in TensorStore. `names`, if not null, takes the names of the entries once
-// the push is in: a PushPull pulls them, so that its reply counts too.
+// Pushes as TensorStore says. `names`, if not null, takes the names of the
+// entries once the push is in: a PushPull pulls them, so that its reply counts
+// too.
 void Push(NamespaceState& state, PushRequest request,
           const CallContext& context, std::vector<PullEntry>* names,
           ReplyCallback<PushReply> done);
 
-// Whether the fields of a push are right, whatever the store has.
+// Checks that the fields of a push are right, whatever the store has.
 absl::Status CheckFields(const NamespaceState& state,
                          const PushRequest& request);
 
-// What the push will reserve, if it can be admitted. Counts its refusal.
+// Returns the bytes that the push will reserve, if it can be admitted. Counts
+// its refusal.
 absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                                         const PushRequest& request);
 
-// What a push must reserve for its tensors: nothing where their memory is
-// counted already or not there yet.
+// Returns the bytes that a push must reserve for its tensors: none where their
+// memory is counted already or not there yet.
 uint64_t UncountedBytes(const NamespaceMemory& memory,
                         const PushRequest& request);
 
@@ -57,7 +59,7 @@ class PushAdmission {
         context_(context),
         applies_at_once_(state.mode->applies_at_once()),
         forgets_contributions_(state.mode->forgets_contributions()),
-        is_copied_(state.home->copies()),
+        is_copied_(state.tensor_placement->copies()),
         names_(names),
         call_(std::move(call)),
         guard_(state.config, state.memory.host().contributions) {}
@@ -71,12 +73,13 @@ class PushAdmission {
   // Checks a push, then makes copies of its tensors on the device, and starts
   // them unless its updates can.
   absl::Status CopyToDevice();
-  // The values of a PushPull as its caller wants them.
+  // Returns the values of a PushPull as its caller wants them.
   uint64_t ReplyBytes(const EntriesByKey& entries) const;
-  // What the reply will take of the budget, beyond what the push has now.
+  // Returns the bytes that the reply will take of the budget, beyond those that
+  // the push has now.
   uint64_t BytesForReply(const EntriesByKey& entries) const;
-  // What of so many bytes the call's tensors, which are free again when the
-  // push has taken effect, do not make room for: a reply must not fail then.
+  // Returns which of so many bytes exceed those of the call's tensors, which
+  // are free again when the push has taken effect: a reply must not fail then.
   uint64_t BytesBeyondTensors(uint64_t bytes) const;
   // Checks a push and makes it take effect. False, and nothing has happened, if
   // copies must be started before.
@@ -86,8 +89,8 @@ class PushAdmission {
   // Whether the push can be admitted, but for the budget. Counts what the guard
   // refuses.
   absl::StatusOr<EntriesByKey> Check() const;
-  // Whether the values of a PushPull can be converted as its caller wants them,
-  // and sent.
+  // Checks that the values of a PushPull can be converted as its caller wants
+  // them, and sent.
   absl::Status CheckReply(const EntriesByKey& entries) const;
   absl::Status CheckCasts(const EntriesByKey& entries) const;
   absl::StatusOr<bool> Admit();
@@ -99,23 +102,25 @@ class PushAdmission {
   // An idle key where contributions do not wait: what most pushes of many keys
   // are, without the detour of a PendingUpdate.
   void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
-  // The same where the update is of the simplest kind; false, and nothing has
-  // happened, if it is not.
-  bool UpdatePlainly(const EntriesByKey& entries, uint32_t first);
+  // Updates the key where the update is of the simplest kind; returns false,
+  // and nothing has happened, if it is not.
+  bool UpdateInPlace(const EntriesByKey& entries, uint32_t first);
   // One whose update runs: what it brings waits for that.
-  void UpdateBusyKey(const EntriesByKey& entries, uint32_t first);
+  void QueueUpdate(const EntriesByKey& entries, uint32_t first);
   // Where contributions wait for those of others.
   void AddToRound(const EntriesByKey& entries, uint32_t first);
-  // What Enqueue and the key's rounds take of the reservations.
+  // Returns the updates that Enqueue and the key's rounds take of the
+  // reservations.
   PendingUpdates AddContribution(const EntriesByKey& entries, uint32_t first);
   // The worker of the push has reached its step.
-  void NoteStep();
+  void RecordStep();
 
   Transaction transaction_;
   NamespaceState& state_;
   PushRequest request_;
   const CallContext& context_;
-  // What the namespace's mode and home answer is asked for once, not by key.
+  // Say what the namespace's mode and placement answer; asked for once, not by
+  // key.
   const bool applies_at_once_;
   const bool forgets_contributions_;
   const bool is_copied_;  // on the way to the device
@@ -129,8 +134,8 @@ class PushAdmission {
   Reservation decoded_bytes_;
   Reservation sum_bytes_;
   Reservation overhead_;
-  Reservation room_;
-  Reservation notes_;
+  Reservation value_reservation_;
+  Reservation records_;
   // Counts the tensors where they have arrived, if they are copied.
   Reservation arrived_bytes_;
   // They take the tensors' places when the push is in.

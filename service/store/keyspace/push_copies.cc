@@ -55,8 +55,8 @@ class StaysOnHost {
   explicit StaysOnHost(const NamespaceState& state) : state_(state) {}
 
   // A tensor that has no elements yet will be received where the device reads
-  // it, unless Staging finds no room there: then the push itself asks for room
-  // for its copy, and may be refused.
+  // it, unless Staging finds no memory there: then the push itself reserves
+  // some for its copy, and may be refused.
   bool operator()(const Tensor& tensor) {
     if (!MayStay(tensor)) return false;
     if (!tensor.has_data()) return true;
@@ -70,17 +70,18 @@ class StaysOnHost {
 
  private:
   // A contribution that waits for others does not stay: where it is, there must
-  // be room for what comes.
+  // be memory for what comes.
   bool MayStay(const Tensor& tensor) const {
     const int64_t bytes = tensor.size_bytes();
-    return state_.home->copies() && state_.mode->applies_at_once() &&
-           bytes > 0 && bytes <= kMaxBytesReadThere &&
+    return state_.tensor_placement->copies() &&
+           state_.mode->applies_at_once() && bytes > 0 &&
+           bytes <= kMaxBytesReadThere &&
            (!tensor.has_data() ||
             IsCountedBy(*state_.memory.host().contributions, tensor));
   }
 
   const NamespaceState& state_;
-  // What was asked last, and the answer.
+  // Are what was asked last, and the answer.
   const Buffer* last_ = nullptr;
   bool can_read_ = false;
 };
@@ -99,8 +100,8 @@ uint64_t PushCopies::BytesFreedOnHost(const NamespaceState& state,
 
 uint64_t PushCopies::BytesOf(const NamespaceState& state,
                              const PushRequest& request) {
-  if (!state.home->copies()) return 0;
-  StagingLayout layout(state.home->sharing());
+  if (!state.tensor_placement->copies()) return 0;
+  StagingLayout layout(state.tensor_placement->sharing());
   StaysOnHost stays(state);
   for (const PushEntry& entry : request.entries) {
     if (!entry.skip && !stays(entry.tensor)) {
@@ -110,7 +111,8 @@ uint64_t PushCopies::BytesOf(const NamespaceState& state,
   return layout.total_bytes();
 }
 
-absl::Status PushCopies::Make(const PushRequest& request, Reservation room) {
+absl::Status PushCopies::Make(const PushRequest& request,
+                              Reservation reservation) {
   const std::vector<PushEntry>& entries = request.entries;
   copies_.resize(entries.size());
   std::vector<Tensor*> tensors;
@@ -121,7 +123,7 @@ absl::Status PushCopies::Make(const PushRequest& request, Reservation room) {
     tensors.push_back(&copies_[i]);
   }
   RETURN_IF_ERROR(AllocateReserved(
-      std::move(room), tensors, state_.home->sharing(),
+      std::move(reservation), tensors, state_.tensor_placement->sharing(),
       [this](uint64_t bytes, RefPtr<MemoryAccount> account) {
         return state_.device().Allocate(bytes, std::move(account));
       }));
@@ -139,10 +141,10 @@ absl::Status PushCopies::Make(const PushRequest& request, Reservation room) {
   return absl::OkStatus();
 }
 
-// What waits for other updates, or for a checkpoint's copies of states, must be
-// there when those end.
+// Checks that contributions to updates that wait for others, or for a
+// checkpoint's copies of states, are there when those end.
 bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
-  return state_.mode->applies_at_once() && state_.cut == nullptr &&
+  return state_.mode->applies_at_once() && state_.snapshot == nullptr &&
          entries.repeats.empty() &&
          std::none_of(entries.keys.begin(), entries.keys.end(),
                       [](const EntriesByKey::KeyOfEntry& entry) {

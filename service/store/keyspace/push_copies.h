@@ -25,21 +25,21 @@ class PushCopies {
   // `state` outlives the object.
   explicit PushCopies(const NamespaceState* state) : state_(*state) {}
 
-  // What the copies take of the device; nothing on the host.
+  // Returns how many bytes the copies take of the device; 0 on the host.
   static uint64_t BytesOf(const NamespaceState& state,
                           const PushRequest& request);
 
-  // What the tensors take that are no longer needed where they have come once
-  // the push has taken effect.
+  // Returns the bytes of the tensors that are no longer needed where they have
+  // come once the push has taken effect.
   static uint64_t BytesFreedOnHost(const NamespaceState& state,
                                    const PushRequest& request);
 
   // Allocates the copies of the request's tensors, counted as contributions, as
-  // long as they live; `room` has BytesOf. REQUIRES: the mutex is not held.
-  // Errors: those of the device.
-  absl::Status Make(const PushRequest& request, Reservation room);
+  // long as they live; `reservation` has BytesOf. REQUIRES: the mutex is not
+  // held. Errors: those of the device.
+  absl::Status Make(const PushRequest& request, Reservation reservation);
 
-  // Whether the copies can be started together with the updates.
+  // Returns whether the copies can be started together with the updates.
   // REQUIRES: the mutex is held.
   bool CanStartLater(const EntriesByKey& entries) const;
   bool has_started() const { return to_start_.copies.empty(); }
@@ -48,7 +48,7 @@ class PushCopies {
   // fails. REQUIRES: they are made; the mutex is not held.
   // Errors: those of the device, after which what is there is not known.
   absl::Status Start();
-  // Those that have not been started, for who starts them.
+  // Returns the uploads that have not been started, for who starts them.
   Uploads TakeToStart() { return std::exchange(to_start_, {}); }
 
   // Puts the copies in the places of the request's tensors, and these in

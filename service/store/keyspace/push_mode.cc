@@ -20,12 +20,13 @@ constexpr uint32_t kMaxOpenRounds = 64;
 constexpr uint32_t kMaxAveragedWorkers = 128;
 constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
 
-PendingUpdate UpdateAtOnce(Contribution contribution, Reservation room) {
+PendingUpdate UpdateAtOnce(Contribution contribution,
+                           Reservation value_reservation) {
   PendingUpdate update;
   update.slots = std::move(contribution.slots);
-  update.held = std::move(contribution.held);
+  update.tensor_reservation = std::move(contribution.tensor_reservation);
   update.overhead = std::move(contribution.overhead);
-  update.room = std::move(room);
+  update.value_reservation = std::move(value_reservation);
   return update;
 }
 
@@ -54,7 +55,7 @@ Contributor ContributorOf(const PushRequest& request) {
   if (request.worker->epoch != 0) {
     by.identity = Contributor::kMember;
   } else if (request.call_id && !request.call_id->client_id.empty()) {
-    // The same after every start: a checkpoint has it.
+    // The identity is the same after every start: a checkpoint has it.
     const std::string& id = request.call_id->client_id;
     by.identity = std::max<uint64_t>(XXH3_64bits(id.data(), id.size()),
                                      Contributor::kMember + 1);
@@ -97,7 +98,7 @@ class AsyncMode : public PushMode {
       const StoredKey&, const PushRequest&) const override {
     return std::nullopt;
   }
-  bool NeedsRoom(const StoredKey&, const PushRequest&) const override {
+  bool NeedsReservation(const StoredKey&, const PushRequest&) const override {
     return true;
   }
 
@@ -109,10 +110,11 @@ class AsyncMode : public PushMode {
     return PushMode::CountsStep(request) && request.worker->epoch != 0;
   }
   PendingUpdates Add(StoredKey&, const PushRequest&, Contribution contribution,
-                     Reservation room) const override {
+                     Reservation value_reservation) const override {
     PendingUpdates updates;
     if (!contribution.slots.empty()) {
-      updates.push_back(UpdateAtOnce(std::move(contribution), std::move(room)));
+      updates.push_back(
+          UpdateAtOnce(std::move(contribution), std::move(value_reservation)));
     }
     return updates;
   }
@@ -124,7 +126,7 @@ class AsyncMode : public PushMode {
   }
 };
 
-// As async, but nobody runs too far ahead of the slowest worker.
+// BoundedMode is async, but nobody runs too far ahead of the slowest worker.
 class BoundedMode final : public AsyncMode {
  public:
   BoundedMode(const WorkerGroup* workers, uint32_t staleness)
@@ -172,14 +174,14 @@ class BoundedMode final : public AsyncMode {
                                          "next"));
   }
 
-  uint64_t BytesToNote(const StoredKey& key,
-                       const PushRequest& request) const override {
-    return key.BytesToNote(request.worker->rank);
+  uint64_t BytesToRecord(const StoredKey& key,
+                         const PushRequest& request) const override {
+    return key.BytesToRecord(request.worker->rank);
   }
-  void Note(StoredKey& key, const PushRequest& request,
-            Reservation overhead) const override {
-    key.NoteContribution(ContributorOf(request), request.step,
-                         std::move(overhead));
+  void Record(StoredKey& key, const PushRequest& request,
+              Reservation overhead) const override {
+    key.RecordContribution(ContributorOf(request), request.step,
+                           std::move(overhead));
   }
 
   absl::Status Restore(const KeySnapshot& snapshot,
@@ -188,8 +190,8 @@ class BoundedMode final : public AsyncMode {
     for (const ContributionSnapshot& each : snapshot.contributions) {
       ASSIGN_OR_RETURN(
           Reservation bytes,
-          Reservation::Create(overhead, key.BytesToNote(each.by.rank)));
-      key.NoteContribution(each.by, each.step, std::move(bytes));
+          Reservation::Create(overhead, key.BytesToRecord(each.by.rank)));
+      key.RecordContribution(each.by, each.step, std::move(bytes));
     }
     return absl::OkStatus();
   }
@@ -261,12 +263,12 @@ class SyncMode final : public PushMode {
         .version = *version, .step = request.step, .repeated = true};
   }
 
-  uint64_t BytesToNote(const StoredKey& key,
-                       const PushRequest&) const override {
+  uint64_t BytesToRecord(const StoredKey& key,
+                         const PushRequest&) const override {
     return key.rounds ? 0 : Rounds::BytesFor(policy_);
   }
-  void Note(StoredKey& key, const PushRequest&,
-            Reservation overhead) const override {
+  void Record(StoredKey& key, const PushRequest&,
+              Reservation overhead) const override {
     if (key.rounds) return;
     key.rounds = std::make_unique<Rounds>(&policy_, std::move(overhead));
   }
@@ -282,8 +284,8 @@ class SyncMode final : public PushMode {
     return absl::OkStatus();
   }
 
-  bool NeedsRoom(const StoredKey& key,
-                 const PushRequest& request) const override {
+  bool NeedsReservation(const StoredKey& key,
+                        const PushRequest& request) const override {
     return !key.rounds || key.rounds->OpensRound(request.step);
   }
 
@@ -293,16 +295,19 @@ class SyncMode final : public PushMode {
   }
   PendingUpdates Add(StoredKey& key, const PushRequest& request,
                      Contribution contribution,
-                     Reservation room) const override {
+                     Reservation value_reservation) const override {
     return UpdatesOf(key.rounds->Add(ContributorOf(request), request.step,
-                                     std::move(contribution), std::move(room)));
+                                     std::move(contribution),
+                                     std::move(value_reservation)));
   }
 
-  bool Owes(uint32_t rank) const override { return shared_->owed.Has(rank); }
-  absl::Status CheckOwesNothing(const StoredKey& key, uint32_t rank,
-                                Step last) const override {
+  bool MustRepush(uint32_t rank) const override {
+    return shared_->to_repush.Has(rank);
+  }
+  absl::Status CheckNothingToRepush(const StoredKey& key, uint32_t rank,
+                                    Step last) const override {
     const Step end = last == UINT64_MAX ? last : last + 1;
-    return key.rounds ? key.rounds->CheckOwesNothing(key.name(), rank, end)
+    return key.rounds ? key.rounds->CheckNothingToRepush(key.name(), rank, end)
                       : absl::OkStatus();
   }
 
@@ -326,18 +331,19 @@ class SyncMode final : public PushMode {
   }
 
   Step StepOfJoiner() const override { return workers().max_step(); }
-  // What a worker has contributed to already does no harm when it is pushed
-  // again; only the worker knows which keys belong to a step.
+  // Returns a step that may have been contributed to in part, which does no
+  // harm when it is pushed again; only the worker knows which keys belong to a
+  // step.
   Step NextStepOf(uint32_t rank) const override {
-    return shared_->owed.LowestOf(
+    return shared_->to_repush.LowestOf(
         rank, std::max({workers().step_of(rank), workers().first_step_of(rank),
                         Step{1}}));
   }
 
  private:
-  // Of a mirrored namespace.
+  // Checks that the request, of a mirrored namespace, is for this server.
   absl::Status CheckIsForThisServer(const PushRequest& request) const {
-    if (!workers().IsNear(request.worker->rank)) {
+    if (!workers().IsLocal(request.worker->rank)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "worker ", request.worker->rank,
           ": expected a push to its own server of the mirrored namespace, "
@@ -410,7 +416,7 @@ absl::Status CheckGroup(const NamespaceConfig& config) {
   return absl::OkStatus();
 }
 
-// What every aggregation but the sum asks for.
+// Checks what every aggregation but the sum asks for.
 absl::Status CheckAveraging(const NamespaceConfig& config) {
   if (config.rescale_partial_rounds) {
     return absl::InvalidArgumentError(
@@ -461,7 +467,8 @@ absl::Status CheckRounds(const NamespaceConfig& config) {
   return absl::OkStatus();
 }
 
-// What servers that sum together do without.
+// Checks that the configuration has nothing that servers that sum together do
+// without.
 absl::Status CheckMirrored(const NamespaceConfig& config) {
   const bool is_plain = config.max_workers <= config.num_workers &&
                         config.quorum == 0 && !config.rescale_partial_rounds &&
@@ -508,9 +515,9 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
     update.round = closed.step;
     update.slots = std::move(closed.slots);
     update.num_averaged = closed.num_averaged;
-    update.held = std::move(closed.held);
+    update.tensor_reservation = std::move(closed.tensor_reservation);
     update.overhead = std::move(closed.overhead);
-    update.room = std::move(closed.room);
+    update.value_reservation = std::move(closed.value_reservation);
   }
   return updates;
 }

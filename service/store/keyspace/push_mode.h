@@ -22,7 +22,7 @@ namespace tensorkv {
 
 using PendingUpdates = absl::InlinedVector<PendingUpdate, 1>;
 
-// What closed rounds become.
+// Returns the updates that closed rounds become.
 PendingUpdates UpdatesOf(ClosedRounds rounds);
 
 // The strategy of one namespace, const after construction; its methods are
@@ -31,60 +31,61 @@ class PushMode {
  public:
   virtual ~PushMode() = default;
 
-  // The group that `config` asks for, but for the bounds of leases.
+  // Returns the group that `config` asks for, but for the bounds of leases.
   static WorkerGroupOptions GroupOf(const NamespaceConfig& config);
 
-  // The mode that `config` asks for. `workers` outlives it.
-  // Errors: InvalidArgument (workers, rounds, quorum; a field that the mode
-  // does not use).
+  // Returns the mode that `config` asks for. `workers` outlives it. Errors:
+  // InvalidArgument (workers, rounds, quorum; a field that the mode does not
+  // use).
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
       const NamespaceConfig& config, const WorkerGroup* workers);
 
   // Sets what the mode has a default for.
   virtual void FillDefaults(NamespaceConfig& config) const = 0;
 
-  // Whether a contribution is an update of its own.
+  // Returns whether a contribution is an update of its own.
   virtual bool applies_at_once() const = 0;
 
-  // Whether contributions, besides, neither wait for other workers nor are
-  // remembered: then CheckKey finds nothing, and Note does nothing.
+  // Returns whether contributions, besides, neither wait for other workers nor
+  // are remembered: then CheckKey finds nothing, and Record does nothing.
   virtual bool forgets_contributions() const { return false; }
 
-  // Whether contributions are summed, so that one worker may bring several to a
-  // key, and rows.
+  // Returns whether contributions are summed, so that one worker may bring
+  // several to a key, and rows.
   virtual bool sums() const { return true; }
-  // Whether a key may have that dtype. Errors: InvalidArgument.
+  // Checks that a key may have that dtype. Errors: InvalidArgument.
   absl::Status CheckTakes(absl::string_view key, DType dtype) const;
 
-  // Whether the request has what the mode needs.
-  // Errors: InvalidArgument (no worker, no step).
+  // Checks that the request has what the mode needs. Errors: InvalidArgument
+  // (no worker, no step).
   virtual absl::Status CheckPush(const PushRequest& request) const = 0;
 
-  // Whether `worker` may call, as itself. Errors: those of WorkerGroup::Check.
+  // Checks that `worker` may call, as itself. Errors: those of
+  // WorkerGroup::Check.
   virtual absl::Status CheckWorker(const std::optional<Worker>& worker,
                                    absl::Duration now) const = 0;
 
-  // Whether the request's step follows what has been reached, by its worker or
-  // by the group, where that does not depend on the key.
-  // REQUIRES: CheckPush is OK. Errors: FailedPrecondition (STEP_GAP).
+  // Checks that the request's step follows what has been reached, by its worker
+  // or by the group, where that does not depend on the key. REQUIRES: CheckPush
+  // is OK. Errors: FailedPrecondition (STEP_GAP).
   virtual absl::Status CheckStep(const PushRequest& request) const {
     return absl::OkStatus();
   }
 
-  // Whether the caller may contribute to `key` now; if it has done so, the
-  // answer to that. Errors: those of Push.
+  // Returns whether the caller may contribute to `key` now; if it has done so,
+  // the answer to that. Errors: those of Push.
   virtual absl::StatusOr<std::optional<PushResult>> CheckKey(
       const StoredKey& key, const PushRequest& request) const = 0;
 
-  // What Note will need of the budget.
-  virtual uint64_t BytesToNote(const StoredKey& key,
-                               const PushRequest& request) const {
+  // Returns how many bytes Record will need of the budget.
+  virtual uint64_t BytesToRecord(const StoredKey& key,
+                                 const PushRequest& request) const {
     return 0;
   }
   // Makes place for what is remembered of contributions. `overhead` has
-  // BytesToNote. REQUIRES: CheckKey says that there is none yet.
-  virtual void Note(StoredKey& key, const PushRequest& request,
-                    Reservation overhead) const {}
+  // BytesToRecord. REQUIRES: CheckKey says that there is none yet.
+  virtual void Record(StoredKey& key, const PushRequest& request,
+                      Reservation overhead) const {}
 
   // Has the key know what it knew of contributions when it was saved.
   // REQUIRES: nobody has contributed to it. Errors: ResourceExhausted.
@@ -94,46 +95,46 @@ class PushMode {
     return absl::OkStatus();
   }
 
-  // Whether the contribution must bring room for a new value.
-  virtual bool NeedsRoom(const StoredKey& key,
-                         const PushRequest& request) const = 0;
+  // Returns whether the contribution must bring a reservation for a new value.
+  virtual bool NeedsReservation(const StoredKey& key,
+                                const PushRequest& request) const = 0;
 
-  // What is known when the push takes effect.
+  // Returns the result as it is known when the push takes effect.
   virtual PushResult ResultOf(const StoredKey& key,
                               const PushRequest& request) const = 0;
-  // Whether the step of `request` is one of a worker of the group.
+  // Returns whether the step of `request` is one of a worker of the group.
   virtual bool CountsStep(const PushRequest& request) const {
     return request.worker && request.step > 0 && !request.entries.empty();
   }
 
   // Adds the contribution to `key`; returns the updates that are ready now.
-  // REQUIRES: it is noted.
+  // REQUIRES: it is recorded.
   virtual PendingUpdates Add(StoredKey& key, const PushRequest& request,
                              Contribution contribution,
-                             Reservation room) const = 0;
+                             Reservation value_reservation) const = 0;
 
-  // Whether the worker of `rank` must push steps again before it reads some
-  // keys, and whether steps of `key` up to `last` are among them. Errors:
+  // Return whether the worker of `rank` must push steps again before it reads
+  // some keys, and whether steps of `key` up to `last` are among them. Errors:
   // Aborted (ROUND_FAILED).
-  virtual bool Owes(uint32_t rank) const { return false; }
-  virtual absl::Status CheckOwesNothing(const StoredKey& key, uint32_t rank,
-                                        Step last) const {
+  virtual bool MustRepush(uint32_t rank) const { return false; }
+  virtual absl::Status CheckNothingToRepush(const StoredKey& key, uint32_t rank,
+                                            Step last) const {
     return absl::OkStatus();
   }
 
-  // Whether the worker of `rank` must wait before it reads `key`, for what it
-  // has contributed up to step `last`, and for what then.
+  // Returns whether the worker of `rank` must wait before it reads `key`, for
+  // rounds that it has contributed to up to step `last`, and for what then.
   virtual bool MustWait(const StoredKey& key, uint32_t rank, Step last) const {
     return false;
   }
-  // Whether it waits so in vain, for workers that have left since it joined.
-  // Errors: Aborted (WORKER_LEFT).
+  // Checks that it does not wait so in vain, for workers that have left since
+  // it joined. Errors: Aborted (WORKER_LEFT).
   virtual absl::Status CheckNobodyLeft(const StoredKey& key, uint32_t rank,
                                        Step last) const {
     return absl::OkStatus();
   }
-  // How many contributions the last round had that it waits for, once it has
-  // ended; 0 if there is none.
+  // Returns how many contributions the last round had that it waits for, once
+  // it has ended; 0 if there is none.
   virtual uint32_t NumContributions(const StoredKey& key, uint32_t rank,
                                     Step last) const {
     return 0;
@@ -143,18 +144,19 @@ class PushMode {
     return absl::OkStatus();
   }
 
-  // Whether workers wait for slower ones at all.
+  // Returns whether workers wait for slower ones at all.
   virtual bool waits_for_slower() const { return false; }
-  // The step that the workers must reach first, all that are needed, before a
-  // worker may go on that has reached `step`; 0 if it may.
+  // Returns the step that the workers must reach first, all that are needed,
+  // before a worker may go on that has reached `step`; 0 if it may.
   virtual Step AwaitedStep(Step step) const { return 0; }
-  // Who has not reached an awaited step: DeadlineExceeded (WAIT_ENDED).
+  // Returns an error that names who has not reached an awaited step:
+  // DeadlineExceeded (WAIT_ENDED).
   absl::Status DescribeAwaited(Step step, absl::Duration now) const;
 
-  // Where a worker starts that comes later.
+  // Returns where a worker starts that comes later.
   virtual Step StepOfJoiner() const = 0;
 
-  // The step that the worker of `rank` is to push next, or again.
+  // Returns the step that the worker of `rank` is to push next, or again.
   virtual Step NextStepOf(uint32_t rank) const = 0;
 
  protected:

@@ -17,10 +17,10 @@ namespace tensorkv {
 // checkpoint and the end of its server.
 inline constexpr uint64_t kRestoredGap = uint64_t{1} << 40;
 
-// Where a count goes on that had come to `saved`. The clock has it differ from
-// one restore of a checkpoint to the next: nothing is counted as fast as
-// nanoseconds go by, so each restore begins above all that was counted before.
-// The gap is for a clock that was set back since.
+// Returns where a count goes on that had come to `saved`. The clock has it
+// differ from one restore of a checkpoint to the next: nothing is counted as
+// fast as nanoseconds go by, so each restore begins above all that was counted
+// before. The gap is for a clock that was set back since.
 inline uint64_t RestoredFloor(uint64_t saved) {
   const uint64_t now = absl::ToUnixNanos(absl::Now());
   return now > saved ? now : saved + kRestoredGap;

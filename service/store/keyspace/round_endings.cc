@@ -19,30 +19,30 @@ namespace {
 // Sums that are made together, while all that they are of is still there.
 constexpr uint64_t kMaxBytesOfSums = 64 << 20;
 
-// Keeps busy_keys after a change of the key's rounds.
-void NoteRounds(NamespaceState& state, StoredKey& key) {
+// Keeps keys_with_rounds after a change of the key's rounds.
+void RecordRounds(NamespaceState& state, StoredKey& key) {
   if (key.rounds->is_idle()) {
-    state.busy_keys.erase(&key);
+    state.keys_with_rounds.erase(&key);
   } else {
-    state.busy_keys.insert(&key);
+    state.keys_with_rounds.insert(&key);
   }
 }
 
 // Multiplies by the rule accumulate on zeros, which rounds once. Sums of
 // integers stay as they are.
-absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
+absl::Status Scale(const NamespaceState& state, const PartialSumOfKey& job,
                    Contribution& sum) {
   const DType dtype = AccumulateType(job.key->dtype());
   if (!IsFloat(dtype)) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       const UpdateRule rule,
       UpdateRule::Create({.name = "accumulate",
-                          .hyperparameters = {{"scale", job.fold.scale}}}));
+                          .hyperparameters = {{"scale", job.partial.scale}}}));
   const int64_t num_elements = job.key->NumElementsOf(sum.slots[0]);
   const uint64_t bytes = num_elements * SizeOf(dtype);
   // Until the unscaled sum is gone.
   ASSIGN_OR_RETURN(
-      const Reservation held,
+      const Reservation tensor_reservation,
       Reservation::Create(state.memory.device().contributions, bytes));
   Backend& device = state.device();
   ASSIGN_OR_RETURN(RefPtr<Buffer> scaled, device.Allocate(bytes, nullptr));
@@ -62,17 +62,18 @@ absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
 
 // Gives the sum memory for so many elements.
 absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
-                                              FoldOfKey& job,
+                                              PartialSumOfKey& job,
                                               int64_t num_elements,
                                               Contribution& sum) {
   const StoredKey& key = *job.key;
   const DType dtype = AccumulateType(key.dtype());
   const uint64_t bytes = num_elements * SizeOf(dtype);
-  if (job.fold.room.bytes() >= bytes) {
-    sum.held = job.fold.room.Split(bytes);
+  if (job.partial.sum_reservation.bytes() >= bytes) {
+    sum.tensor_reservation = job.partial.sum_reservation.Split(bytes);
   } else {
-    ASSIGN_OR_RETURN(sum.held, Reservation::Create(
-                                   state.memory.device().contributions, bytes));
+    ASSIGN_OR_RETURN(
+        sum.tensor_reservation,
+        Reservation::Create(state.memory.device().contributions, bytes));
   }
   Slot& slot = sum.slots.emplace_back();
   slot.dtype = dtype;
@@ -83,15 +84,15 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
 
 // The sum has rows too, those that are named, if all contributions have.
 absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
-                                       FoldOfKey& job) {
+                                       PartialSumOfKey& job) {
   static const UpdateRule* const kAssign = new UpdateRule();
   const StoredKey& key = *job.key;
-  RETURN_IF_ERROR(CheckWeightsHaveNoRows(key.name(), job.fold.slots));
+  RETURN_IF_ERROR(CheckWeightsHaveNoRows(key.name(), job.partial.slots));
   const bool has_tensors =
-      std::any_of(job.fold.slots.begin(), job.fold.slots.end(),
+      std::any_of(job.partial.slots.begin(), job.partial.slots.end(),
                   [](const Slot& slot) { return !slot.rows; });
   RowBatches::Options options = {.num_rows = key.num_rows(),
-                                 .slots = job.fold.slots,
+                                 .slots = job.partial.slots,
                                  .updates_all_rows = has_tensors,
                                  .is_compact = !has_tensors};
   options.whole.rule = kAssign;
@@ -115,31 +116,31 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
   }
   ASSIGN_OR_RETURN(const MutableTensorView value,
                    AllocateSum(state, job, num_elements, sum));
-  sum.slots[0].updates_all_rows = UpdatesAllRows(job.fold.slots);
+  sum.slots[0].updates_all_rows = UpdatesAllRows(job.partial.slots);
   sum.slots[0].rows = std::move(ids);
   batches.SetValue(value);
   RETURN_IF_ERROR(ApplyAll(state.device(), batches));
   return sum;
 }
 
-// Sums of tensors, of any number of folds: one batch of updates.
+// Sums of tensors, of any number of rounds: one batch of updates.
 class TensorSums {
  public:
   explicit TensorSums(const NamespaceState& state) : state_(state) {}
 
-  // Gives a fold's sum memory, which has it once Run has returned.
-  absl::StatusOr<Contribution> Add(FoldOfKey& job) {
+  // Gives a partial sum memory, which has it once Run has returned.
+  absl::StatusOr<Contribution> Add(PartialSumOfKey& job) {
     static const UpdateRule* const kAssign = new UpdateRule();
     const int64_t num_elements = job.key->num_elements();
     Contribution sum;
     ASSIGN_OR_RETURN(const MutableTensorView value,
                      AllocateSum(state_, job, num_elements, sum));
-    if (HasFactors(job.fold.slots)) {
-      weighted_.Add(job.fold.slots, value);
+    if (HasFactors(job.partial.slots)) {
+      weighted_.Add(job.partial.slots, value);
       return sum;
     }
     Inputs& inputs = inputs_.emplace_back();
-    for (const Slot& each : job.fold.slots) {
+    for (const Slot& each : job.partial.slots) {
       inputs.views.push_back({each.dtype, num_elements, each.data});
       inputs.packings.push_back(each.packing());
     }
@@ -167,23 +168,23 @@ class TensorSums {
   std::vector<TensorUpdate> batch_;
 };
 
-// The sums of folds, in their order.
-std::vector<absl::StatusOr<Contribution>> SumsOf(const NamespaceState& state,
-                                                 absl::Span<FoldOfKey> jobs) {
+// Returns the partial sums, in their order.
+std::vector<absl::StatusOr<Contribution>> SumsOf(
+    const NamespaceState& state, absl::Span<PartialSumOfKey> jobs) {
   TensorSums tensors(state);
   std::vector<absl::StatusOr<Contribution>> sums;
   sums.reserve(jobs.size());
-  for (FoldOfKey& job : jobs) {
-    sums.push_back(HasRows(job.fold.slots) ? SumOfRows(state, job)
-                                           : tensors.Add(job));
+  for (PartialSumOfKey& job : jobs) {
+    sums.push_back(HasRows(job.partial.slots) ? SumOfRows(state, job)
+                                              : tensors.Add(job));
   }
   const absl::Status summed = tensors.Run();
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (!sums[i].ok()) continue;
     absl::Status status;
-    if (!HasRows(jobs[i].fold.slots)) status = summed;
-    TakeWeights(jobs[i].fold.slots, sums[i]->slots[0]);
-    if (status.ok() && jobs[i].fold.scale != 1) {
+    if (!HasRows(jobs[i].partial.slots)) status = summed;
+    TakeWeights(jobs[i].partial.slots, sums[i]->slots[0]);
+    if (status.ok() && jobs[i].partial.scale != 1) {
       status = Scale(state, jobs[i], *sums[i]);
     }
     if (!status.ok()) sums[i] = std::move(status);
@@ -192,49 +193,50 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(const NamespaceState& state,
 }
 
 // The round cannot be summed.
-void FailFold(Transaction& transaction, const FoldOfKey& job,
-              const absl::Status& status) {
-  if (!job.key->rounds->IsOpen(job.fold.step, job.fold.id)) return;
-  FailRounds(transaction, *job.key, job.fold.step,
+void FailPartialSum(Transaction& transaction, const PartialSumOfKey& job,
+                    const absl::Status& status) {
+  if (!job.key->rounds->IsOpen(job.partial.step, job.partial.id)) return;
+  FailRounds(transaction, *job.key, job.partial.step,
              std::make_shared<RoundFailure>(
                  RoundFailure{std::string(status.message()), {}}));
   WakeAll(transaction);
 }
 
-// Without room for the sum, the contributions wait as they are, unless the
+// Without memory for the sum, the contributions wait as they are, unless the
 // round cannot close without it.
-void EndFold(Transaction& transaction, const FoldOfKey& job,
-             absl::StatusOr<Contribution>& sum,
-             std::optional<Contribution>& folded) {
+void EndPartialSum(Transaction& transaction, const PartialSumOfKey& job,
+                   absl::StatusOr<Contribution>& sum,
+                   std::optional<Contribution>& total) {
   StoredKey& key = *job.key;
   if (!key.rounds) return;  // deleted or replaced meanwhile
   const bool is_summed = sum.ok();
   if (is_summed) {
-    folded = *std::move(sum);
-  } else if (job.fold.scale != 1 || job.fold.is_exchange || job.fold.rank) {
-    FailFold(transaction, job, sum.status());
+    total = *std::move(sum);
+  } else if (job.partial.scale != 1 || job.partial.is_exchange ||
+             job.partial.rank) {
+    FailPartialSum(transaction, job, sum.status());
   }
-  CloseRounds(transaction, key, key.rounds->EndFold(job.fold, folded));
-  if (is_summed) return BeginFold(transaction, key);
-  // A fold that has had no room is not tried again at once.
+  CloseRounds(transaction, key, key.rounds->EndPartialSum(job.partial, total));
+  if (is_summed) return BeginPartialSum(transaction, key);
+  // A sum that has had no memory is not tried again at once.
   if (auto next = key.rounds->BeginSum()) {
-    transaction.work().folds.push_back({KeyPtr(&key), *std::move(next)});
+    transaction.work().partial_sums.push_back({KeyPtr(&key), *std::move(next)});
   }
 }
 
-// Ends folds in one transaction.
-void RunSome(NamespaceState& state, absl::Span<FoldOfKey> jobs) {
+// Ends partial sums in one transaction.
+void RunSome(NamespaceState& state, absl::Span<PartialSumOfKey> jobs) {
   std::vector<absl::StatusOr<Contribution>> sums = SumsOf(state, jobs);
-  // What is left of them goes last.
-  std::vector<std::optional<Contribution>> folded(jobs.size());
+  // What is left of them is destroyed last.
+  std::vector<std::optional<Contribution>> total(jobs.size());
   Transaction transaction(state);
   for (size_t i = 0; i < jobs.size(); ++i) {
-    EndFold(transaction, jobs[i], sums[i], folded[i]);
+    EndPartialSum(transaction, jobs[i], sums[i], total[i]);
   }
   transaction.Unlock();
   // Nothing counts what was summed any more, and nobody has a sum that came too
   // late.
-  for (FoldOfKey& job : jobs) job.fold.slots.clear();
+  for (PartialSumOfKey& job : jobs) job.partial.slots.clear();
 }
 
 }  // namespace
@@ -247,11 +249,12 @@ void CloseRounds(Transaction& transaction, StoredKey& key,
     state.workers->Close(update.round);
     Enqueue(transaction, key, std::move(update));
   }
-  if (auto fold = key.rounds->BeginScaling()) {
-    transaction.work().folds.push_back({KeyPtr(&key), *std::move(fold)});
+  if (auto partial = key.rounds->BeginScaling()) {
+    transaction.work().partial_sums.push_back(
+        {KeyPtr(&key), *std::move(partial)});
   }
   BeginExchange(transaction, key);
-  NoteRounds(state, key);
+  RecordRounds(state, key);
 }
 
 void CloseRounds(Transaction& transaction, StoredKey& key,
@@ -268,7 +271,7 @@ void FailRounds(Transaction& transaction, StoredKey& key, Step step,
   state.counts.rounds_failed += num_failed;
   transaction.ReportFailedRounds(key.name(), step, *failure, num_failed);
   transaction.Drop(std::move(failed.open));
-  NoteRounds(state, key);
+  RecordRounds(state, key);
 }
 
 void RemoveRounds(Transaction& transaction, StoredKey& key) {
@@ -277,34 +280,35 @@ void RemoveRounds(Transaction& transaction, StoredKey& key) {
   const size_t num_open = key.rounds->num_open();
   state.counts.rounds_open -= num_open;
   state.counts.rounds_failed += num_open;
-  key.rounds->ForgiveAll();
-  state.busy_keys.erase(&key);
+  key.rounds->ClearAllRepushes();
+  state.keys_with_rounds.erase(&key);
   transaction.Drop(std::move(key.rounds));
 }
 
-void BeginFold(Transaction& transaction, StoredKey& key) {
-  if (auto fold = key.rounds->BeginFold()) {
-    transaction.work().folds.push_back({KeyPtr(&key), *std::move(fold)});
+void BeginPartialSum(Transaction& transaction, StoredKey& key) {
+  if (auto partial = key.rounds->BeginPartialSum()) {
+    transaction.work().partial_sums.push_back(
+        {KeyPtr(&key), *std::move(partial)});
   }
 }
 
 // No update is ahead: is_updating may say that the key is being copied.
 void BeginExchange(Transaction& transaction, StoredKey& key) {
-  if (auto fold = key.rounds->BeginExchange()) {
-    transaction.work().folds.push_back(
-        {KeyPtr(&key), *std::move(fold), key.version});
+  if (auto partial = key.rounds->BeginExchange()) {
+    transaction.work().partial_sums.push_back(
+        {KeyPtr(&key), *std::move(partial), key.version});
   }
 }
 
-void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs) {
+void RunPartialSums(NamespaceState& state, std::vector<PartialSumOfKey> jobs) {
   const auto exchanges = std::stable_partition(
       jobs.begin(), jobs.end(),
-      [](const FoldOfKey& job) { return !job.fold.is_exchange; });
+      [](const PartialSumOfKey& job) { return !job.partial.is_exchange; });
   if (exchanges != jobs.end()) {
     RunExchange(state,
                 {std::make_move_iterator(exchanges),
                  std::make_move_iterator(jobs.end())},
-                EndFold);
+                EndPartialSum);
     jobs.erase(exchanges, jobs.end());
   }
   for (size_t first = 0; first < jobs.size();) {

@@ -1,4 +1,4 @@
-// What follows when rounds of a key close, fail, or go with their key.
+// Does what follows when rounds of a key close, fail, or go with their key.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_
@@ -16,24 +16,24 @@ void CloseRounds(Transaction& transaction, StoredKey& key,
                  PendingUpdates updates);
 void CloseRounds(Transaction& transaction, StoredKey& key, ClosedRounds closed);
 
-// Fails the rounds of `key` from `step` on, which their contributors then owe.
-// The caller wakes who waits for them.
+// Fails the rounds of `key` from `step` on, which their contributors must then
+// push again. The caller wakes who waits for them.
 void FailRounds(Transaction& transaction, StoredKey& key, Step step,
                 const RoundFailurePtr& failure);
 
-// Takes the rounds of a key that goes, which nobody owes any more.
+// Takes the rounds of a key that goes, which nobody must push again any more.
 void RemoveRounds(Transaction& transaction, StoredKey& key);
 
 // Has the first contributions of a round of `key` summed, if there are enough.
-void BeginFold(Transaction& transaction, StoredKey& key);
+void BeginPartialSum(Transaction& transaction, StoredKey& key);
 
 // Has the next round of a mirrored `key` summed with other servers, if it is
 // complete, and the sum before is applied.
 void BeginExchange(Transaction& transaction, StoredKey& key);
 
-// Sums the contributions of each fold, without the mutex, and puts the sums in
+// Makes each partial sum, without the mutex, and puts the sums in
 // their places.
-void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs);
+void RunPartialSums(NamespaceState& state, std::vector<PartialSumOfKey> jobs);
 
 }  // namespace tensorkv
 

@@ -1,4 +1,4 @@
-// What the rounds of a key give to those who apply, drop and sum them.
+// Holds what the rounds of a key give to those who apply, drop and sum them.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_OUTCOMES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_OUTCOMES_H_
@@ -25,11 +25,11 @@ struct ClosedRound {
   Step step = 0;
   // The contributors', in rank order; empty if all skipped.
   Slots slots;
-  // As in TensorUpdate.
+  // Says what TensorUpdate says.
   uint32_t num_averaged = 0;
-  Reservation held;
+  Reservation tensor_reservation;
   Reservation overhead;
-  Reservation room;
+  Reservation value_reservation;
 };
 
 using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
@@ -37,20 +37,20 @@ using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
 struct FailedRounds {
   // The rounds that were open.
   ClosedRounds open;
-  // How many had closed, but were not applied.
+  // Counts the rounds that had closed, but were not applied.
   size_t num_closed = 0;
 };
 
 // Contributions of the first ranks of a round, or what one worker brings, to be
 // summed ahead of its end.
-struct Fold {
+struct PartialSum {
   Step step = 0;
   // Tells the round from others of its step.
   uint64_t id = 0;
   Slots slots;
-  // What to multiply the sum with.
+  // Multiplies the sum.
   double scale = 1;
-  // Several servers make the sum; then the rank of each slot, and the room to
+  // Several servers make the sum; then the rank of each slot, and the memory to
   // decode those that are encoded.
   bool is_exchange = false;
   std::vector<uint32_t> ranks;
@@ -58,7 +58,7 @@ struct Fold {
   // One worker's tensors, which count as one contribution: its rank, and what
   // pays for the sum.
   std::optional<uint32_t> rank;
-  Reservation room;
+  Reservation sum_reservation;
 };
 
 }  // namespace tensorkv

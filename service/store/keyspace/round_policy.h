@@ -1,4 +1,4 @@
-// What the rounds of all keys of a namespace have in common.
+// Holds what the rounds of all keys of a namespace have in common.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_POLICY_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_POLICY_H_
@@ -8,32 +8,33 @@
 #include "base/ref_counted.h"
 #include "contract/namespace_requests.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/owed_steps.h"
+#include "service/store/keyspace/steps_to_repush.h"
 #include "service/store/keyspace/worker_group.h"
 
 namespace tensorkv {
 
-// What the rounds of all keys of a namespace share, for one thread at a time.
+// SharedRounds is what the rounds of all keys of a namespace share, for one
+// thread at a time.
 struct SharedRounds {
-  OwedSteps owed;
-  // Who contributed to the round that closed last.
+  StepsToRepush to_repush;
+  // Are those of the round that closed last.
   RefPtr<const Contributors> contributors;
 };
 
-// What all keys of a namespace have in common. Workers and `shared` outlive the
-// rounds.
+// RoundPolicy holds what all keys of a namespace have in common. Workers and
+// `shared` outlive the rounds.
 struct RoundPolicy {
   const WorkerGroup* workers = nullptr;
   SharedRounds* shared = nullptr;
   uint32_t max_open = 0;
   // So many contributions suffice once the grace time is over; 0: never.
   uint32_t quorum = 0;
-  // Whether the sum of a round that lacks workers is multiplied by N/n.
+  // True if the sum of a round that lacks workers is multiplied by N/n.
   bool rescales = false;
-  // If not a sum, nothing is folded, and each worker brings one tensor.
+  // If not a sum, no partial sums are made, and each worker brings one tensor.
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
-  // Whether the round's sum is made by several servers, each of which has the
+  // True if the round's sum is made by several servers, each of which has the
   // contributions of some ranks.
   bool exchanges = false;
 };

@@ -1,4 +1,4 @@
-// What rounds wait for, and what those wait for who have contributed to them.
+// Says what rounds wait for, and what their contributors wait for.
 
 #include <algorithm>
 #include <string>

@@ -113,25 +113,25 @@ absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
         absl::StrCat("a later step, as the round has closed without worker ",
                      by.rank));
   }
-  RETURN_IF_ERROR(CheckOwesNothing(key, by.rank, step));
+  RETURN_IF_ERROR(CheckNothingToRepush(key, by.rank, step));
   RETURN_IF_ERROR(CheckOrder(key, version, by.rank, step));
   return std::nullopt;
 }
 
-absl::Status Rounds::CheckOwesNothing(absl::string_view key, uint32_t rank,
-                                      Step end) const {
-  for (const auto& [step, owed] : owed_) {
+absl::Status Rounds::CheckNothingToRepush(absl::string_view key, uint32_t rank,
+                                          Step end) const {
+  for (const auto& [step, repush] : repushes_) {
     if (step >= end) break;
-    if (!std::binary_search(owed.ranks.begin(), owed.ranks.end(), rank)) {
+    if (!std::binary_search(repush.ranks.begin(), repush.ranks.end(), rank)) {
       continue;
     }
     return WithReason(
         absl::AbortedError(absl::StrCat(RoundName(step, key),
-                                        " failed: ", owed.failure->text)),
+                                        " failed: ", repush.failure->text)),
         Reason::kRoundFailed,
         {{"key", key},
          {"step", step},
-         {"ranks", absl::StrJoin(owed.failure->ranks, ",")}});
+         {"ranks", absl::StrJoin(repush.failure->ranks, ",")}});
   }
   return absl::OkStatus();
 }
@@ -149,13 +149,13 @@ bool Rounds::IsSkipped(Step step) const {
 bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
   if (!policy_.workers->TakesPart(rank, step)) return false;
   const auto round = open_.find(step);
-  const auto owed = owed_.find(step);
+  const auto repush = repushes_.find(step);
   const bool had_closed =
       (round != open_.end() && round->second.had_closed) ||
-      (owed != owed_.end() && owed->second.had_closed) ||
+      (repush != repushes_.end() && repush->second.had_closed) ||
       (MayBePassedOver(policy_, step) &&
        (round == open_.end() || CanHaveQuorum(step, /*without=*/rank)));
-  if (had_closed && !Owes(rank, step)) return false;
+  if (had_closed && !MustRepush(rank, step)) return false;
   return round == open_.end() || (!round->second.contributors.contains(rank) &&
                                   !IsComplete(round->second));
 }
@@ -185,7 +185,7 @@ Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
     if (step >= end) break;
     if (IsPassedOver(step, rank)) end = step;
   }
-  for (const auto& [step, owed] : owed_) {
+  for (const auto& [step, repush] : repushes_) {
     if (step >= end) break;
     if (IsPassedOver(step, rank)) end = step;
   }
@@ -196,8 +196,8 @@ bool Rounds::MayOpen(Step step) const {
   size_t num_before = 0;
   for (const auto& [open_step, round] : open_) num_before += open_step < step;
   if (num_before > 0 && open_.size() >= policy_.max_open) return false;
-  for (const auto& [owed_step, owed] : owed_) {
-    num_before += owed_step < step && !open_.contains(owed_step);
+  for (const auto& [repush_step, repush] : repushes_) {
+    num_before += repush_step < step && !open_.contains(repush_step);
   }
   return num_before < policy_.max_open;
 }
@@ -212,8 +212,8 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
                      passed_over, " first"));
   }
   if (open_.contains(step)) return absl::OkStatus();
-  // Those who came later pass over a step that others owe.
-  if (!owed_.contains(step) && IsSkipped(step)) {
+  // Workers that came later pass over a step that others must push again.
+  if (!repushes_.contains(step) && IsSkipped(step)) {
     if (!MayBePassedOver(policy_, step)) {
       return StepGap(
           key, step,
@@ -238,19 +238,20 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
 }
 
 ClosedRounds Rounds::Add(const Contributor& by, Step step,
-                         Contribution contribution, Reservation room) {
+                         Contribution contribution,
+                         Reservation value_reservation) {
   const auto [it, is_new] = open_.try_emplace(step);
   Round& round = it->second;
   if (is_new) {
     round.id = NextId();
-    round.room = std::move(room);
+    round.value_reservation = std::move(value_reservation);
   }
   round.contributors.emplace(by.rank, by.identity);
   if (contribution.needs_sum) ++round.num_to_sum;
   round.by_rank.emplace(by.rank, std::move(contribution));
-  if (const auto owed = owed_.find(step); owed != owed_.end()) {
-    round.had_closed |= owed->second.had_closed;
-    Forgive(owed, by.rank);
+  if (const auto repush = repushes_.find(step); repush != repushes_.end()) {
+    round.had_closed |= repush->second.had_closed;
+    ClearRepush(repush, by.rank);
   }
   return TakeComplete();
 }
@@ -309,7 +310,7 @@ bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
 }
 
 bool Rounds::MayClose(Step step, const Round& round) const {
-  return IsComplete(round) && round.fold_end == 0 && round.num_to_sum == 0 &&
+  return IsComplete(round) && round.partial_end == 0 && round.num_to_sum == 0 &&
          ScaleOf(step, round) == 1 &&
          (round.is_exchanged || !policy_.exchanges);
 }
@@ -339,11 +340,12 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
     const bool had_closed = round.had_closed || IsComplete(round);
     ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
     for (const auto& [rank, identity] : round.contributors) {
-      Owe(rank, open_step, failure);
+      AddRepush(rank, open_step, failure);
     }
-    if (const auto owed = owed_.find(open_step); owed != owed_.end()) {
-      owed->second.had_closed |= had_closed;
-      owed->second.overhead.Merge(taken.overhead.Split(
+    if (const auto repush = repushes_.find(open_step);
+        repush != repushes_.end()) {
+      repush->second.had_closed |= had_closed;
+      repush->second.overhead.Merge(taken.overhead.Split(
           std::min(taken.overhead.bytes(),
                    round.contributors.size() * kContributorBytes)));
     }
@@ -351,10 +353,10 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
   }
   while (!closed_.empty() && closed_.back().step >= step) {
     for (const Contributor& each : closed_.back().contributors->by_rank) {
-      Owe(each.rank, closed_.back().step, failure);
+      AddRepush(each.rank, closed_.back().step, failure);
     }
-    const auto owed = owed_.find(closed_.back().step);
-    if (owed != owed_.end()) owed->second.had_closed = true;
+    const auto repush = repushes_.find(closed_.back().step);
+    if (repush != repushes_.end()) repush->second.had_closed = true;
     ++failed.num_closed;
     closed_.pop_back();
   }
@@ -364,63 +366,64 @@ FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
   return failed;
 }
 
-void Rounds::Owe(uint32_t rank, Step step, const RoundFailurePtr& failure) {
+void Rounds::AddRepush(uint32_t rank, Step step,
+                       const RoundFailurePtr& failure) {
   // Whoever has the rank now may have joined later, or nobody may.
   if (!policy_.workers->Needs(rank, step)) return;
-  Owed& owed = owed_[step];
-  owed.failure = failure;
+  Repush& repush = repushes_[step];
+  repush.failure = failure;
   const auto place =
-      std::lower_bound(owed.ranks.begin(), owed.ranks.end(), rank);
-  if (place != owed.ranks.end() && *place == rank) return;
-  owed.ranks.insert(place, rank);
-  policy_.shared->owed.Add(rank, step);
+      std::lower_bound(repush.ranks.begin(), repush.ranks.end(), rank);
+  if (place != repush.ranks.end() && *place == rank) return;
+  repush.ranks.insert(place, rank);
+  policy_.shared->to_repush.Add(rank, step);
 }
 
-bool Rounds::Owes(uint32_t rank, Step step) const {
-  const auto owed = owed_.find(step);
-  return owed != owed_.end() &&
-         std::binary_search(owed->second.ranks.begin(),
-                            owed->second.ranks.end(), rank);
+bool Rounds::MustRepush(uint32_t rank, Step step) const {
+  const auto repush = repushes_.find(step);
+  return repush != repushes_.end() &&
+         std::binary_search(repush->second.ranks.begin(),
+                            repush->second.ranks.end(), rank);
 }
 
-Rounds::OwedRounds::iterator Rounds::Forgive(OwedRounds::iterator owed,
-                                             uint32_t rank) {
-  std::vector<uint32_t>& ranks = owed->second.ranks;
+Rounds::RoundsToRepush::iterator Rounds::ClearRepush(
+    RoundsToRepush::iterator repush, uint32_t rank) {
+  std::vector<uint32_t>& ranks = repush->second.ranks;
   const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
   if (place != ranks.end() && *place == rank) {
     ranks.erase(place);
-    policy_.shared->owed.Remove(rank, owed->first);
+    policy_.shared->to_repush.Remove(rank, repush->first);
   }
-  return ranks.empty() ? owed_.erase(owed) : std::next(owed);
+  return ranks.empty() ? repushes_.erase(repush) : std::next(repush);
 }
 
-void Rounds::Forgive(uint32_t rank) {
-  for (auto owed = owed_.begin(); owed != owed_.end();) {
-    owed = Forgive(owed, rank);
+void Rounds::ClearRepush(uint32_t rank) {
+  for (auto repush = repushes_.begin(); repush != repushes_.end();) {
+    repush = ClearRepush(repush, rank);
   }
 }
 
-void Rounds::ForgiveAll() { ForgiveUpTo(UINT64_MAX); }
+void Rounds::ClearAllRepushes() { ClearRepushesUpTo(UINT64_MAX); }
 
-void Rounds::ForgiveUpTo(Step step) {
-  const auto end = owed_.upper_bound(step);
-  for (auto owed = owed_.begin(); owed != end; ++owed) {
-    for (const uint32_t rank : owed->second.ranks) {
-      policy_.shared->owed.Remove(rank, owed->first);
+void Rounds::ClearRepushesUpTo(Step step) {
+  const auto end = repushes_.upper_bound(step);
+  for (auto repush = repushes_.begin(); repush != end; ++repush) {
+    for (const uint32_t rank : repush->second.ranks) {
+      policy_.shared->to_repush.Remove(rank, repush->first);
     }
   }
-  owed_.erase(owed_.begin(), end);
+  repushes_.erase(repushes_.begin(), end);
 }
 
 ClosedRound Rounds::Take(Step step, Round& round) {
   ClosedRound taken;
   taken.step = step;
-  taken.room = std::move(round.room);
+  taken.value_reservation = std::move(round.value_reservation);
   taken.overhead = std::move(round.overhead);
   for (auto& [rank, contribution] : round.by_rank) {
     std::move(contribution.slots.begin(), contribution.slots.end(),
               std::back_inserter(taken.slots));
-    taken.held.Merge(std::move(contribution.held));
+    taken.tensor_reservation.Merge(std::move(contribution.tensor_reservation));
     taken.overhead.Merge(std::move(contribution.overhead));
   }
   return taken;
@@ -449,7 +452,7 @@ ClosedRound Rounds::Close(Step step, Round round) {
   closed_.push_back({.step = step,
                      .contributors = ContributorsOf(round, closed.overhead),
                      .all_skipped = closed.slots.empty()});
-  ForgiveUpTo(step);
+  ClearRepushesUpTo(step);
   return closed;
 }
 
@@ -502,7 +505,7 @@ std::vector<AppliedRound> Rounds::Applied() const {
 
 Step Rounds::FirstUnapplied() const {
   Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
-  if (!owed_.empty()) first = std::min(first, owed_.begin()->first);
+  if (!repushes_.empty()) first = std::min(first, repushes_.begin()->first);
   for (const Closed& each : closed_) {
     if (each.version == 0) first = std::min(first, each.step);
   }

@@ -29,58 +29,55 @@ namespace tensorkv {
 //
 // A round closes when every worker that its step needs has contributed, or,
 // after the grace time, a quorum; then its update is applied. A round that
-// fails on the way is open again and empty, and those who had contributed owe
-// it: they push its step again before they go on with the key. The rounds of
-// later steps fail with it. A test of the namespace tries what may happen in
-// many random orders.
+// fails on the way is open again and empty, and its contributors push that step
+// again before they go on with the key. The rounds of later steps fail with it.
+// A test of the namespace tries many random orders of what may happen.
 //
 // Contributions are idempotent: who pushes again what is there already is told
 // so. The key remembers the contributors of its last max_open + 1 closed
-// rounds. So far can a worker be ahead of a step that it owes, if it pushes all
-// keys of a step before the next: of the key that has failed it has max_open
-// rounds open, and may just have begun one step more.
+// rounds: a worker that pushes all keys of a step before the next is no further
+// ahead of one to push again, with max_open rounds open and one more begun.
 //
 // So that memory does not grow with the number of workers, the contributions
-// of the ranks from 0 to the first that is missing can be folded: the caller
-// sums them, in their order and in the accumulate type, and puts the sum in
-// their place. The round's sum then has the same bits as without.
+// of the ranks from 0 to the first missing one can be summed ahead, in their
+// order and in the accumulate type: the round's sum has the same bits.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
 //     rounds close, and are applied, in that order.
-//  2. Every open or owed step is above every closed one.
-//  3. Whoever owes a step has contributed to no later round that is open.
+//  2. Every step that is open or to be pushed again is above every closed one.
+//  3. Whoever must push a step again has contributed to no later open round.
 class Rounds {
  public:
-  // Fewer tensors than this are not folded.
-  static constexpr size_t kMinFold = 8;
+  // Fewer tensors than this make no partial sum.
+  static constexpr size_t kMinPartialSum = 8;
 
   // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
   explicit Rounds(const RoundPolicy* policy, Reservation overhead = {})
       : policy_(*policy), overhead_(std::move(overhead)) {}
-  // What the rounds of a key take besides contributions.
+  // Returns how many bytes the rounds of a key take besides contributions.
   static uint64_t BytesFor(const RoundPolicy& policy);
 
-  // Whether `by` may contribute to `step` of the key now; if it has done so,
-  // the version that the round has made, 0 as long as it has made none.
-  // Messages begin `round 7 of "fc1.w": `. REQUIRES: the worker is one, step >
-  // 0. Errors, with their reasons: AlreadyExists (somebody else has contributed
-  // as that rank) · Aborted (the worker owes an earlier step) ·
-  // FailedPrecondition (the round has closed without the worker, or the worker
-  // came later; a round that still waits for the worker would be passed over;
-  // another worker has passed over this step) · ResourceExhausted (too many
-  // open rounds).
+  // Returns whether `by` may contribute to `step` of the key now; if it has
+  // done so, the version that the round has made, 0 as long as it has made
+  // none. Messages begin `round 7 of "fc1.w": `. REQUIRES: the worker is one,
+  // step > 0. Errors, with their reasons: AlreadyExists (somebody else has
+  // contributed as that rank) · Aborted (the worker must push an earlier step
+  // again) · FailedPrecondition (the round has closed without the worker, or
+  // the worker came later; a round that still waits for the worker would be
+  // passed over; another worker has passed over this step) · ResourceExhausted
+  // (too many open rounds).
   absl::StatusOr<std::optional<Version>> Check(absl::string_view key,
                                                Version version,
                                                const Contributor& by,
                                                Step step) const;
-  // Whether the worker of `rank` owes no step below `end`.
+  // Checks that the worker of `rank` need push no step below `end` again.
   // Errors: Aborted, naming the round.
-  absl::Status CheckOwesNothing(absl::string_view key, uint32_t rank,
-                                Step end = UINT64_MAX) const;
+  absl::Status CheckNothingToRepush(absl::string_view key, uint32_t rank,
+                                    Step end = UINT64_MAX) const;
 
-  // Whether no round of that step is open yet: whoever opens it brings the
-  // room for the new value.
+  // Returns whether no round of that step is open yet: whoever opens it brings
+  // the reservation for the new value.
   bool OpensRound(Step step) const { return open_.count(step) == 0; }
   // Identifies the open round of that step. REQUIRES: there is one.
   uint64_t IdOf(Step step) const { return open_.find(step)->second.id; }
@@ -89,64 +86,65 @@ class Rounds {
     return round != open_.end() && round->second.id == id;
   }
 
-  // Adds a contribution; returns the rounds that this closes. `room` is not
-  // empty if OpensRound(step). REQUIRES: Check says that it may be made.
+  // Adds a contribution; returns the rounds that this closes.
+  // `value_reservation` is not empty if OpensRound(step). REQUIRES: Check says
+  // that it may be made.
   ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
-                   Reservation room);
+                   Reservation value_reservation);
 
-  // The grace time of a round is over, if the round is still open.
+  // Ends the grace time of a round, if the round is still open.
   ClosedRounds EndGrace(Step step, uint64_t id);
 
-  // The rounds that need nobody any more since the group has changed.
+  // Returns the rounds that need nobody any more since the group has changed.
   ClosedRounds TakeComplete();
 
   // The update of a closed round, or none if all had skipped, has made
   // `version` (or left it).
   void Apply(Step step, Version version);
 
-  // The first open round that waits for one of `ranks`, which rise.
+  // Returns the first open round that waits for one of `ranks`, which rise.
   std::optional<Step> FirstWithout(absl::Span<const uint32_t> ranks) const;
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // The worker of that rank owes nothing any more.
-  void Forgive(uint32_t rank);
-  // No worker owes anything any more: the key is gone.
-  void ForgiveAll();
+  // Lets the worker of that rank push nothing again.
+  void ClearRepush(uint32_t rank);
+  // Lets nobody push anything again: the key is gone.
+  void ClearAllRepushes();
 
-  // The tensors to sum now that a worker has brought to one round.
-  std::optional<Fold> BeginSum();
-  // These or else the contributions to fold now, of a round that has enough.
-  std::optional<Fold> BeginFold();
-  // The contributions of a complete round, whose sum is to be scaled before the
-  // round closes.
-  std::optional<Fold> BeginScaling();
-  // Those of the first open round, if it is complete, and its sum is to be made
-  // with other servers before it closes; not before all sums are applied.
-  std::optional<Fold> BeginExchange();
+  // Returns the tensors to sum now that a worker has brought to one round.
+  std::optional<PartialSum> BeginSum();
+  // Returns these, or else the contributions of a round that has enough.
+  std::optional<PartialSum> BeginPartialSum();
+  // Returns the contributions of a complete round, whose sum is to be scaled
+  // before the round closes.
+  std::optional<PartialSum> BeginScaling();
+  // Returns those of the first open round, if it is complete and its sum is to
+  // be made with other servers; not before all sums are applied.
+  std::optional<PartialSum> BeginExchange();
 
-  // Ends a fold with its sum, or without one if that could not be made; then
+  // Ends a job with its sum, or without one if that could not be made; then
   // the contributions stay. Leaves a sum whose round is there no more to the
   // caller. Returns the rounds that only waited for this.
-  ClosedRounds EndFold(const Fold& fold, std::optional<Contribution>& sum);
+  ClosedRounds EndPartialSum(const PartialSum& partial,
+                             std::optional<Contribution>& sum);
 
-  // Whether a round of a step up to `last` that the worker of `rank` has
-  // contributed to is open, or closed and not applied. Rounds that only a
-  // former worker of that rank took part in do not count.
+  // Returns whether a round of a step up to `last` is open, or closed and not
+  // applied, that the worker of `rank`, not a former one, has contributed to.
   bool Awaits(uint32_t rank, Step last) const;
-  // Whether such a round waits for workers that have left since that of `rank`
-  // joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
+  // Checks that no such round waits for workers that have left since that of
+  // `rank` joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
   absl::Status CheckNobodyLeft(absl::string_view key, uint32_t rank,
                                Step last) const;
   // Returns whether an open round may lack a worker of `ranks`, which rise and
   // have left.
   bool MayLack(absl::Span<const uint32_t> ranks) const;
-  // How many contributions the last remembered round up to `last` had that the
-  // worker of `rank` has contributed to; 0 if there is none.
+  // Returns how many contributions the last remembered round up to `last` had
+  // that the worker of `rank` has contributed to; 0 if there is none.
   uint32_t NumContributions(uint32_t rank, Step last) const;
-  // What the first such round waits for, and its reason:
-  // `round 7 of "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s
-  // ago)`. REQUIRES: Awaits.
+  // Returns what the first such round waits for, and its reason: `round 7 of
+  // "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
+  // REQUIRES: Awaits.
   absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
                                absl::Duration now) const;
 
@@ -154,45 +152,46 @@ class Rounds {
   // come next, have been applied.
   void ApplySkipped(Version version);
 
-  // The remembered rounds that have been applied, in their order.
+  // Returns the remembered rounds that have been applied, in their order.
   std::vector<AppliedRound> Applied() const;
   // The key is one that had those rounds. REQUIRES: it has had none yet.
   void Restore(std::vector<AppliedRound> rounds);
 
-  // The ranks that each open round waits for, by its step.
+  // Returns the ranks that each open round waits for, by its step.
   std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
 
-  // The first step that is owed, open, or closed and not applied; UINT64_MAX if
-  // there is none.
+  // Returns the first step that must be pushed again, is open, or closed and
+  // not applied; UINT64_MAX if there is none.
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
-  // Return the highest step whose round is open, or that is owed; 0 if none is.
+  // Return the highest such step that is open, or to be pushed again, or 0.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
-  Step last_owed() const { return owed_.empty() ? 0 : owed_.rbegin()->first; }
-  // Whether nothing is open and nothing owed: no loss of a worker matters.
-  bool is_idle() const { return open_.empty() && owed_.empty(); }
+  Step last_to_repush() const {
+    return repushes_.empty() ? 0 : repushes_.rbegin()->first;
+  }
+  // Returns whether there is none of either: no loss of a worker matters.
+  bool is_idle() const { return open_.empty() && repushes_.empty(); }
 
  private:
   using Round = GatheringRound;
   using OpenRounds = std::map<Step, Round>;
   using Closed = RememberedRound;
-  using Owed = OwedRound;
-  using OwedRounds = absl::btree_map<Step, Owed>;
+  using Repush = RoundToRepush;
+  using RoundsToRepush = absl::btree_map<Step, Repush>;
 
-  // Whether the step is over, be it that the round waits for its sum.
+  // Returns whether the step is over, be it that the round waits for its sum.
   bool IsClosed(Step step) const;
-  // The contributor of that rank to an open or remembered round.
+  // Returns the contributor of that rank to an open or remembered round.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
   const Closed* FindClosed(Step step) const;
-  // Whether the steps of the worker, and of the key's rounds, rise without one
-  // being passed over. Errors: as of Check.
+  // Checks that the steps of the worker, and of the key's rounds, rise without
+  // one being passed over. Errors: as of Check.
   absl::Status CheckOrder(absl::string_view key, Version version, uint32_t rank,
                           Step step) const;
   // Returns whether the round of that step, open or not, waits for `rank`.
   bool IsPassedOver(Step step, uint32_t rank) const;
-  // Returns whether a worker who takes part in that step has gone on without
-  // it.
+  // Returns whether a worker of that step has gone on without it.
   bool IsSkipped(Step step) const;
   // Returns whether the round of that step can still have a quorum: of those
   // who have contributed, and, but for `without`, those whom no later round
@@ -205,36 +204,37 @@ class Rounds {
   // that must be pushed again. The first always may: none closes before it.
   bool MayOpen(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
-  // Whether the worker of that rank, the present one, has contributed.
+  // Returns whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
   // Goes over the ranks that the round need not wait for any longer; what is
   // complete stays so: its sum may be under way.
   void Advance(Step step, Round& round) const;
   bool IsComplete(const Round& round) const;
   bool HasQuorum(const Round& round) const;
-  // Whether a quorum need wait no longer: those who are missing have left.
+  // Returns whether a quorum waits for none but those who have left.
   bool LacksOnlyThoseWhoLeft(Step step, const Round& round) const;
   // Returns who left since `rank` joined, and whom its round awaits in vain.
   std::vector<uint32_t> LeftOf(uint32_t rank, Step step,
                                const Round& round) const;
-  // Whether it is complete and has no other sum to wait for.
+  // Returns whether the round is complete and has no other sum to wait for.
   bool MayClose(Step step, const Round& round) const;
   // By how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
-  Fold StartFold(Step step, Round& round, uint32_t end) const;
+  PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
-  // How many of so many contributions are averaged.
+  // Returns how many of so many contributions are averaged.
   uint32_t NumAveraged(size_t num_contributions) const;
   static ClosedRound Take(Step step, Round& round);
   // Shared with the round before if those were the same.
   RefPtr<const Contributors> ContributorsOf(const Round& round,
                                             Reservation& overhead) const;
-  void Owe(uint32_t rank, Step step, const RoundFailurePtr& failure);
-  bool Owes(uint32_t rank, Step step) const;
+  void AddRepush(uint32_t rank, Step step, const RoundFailurePtr& failure);
+  bool MustRepush(uint32_t rank, Step step) const;
   // Returns the place after.
-  OwedRounds::iterator Forgive(OwedRounds::iterator owed, uint32_t rank);
-  // Nobody owes that step or an earlier one any more.
-  void ForgiveUpTo(Step step);
+  RoundsToRepush::iterator ClearRepush(RoundsToRepush::iterator repush,
+                                       uint32_t rank);
+  // Lets nobody push that step or an earlier one again.
+  void ClearRepushesUpTo(Step step);
 
   const RoundPolicy& policy_;
   Reservation overhead_;
@@ -242,7 +242,7 @@ class Rounds {
   OpenRounds open_;
   // The last rounds that closed, in their order.
   std::vector<Closed> closed_;
-  OwedRounds owed_;
+  RoundsToRepush repushes_;
 };
 
 }  // namespace tensorkv

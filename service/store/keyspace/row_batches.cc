@@ -7,8 +7,8 @@
 namespace tensorkv {
 namespace {
 
-// What a batch takes besides its tensors stays below some MiB, however many
-// rows there are.
+// Bound a batch, so that what it takes besides its tensors stays below some
+// MiB, however many rows there are.
 constexpr size_t kMaxUpdates = 4096;
 constexpr size_t kMaxViews = 4 * kMaxUpdates;
 
@@ -251,7 +251,7 @@ void RowBatches::Connect() {
 }
 
 absl::Status ApplyAll(Backend& device, RowBatches& batches) {
-  // None may lack room when others have run. On the host, none takes any.
+  // None may lack memory when others have run. On the host, none takes any.
   if (!device.is_host()) RETURN_IF_ERROR(PrepareAll(device, batches));
   for (auto batch = batches.Next(); !batch.empty(); batch = batches.Next()) {
     RETURN_IF_ERROR(device.Apply(batch));

@@ -18,15 +18,15 @@
 
 namespace tensorkv {
 
-// What one id costs while its row is updated: its place among the others, and
-// what refers to its elements.
+// Says what one id costs while its row is updated: its place among the others,
+// and what refers to its elements.
 inline constexpr uint64_t kBytesPerRowId = 64;
 
-// Whether contributions name rows, and whether they update all the same.
+// Return whether contributions name rows, and whether they update all the same.
 bool HasRows(absl::Span<const Slot> slots);
 bool UpdatesAllRows(absl::Span<const Slot> slots);
-// Whether rows that nobody names are updated, and no tensor brings them any
-// elements.
+// Returns whether rows that nobody names are updated, and no tensor brings them
+// any elements.
 bool NeedsZeros(absl::Span<const Slot> slots);
 
 // Cuts the update of a key by contributions of which some bring rows: what
@@ -40,7 +40,8 @@ bool NeedsZeros(absl::Span<const Slot> slots);
 // contributions of tensors bring, or zeros if there is none.
 class RowBatches {
  public:
-  // How many zeros a key of such rows takes at most, of its accumulate type.
+  // Returns how many zeros a key of such rows takes at most, of its accumulate
+  // type.
   static int64_t NumZeros(int64_t num_elements_of_row) {
     return std::max<int64_t>(16 * 1024, num_elements_of_row);
   }
@@ -63,12 +64,12 @@ class RowBatches {
 
   explicit RowBatches(const Options& options);
 
-  // The next batch, good until the next call; empty after the last one.
+  // Returns the next batch, good until the next call; empty after the last one.
   absl::Span<const TensorUpdate> Next();
   // Begins anew.
   void Rewind();
 
-  // The rows that are named, rising.
+  // Returns the rows that are named, rising.
   std::vector<int64_t> NamedRows() const;
   // Has the new value go elsewhere. REQUIRES: Next has not been called.
   void SetValue(const MutableTensorView& value) {
@@ -87,10 +88,10 @@ class RowBatches {
   void AddNamed();
   // Adds a run of rows that nobody names, which ends at `end_row` or before.
   void AddUnnamed(int64_t end_row);
-  // The place after the ids of the row at `first`.
+  // Returns the place after the ids of the row at `first`.
   size_t EndOfRow(size_t first) const;
-  // Whether the ids from `next` on, of the next row, continue those from
-  // `first` to `end` everywhere, `distance` rows before them.
+  // Returns whether the ids from `next` on, of the next row, continue those
+  // from `first` to `end` everywhere, `distance` rows before them.
   bool Continues(size_t first, size_t end, size_t next, int64_t distance) const;
   // Adds the views of tensors among the contributions from `slot` on, up to
   // `end`.
@@ -118,8 +119,8 @@ class RowBatches {
   // Ordered by row, and for one row as they are to be added.
   std::vector<Named> named_;
 
-  // How far the batches have come: among named_, in the key, and in a compact
-  // value.
+  // Say how far the batches have come: among named_, in the key, and in a
+  // compact value.
   size_t next_named_ = 0;
   int64_t next_row_ = 0;
   int64_t next_place_ = 0;

@@ -1,4 +1,4 @@
-// Whether ids name rows of a key.
+// Checks that ids name rows of a key.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROW_CHECK_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROW_CHECK_H_
@@ -12,16 +12,16 @@
 
 namespace tensorkv {
 
-// Whether rows of the key can be updated by themselves.
-// Errors: FailedPrecondition (its rule takes sums over the key).
+// Checks that rows of the key can be updated by themselves. Errors:
+// FailedPrecondition (its rule takes sums over the key).
 absl::Status CheckRuleTakesRows(const StoredKey& key);
 
 // Errors: InvalidArgument (a key of rank 0; ROW_OUT_OF_RANGE, with one of the
 // ids that are).
 absl::Status CheckRowIds(const StoredKey& key, const RowIds& ids);
 
-// The shape of so many rows of the key. REQUIRES: it has rows.
-// Errors: InvalidArgument (size overflows).
+// Returns the shape of so many rows of the key. REQUIRES: it has rows. Errors:
+// InvalidArgument (size overflows).
 absl::StatusOr<Shape> ShapeOfRows(const StoredKey& key, int64_t num_rows);
 
 }  // namespace tensorkv

@@ -6,15 +6,15 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "service/store/counted_buffer.h"
-#include "service/store/keyspace/row_turn.h"
+#include "service/store/keyspace/row_access.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
 
 namespace tensorkv {
 namespace {
 
-// Counts what the turns take.
-absl::StatusOr<Reservation> ReserveTurns(
+// Reserves what the accesses take.
+absl::StatusOr<Reservation> ReserveAccesses(
     const NamespaceState& state, absl::Span<const RefPtr<const RowIds>> rows) {
   uint64_t bytes = rows.size() * kContributionOverheadBytes;
   for (const auto& ids : rows) bytes += ids->tensor().size_bytes();
@@ -33,31 +33,31 @@ absl::Status AllocateRows(const NamespaceState& state, PullReply& reply) {
   return absl::OkStatus();
 }
 
-// A key and its turn.
-using TurnOfKey = std::pair<StoredKey*, PendingUpdate>;
+// A key and its access.
+using AccessOfKey = std::pair<StoredKey*, PendingUpdate>;
 
-// One turn for each key, however many entries of the call are of it.
-std::vector<TurnOfKey> TurnsOf(absl::Span<const KeyPtr> keys,
-                               std::vector<RefPtr<const RowIds>> rows,
-                               const PullReply& reply,
-                               const RefPtr<PushCall>& call) {
-  std::vector<TurnOfKey> turns;
-  absl::flat_hash_map<const StoredKey*, size_t> turn_of;
+// Makes one access for each key, however many entries of the call are of it.
+std::vector<AccessOfKey> AccessesOf(absl::Span<const KeyPtr> keys,
+                                    std::vector<RefPtr<const RowIds>> rows,
+                                    const PullReply& reply,
+                                    const RefPtr<PushCall>& call) {
+  std::vector<AccessOfKey> accesses;
+  absl::flat_hash_map<const StoredKey*, size_t> access_of;
   for (uint32_t i = 0; i < keys.size(); ++i) {
     const auto [found, is_new] =
-        turn_of.try_emplace(keys[i].get(), turns.size());
+        access_of.try_emplace(keys[i].get(), accesses.size());
     if (is_new) {
       PendingUpdate& made =
-          turns.emplace_back(keys[i].get(), PendingUpdate()).second;
-      made.turn = MakeRefCounted<RowTurn>();
+          accesses.emplace_back(keys[i].get(), PendingUpdate()).second;
+      made.access = MakeRefCounted<RowAccess>();
       made.call = call;
     }
-    PendingUpdate& update = turns[found->second].second;
-    static_cast<RowTurn&>(*update.turn)
+    PendingUpdate& update = accesses[found->second].second;
+    static_cast<RowAccess&>(*update.access)
         .Add(std::move(rows[i]), reply.values[i].tensor);
     update.results.push_back(i);
   }
-  return turns;
+  return accesses;
 }
 
 }  // namespace
@@ -65,35 +65,37 @@ std::vector<TurnOfKey> TurnsOf(absl::Span<const KeyPtr> keys,
 void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
               std::vector<RefPtr<const RowIds>> rows, PullReply reply,
               ReplyCallback<PullReply> done) {
-  absl::StatusOr<Reservation> turn_bytes = ReserveTurns(state, rows);
-  absl::Status status = turn_bytes.status();
+  absl::StatusOr<Reservation> access_bytes = ReserveAccesses(state, rows);
+  absl::Status status = access_bytes.status();
   if (status.ok()) status = AllocateRows(state, reply);
   if (!status.ok()) {
-    // What was taken is free before the answer goes out.
-    turn_bytes = status;
+    // Memory that was taken is free before the answer goes out.
+    access_bytes = status;
     reply = {};
     return std::move(done)(std::move(status));
   }
   const auto call = MakeRefCounted<PushCall>();
-  std::vector<TurnOfKey> turns = TurnsOf(keys, std::move(rows), reply, call);
-  call->num_pending = turns.size();
+  std::vector<AccessOfKey> accesses =
+      AccessesOf(keys, std::move(rows), reply, call);
+  call->num_pending = accesses.size();
   call->reply.results.resize(keys.size());
-  call->done = [&home = *state.home, reply = std::move(reply),
-                turn_bytes = *std::move(turn_bytes), done = std::move(done)](
-                   absl::StatusOr<PushReply> versions) mutable {
-    turn_bytes.Clear();
-    if (!versions.ok()) {
-      reply = {};
-      return std::move(done)(versions.status());
-    }
-    for (size_t i = 0; i < reply.values.size(); ++i) {
-      reply.values[i].version = versions->results[i].version;
-    }
-    home.Send(std::move(reply), std::move(done));
-  };
+  call->done =
+      [&tensor_placement = *state.tensor_placement, reply = std::move(reply),
+       access_bytes = *std::move(access_bytes),
+       done = std::move(done)](absl::StatusOr<PushReply> versions) mutable {
+        access_bytes.Clear();
+        if (!versions.ok()) {
+          reply = {};
+          return std::move(done)(versions.status());
+        }
+        for (size_t i = 0; i < reply.values.size(); ++i) {
+          reply.values[i].version = versions->results[i].version;
+        }
+        tensor_placement.Send(std::move(reply), std::move(done));
+      };
   Transaction transaction(state);
-  for (auto& [key, turn] : turns) {
-    Enqueue(transaction, *key, std::move(turn));
+  for (auto& [key, access] : accesses) {
+    Enqueue(transaction, *key, std::move(access));
   }
 }
 

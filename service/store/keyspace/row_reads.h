@@ -1,4 +1,4 @@
-// Rows that a pull reads, each in a turn among the updates of its key.
+// Reads the rows of a pull, each between the updates of its key.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROW_READS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROW_READS_H_

@@ -1,4 +1,4 @@
-// Which rule and which multipliers the keys of a namespace have.
+// Says which rule and which multipliers the keys of a namespace have.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_RULE_BINDINGS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_RULE_BINDINGS_H_
@@ -31,7 +31,8 @@ class MultipliersBindings final : public PatternBindings<SharedMultipliers> {
  public:
   MultipliersBindings() : PatternBindings(nullptr) {}
 
-  // In order of precedence, without what multiplies by 1 by default.
+  // Returns them in order of precedence, without what multiplies by 1 by
+  // default.
   std::vector<MultipliersBinding> List() const;
 };
 
@@ -40,7 +41,7 @@ class RuleBindings final : public PatternBindings<SharedRule> {
  public:
   using PatternBindings::PatternBindings;
 
-  // In order of precedence, the default last.
+  // Returns them in order of precedence, the default last.
   std::vector<RuleBinding> List() const;
 
   MultipliersBindings multipliers;

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "contract/slices.h"
-#include "service/store/keyspace/cut.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -18,14 +18,14 @@
 namespace tensorkv {
 namespace {
 
-// What a pattern takes besides its text.
+// Counts what a pattern takes besides its text.
 constexpr uint64_t kPatternOverheadBytes = 512;
 
-// How often a change of rules looks for keys that have come meanwhile before it
-// lets no more come.
-constexpr int kMaxTurnsForNewKeys = 16;
+// Bounds how often a change of rules looks for keys that have come meanwhile
+// before it lets no more come.
+constexpr int kMaxAttemptsForNewKeys = 16;
 
-// Whether the state tensors of `key` mean the same under `rule`.
+// Returns whether the state tensors of `key` mean the same under `rule`.
 bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
   return key.rule_state && key.rule != nullptr && rule.Continues(*key.rule) &&
          key.rule->states() == rule.states();
@@ -52,20 +52,20 @@ absl::Status CheckMultipliers(const Multipliers& multipliers) {
   return absl::OkStatus();
 }
 
-// What a change of a rule has made for a key.
+// NewState is what a change of a rule has made for a key.
 struct NewState {
   KeyPtr key;  // stays, so that its address is no other key's
   SharedRule rule;
   RefPtr<RuleState> state;
 };
 
-// Whether the key will have other states, or count its updates anew.
+// Returns whether the key will have other states, or count its updates anew.
 bool ChangesStates(const NewState& to) {
   const StoredKey& key = *to.key;
   return to.state != key.rule_state || !to.rule->Continues(*key.rule);
 }
 
-// What a state takes of a value of that dtype and shape.
+// Returns how many bytes a state takes of a value of that dtype and shape.
 uint64_t BytesOfState(const StateSpec& spec, DType dtype, const Shape& shape) {
   return spec.ShapeFor(shape).num_elements() *
          SizeOf(StateSpec::DTypeFor(dtype));
@@ -102,9 +102,9 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
 //
 // It prepares every key's new state before it changes the first key, so that a
 // failure changes nothing. Patterns are matched, and memory is allocated,
-// without the mutex; the keys are read and changed in short turns. So an update
-// that runs meanwhile may have the old rule at some keys and the new one at
-// others. Used by one thread, which holds rules_lock.
+// without the mutex; the keys are read and changed in short lockings. So an
+// update that runs meanwhile may have the old rule at some keys and the new one
+// at others. Used by one thread, which holds rules_lock.
 class RuleChange {
  public:
   // Binds `rule` to `pattern`, and to the keys that follow from it. Null
@@ -146,7 +146,7 @@ class RuleChange {
   Glob glob_;
   // After the change.
   std::shared_ptr<const RuleBindings> bindings_;
-  // What goes, goes without the mutex.
+  // Are destroyed without the mutex.
   absl::flat_hash_map<const StoredKey*, NewState> states_;
 };
 
@@ -188,12 +188,12 @@ absl::Status RuleChange::Bind() {
 void RuleChange::ChangeKeys() {
   auto next = states_.begin();
   while (next != states_.end()) {
-    // This holds rules_lock, so that copies for a cut are made elsewhere.
+    // This holds rules_lock, so that copies for a snapshot are made elsewhere.
     Transaction transaction(state_, Transaction::Thread::kAlarms);
-    for (size_t i = 0; i < kKeysPerTurn && next != states_.end(); ++i) {
+    for (size_t i = 0; i < kKeysPerLock && next != states_.end(); ++i) {
       NewState& state = next->second;
       if (ChangesStates(state)) {
-        Cut::BeforeRuleChange(transaction, *state.key);
+        OngoingSnapshot::BeforeRuleChange(transaction, *state.key);
       }
       SetRuleOf(*state.key, state.rule, state.state);
       ++next;
@@ -213,7 +213,7 @@ absl::Status RuleChange::PrepareKeys() {
     std::vector<KeyPtr> keys;
     {
       MutexLock lock(&state_.mutex);
-      for (StoredKey* key : state_.keys.List("", last, kKeysPerTurn)) {
+      for (StoredKey* key : state_.keys.List("", last, kKeysPerLock)) {
         keys.emplace_back(key);
       }
     }
@@ -225,7 +225,7 @@ absl::Status RuleChange::PrepareKeys() {
 
 absl::Status RuleChange::PrepareNewKeys() {
   std::vector<KeyPtr> keys;
-  for (int turn = 1;; ++turn) {
+  for (int attempt = 1;; ++attempt) {
     keys.clear();  // without the mutex
     {
       Transaction transaction(state_);
@@ -236,7 +236,7 @@ absl::Status RuleChange::PrepareNewKeys() {
         transaction.Commit();
         return absl::OkStatus();
       }
-      state_.new_keys_wait = turn >= kMaxTurnsForNewKeys;
+      state_.new_keys_wait = attempt >= kMaxAttemptsForNewKeys;
     }
     RETURN_IF_ERROR(AddStates(keys));
   }
@@ -269,11 +269,11 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
   return absl::OkStatus();
 }
 
-// One turn of keys, those with names after `last`.
+// One locking's keys, those with names after `last`.
 std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
   std::vector<KeyPtr> keys;
   MutexLock lock(&state.mutex);
-  for (StoredKey* key : state.keys.List("", last, kKeysPerTurn)) {
+  for (StoredKey* key : state.keys.List("", last, kKeysPerLock)) {
     keys.emplace_back(key);
   }
   return keys;
@@ -300,9 +300,9 @@ absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
   return changed;
 }
 
-// Those of `keys` that follow from a change of what is bound to `pattern`:
-// those that have what it had, `before`, or if it had nothing, those that
-// match.
+// Returns the keys of `keys` that follow from a change of what is bound to
+// `pattern`: those that have what it had, `before`, or if it had nothing, those
+// that match.
 std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
                              absl::string_view pattern,
                              const SharedMultipliers& before) {
@@ -316,9 +316,9 @@ std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
 }
 
 // New keys have the multipliers as soon as the bindings have changed; the
-// others follow in short turns, so that an update that runs meanwhile may find
-// the old ones. It goes on then though the caller may not: half of a change is
-// none. REQUIRES: rules_lock is held.
+// others follow in short lockings, so that an update that runs meanwhile may
+// find the old ones. It goes on then though the caller may not: half of a
+// change is none. REQUIRES: rules_lock is held.
 absl::Status BindMultipliers(NamespaceState& state, const CallContext& context,
                              absl::string_view pattern,
                              SharedMultipliers multipliers) {

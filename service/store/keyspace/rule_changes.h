@@ -1,4 +1,4 @@
-// What rules ask of keys, and the states that they keep.
+// Says what rules ask of keys, and the states that they keep.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_
@@ -12,7 +12,7 @@
 
 namespace tensorkv {
 
-// Whether a key of that dtype can have the rule. Errors: InvalidArgument.
+// Checks that a key of that dtype can have the rule. Errors: InvalidArgument.
 absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule);
 
@@ -20,15 +20,15 @@ absl::Status CheckRule(absl::string_view key, DType dtype,
 absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request,
                       const CallContext& context);
 
-// What the text of a rule, what it is compiled to and the steps of its schedule
-// take at most.
+// Returns how many bytes the text of a rule, what it is compiled to and the
+// steps of its schedule take at most.
 uint64_t TextBytes(const UpdateRule& rule);
 
-// What the state of a key with that value takes.
+// Returns how many bytes the state of a key with that value takes.
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
-// The state of `key` under `rule`. For a key that nobody else knows, or with
-// rules_lock: nothing else changes a key's rule or which tensors its state
+// Returns the state of `key` under `rule`. For a key that nobody else knows, or
+// with rules_lock: nothing else changes a key's rule or which tensors its state
 // has. Not under the mutex: a device may take its time to find memory.
 absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,

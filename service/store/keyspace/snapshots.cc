@@ -1,4 +1,4 @@
-// How a namespace is saved and had again.
+// Saves and restores a namespace.
 
 #include <algorithm>
 #include <map>
@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/restored_counts.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
@@ -25,10 +25,10 @@
 namespace tensorkv {
 namespace {
 
-// How many keys one turn of the mutex takes: about 50 us.
-constexpr size_t kKeysPerCutTurn = 256;
+// Bounds how many keys one locking of the mutex takes: about 50 us.
+constexpr size_t kKeysPerSnapshotLock = 256;
 // And of a restore, which mostly has the namespace to itself.
-constexpr size_t kKeysPerRestoreTurn = 4096;
+constexpr size_t kKeysPerRestoreBatch = 4096;
 
 // --- Saving ------------------------------------------------------------------
 
@@ -63,11 +63,11 @@ class CallsByName {
   std::map<Name, CallSnapshot> calls_;
 };
 
-// What is to be remembered of the calls that there were before the cut and
-// after it. Whatever had an answer before has its effect in the cut; of what
-// had none, one cannot tell; nor of what was forgotten. Contributions to rounds
-// are recognised by step and rank; their answers speak of rounds that may not
-// be in the cut.
+// Returns what is to be remembered of the calls that there were before the
+// snapshot and after it. Calls that had an answer before have their effect in
+// the snapshot; of those that had none, one cannot tell; nor of those that were
+// forgotten. Contributions to rounds are recognised by step and rank; their
+// answers speak of rounds that may not be in the snapshot.
 std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
                                      std::vector<CallSnapshot> after,
                                      bool has_rounds) {
@@ -99,24 +99,25 @@ class Pause {
   const absl::Duration start_ = alarms_.Now();
 };
 
-// One snapshot on its way. Used by one thread, which holds cut_lock.
+// One snapshot on its way. Used by one thread, which holds snapshot_lock.
 class SnapshotRun {
  public:
-  // Of all keys, or of those of a move that `gate` holds.
+  // Takes all keys, or those of a move that `fence` fences.
   SnapshotRun(NamespaceState& state, SnapshotSink& sink,
-              std::shared_ptr<const KeyGate::View> gate = nullptr)
+              std::shared_ptr<const KeyFence::View> fence = nullptr)
       : state_(state),
         sink_(sink),
-        is_move_(gate != nullptr),
-        cut_(std::make_shared<Cut>(state.name, std::move(gate))) {}
+        is_move_(fence != nullptr),
+        ongoing_(
+            std::make_shared<OngoingSnapshot>(state.name, std::move(fence))) {}
   ~SnapshotRun() {
-    // What is left of the cut goes without the mutex.
-    std::shared_ptr<Cut> cut;
+    // The rest of the snapshot is destroyed without the mutex.
+    std::shared_ptr<OngoingSnapshot> ongoing;
     MutexLock lock(&state_.mutex);
-    cut.swap(state_.cut);
+    ongoing.swap(state_.snapshot);
     // If this has failed, copies may be under way. The next cut would take them
     // for updates, and wait for the end of those.
-    cut_->AwaitCopies(state_);
+    ongoing_->AwaitCopies(state_);
   }
 
   absl::Status Run() {
@@ -132,25 +133,25 @@ class SnapshotRun {
   }
 
  private:
-  // Makes the cut.
+  // Begins the snapshot.
   NamespaceSnapshot Begin();
   absl::StatusOr<bool> Walk();
   // Passes what was taken to the sink.
   absl::Status HandOver();
-  absl::Status BringToHost(CutKey& key) const;
+  absl::Status BringToHost(SnapshotKey& key) const;
   bool Await() {
     MutexLock lock(&state_.mutex);
-    return cut_->Await(state_);
+    return ongoing_->Await(state_);
   }
   absl::Status status() const {
     MutexLock lock(&state_.mutex);
-    return cut_->status();
+    return ongoing_->status();
   }
 
   NamespaceState& state_;
   SnapshotSink& sink_;
   const bool is_move_;
-  const std::shared_ptr<Cut> cut_;
+  const std::shared_ptr<OngoingSnapshot> ongoing_;
 };
 
 NamespaceSnapshot SnapshotRun::Begin() {
@@ -175,7 +176,7 @@ NamespaceSnapshot SnapshotRun::Begin() {
     snapshot.multipliers = bound->multipliers.List();
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
-    state_.cut = cut_;
+    state_.snapshot = ongoing_;
     snapshot.revision = state_.revision;
     snapshot.max_version =
         std::max(state_.version_floor, state_.restored_versions);
@@ -196,20 +197,20 @@ absl::StatusOr<bool> SnapshotRun::Walk() {
   {
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
-    RETURN_IF_ERROR(cut_->status());
-    has_more = cut_->Walk(state_, kKeysPerCutTurn, copies);
+    RETURN_IF_ERROR(ongoing_->status());
+    has_more = ongoing_->Walk(state_, kKeysPerSnapshotLock, copies);
   }
-  if (!copies.empty()) Cut::Copy(state_, std::move(copies));
+  if (!copies.empty()) OngoingSnapshot::Copy(state_, std::move(copies));
   return has_more;
 }
 
 absl::Status SnapshotRun::HandOver() {
-  std::vector<CutKey> taken;
+  std::vector<SnapshotKey> taken;
   {
     MutexLock lock(&state_.mutex);
-    taken = cut_->Take();
+    taken = ongoing_->Take();
   }
-  for (CutKey& key : taken) {
+  for (SnapshotKey& key : taken) {
     RETURN_IF_ERROR(BringToHost(key));
     RETURN_IF_ERROR(sink_.Add(std::move(key.snapshot)));
     key = {};  // it may be deleted by now
@@ -217,8 +218,8 @@ absl::Status SnapshotRun::HandOver() {
   return absl::OkStatus();
 }
 
-absl::Status SnapshotRun::BringToHost(CutKey& key) const {
-  if (!state_.home->copies()) return absl::OkStatus();
+absl::Status SnapshotRun::BringToHost(SnapshotKey& key) const {
+  if (!state_.tensor_placement->copies()) return absl::OkStatus();
   const Tensor& value = key.snapshot.value;
   ASSIGN_OR_RETURN(Tensor on_host,
                    AllocateOnHost(state_.memory.host().values, value.dtype(),
@@ -232,8 +233,8 @@ absl::Status SnapshotRun::BringToHost(CutKey& key) const {
 
 // --- Restoring ---------------------------------------------------------------
 
-// Whether the tensor's memory can become a key's: nobody else has or counts it,
-// and it was allocated for this tensor alone. What was adopted may be
+// Returns whether the tensor's memory can become a key's: nobody else has or
+// counts it, and it was allocated for this tensor alone. An adopted one may be
 // read-only.
 bool CanGiveBuffer(const Tensor& tensor) {
   return tensor.fills_buffer() && tensor.buffer()->IsUnique() &&
@@ -281,8 +282,9 @@ absl::Status CountValues(const RefPtr<BudgetAccount>& account,
     values.push_back(&key.value);
     bytes += size_bytes;
   }
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  (void)room.HandOver();
+  ASSIGN_OR_RETURN(Reservation reservation,
+                   Reservation::Create(account, bytes));
+  (void)reservation.HandOver();
   for (Tensor* value : values) {
     RefPtr<Buffer> buffer = value->TakeBuffer();
     (void)buffer->ExchangeAccount(account);
@@ -351,7 +353,8 @@ class StatesToRestore {
     std::vector<KeyPtr> more;
     {
       Transaction transaction(state_);
-      for (const Held& each : held_) EndHold(transaction, each.key, more);
+      for (const Updating& each : updating_)
+        EndUpdating(transaction, each.key, more);
       transaction.Unlock();
     }
     UpdateRunner(state_).RunNext(std::move(more));
@@ -359,14 +362,14 @@ class StatesToRestore {
   StatesToRestore(const StatesToRestore&) = delete;
   StatesToRestore& operator=(const StatesToRestore&) = delete;
 
-  // Those of a key, which is new, as `saved` has them, which stays until they
-  // are copied. REQUIRES: the mutex is held.
+  // Adds the states of a key, which is new, as `saved` has them, which stays
+  // until they are copied. REQUIRES: the mutex is held.
   void Add(KeySnapshot& saved, StoredKey& key) {
     const size_t num_copies = copies_.size();
-    RestoreStates(saved, !state_.home->copies(), key, copies_);
+    RestoreStates(saved, !state_.tensor_placement->copies(), key, copies_);
     if (copies_.size() == num_copies) return;
     key.is_updating = true;
-    held_.push_back({KeyPtr(&key), key.rule_state});
+    updating_.push_back({KeyPtr(&key), key.rule_state});
   }
 
   absl::Status Copy() {
@@ -375,14 +378,14 @@ class StatesToRestore {
   }
 
  private:
-  struct Held {
+  struct Updating {
     KeyPtr key;
     RefPtr<RuleState> state;
   };
 
   NamespaceState& state_;
   std::vector<MemoryCopy> copies_;
-  std::vector<Held> held_;
+  std::vector<Updating> updating_;
 };
 
 // Gives the key, which is new, all that was saved of it but for its value.
@@ -398,20 +401,20 @@ absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
 }  // namespace
 
 absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
-  const LongLock::Holder cut = state_->cut_lock.Acquire();
+  const LongLock::Holder ongoing = state_->snapshot_lock.Acquire();
   return SnapshotRun(*state_, sink).Run();
 }
 
 std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
-  return state_->cut_lock.TryAcquire();
+  return state_->snapshot_lock.TryAcquire();
 }
 
-absl::Status Namespace::TakeSnapshotOfHeld(LongLock::Holder begun,
-                                           SnapshotSink& sink) {
-  const LongLock::Holder cut = std::move(begun);
-  SnapshotRun run(*state_, sink, state_->environment.gate->view());
+absl::Status Namespace::TakeSnapshotOfFenced(LongLock::Holder begun,
+                                             SnapshotSink& sink) {
+  const LongLock::Holder ongoing = std::move(begun);
+  SnapshotRun run(*state_, sink, state_->environment.fence->view());
   RETURN_IF_ERROR(run.Run());
-  // What had closed and was not applied may have failed since Hold.
+  // Rounds that had closed and were not applied may have failed since Fence.
   if (HoldKeysIfIdle()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("namespace ", Quoted(state_->name),
@@ -473,24 +476,24 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
                                     bool have_arrived) {
   NamespaceState& state = *state_;
   const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
-  if (!state.home->copies()) {
+  if (!state.tensor_placement->copies()) {
     UncountOthers(state.memory.host().contributions, all);
     RETURN_IF_ERROR(CountValues(state.memory.host().contributions, all));
   }
   StatesToRestore states(state);
   Step first_unsaved = UINT64_MAX;
   const size_t most =
-      std::min<size_t>(state.environment.max_entries, kKeysPerRestoreTurn);
+      std::min<size_t>(state.environment.max_entries, kKeysPerRestoreBatch);
   for (size_t i = 0; i < all.size(); i += most) {
-    const absl::Span<KeySnapshot> turn = all.subspan(i, most);
+    const absl::Span<KeySnapshot> batch = all.subspan(i, most);
     InitRequest request;
-    request.entries.reserve(turn.size());
-    for (KeySnapshot& key : turn) {
+    request.entries.reserve(batch.size());
+    for (KeySnapshot& key : batch) {
       request.entries.push_back({key.key, std::move(key.value)});
       first_unsaved = std::min(first_unsaved, key.first_unsaved);
     }
     const auto restore = [&](size_t entry, StoredKey& key) {
-      return RestoreKey(state, turn[entry], key, states);
+      return RestoreKey(state, batch[entry], key, states);
     };
     RETURN_IF_ERROR(
         CreateKeys(state, std::move(request), have_arrived, restore));

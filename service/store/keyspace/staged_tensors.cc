@@ -25,14 +25,14 @@ struct StagedPlaces {
   std::vector<StagingLayout::Place> places;
 };
 
-absl::Status Allocate(const StagedPlaces& staged, Reservation room,
+absl::Status Allocate(const StagedPlaces& staged, Reservation reservation,
                       absl::Span<Tensor* const> tensors,
                       AllocateBuffer allocate) {
   std::vector<RefPtr<Buffer>> buffers;
   buffers.reserve(staged.layout.buffer_bytes().size());
   for (const uint64_t bytes : staged.layout.buffer_bytes()) {
     ASSIGN_OR_RETURN(buffers.emplace_back(),
-                     AllocateReserved(room.Split(bytes), allocate));
+                     AllocateReserved(reservation.Split(bytes), allocate));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [buffer, offset] = staged.places[i];
@@ -76,17 +76,17 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
                             const BufferSharing& sharing,
                             AllocateBuffer allocate) {
   const StagedPlaces staged(tensors, sharing);
-  ASSIGN_OR_RETURN(Reservation room,
+  ASSIGN_OR_RETURN(Reservation reservation,
                    Reservation::Create(account, staged.layout.total_bytes()));
-  return Allocate(staged, std::move(room), tensors, allocate);
+  return Allocate(staged, std::move(reservation), tensors, allocate);
 }
 
-absl::Status AllocateReserved(Reservation room,
+absl::Status AllocateReserved(Reservation reservation,
                               absl::Span<Tensor* const> tensors,
                               const BufferSharing& sharing,
                               AllocateBuffer allocate) {
-  return Allocate(StagedPlaces(tensors, sharing), std::move(room), tensors,
-                  allocate);
+  return Allocate(StagedPlaces(tensors, sharing), std::move(reservation),
+                  tensors, allocate);
 }
 
 // Asks for the owners first: while there are others, one of them may be about

@@ -18,7 +18,7 @@
 
 namespace tensorkv {
 
-// Which tensors of a call share buffers.
+// BufferSharing says which tensors of a call share buffers.
 struct BufferSharing {
   // Tensors of that size and more have a buffer of their own, which a key can
   // take over as its value.
@@ -38,8 +38,8 @@ inline constexpr BufferSharing kSharingOnHost = {kOwnBufferBytes,
 // allocation: each takes as long as moving some hundred KiB.
 inline constexpr BufferSharing kSharingOnDevice = {256 * 1024, 32 << 20};
 
-// Which buffer each tensor of a call goes to, and where in it. Not
-// thread-safe.
+// StagingLayout says which buffer each tensor of a call goes to, and where in
+// it. Not thread-safe.
 class StagingLayout {
  public:
   struct Place {
@@ -53,7 +53,7 @@ class StagingLayout {
   Place Add(uint64_t size_bytes);
 
   absl::Span<const uint64_t> buffer_bytes() const { return buffer_bytes_; }
-  // The sum over all buffers; UINT64_MAX if it is more than that.
+  // Returns the sum over all buffers; UINT64_MAX if it is more than that.
   uint64_t total_bytes() const { return total_bytes_; }
 
  private:
@@ -76,20 +76,20 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
                             const BufferSharing& sharing,
                             AllocateBuffer allocate);
 
-// The same of bytes that are reserved: those of the tensors' layout.
-absl::Status AllocateReserved(Reservation room,
+// Allocates bytes that are reserved: those of the tensors' layout.
+absl::Status AllocateReserved(Reservation reservation,
                               absl::Span<Tensor* const> tensors,
                               const BufferSharing& sharing,
                               AllocateBuffer allocate);
 
-// Whether `account` counts the tensor's memory already.
+// Returns whether `account` counts the tensor's memory already.
 inline bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor) {
   return tensor.has_data() && tensor.buffer()->account().get() == &account;
 }
 
-// Whether `buffer` can be kept as a key's value of `size_bytes`, and is worth
-// it: the elements take all of it, nobody else uses it, `account` counts it.
-// It may be null.
+// Returns whether `buffer` can be kept as a key's value of `size_bytes`, and is
+// worth it: the elements take all of it, nobody else uses it, `account` counts
+// it. It may be null.
 bool CanBecomeValue(const BudgetAccount& account, const Buffer* buffer,
                     uint64_t size_bytes);
 

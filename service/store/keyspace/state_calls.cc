@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/pull_cast.h"
-#include "service/store/keyspace/state_turn.h"
+#include "service/store/keyspace/state_access.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/names.h"
@@ -22,7 +22,7 @@ std::string Subject(absl::string_view key, absl::string_view state) {
   return absl::StrCat("state ", Quoted(state), " of key ", Quoted(key));
 }
 
-// What the entries of every such call have in common.
+// Checks what the entries of every such call have in common.
 template <typename Entry>
 absl::Status CheckEntry(const Entry& entry) {
   RETURN_IF_ERROR(CheckKey(entry.key));
@@ -50,22 +50,22 @@ absl::Status CheckStatePull(const NamespaceState& state,
   return absl::OkStatus();
 }
 
-// Returns whether the gate lets a call about these pass: entries, or a map by
+// Returns whether the fence lets a call about these pass: entries, or a map by
 // key. REQUIRES: the mutex is held.
 template <typename Entries>
-absl::Status CheckGate(const NamespaceState& state, StateTurn::Kind kind,
-                       const Entries& entries) {
-  return CheckEach(state.Gate(), entries,
-                   [&](const KeyGate::View& gate, const auto& entry) {
+absl::Status CheckFence(const NamespaceState& state, StateAccess::Kind kind,
+                        const Entries& entries) {
+  return CheckEach(state.Fence(), entries,
+                   [&](const KeyFence::View& fence, const auto& entry) {
                      const std::string* key = nullptr;
                      if constexpr (requires { entry.key; }) {
                        key = &entry.key;
                      } else {
                        key = &entry.first;
                      }
-                     return kind == StateTurn::Kind::kRead
-                                ? gate.CheckRead(state.name, *key)
-                                : gate.CheckChange(state.name, *key);
+                     return kind == StateAccess::Kind::kRead
+                                ? fence.CheckRead(state.name, *key)
+                                : fence.CheckChange(state.name, *key);
                    });
 }
 
@@ -78,11 +78,11 @@ absl::StatusOr<KeyState> FindState(const NamespaceState& state,
   return FindState(*key, entry.state);
 }
 
-// A call whose keys take turns, on its way to them.
-class TurnsOfKeys {
+// A call on its way to accesses of its keys.
+class AccessesOfKeys {
  public:
-  TurnsOfKeys(NamespaceState& state, StateTurn::Kind kind,
-              ReplyCallback<PushReply> done)
+  AccessesOfKeys(NamespaceState& state, StateAccess::Kind kind,
+                 ReplyCallback<PushReply> done)
       : state_(state), kind_(kind), call_(MakeRefCounted<PushCall>()) {
     call_->done = std::move(done);
   }
@@ -91,21 +91,21 @@ class TurnsOfKeys {
   // Errors: ResourceExhausted.
   absl::Status Add(const std::string& key, std::string state, Tensor tensor) {
     auto [update, is_new] = updates_.try_emplace(key);
-    PendingUpdate& turn = update->second;
+    PendingUpdate& access = update->second;
     if (is_new) {
-      ASSIGN_OR_RETURN(turn.overhead,
+      ASSIGN_OR_RETURN(access.overhead,
                        Reservation::Create(state_.memory.metadata(),
                                            kContributionOverheadBytes));
-      turn.turn = MakeRefCounted<StateTurn>(kind_);
-      turn.call = call_;
+      access.access = MakeRefCounted<StateAccess>(kind_);
+      access.call = call_;
     }
-    static_cast<StateTurn&>(*turn.turn)
+    static_cast<StateAccess&>(*access.access)
         .Add(std::move(state), std::move(tensor));
-    turn.results.push_back(num_entries_++);
+    access.results.push_back(num_entries_++);
     return absl::OkStatus();
   }
 
-  // The turns come, and then the call is answered: with the versions that the
+  // The accesses end, and then the call is answered: with the versions that the
   // keys have then.
   void Start() && {
     call_->reply.results.resize(num_entries_);
@@ -114,7 +114,7 @@ class TurnsOfKeys {
     {
       Transaction transaction(state_);
       missing = state_.gone;
-      missing.Update(CheckGate(state_, kind_, updates_));
+      missing.Update(CheckFence(state_, kind_, updates_));
       for (const auto& [name, update] : updates_) {
         if (missing.ok() && state_.keys.Find(name) == nullptr) {
           missing = state_.NoSuchKey(name);
@@ -132,13 +132,14 @@ class TurnsOfKeys {
 
  private:
   NamespaceState& state_;
-  const StateTurn::Kind kind_;
+  const StateAccess::Kind kind_;
   const RefPtr<PushCall> call_;
   uint32_t num_entries_ = 0;
   absl::flat_hash_map<std::string, PendingUpdate> updates_;
 };
 
-// What is to be read, with memory on the host that is counted as values.
+// Returns the reply that is to be filled, with memory on the host that is
+// counted as values.
 absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
                                     const PullRequest& request,
                                     const CallContext& context) {
@@ -146,7 +147,8 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   {
     MutexLock lock(&state.mutex);
     RETURN_IF_ERROR(state.CheckAndRenew(request.worker));
-    RETURN_IF_ERROR(CheckGate(state, StateTurn::Kind::kRead, request.entries));
+    RETURN_IF_ERROR(
+        CheckFence(state, StateAccess::Kind::kRead, request.entries));
     for (const PullEntry& entry : request.entries) {
       ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
       ASSIGN_OR_RETURN(reply.values.emplace_back().tensor,
@@ -156,7 +158,8 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   RETURN_IF_ERROR(CheckReplyBytes(reply, context.max_reply_bytes));
   std::vector<Tensor*> tensors;
   for (Value& value : reply.values) tensors.push_back(&value.tensor);
-  RETURN_IF_ERROR(state.home->Stage(state.memory.host().values, tensors));
+  RETURN_IF_ERROR(
+      state.tensor_placement->Stage(state.memory.host().values, tensors));
   return reply;
 }
 
@@ -195,26 +198,27 @@ void PullStates(NamespaceState& state, PullRequest request,
   absl::StatusOr<PullReply> made = MakeReply(state, request, context);
   if (!made.ok()) return std::move(done)(made.status());
   const std::vector<Value> values = made->values;
-  // Answers with `made`, whose memory the turns fill, or is destroyed with it.
+  // Answers with `made`, whose memory the accesses fill, or is destroyed with
+  // it.
   const auto shared_done =
       std::make_shared<ReplyCallback<PullReply>>(std::move(done));
-  TurnsOfKeys turns(state, StateTurn::Kind::kRead,
-                    [reply = *std::move(made),
-                     shared_done](absl::StatusOr<PushReply> versions) mutable {
-                      if (!versions.ok())
-                        return std::invoke(std::move(*shared_done),
-                                           versions.status());
-                      for (size_t i = 0; i < reply.values.size(); ++i) {
-                        reply.values[i].version = versions->results[i].version;
-                      }
-                      std::invoke(std::move(*shared_done), std::move(reply));
-                    });
+  AccessesOfKeys accesses(
+      state, StateAccess::Kind::kRead,
+      [reply = *std::move(made),
+       shared_done](absl::StatusOr<PushReply> versions) mutable {
+        if (!versions.ok())
+          return std::invoke(std::move(*shared_done), versions.status());
+        for (size_t i = 0; i < reply.values.size(); ++i) {
+          reply.values[i].version = versions->results[i].version;
+        }
+        std::invoke(std::move(*shared_done), std::move(reply));
+      });
   for (size_t i = 0; i < values.size(); ++i) {
     PullEntry& entry = request.entries[i];
-    status = turns.Add(entry.key, std::move(entry.state), values[i].tensor);
+    status = accesses.Add(entry.key, std::move(entry.state), values[i].tensor);
     if (!status.ok()) return std::move(*shared_done)(std::move(status));
   }
-  std::move(turns).Start();
+  std::move(accesses).Start();
 }
 
 absl::Status CheckStateFields(const NamespaceState& state,
@@ -235,7 +239,8 @@ absl::Status CheckStateFields(const NamespaceState& state,
 absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
                                               const InitRequest& request) {
   MutexLock lock(&state.mutex);
-  RETURN_IF_ERROR(CheckGate(state, StateTurn::Kind::kWrite, request.entries));
+  RETURN_IF_ERROR(
+      CheckFence(state, StateAccess::Kind::kWrite, request.entries));
   for (const InitEntry& entry : request.entries) {
     ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
     const Tensor& tensor = entry.tensor;
@@ -257,23 +262,23 @@ void InitStates(NamespaceState& state, InitRequest request,
   if (!status.ok()) return std::move(done)(std::move(status));
   const auto shared_done =
       std::make_shared<ReplyCallback<InitReply>>(std::move(done));
-  TurnsOfKeys turns(state, StateTurn::Kind::kWrite,
-                    [shared_done](absl::StatusOr<PushReply> versions) {
-                      if (!versions.ok())
-                        return std::invoke(std::move(*shared_done),
-                                           versions.status());
-                      InitReply reply;
-                      for (const PushResult& result : versions->results) {
-                        reply.versions.push_back(result.version);
-                      }
-                      std::invoke(std::move(*shared_done), std::move(reply));
-                    });
+  AccessesOfKeys accesses(
+      state, StateAccess::Kind::kWrite,
+      [shared_done](absl::StatusOr<PushReply> versions) {
+        if (!versions.ok())
+          return std::invoke(std::move(*shared_done), versions.status());
+        InitReply reply;
+        for (const PushResult& result : versions->results) {
+          reply.versions.push_back(result.version);
+        }
+        std::invoke(std::move(*shared_done), std::move(reply));
+      });
   for (InitEntry& entry : request.entries) {
-    status =
-        turns.Add(entry.key, std::move(entry.state), std::move(entry.tensor));
+    status = accesses.Add(entry.key, std::move(entry.state),
+                          std::move(entry.tensor));
     if (!status.ok()) return std::move(*shared_done)(std::move(status));
   }
-  std::move(turns).Start();
+  std::move(accesses).Start();
 }
 
 }  // namespace tensorkv

@@ -12,24 +12,24 @@
 
 namespace tensorkv {
 
-// Whether any entry of a Pull or Init names a state; then all must.
+// Returns whether any entry of a Pull or Init names a state; then all must.
 template <typename Entry>
 bool NamesStates(const std::vector<Entry>& entries) {
   return std::any_of(entries.begin(), entries.end(),
                      [](const Entry& entry) { return !entry.state.empty(); });
 }
 
-// Each key takes a turn among its updates, in which its states are copied.
+// Each key has an access between its updates, in which its states are copied.
 // REQUIRES, of what the others are given: NamesStates.
 void PullStates(NamespaceState& state, PullRequest request,
                 const CallContext& context, ReplyCallback<PullReply> done);
 void InitStates(NamespaceState& state, InitRequest request,
                 ReplyCallback<InitReply> done);
 
-// Whether the fields of the Init are right, whatever the store has.
+// Checks that the fields of the Init are right, whatever the store has.
 absl::Status CheckStateFields(const NamespaceState& state,
                               const InitRequest& request);
-// What the Init needs, as things are. Errors: those of Init.
+// Returns the bytes that the Init needs, as things are. Errors: those of Init.
 absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
                                               const InitRequest& request);
 

@@ -39,21 +39,22 @@ std::optional<Contributor> StoredKey::FindContributor(uint32_t rank,
 
 namespace {
 
-// How many ranks a key has place for that had it for `size` and meets `rank`.
+// Returns how many ranks a key has place for that had it for `size` and meets
+// `rank`.
 size_t PlacesFor(uint32_t rank, size_t size) {
   return rank < size ? size : std::max(rank + size_t{1}, 2 * size);
 }
 
 }  // namespace
 
-uint64_t StoredKey::BytesToNote(uint32_t rank) const {
+uint64_t StoredKey::BytesToRecord(uint32_t rank) const {
   const size_t size = contributions ? contributions->by_rank.size() : 0;
   return (contributions ? 0 : sizeof(LastContributions)) +
          (PlacesFor(rank, size) - size) * sizeof(LastContributions::Of);
 }
 
-void StoredKey::NoteContribution(const Contributor& by, Step step,
-                                 Reservation overhead) {
+void StoredKey::RecordContribution(const Contributor& by, Step step,
+                                   Reservation overhead) {
   if (!contributions) contributions = std::make_unique<LastContributions>();
   std::vector<LastContributions::Of>& by_rank = contributions->by_rank;
   const size_t places = PlacesFor(by.rank, by_rank.size());

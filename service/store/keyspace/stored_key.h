@@ -1,4 +1,4 @@
-// What the store keeps for one key, and the updates that wait for it.
+// Holds what the store keeps for one key, and the updates that wait for it.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_STORED_KEY_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_STORED_KEY_H_
@@ -18,7 +18,7 @@
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/key_turn.h"
+#include "service/store/keyspace/key_access.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/tensor_store.h"
@@ -34,7 +34,7 @@ struct PushCall : RefCounted {
   size_t num_pending = 0;
   size_t num_applied = 0;
   ReplyCallback<PushReply> done;
-  // Whether `done` goes on with a pull, which may take long.
+  // True if `done` goes on with a pull, which may take long.
   bool is_followed = false;
 };
 
@@ -42,13 +42,13 @@ struct PushCall : RefCounted {
 struct PendingUpdate {
   // Summed in this order, unless num_averaged says more; at least one.
   Slots slots;
-  // As in TensorUpdate.
+  // Says what TensorUpdate says.
   uint32_t num_averaged = 0;
-  // What counts the contributions until the update has run.
-  Reservation held;
+  // Count the contributions until the update has run.
+  Reservation tensor_reservation;
   Reservation overhead;
   // Room for a new value buffer, should somebody read the present one.
-  Reservation room;
+  Reservation value_reservation;
 
   // Async: whose reply waits, and which of its results this update produces.
   RefPtr<PushCall> call;
@@ -57,13 +57,13 @@ struct PendingUpdate {
   // Sync: the round that closed; 0 in the other modes.
   Step round = 0;
 
-  // Not null: no update, and no slots. Its call waits for the turn's end.
-  RefPtr<KeyTurn> turn;
+  // Not null: no update, and no slots. Its call waits for the access's end.
+  RefPtr<KeyAccess> access;
 };
 
 // The tensors that a rule keeps for a key. Shared with the update under way.
 struct RuleState : RefCounted {
-  // As the rule's StateSpecs have them. Few rules have more than two.
+  // Are ordered as the rule's StateSpecs. Few rules have more than two.
   absl::InlinedVector<RefPtr<Buffer>, 2> states;
   // Null where the rule keeps no master copy.
   RefPtr<Buffer> master;
@@ -74,8 +74,8 @@ struct RuleState : RefCounted {
   bool states_are_new = false;
   bool master_is_new = false;
 
-  // Of the rule `average`: what the key's updates weigh together; 0 as long as
-  // each weighs 1, so that their number tells. Whole, because small weights
+  // Is, of the rule `average`, what the key's updates weigh together; 0 as long
+  // as each weighs 1, so that their number tells. Whole, because small weights
   // would vanish in a difference from that. Guarded by the namespace's mutex.
   double total_weight = 0;
 
@@ -97,9 +97,9 @@ struct LastContributions {
   Reservation overhead;
 };
 
-// What a key takes besides its name, its value and its rule's state: this
-// object, the value's buffer, its places in the tables, and what the allocator
-// adds to each.
+// Counts what a key takes besides its name, its value and its rule's state:
+// this object, the value's buffer, its places in the tables, and what the
+// allocator adds to each.
 inline constexpr uint64_t kKeyOverheadBytes = 300;
 
 inline uint64_t KeyOverheadBytes(absl::string_view name) {
@@ -127,7 +127,7 @@ class StoredKey final : public RefCounted {
   static RefPtr<StoredKey> Create(absl::string_view name, DType dtype,
                                   const Shape& shape);
   ~StoredKey() override;
-  // As large as Create made it.
+  // Frees an object as large as Create made it.
   static void operator delete(void* memory) { ::operator delete(memory); }
 
   absl::string_view name() const { return {name_data(), name_size_}; }
@@ -149,7 +149,7 @@ class StoredKey final : public RefCounted {
   }
 
   bool has_pending() const { return pending && !pending->empty(); }
-  // How many updates and turns end before one that is added now.
+  // Returns how many updates and accesses end before one that is added now.
   uint64_t num_updates_ahead() const {
     return (is_updating && !is_next_claimed ? 1 : 0) +
            (pending ? pending->size() : 0);
@@ -161,7 +161,7 @@ class StoredKey final : public RefCounted {
     for (const int64_t dimension : dimensions()) product *= dimension;
     return product;
   }
-  // How many of them a contribution brings.
+  // Returns how many elements a contribution brings.
   int64_t NumElementsOf(const Slot& slot) const {
     return slot.rows ? num_elements_of_row() * slot.rows->size()
                      : num_elements();
@@ -171,22 +171,25 @@ class StoredKey final : public RefCounted {
     return rule_state == nullptr ? 0 : rule_state->total_weight;
   }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
-  // 0 for a scalar, which has no rows.
+  // Returns 0 for a scalar, which has no rows.
   int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
   int64_t num_elements_of_row() const {
     return num_rows() == 0 ? 0 : num_elements() / num_rows();
   }
-  // Whether an update may write to the value now.
+  // Returns whether an update may write to the value now.
   bool is_writable() const {
     return num_pulls_pinning == 0 && value->IsUnique();
   }
 
-  // Who of that rank has contributed to `step`, as far as `contributions` tell.
+  // Returns the contributor of that rank to `step`, as far as `contributions`
+  // tell.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
-  // What NoteContribution will need for a worker of that rank.
-  uint64_t BytesToNote(uint32_t rank) const;
-  // `overhead` has BytesToNote.
-  void NoteContribution(const Contributor& by, Step step, Reservation overhead);
+  // Returns how many bytes RecordContribution will need for a worker of that
+  // rank.
+  uint64_t BytesToRecord(uint32_t rank) const;
+  // `overhead` has BytesToRecord.
+  void RecordContribution(const Contributor& by, Step step,
+                          Reservation overhead);
 
   // Waiting pulls that need this key and others at one moment. While there are
   // any, updates do not write in place, so that the value stays readable.

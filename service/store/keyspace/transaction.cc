@@ -47,7 +47,7 @@ bool Transaction::TakesLong() const {
   for (const WaitingCallPtr& call : effects_.calls) {
     if (call->takes_long_to_send()) return true;
   }
-  if (!state_.home->copies()) return false;
+  if (!state_.tensor_placement->copies()) return false;
   return !effects_.calls.empty() ||
          std::any_of(
              effects_.pushes.begin(), effects_.pushes.end(),

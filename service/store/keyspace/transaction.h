@@ -15,7 +15,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
-#include "service/store/keyspace/cut.h"
+#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/update_pass.h"
@@ -26,34 +26,37 @@ namespace tensorkv {
 struct NamespaceState;
 
 // Contributions of a key's round that are to be summed.
-struct FoldOfKey {
+struct PartialSumOfKey {
   RefPtr<StoredKey> key;
-  Fold fold;
-  // Of a fold over servers: the version before the round.
+  PartialSum partial;
+  // Is, of a sum over servers, the version before the round.
   Version version = 0;
 
   uint64_t size_bytes() const {
     uint64_t num_elements = 0;
-    for (const Slot& slot : fold.slots) {
+    for (const Slot& slot : partial.slots) {
       num_elements += key->NumElementsOf(slot);
     }
     return num_elements * SizeOf(AccumulateType(key->dtype()));
   }
 };
 
-// What follows from a change and must be computed without the mutex.
+// WorkOfChange is what follows from a change and must be computed without the
+// mutex.
 struct WorkOfChange {
   UpdatePass updates;
-  std::vector<FoldOfKey> folds;
+  std::vector<PartialSumOfKey> partial_sums;
   std::vector<StateCopy> copies;
 
   bool empty() const {
-    return updates.empty() && folds.empty() && copies.empty();
+    return updates.empty() && partial_sums.empty() && copies.empty();
   }
-  // The bytes that are read and written, more where much is computed of each.
+  // Returns the bytes that are read and written, more where much is computed of
+  // each.
   uint64_t work_bytes() const {
     uint64_t bytes = updates.work_bytes();
-    for (const FoldOfKey& fold : folds) bytes += fold.size_bytes();
+    for (const PartialSumOfKey& partial : partial_sums)
+      bytes += partial.size_bytes();
     for (const StateCopy& copy : copies) bytes += copy.size_bytes();
     return bytes;
   }
@@ -77,7 +80,7 @@ class Transaction {
   // Where the change happens. The threads of alarms and of the device serve
   // everybody, so that what may take long leaves them.
   enum class Thread { kCaller, kAlarms, kDevice };
-  // What must not be destroyed under the mutex.
+  // Dropped is what must not be destroyed under the mutex.
   using Dropped =
       std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
                    std::unique_ptr<std::list<PendingUpdate>>>;
@@ -120,14 +123,14 @@ class Transaction {
   void ReportFailedRounds(absl::string_view key, Step step,
                           const RoundFailure& failure, uint64_t num_rounds);
 
-  // What is to be computed.
+  // Returns the work that is to be computed.
   WorkOfChange& work() {
     if (!work_) MakeWork();
     return *work_;
   }
 
  private:
-  // What may be done on another thread.
+  // Effects are what may be done on another thread.
   struct Effects {
     std::vector<std::string> lost_workers;
     std::string failed_round;  // the first one
@@ -137,7 +140,7 @@ class Transaction {
   };
 
   static void Do(NamespaceState& state, Effects& effects);
-  // Whether some of the answers are for the pool to send.
+  // Returns whether some of the answers are for the pool to send.
   bool TakesLong() const;
   static void Report(const NamespaceState& state, const Effects& effects);
   void DoOnPool();

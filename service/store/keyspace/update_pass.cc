@@ -32,12 +32,12 @@ void AppendStates(const UpdatePass::Item& item,
   }
 }
 
-// What the updates before the item's weigh together.
+// Returns how much the updates before the item's weigh together.
 double WeightBefore(const UpdatePass::Item& item) {
   return item.total_weight != 0 ? item.total_weight : item.update_count - 1.0;
 }
 
-// The same on every server and after every start.
+// Returns a seed that is the same on every server and after every start.
 uint64_t SeedOf(absl::string_view name) {
   return XXH3_64bits(name.data(), name.size());
 }
@@ -63,34 +63,37 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   Item& item = items_.back();
   item.round = update.round;
   item.num_averaged = update.num_averaged;
-  const bool has_room = update.room.bytes() > 0;
-  item.turn = std::move(update.turn);
+  const bool has_reservation = update.value_reservation.bytes() > 0;
+  item.access = std::move(update.access);
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
-  Hold(std::move(update.held), std::move(update.overhead),
-       std::move(update.room));
-  End(has_room);
+  AddReservations(std::move(update.tensor_reservation),
+                  std::move(update.overhead),
+                  std::move(update.value_reservation));
+  End(has_reservation);
 }
 
 void UpdatePass::ReserveForCopy(Item& item) {
   const RefPtr<Buffer>& value = item.key->value;
   if (value->size_bytes() == 0) return;  // it may have no account
-  absl::StatusOr<Reservation> room = Reservation::Create(
+  absl::StatusOr<Reservation> value_reservation = Reservation::Create(
       RefPtr<BudgetAccount>(
           static_cast<BudgetAccount*>(value->account().get())),
       value->size_bytes());
-  if (room.ok()) return room_.Merge(*std::move(room));
+  if (value_reservation.ok())
+    return value_reservation_.Merge(*std::move(value_reservation));
   // Nothing is allocated, nor written.
   item.is_in_place = true;
   --num_targets_;
-  item.status = room.status();
+  item.status = value_reservation.status();
 }
 
-void UpdatePass::Hold(Reservation held, Reservation overhead,
-                      Reservation room) {
-  held_.Merge(std::move(held));
+void UpdatePass::AddReservations(Reservation tensor_reservation,
+                                 Reservation overhead,
+                                 Reservation value_reservation) {
+  tensor_reservation_.Merge(std::move(tensor_reservation));
   overhead_.Merge(std::move(overhead));
-  room_.Merge(std::move(room));
+  value_reservation_.Merge(std::move(value_reservation));
 }
 
 void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
@@ -105,32 +108,32 @@ void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
   item.first_result = static_cast<uint32_t>(results_.size());
 }
 
-void UpdatePass::End(bool has_room) {
+void UpdatePass::End(bool has_reservation) {
   Item& item = items_.back();
   StoredKey& key = *item.key;
   item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
   item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
-  item.update_count = item.turn ? key.update_count : ++key.update_count;
-  if (!item.turn || item.turn->uses_states()) TakeStates(item);
+  item.update_count = item.access ? key.update_count : ++key.update_count;
+  if (!item.access || item.access->uses_states()) TakeStates(item);
   item.stored = View(key, key.dtype(), *key.value);
   key.is_updating = true;
-  if (item.turn) {
+  if (item.access) {
     item.is_in_place = true;  // there is no new value
-    item.turn->Begin(key);
-    ++num_turns_;
-    work_bytes_ += kUpdateBytes + item.turn->size_bytes();
+    item.access->Begin(key);
+    ++num_accesses_;
+    work_bytes_ += kUpdateBytes + item.access->size_bytes();
     return;
   }
   item.is_of_rows = HasRows(SlotsOf(item));
   has_rows_ |= item.is_of_rows;
   TakeWeights(item);
-  item.adopts = has_room && CanAdopt(item);
+  item.adopts = has_reservation && CanAdopt(item);
   item.is_in_place = !item.adopts && key.is_writable();
   num_targets_ += !item.is_in_place;
   num_adopted_ += item.adopts;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.value_is_changing = item.is_in_place;
-  if (!item.is_in_place && !has_room) ReserveForCopy(item);
+  if (!item.is_in_place && !has_reservation) ReserveForCopy(item);
 }
 
 void UpdatePass::TakeStates(Item& item) {
@@ -201,12 +204,12 @@ bool UpdatePass::CanAdopt(const Item& item) const {
                         item.stored.size_bytes());
 }
 
-// The room that was reserved for a new value is the buffer's now.
+// The memory that was reserved for a new value is the buffer's now.
 void UpdatePass::Adopt(Item& item) {
   item.target = std::move(slots_[item.first_slot].buffer);
   const size_t bytes = item.target->size_bytes();
   const RefPtr<MemoryAccount> before =
-      item.target->ExchangeAccount(room_.Split(bytes).HandOver());
+      item.target->ExchangeAccount(value_reservation_.Split(bytes).HandOver());
   before->Release(static_cast<int64_t>(bytes));
 }
 
@@ -215,16 +218,16 @@ void UpdatePass::Run() {
     status_ = tensorkv::Start(device_, std::exchange(uploads_, {}));
   }
   if (status_.ok()) status_ = Prepare();
-  if (!status_.ok()) return plain_.Fail(status_);
-  if (!plain_.updates().empty()) {
-    plain_.Run(device_);
+  if (!status_.ok()) return in_place_.Fail(status_);
+  if (!in_place_.updates().empty()) {
+    in_place_.Run(device_);
     // Either all take effect or none does, as far as that can be.
-    status_ = plain_.status();
+    status_ = in_place_.status();
     if (!status_.ok()) return;
   }
   RunBatch();
   if (has_rows_) RunRows();
-  if (num_turns_ > 0) RunTurns();
+  if (num_accesses_ > 0) RunAccesses();
 }
 
 void UpdatePass::Start(absl::AnyInvocable<void() &&> done) {
@@ -321,7 +324,8 @@ absl::Status UpdatePass::AllocateTargets() {
     }
     ASSIGN_OR_RETURN(
         item.target,
-        AllocateReserved(room_.Split(item.stored.size_bytes()), device_));
+        AllocateReserved(value_reservation_.Split(item.stored.size_bytes()),
+                         device_));
   }
   return absl::OkStatus();
 }
@@ -400,9 +404,9 @@ absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
   return sum;
 }
 
-void UpdatePass::RunTurns() {
+void UpdatePass::RunAccesses() {
   for (const Item& item : items_) {
-    if (item.turn) item.turn->Run(device_);
+    if (item.access) item.access->Run(device_);
   }
 }
 
@@ -413,7 +417,7 @@ void UpdatePass::MakeBatch() {
   batch_.packings.reserve(slots_.size());
   batch_.states.reserve(num_states_);
   for (const Item& item : items_) {
-    if (item.adopts || item.turn) continue;
+    if (item.adopts || item.access) continue;
     if (!item.status.ok()) continue;  // there is no room for its value
     if (item.is_of_rows) {
       AddCopy(item);
@@ -481,7 +485,7 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
   // Not if the count has begun anew, under another rule.
-  const bool counts = !item.turn && key.update_count == item.update_count;
+  const bool counts = !item.access && key.update_count == item.update_count;
   if (counts) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
   if (counts) key.rule_state->total_weight = item.total_weight;
@@ -501,8 +505,8 @@ void UpdatePass::Publish(Item& item, const absl::Status& status,
   key.is_updating = false;
   key.value_is_changing = false;
   if (!status.ok()) return Undo(item);
-  if (item.turn) {
-    if (key.rule->Continues(*item.rule)) item.turn->End(key);
+  if (item.access) {
+    if (key.rule->Continues(*item.rule)) item.access->End(key);
     return;
   }
   if (!item.is_in_place) std::swap(key.value, item.target);

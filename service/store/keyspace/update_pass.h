@@ -16,7 +16,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_work.h"
-#include "service/store/keyspace/plain_updates.h"
+#include "service/store/keyspace/in_place_updates.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/weighted_sum.h"
 #include "service/store/memory_budgets.h"
@@ -39,14 +39,14 @@ class UpdatePass {
     PushCall* call = nullptr;
     RefPtr<RuleState> rule_state;
     // Not null: nothing is updated.
-    RefPtr<KeyTurn> turn;
+    RefPtr<KeyAccess> access;
     SharedMultipliers multipliers;
     uint64_t update_count = 0;
     Step round = 0;
     // Its places in the pass's arrays.
     uint32_t first_slot = 0;
     uint32_t num_slots = 0;
-    // As in TensorUpdate.
+    // Says what TensorUpdate says.
     uint32_t num_averaged = 0;
     uint32_t first_result = 0;
     uint32_t num_results = 0;
@@ -56,15 +56,15 @@ class UpdatePass {
     // has allocated or adopted it. After Publish, the old value.
     RefPtr<Buffer> target;
     bool is_in_place = false;
-    // Whether the only slot's buffer becomes the value as it is.
+    // True if the only slot's buffer becomes the value as it is.
     bool adopts = false;
-    // Whether some of the slots bring rows.
+    // True if some of the slots bring rows.
     bool is_of_rows = false;
-    // Whether weights bear on the update; then Run has `average` made of the
+    // True if weights bear on the update; then Run has `average` made of the
     // rule in its place.
     bool is_weighted = false;
     std::unique_ptr<const UpdateRule> weighted_average;
-    // What the update weighs, and RuleState::total_weight before it.
+    // Are what the update weighs, and RuleState::total_weight before it.
     double weight = 1;
     double total_weight = 0;
     bool must_fill_states = false;
@@ -88,8 +88,8 @@ class UpdatePass {
   void AddPending(StoredKey* key);
 
   // Updates of the simplest kind, which are added there. Run runs them too.
-  PlainUpdates& plain() { return plain_; }
-  const PlainUpdates& plain() const { return plain_; }
+  InPlaceUpdates& in_place() { return in_place_; }
+  const InPlaceUpdates& in_place() const { return in_place_; }
 
   // Adds an update piece by piece: Begin, then slots (at least one) and results
   // of `call`, then End. Its reservations come with Hold.
@@ -98,40 +98,43 @@ class UpdatePass {
   void AddResult(uint32_t result) { results_.push_back(result); }
   // `has_room` says whether they have some for another value of the key. Those
   // that have none reserve it here if they need it, and fail if they cannot.
-  void End(bool has_room = true);
-  void Hold(Reservation held, Reservation overhead, Reservation room);
+  void End(bool has_reservation = true);
+  void AddReservations(Reservation tensor_reservation, Reservation overhead,
+                       Reservation value_reservation);
   // Copies to the device that go before the updates.
   void AddUploads(Uploads uploads) { uploads_ = std::move(uploads); }
 
   // Computes the new values. StatusOf tells what became of each.
   void Run();
 
-  // Whether the device can do all of it without a thread that waits.
+  // Returns whether the device can do all of it without a thread that waits.
   bool CanStart() const {
-    return !device_.is_host() && !has_rows_ && num_turns_ == 0 &&
+    return !device_.is_host() && !has_rows_ && num_accesses_ == 0 &&
            num_weighted_ == 0;
   }
-  // The same as Run, and calls `done` when the values are there: on any thread,
-  // maybe before this returns; then the pass may go. REQUIRES: CanStart().
+  // Runs the updates as Run does, and calls `done` when the values are there:
+  // on any thread, maybe before this returns; then the pass may go. REQUIRES:
+  // CanStart().
   void Start(absl::AnyInvocable<void() &&> done);
 
-  // How the item's update has ended: with the device's error, if that failed,
-  // or with its own. Then the value has not changed. REQUIRES: Run has
+  // Returns how the item's update has ended: with the device's error, if that
+  // failed, or with its own. Then the value has not changed. REQUIRES: Run has
   // returned, or Start has called `done`.
   const absl::Status& StatusOf(const Item& item) const {
     if (!item.status.ok()) return item.status;
-    return status_.ok() && item.turn ? item.turn->status() : status_;
+    return status_.ok() && item.access ? item.access->status() : status_;
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
   // the update in any case. The version is above `floor`.
   static void Publish(Item& item, const absl::Status& status, Version floor);
 
-  bool empty() const { return items_.empty() && plain_.updates().empty(); }
-  // What Run reads and writes, times what the rules compute of it.
-  uint64_t work_bytes() const { return work_bytes_ + plain_.work_bytes(); }
+  bool empty() const { return items_.empty() && in_place_.updates().empty(); }
+  // Returns how many bytes Run reads and writes, times what the rules compute
+  // of them.
+  uint64_t work_bytes() const { return work_bytes_ + in_place_.work_bytes(); }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
-  // Which results of its call an update produces.
+  // Returns which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
     return absl::MakeConstSpan(results_).subspan(item.first_result,
                                                  item.num_results);
@@ -158,23 +161,24 @@ class UpdatePass {
     std::vector<MutableTensorView> zeros;
   };
 
-  // All that can fail for want of memory.
+  // Does all that can fail for want of memory.
   absl::Status Prepare();
   absl::Status AllocateTargets();
   void FillStates();
   absl::Status FillMasters();
   void PrepareWeighted();
-  // What is to be summed first is added to `sums`; else the slot is empty.
+  // Returns the slot of a weighted item, which is empty where its contributions
+  // are to be summed first; these are added to `sums`.
   absl::StatusOr<Slot> PrepareWeighted(Item& item, WeightedSums& sums) const;
-  // Where the sum of the item's contributions goes.
+  // Returns where the sum of the item's contributions goes.
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   void MakeBatch();
-  void RunTurns();
+  void RunAccesses();
   static TensorUpdate UpdateOf(const Item& item);
   absl::Span<const Slot> SlotsOf(const Item& item) const {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
   }
-  // Updates of rows bring no room for a new value, which they need only while
+  // Updates of rows reserve nothing for a new value, which they need only while
   // somebody reads the present one. Nor does what has become a tensor since:
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
@@ -191,27 +195,27 @@ class UpdatePass {
 
   Backend& device_;
   const NamespaceMemory& memory_;
-  // What all the updates have reserved.
-  Reservation held_;
+  // Are what all the updates have reserved.
+  Reservation tensor_reservation_;
   Reservation overhead_;
-  Reservation room_;
+  Reservation value_reservation_;
   Uploads uploads_;
-  PlainUpdates plain_;
+  InPlaceUpdates in_place_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
-  // Whether any item updates rows.
+  // True if any item updates rows.
   bool has_rows_ = false;
-  // How many state tensors all items have, and how many items are not written
-  // in place.
+  // Count the state tensors of all items, and the items that are not written in
+  // place.
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
   size_t num_adopted_ = 0;
-  size_t num_turns_ = 0;
+  size_t num_accesses_ = 0;
   size_t num_weighted_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;
-  // What the items point to, without repetition in a row: most items of a pass
-  // have the same.
+  // Keep what the items point to, without repetition in a row: most items of a
+  // pass have the same.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<PushCall>> calls_;
   Batch batch_;

@@ -23,7 +23,7 @@ void EndIfComplete(Transaction& transaction, PushCall& call) {
   transaction.Send(RefPtr<PushCall>(&call));
 }
 
-// Ends one of the updates or turns that the call waits for. Those that only
+// Ends one of the updates or accesses that the call waits for. Those that only
 // read apply nothing.
 void EndUpdateOf(Transaction& transaction, PushCall& call,
                  const absl::Status& status, bool writes = true) {
@@ -74,13 +74,13 @@ void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
 }  // namespace
 
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
-  if (update.slots.empty() && !update.turn) {  // every worker has skipped
+  if (update.slots.empty() && !update.access) {  // every worker has skipped
     ++transaction.state().counts.rounds_closed;
     if (!key.is_updating) key.rounds->Apply(update.round, key.version);
     return Wake(transaction, key.name());
   }
-  if (!update.turn || update.turn->writes()) {
-    Cut::BeforeChange(transaction, key);
+  if (!update.access || update.access->writes()) {
+    OngoingSnapshot::BeforeChange(transaction, key);
   }
   if (!key.is_updating) {
     return transaction.work().updates.Add(&key, std::move(update));
@@ -89,21 +89,21 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   key.pending->push_back(std::move(update));
 }
 
-void EndHold(Transaction& transaction, const KeyPtr& key,
-             std::vector<KeyPtr>& keys) {
+void EndUpdating(Transaction& transaction, const KeyPtr& key,
+                 std::vector<KeyPtr>& keys) {
   key->is_updating = false;
-  transaction.state().keys.NoteEndedUpdate();
+  transaction.state().keys.RecordEndedUpdate();
   if (key->rounds) {
     key->rounds->ApplySkipped(key->version);
     Wake(transaction, key->name());
   }
-  Cut::AfterUpdate(transaction, *key);
+  OngoingSnapshot::AfterUpdate(transaction, *key);
   AddIfPending(*key, keys);
 }
 
 void UpdateRunner::Run(WorkOfChange work) {
   if (!state_.device().is_host()) {
-    const bool waits = !work.folds.empty() || !work.copies.empty() ||
+    const bool waits = !work.partial_sums.empty() || !work.copies.empty() ||
                        !work.updates.CanStart() ||
                        work.updates.items().size() > kMaxKeysInline;
     return waits ? RunOnPool(std::move(work))
@@ -122,8 +122,10 @@ void UpdateRunner::RunOnPool(WorkOfChange work) {
 }
 
 void UpdateRunner::RunHere(WorkOfChange work) {
-  if (!work.copies.empty()) Cut::Copy(state_, std::move(work.copies));
-  if (!work.folds.empty()) RunFolds(state_, std::move(work.folds));
+  if (!work.copies.empty())
+    OngoingSnapshot::Copy(state_, std::move(work.copies));
+  if (!work.partial_sums.empty())
+    RunPartialSums(state_, std::move(work.partial_sums));
   RunPass(std::move(work.updates));
 }
 
@@ -181,7 +183,7 @@ void UpdateRunner::PublishPass(std::unique_ptr<UpdatePass> pass) {
   RunNext(std::move(more));
 }
 
-// What the device ends when the pool has stopped goes on here.
+// Goes on here with what the device ends when the pool has stopped.
 void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
   if (keys.empty()) return;
   TaskPool::Task run = [unfinished = std::make_unique<Unfinished>(state_),
@@ -204,14 +206,14 @@ void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
 std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
                                           UpdatePass& pass) {
   NamespaceState& state = transaction.state();
-  state.keys.NoteEndedUpdate();
+  state.keys.RecordEndedUpdate();
   std::vector<KeyPtr> more;
   const uint64_t failed_before = state.counts.rounds_failed;
-  EndPlain(transaction, pass.plain(), more);
+  EndInPlace(transaction, pass.in_place(), more);
   for (UpdatePass::Item& item : pass.items()) {
     UpdatePass::Publish(item, pass.StatusOf(item), state.restored_versions);
     EndUpdate(transaction, pass, item);
-    Cut::AfterUpdate(transaction, *item.key);
+    OngoingSnapshot::AfterUpdate(transaction, *item.key);
     AddIfPending(*item.key, more);
   }
   if (state.waits.num_parked() == 0) return more;
@@ -223,23 +225,23 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   for (const UpdatePass::Item& item : pass.items()) {
     Wake(transaction, item.key->name());
   }
-  for (const PlainUpdates::Update& update : pass.plain().updates()) {
+  for (const InPlaceUpdates::Update& update : pass.in_place().updates()) {
     Wake(transaction, update.key->name());
   }
   return more;
 }
 
-void UpdateRunner::EndPlain(Transaction& transaction,
-                            const PlainUpdates& updates,
-                            std::vector<KeyPtr>& more) {
+void UpdateRunner::EndInPlace(Transaction& transaction,
+                              const InPlaceUpdates& updates,
+                              std::vector<KeyPtr>& more) {
   if (updates.updates().empty()) return;
   NamespaceState& state = transaction.state();
   PushCall& call = *updates.call();
-  for (const PlainUpdates::Update& update : updates.updates()) {
-    PlainUpdates::Publish(update, updates.StatusOf(update),
-                          state.restored_versions);
+  for (const InPlaceUpdates::Update& update : updates.updates()) {
+    InPlaceUpdates::Publish(update, updates.StatusOf(update),
+                            state.restored_versions);
     call.reply.results[update.result].version = update.key->version;
-    if (state.cut) Cut::AfterUpdate(transaction, *update.key);
+    if (state.snapshot) OngoingSnapshot::AfterUpdate(transaction, *update.key);
     AddIfPending(*update.key, more);
   }
   state.counts.updates_applied += updates.num_run();
@@ -255,12 +257,12 @@ void UpdateRunner::EndPlain(Transaction& transaction,
 void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
                              const UpdatePass::Item& item) {
   const absl::Status& status = pass.StatusOf(item);
-  if (status.ok() && !item.turn) ++transaction.state().counts.updates_applied;
-  const bool writes = !item.turn || item.turn->writes();
+  if (status.ok() && !item.access) ++transaction.state().counts.updates_applied;
+  const bool writes = !item.access || item.access->writes();
   if (status.ok() && writes) transaction.Commit();
   if (item.round != 0) EndRound(transaction, item, status);
-  // Rounds that all have skipped may have closed during the turn.
-  if (item.turn && item.key->rounds) {
+  // Rounds that all have skipped may have closed during the access.
+  if (item.access && item.key->rounds) {
     item.key->rounds->ApplySkipped(item.key->version);
   }
   if (item.call == nullptr) return;
@@ -280,11 +282,11 @@ void UpdateRunner::EndRound(Transaction& transaction,
     key.rounds->Apply(item.round, key.version);
     return BeginExchange(transaction, key);
   }
-  // What has closed since was to be applied to the value that is not there.
-  // Turns that wait among the updates end with them.
+  // Rounds that have closed since were to be applied to the value that is not
+  // there. Accesses that wait among the updates end with them.
   if (key.pending) {
     for (const PendingUpdate& update : *key.pending) {
-      if (update.turn) EndUpdateOf(transaction, *update.call, status);
+      if (update.access) EndUpdateOf(transaction, *update.call, status);
     }
   }
   transaction.Drop(std::move(key.pending));

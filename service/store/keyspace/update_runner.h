@@ -17,11 +17,11 @@ namespace tensorkv {
 // another one runs.
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 
-// What has kept the key's updates waiting and was none of them has ended: adds
-// the key to `keys` if its next update can run, for UpdateRunner::RunNext.
+// Ends what has kept the key's updates waiting and was none of them: adds the
+// key to `keys` if its next update can run, for UpdateRunner::RunNext.
 // REQUIRES: is_updating.
-void EndHold(Transaction& transaction, const KeyPtr& key,
-             std::vector<KeyPtr>& keys);
+void EndUpdating(Transaction& transaction, const KeyPtr& key,
+                 std::vector<KeyPtr>& keys);
 
 // The updates of one key run one after another: the thread that finds a key
 // idle runs its update if that is a small one; large ones, and what was pushed
@@ -48,15 +48,17 @@ class UpdateRunner {
   void StartPass(UpdatePass updates);
   // Ends a pass that has run, on a thread of the device, or for it.
   void PublishPass(std::unique_ptr<UpdatePass> pass);
-  // Of a mirrored namespace: which sums of the servers are in their values.
+  // Tells the exchange, of a mirrored namespace, which sums of the servers are
+  // in their values.
   void TellExchange(UpdatePass& pass) const;
   // Runs the next update of each key. REQUIRES: is_updating was left set.
   void RunPending(absl::Span<const KeyPtr> keys);
   // Publishes the values of a pass; returns the keys that have more to run.
   static std::vector<KeyPtr> EndPass(Transaction& transaction,
                                      UpdatePass& pass);
-  static void EndPlain(Transaction& transaction, const PlainUpdates& updates,
-                       std::vector<KeyPtr>& more);
+  static void EndInPlace(Transaction& transaction,
+                         const InPlaceUpdates& updates,
+                         std::vector<KeyPtr>& more);
   static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
                         const UpdatePass::Item& item);
   static void EndRound(Transaction& transaction, const UpdatePass::Item& item,

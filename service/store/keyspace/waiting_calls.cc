@@ -28,13 +28,13 @@ void GiveUp(NamespaceState& state, const WaitingCallPtr& call,
 }
 
 // Has the call end when its time is over. Where somebody asks why it takes
-// long, that is noted before.
+// long, that is recorded before.
 void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
   const absl::Duration timeout =
       std::min(call->context.timeout, state.environment.max_wait);
-  const std::shared_ptr<CallNotes>& notes = call->context.caller.notes;
+  const std::shared_ptr<CallRecord>& record = call->context.caller.record;
   const absl::Duration slow =
-      notes != nullptr && call->alarm == 0 ? notes->slow_call() : timeout;
+      record != nullptr && call->alarm == 0 ? record->slow_call() : timeout;
   call->alarm = state.environment.alarms->Schedule(
       call->started + std::min(slow, timeout),
       [call, is_end = slow >= timeout, weak_state = state.weak_from_this()] {
@@ -45,13 +45,13 @@ void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
         }
         MutexLock lock(&state->mutex);
         if (call->is_finished) return;
-        call->context.caller.notes->WaitsFor(call->Missing().message());
+        call->context.caller.record->WaitsFor(call->Missing().message());
         SetAlarm(*state, call);
       });
 }
 
-// Errors: ResourceExhausted (no room for what the call keeps) · the status that
-// has ended all waits.
+// Errors: ResourceExhausted (no memory for what the call keeps) · the status
+// that has ended all waits.
 absl::Status Park(NamespaceState& state, const WaitingCallPtr& call) {
   RETURN_IF_ERROR(state.end_of_waits);
   const bool is_first_wait = call->alarm == 0;
@@ -65,7 +65,7 @@ absl::Status Park(NamespaceState& state, const WaitingCallPtr& call) {
   return absl::OkStatus();
 }
 
-// Whether the call waits.
+// Returns whether the call waits.
 bool EndOrPark(Transaction& transaction, const WaitingCallPtr& call) {
   bool waits = !call->CanEnd();
   if (waits) {
@@ -149,7 +149,7 @@ void Namespace::InterruptWaits(const absl::Status& status) {
   FailCalls(
       transaction, [](const WaitingCall&) { return true; }, status);
   transaction.Unlock();
-  state_->cut_lock.InterruptWaits(status);
+  state_->snapshot_lock.InterruptWaits(status);
   state_->rules_lock.InterruptWaits(status);
 }
 
@@ -159,7 +159,7 @@ void Namespace::EndWaits(const absl::Status& status) {
     state_->end_of_waits = status;
   }
   InterruptWaits(status);
-  state_->cut_lock.EndWaits(status);
+  state_->snapshot_lock.EndWaits(status);
   state_->rules_lock.EndWaits(status);
   state_->calls->EndWaits(status);
 }

@@ -34,7 +34,7 @@ void FailCalls(Transaction& transaction,
 void FailCall(Transaction& transaction, const WaitingCallPtr& call,
               const absl::Status& status);
 
-// Whether a call that takes long is still wanted.
+// Checks that a call that takes long is still wanted.
 absl::Status CheckIsWanted(const NamespaceState& state,
                            const CallContext& context);
 

@@ -10,8 +10,8 @@
 
 namespace tensorkv {
 
-// Whether the worker would run too far ahead of the others; not if the push
-// will be refused anyway.
+// Returns whether the worker would run too far ahead of the others; not if the
+// push will be refused anyway.
 bool MustWaitForOthers(const NamespaceState& state, const PushRequest& request);
 
 // Begins the push anew when that is over. `names` as in Push.

@@ -43,17 +43,19 @@ class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
   // Looks whether the call can end. If so, its answer is ready to be sent;
   // if not, `topic` and `reason` say what it waits for.
   virtual bool CanEnd() = 0;
-  // What was missing when it was last looked at: DeadlineExceeded (WAIT_ENDED).
+  // Returns what was missing when it was last looked at: DeadlineExceeded
+  // (WAIT_ENDED).
   virtual absl::Status Missing() const = 0;
   // Makes `status` the answer.
   virtual void Fail(const absl::Status& status) = 0;
-  // What the call keeps while it waits and nothing else counts.
+  // Returns how many bytes the call keeps while it waits and nothing else
+  // counts.
   virtual uint64_t size_bytes() const { return kOverheadBytes; }
-  // What else happens when the call ends, with the mutex held.
+  // Does what else happens when the call ends, with the mutex held.
   virtual void Finish() {}
   // Gives the caller the answer. Called once, without the mutex.
   virtual void Send() = 0;
-  // Whether that takes turns of the mutex, or as long.
+  // Returns whether that takes several lockings of the mutex, or as long.
   virtual bool takes_long_to_send() const { return false; }
 
   // This object, its alarm, its place in the tables and what gRPC keeps of it.
@@ -107,7 +109,7 @@ class KeyWatches {
   void Remove(Watch* watch);
   // Has the watches of a key be of the one that takes its place.
   void Move(const StoredKey* from, const StoredKey* to);
-  // A watch of the key; null if there is none.
+  // Returns a watch of the key; null if there is none.
   Watch* Find(const StoredKey* key) const;
 
  private:
@@ -130,7 +132,7 @@ class Waits {
   // Removes one call, if it is parked.
   void Remove(const WaitingCallPtr& call);
 
-  // The calls parked at `topic`.
+  // Returns the calls parked at `topic`.
   const Calls& At(absl::string_view topic) const;
   void ForEach(absl::FunctionRef<void(const WaitingCallPtr&)> visit) const;
 
@@ -138,7 +140,7 @@ class Waits {
   void CountEnd(const WaitingCall& call, absl::Duration now);
 
   size_t num_parked() const { return num_parked_; }
-  // One for each reason; calls_waiting says how many wait now.
+  // Returns one for each reason; calls_waiting says how many wait now.
   const std::array<WaitStatus, kNumWaitReasons>& statuses() const {
     return statuses_;
   }

@@ -17,8 +17,8 @@
 
 namespace tensorkv {
 
-// Whether weights bear on an update by these contributions, and whether some
-// elements must be multiplied before they are added.
+// Return whether weights bear on an update by these contributions, and whether
+// some elements must be multiplied before they are added.
 bool HasWeights(absl::Span<const Slot> slots);
 bool HasFactors(absl::Span<const Slot> slots);
 
@@ -27,7 +27,7 @@ bool HasFactors(absl::Span<const Slot> slots);
 absl::Status CheckWeightsHaveNoRows(absl::string_view key,
                                     absl::Span<const Slot> slots);
 
-// The mean over the entries of what they weigh.
+// Returns the mean over the entries of what they weigh.
 double MeanWeight(absl::Span<const Slot> slots);
 
 // Has `sum` weigh what `slots` weigh together.
@@ -59,15 +59,15 @@ class WeightedSums {
   std::vector<Sum> sums_;
 };
 
-// What an update weighs, and the ones before it all in all.
+// UpdateWeights is what an update weighs, and the ones before it all in all.
 struct UpdateWeights {
   double weight = 1;
   double weight_before = 0;
 };
 
-// What `average` computes in an update by a sum whose elements were multiplied
-// by weights of mean `mean`: the rule that does so in its first update.
-// Errors: InvalidArgument (the products are out of range).
+// Returns the rule by which `average` computes an update by a sum whose
+// elements were multiplied by weights of mean `mean`: the one that does so in
+// its first update. Errors: InvalidArgument (the products are out of range).
 absl::StatusOr<UpdateRule> WeightedAverage(const UpdateRule& average,
                                            const UpdateWeights& weights,
                                            double mean);

@@ -75,7 +75,7 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
   if (member.state == State::kLeft) --num_left_;
   member.says_it_is_lost = false;
   // Its own server has its steps from now on.
-  if (!IsNear(rank)) StepAt(rank) = 0;
+  if (!IsLocal(rank)) StepAt(rank) = 0;
   member.state = State::kLive;
   member.last_step = UINT64_MAX;
   member.name = std::string(name);
@@ -233,7 +233,7 @@ void WorkerGroup::Leave(const Worker& worker, std::optional<Step> step) {
   member.state = State::kLeft;
   member.order = ++last_order_;
   member.has_told_step = step.has_value();
-  if (!IsNear(worker.rank) && step) StepAt(worker.rank) = *step;
+  if (!IsLocal(worker.rank) && step) StepAt(worker.rank) = *step;
   --num_live_;
   ++num_left_;
 }
@@ -289,7 +289,7 @@ bool WorkerGroup::IsAtWork(uint32_t rank) const {
 }
 
 bool WorkerGroup::Needs(uint32_t rank, Step step) const {
-  if (rank >= options_.max_workers || !IsNear(rank)) return false;
+  if (rank >= options_.max_workers || !IsLocal(rank)) return false;
   if (StateOf(rank) != State::kLive && !IsAwaited(rank)) return false;
   return TakesPart(rank, step);
 }
@@ -315,7 +315,7 @@ std::vector<uint32_t> WorkerGroup::LeftSince(absl::Span<const uint32_t> ranks,
 }
 
 bool WorkerGroup::IsLackingElsewhere(uint32_t rank, Step step) const {
-  return !IsNear(rank) && HasLeft(rank) && members_[rank].has_told_step &&
+  return !IsLocal(rank) && HasLeft(rank) && members_[rank].has_told_step &&
          step_of(rank) < step;
 }
 
@@ -466,7 +466,7 @@ std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
     if (member.epoch == 0) continue;
     const bool is_live = member.state == State::kLive;
     // Clients of mirrored groups ask what the rank has contributed to.
-    const bool has_step = member.has_contributed || options_.is_near;
+    const bool has_step = member.has_contributed || options_.is_local;
     statuses.push_back(
         {.name = member.name,
          .worker = {.rank = rank, .epoch = member.epoch},

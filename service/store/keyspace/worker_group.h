@@ -40,13 +40,13 @@ class WorkerGroup {
  public:
   explicit WorkerGroup(const WorkerGroupOptions& options);
 
-  // The rank that Join would give to `name`.
-  // Errors: those of Join about ranks.
+  // Returns the rank that Join would give to `name`. Errors: those of Join
+  // about ranks.
   absl::StatusOr<uint32_t> RankFor(
       absl::string_view name, uint64_t replaces_epoch,
       std::optional<uint32_t> wanted = std::nullopt) const;
 
-  // For how many members there is memory. Join makes place for one.
+  // Returns for how many members there is memory. Join makes place for one.
   uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
   void MakePlace(uint32_t rank) { At(rank); }
 
@@ -85,47 +85,47 @@ class WorkerGroup {
   // there.
   void Leave(const Worker& worker, std::optional<Step> step = std::nullopt);
 
-  // The live workers whose lease has ended; Lose makes them lost.
+  // Returns the live workers whose lease has ended; Lose makes them lost.
   std::vector<uint32_t> Expired(absl::Duration now) const;
   void Lose(uint32_t rank);
   // The worker says itself that it is lost: its lease ends, and Lose follows.
   void EndLease(const Worker& worker, absl::Duration now);
-  // When the first lease ends, if it is not renewed.
+  // Returns when the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;
 
-  // Whether the worker of that rank contributes here.
-  bool IsNear(uint32_t rank) const {
-    return !options_.is_near || options_.is_near(rank);
+  // Returns whether the worker of that rank contributes here.
+  bool IsLocal(uint32_t rank) const {
+    return !options_.is_local || options_.is_local(rank);
   }
-  // Whether step `step` cannot end here without the worker of that rank.
+  // Returns whether step `step` cannot end here without that rank's worker.
   bool Needs(uint32_t rank, Step step) const;
-  // Whether a barrier cannot end without it.
+  // Returns whether a barrier cannot end without it.
   bool NeedsAtBarrier(uint32_t rank) const;
-  // Whether the worker of `rank` has left after that of `member` joined, in a
-  // group that is whole or does not go on: who waits for it waits in vain.
+  // Returns whether the worker of `rank` has left after that of `member`
+  // joined, in a group that is whole or does not go on: who waits for it waits
+  // in vain.
   bool HasLeftSince(uint32_t rank, uint32_t member) const;
-  // Those of `ranks` that have left since `member` joined.
+  // Returns those of `ranks` that have left since `member` joined.
   std::vector<uint32_t> LeftSince(absl::Span<const uint32_t> ranks,
                                   uint32_t member) const;
-  // Whether all of `ranks` have left since the first of `members` joined.
+  // Returns whether all `ranks` have left since the first of `members` joined.
   bool HaveLeftSinceAny(absl::Span<const uint32_t> ranks,
                         absl::Span<const uint32_t> members) const;
-  // Whether another server's round of `step` lacks that worker, which has left.
+  // Returns whether another server's round of `step` lacks that gone worker.
   bool IsLackingElsewhere(uint32_t rank, Step step) const;
-  // Whether such a group lacks any.
+  // Returns whether such a group lacks any.
   bool LacksThoseWhoLeft() const { return is_whole() && num_left_ > 0; }
   // Above every rank that any step needs.
   uint32_t end_rank() const;
-  // Whether the full sum of `step` has a contribution of that rank, be it that
-  // its worker was lost.
+  // Returns whether the full sum of `step` has that rank's, even if lost.
   bool CountsIn(uint32_t rank, Step step) const;
-  // Whether `rank` takes part in `step` at all: whoever joined later does not.
+  // Returns whether `rank` takes part in `step`, having joined before it.
   bool TakesPart(uint32_t rank, Step step) const;
   // Returns whether a restore has lost the last step of the rank, which has not
   // gone on to a later one since.
   bool RepeatsStep(uint32_t rank) const;
 
-  // What the worker of a rank has contributed to; 0: nothing yet.
+  // Takes in that the worker has contributed to `step`; 0: nothing yet.
   void Reach(const Worker& worker, Step step);
   // A round of `step` has closed.
   void Close(Step step);
@@ -133,18 +133,18 @@ class WorkerGroup {
   // a worker who is needed has reached, or `open`, of which a round is open.
   void LowerMaxStep(Step open);
 
-  // The last step that a worker of that rank has contributed to.
+  // Returns the last step that a worker of that rank has contributed to.
   Step step_of(uint32_t rank) const;
   // Steps below do without the worker of that rank.
   Step first_step_of(uint32_t rank) const {
     return rank < members_.size() ? members_[rank].first_step : 0;
   }
-  // The highest step that anybody has reached, or that has closed.
+  // Returns the highest step that anybody has reached, or that has closed.
   Step max_step() const { return max_step_; }
-  // The lowest step that a worker who is needed, and has not left, has reached;
-  // max_step if there is none.
+  // Returns the lowest step that a worker who is needed, and has not left, has
+  // reached; max_step if there is none.
   Step slowest_step() const;
-  // Who has not reached `step`, among these.
+  // Returns which of these ranks have not reached `step`.
   std::vector<uint32_t> NeededBelow(Step step) const;
 
   // `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
@@ -162,7 +162,7 @@ class WorkerGroup {
   absl::Status HaveLeft(absl::string_view subject,
                         absl::Span<const uint32_t> ranks) const;
 
-  // What every rank has had, but for those that nobody has had.
+  // Returns what every rank has had, but for those that nobody has had.
   std::vector<WorkerSnapshot> Save() const;
   Step max_closed() const { return max_closed_; }
   // The group is one that was saved: its workers have their ranks and steps,
@@ -171,8 +171,8 @@ class WorkerGroup {
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
   // Keys come from where the same group is: it goes on there if it has had no
-  // keys. Else its workers may owe steps of those, and nothing but how far
-  // somebody may push is taken over.
+  // keys. Else its workers may have to push steps of those again, and nothing
+  // but how far somebody may push is taken over.
   void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                   bool has_keys);
   // The group goes back to where it was when `workers` were saved, or stays
@@ -183,7 +183,7 @@ class WorkerGroup {
 
   std::vector<WorkerStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
-  // In a group whose size is fixed that size, else how many are live.
+  // Returns the size of a group whose size is fixed, else how many are live.
   uint32_t num_workers() const;
   uint32_t num_live() const { return num_live_; }
   uint64_t num_expirations() const { return num_expirations_; }
@@ -196,12 +196,12 @@ class WorkerGroup {
   using Member = GroupMember;
 
   absl::Status CheckLease(absl::Duration lease) const;
-  // Whether the worker of that name has, or had, the rank and may have it
-  // again: from a live one only in place of its epoch.
+  // Returns whether the worker of that name has, or had, the rank and may have
+  // it again: from a live one only in place of its epoch.
   bool IsOf(uint32_t rank, absl::string_view name,
             uint64_t replaces_epoch) const;
-  // The lowest that no live worker has; of a group of fixed size one that
-  // nobody has had, if there is any.
+  // Returns the lowest that no live worker has; of a group of fixed size one
+  // that nobody has had, if there is any.
   std::optional<uint32_t> FreeRank() const;
   // `rank`, if `name` can have it.
   absl::StatusOr<uint32_t> WantedRank(absl::string_view name,
@@ -210,13 +210,13 @@ class WorkerGroup {
   absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
                                absl::Duration now) const;
   State StateOf(uint32_t rank) const;
-  // Whether the group has a fixed size and does not go on without those lost.
+  // Returns whether the group is of a fixed size and awaits those lost.
   bool is_whole() const {
     return !is_elastic() && options_.on_worker_loss == OnWorkerLoss::kFail;
   }
-  // Whether it is live or awaited, and has not left.
+  // Returns whether the worker is live or awaited, and has not left.
   bool IsAtWork(uint32_t rank) const;
-  // Whether steps wait for that rank although no live worker has it.
+  // Returns whether steps wait for that rank although no live worker has it.
   bool IsAwaited(uint32_t rank) const;
   // Contributions of that rank are lost: if its worker has left a group that is
   // whole or does not go on, it is not done after all.
@@ -227,9 +227,9 @@ class WorkerGroup {
   const WorkerGroupOptions options_;
   // The member of each rank; ranks above are vacant.
   std::vector<Member> members_;
-  // What each rank has reached, also without joining; 0 above.
+  // Are the steps that each rank has reached, also without joining; 0 above.
   std::vector<Step> steps_;
-  // Those of RepeatsStep.
+  // Are the ranks of RepeatsStep.
   absl::flat_hash_set<uint32_t> repeating_ranks_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;

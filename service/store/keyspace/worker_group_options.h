@@ -1,4 +1,4 @@
-// What a group of workers is.
+// Says what a group of workers is.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_OPTIONS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_OPTIONS_H_
@@ -15,7 +15,7 @@
 namespace tensorkv {
 
 inline constexpr uint32_t kMaxWorkers = 4096;
-// What one rank takes, with its name.
+// Counts what one rank takes, with its name.
 inline constexpr uint64_t kWorkerOverheadBytes = 512;
 
 struct WorkerGroupOptions {
@@ -25,17 +25,17 @@ struct WorkerGroupOptions {
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
   absl::Duration min_lease = absl::Milliseconds(100);
   absl::Duration max_lease = absl::Hours(1);
-  // Whether steps wait for a rank whose worker has left, until it is taken
+  // True if steps wait for a rank whose worker has left, until it is taken
   // again. REQUIRES: a fixed size, and kFail.
   bool awaits_left = false;
-  // Whether a worker's steps are its own, whatever others have reached.
+  // True if a worker's steps are its own, whatever others have reached.
   bool counts_alone = false;
-  // Whether rounds here wait for that rank, rather than another server's; null:
-  // for every rank.
-  std::function<bool(uint32_t rank)> is_near;
+  // Returns whether rounds here wait for that rank, rather than another
+  // server's; null: for every rank.
+  std::function<bool(uint32_t rank)> is_local;
 };
 
-// Whether a group of so many can have had those workers: their ranks rise.
+// Checks that a group of so many can have had those workers: their ranks rise.
 // Errors: InvalidArgument.
 absl::Status CheckRanks(const std::vector<WorkerSnapshot>& workers,
                         uint32_t max_workers);

@@ -1,4 +1,5 @@
-// How the workers of a namespace are saved, restored, and come with keys.
+// Saves and restores the workers of a namespace, and takes those that come with
+// keys.
 
 #include <algorithm>
 #include <utility>

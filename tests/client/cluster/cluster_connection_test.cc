@@ -58,7 +58,7 @@ TEST(ClusterConnectionTest, NoListIsMadeOfPagesOfSeveralPlacements) {
 
   cluster.SetOwnersAt(1, std::vector<uint32_t>(64, 0));
 
-  EXPECT_FALSE(store.Within(absl::Milliseconds(100)).List("", 0, "").ok());
+  EXPECT_FALSE(store.WithTimeout(absl::Milliseconds(100)).List("", 0, "").ok());
 }
 
 TEST(ClusterConnectionTest, ServerThatIsAwayKeepsNobodyFromTheOthers) {
@@ -70,7 +70,7 @@ TEST(ClusterConnectionTest, ServerThatIsAwayKeepsNobodyFromTheOthers) {
 
   cluster.Stop(1);
 
-  EXPECT_THAT(store.Within(absl::Seconds(2)).Pull(cluster.KeyOf(1)),
+  EXPECT_THAT(store.WithTimeout(absl::Seconds(2)).Pull(cluster.KeyOf(1)),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr(absl::StrCat("server \"s1\" (",
                                               cluster.address(1), ")"))));

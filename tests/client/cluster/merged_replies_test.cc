@@ -24,7 +24,7 @@ absl::Status With(Reason reason) {
   return WithReason(absl::FailedPreconditionError("x"), reason);
 }
 
-TEST(WorstOfTest, ChoosesWhatIsToBeMendedFirst) {
+TEST(MostActionableErrorTest, ChoosesWhatIsToBeMendedFirst) {
   // Each before all that follow.
   const std::vector<absl::Status> ordered = {With(Reason::kServerRestarted),
                                              With(Reason::kLeaseLost),
@@ -35,19 +35,20 @@ TEST(WorstOfTest, ChoosesWhatIsToBeMendedFirst) {
                                              absl::OkStatus()};
   for (size_t i = 0; i < ordered.size(); ++i) {
     for (size_t j = i; j < ordered.size(); ++j) {
-      EXPECT_EQ(WorstOf({ordered[i], ordered[j]}), ordered[i]);
-      EXPECT_EQ(WorstOf({ordered[j], ordered[i]}), ordered[i]);
+      EXPECT_EQ(MostActionableError({ordered[i], ordered[j]}), ordered[i]);
+      EXPECT_EQ(MostActionableError({ordered[j], ordered[i]}), ordered[i]);
     }
   }
 }
 
-TEST(WorstOfTest, ChoosesTheFirstOfAKind) {
-  EXPECT_THAT(WorstOf({With(Reason::kNotMember), With(Reason::kLeaseLost)}),
-              HasReason(Reason::kNotMember));
+TEST(MostActionableErrorTest, ChoosesTheFirstOfAKind) {
   EXPECT_THAT(
-      WorstOf({With(Reason::kOutcomeUnknown), absl::UnavailableError("away")}),
-      HasReason(Reason::kOutcomeUnknown));
-  EXPECT_THAT(WorstOf({}), IsOk());
+      MostActionableError({With(Reason::kNotMember), With(Reason::kLeaseLost)}),
+      HasReason(Reason::kNotMember));
+  EXPECT_THAT(MostActionableError({With(Reason::kOutcomeUnknown),
+                                   absl::UnavailableError("away")}),
+              HasReason(Reason::kOutcomeUnknown));
+  EXPECT_THAT(MostActionableError({}), IsOk());
 }
 
 TEST(NextStepOfTest, IsTheLowestThatAnyServerWithKeysLacks) {

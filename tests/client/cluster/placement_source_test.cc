@@ -58,7 +58,7 @@ class PlacementSourceTest : public ::testing::Test {
   PlacementSource Source(std::vector<std::string> addresses) {
     return PlacementSource(
         std::move(addresses),
-        [this](const std::string& address, std::shared_ptr<KnownServer>)
+        [this](const std::string& address, std::shared_ptr<ServerIncarnation>)
             -> absl::StatusOr<std::unique_ptr<Connection>> {
           ++num_connections_;
           return std::make_unique<Server>(this, address);
@@ -174,7 +174,8 @@ TEST(PlacementQuestionsTest, CallsAtAServerThatIsDownMakeNoConnections) {
   ClusterConnection connection(
       {.addresses = {cluster.address(0), cluster.address(1)},
        .connect =
-           [&](const std::string& address, std::shared_ptr<KnownServer> known) {
+           [&](const std::string& address,
+               std::shared_ptr<ServerIncarnation> known) {
              ++num_connections;
              return GrpcConnection::Create(
                  {.target = address, .server = std::move(known)});
@@ -188,7 +189,7 @@ TEST(PlacementQuestionsTest, CallsAtAServerThatIsDownMakeNoConnections) {
   cluster.Stop(1);
 
   for (int i = 0; i < 4; ++i) {
-    EXPECT_FALSE(store.Within(absl::Milliseconds(300)).Pull(key).ok());
+    EXPECT_FALSE(store.WithTimeout(absl::Milliseconds(300)).Pull(key).ok());
   }
 
   // At most to ask each server over.

@@ -329,7 +329,7 @@ class SlowTransferTest : public ::testing::Test {
  protected:
   std::unique_ptr<Connection> Connect() {
     const auto connect = [this](const std::string& address,
-                                std::shared_ptr<KnownServer> known)
+                                std::shared_ptr<ServerIncarnation> known)
         -> absl::StatusOr<std::unique_ptr<Connection>> {
       auto connection = GrpcConnection::Create(
           {.target = address, .server = std::move(known)});
@@ -350,7 +350,7 @@ class SlowTransferTest : public ::testing::Test {
   const std::unique_ptr<Connection> plain_ = cluster_.Connect();
   const std::unique_ptr<Connection> slow_ = Connect();
   const Caller others_ = Caller(*plain_, "");
-  const Caller store_ = Caller(*slow_, "").Within(absl::Seconds(4));
+  const Caller store_ = Caller(*slow_, "").WithTimeout(absl::Seconds(4));
 };
 
 TEST_F(SlowTransferTest, WaitForKeysDoesNotCutTheTransfer) {
@@ -367,7 +367,7 @@ TEST_F(SlowTransferTest, WaitForKeysDoesNotCutTheTransfer) {
 TEST_F(SlowTransferTest, ValuesComeOnceAllKeysAreThere) {
   ASSERT_THAT(others_.Init("large", Full(kLarge, 2)), IsOk());
   Background pull([&] {
-    return store_.Within(absl::Minutes(1))
+    return store_.WithTimeout(absl::Minutes(1))
         .PullMany({{"large"}, {"late"}}, /*wait_for_keys=*/true);
   });
   waits_.WaitForNotification();
@@ -382,7 +382,7 @@ TEST_F(SlowTransferTest, ValuesComeOnceAllKeysAreThere) {
 }
 
 TEST_F(SlowTransferTest, WaitForKeysThatNeverComeEndsInTime) {
-  EXPECT_THAT(store_.Within(absl::Milliseconds(200)).Await("never"),
+  EXPECT_THAT(store_.WithTimeout(absl::Milliseconds(200)).Await("never"),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(num_transfers_, 0);
 }

@@ -312,7 +312,7 @@ TEST(CompressorTest, BytesBeforeAndAfterAreObserved) {
   EXPECT_EQ(after, 2);
 }
 
-std::vector<DType> DTypesOf(const LeftOut& left) {
+std::vector<DType> DTypesOf(const Residuals& left) {
   std::vector<DType> dtypes;
   for (const SendCast& cast : left.casts()) dtypes.push_back(cast.dtype);
   return dtypes;
@@ -327,27 +327,27 @@ TEST(CompressorTest, CastsOfWhichNoStepIsRememberedAreLeftToTheSender) {
                                         {.key = "a", .tensor = Vector({1})}};
   const std::vector<PushEntry> kept = {{.key = "a", .tensor = Vector({1})},
                                        {.key = "b", .tensor = Vector({1})}};
-  LeftOut of_step(/*takes_casts=*/true);
+  Residuals of_step(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(auto entries, compressor.Compress(1, alone, &of_step));
   EXPECT_THAT(DTypesOf(of_step), ElementsAre(DType::kUnknown, DType::kF16));
   EXPECT_EQ(of_step.casts()[1].feedback, nullptr);
   EXPECT_EQ(entries[1].dtype(), DType::kF32);
 
-  LeftOut of_none(/*takes_casts=*/true);
+  Residuals of_none(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(0, kept, &of_none));
   EXPECT_THAT(DTypesOf(of_none), ElementsAre(DType::kF16, DType::kBF16));
   EXPECT_NE(of_none.casts()[1].feedback, nullptr);
   EXPECT_EQ(entries[1].dtype(), DType::kF32);
 
   // The repeat of a step would find something else left out.
-  LeftOut of_another(/*takes_casts=*/true);
+  Residuals of_another(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(2, kept, &of_another));
   EXPECT_THAT(of_another.casts(), IsEmpty());
   EXPECT_EQ(entries[0].dtype(), DType::kF16);
   EXPECT_EQ(entries[1].dtype(), DType::kBF16);
 
   // Stripes may end within an element behind an odd number of bytes.
-  LeftOut odd(/*takes_casts=*/true);
+  Residuals odd(/*takes_casts=*/true);
   ASSERT_OK_AND_ASSIGN(
       entries,
       compressor.Compress(
@@ -358,7 +358,7 @@ TEST(CompressorTest, CastsOfWhichNoStepIsRememberedAreLeftToTheSender) {
 
 // Casts "w" as a sender does, twice: what is on its way may be lost.
 std::string Sent(Compressor& compressor, const Tensor& tensor, bool is_made) {
-  LeftOut left(/*takes_casts=*/true);
+  Residuals left(/*takes_casts=*/true);
   const auto entries = compressor.Compress(0, Entries(tensor), &left);
   const auto memory = MakeRefCounted<BufferPool>(0);
   const SendCast cast = left.casts().at(0);
@@ -398,7 +398,7 @@ TEST(CompressorTest, WhatPushesAtOnceLeaveOutIsAddedUp) {
   Compressor compressor(All("f16,feedback"));
   const Tensor tensor = Vector({1.0001});
   {
-    LeftOut first(/*takes_casts=*/true);
+    Residuals first(/*takes_casts=*/true);
     const auto entries = compressor.Compress(0, Entries(tensor), &first);
     Sent(compressor, tensor, /*is_made=*/true);
     const auto memory = MakeRefCounted<BufferPool>(0);
@@ -406,7 +406,7 @@ TEST(CompressorTest, WhatPushesAtOnceLeaveOutIsAddedUp) {
     first.Keep();
   }
 
-  LeftOut left(/*takes_casts=*/true);
+  Residuals left(/*takes_casts=*/true);
   ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
 
   const float once = 1.0001f - 1.0f;
@@ -419,7 +419,7 @@ TEST(CompressorTest, PushThatWasNeverCastWholeChangesNoKey) {
   Sent(compressor, tensor, /*is_made=*/true);
   const float once = 1.0001f - 1.0f;
   for (const size_t num_cast : {3, 4}) {
-    LeftOut left(/*takes_casts=*/true);
+    Residuals left(/*takes_casts=*/true);
     ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
     const SendCast cast = left.casts().at(0);
     EXPECT_EQ(cast.feedback->before[0], once);
@@ -428,7 +428,7 @@ TEST(CompressorTest, PushThatWasNeverCastWholeChangesNoKey) {
     left.Keep();
   }
 
-  LeftOut left(/*takes_casts=*/true);
+  Residuals left(/*takes_casts=*/true);
   ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
 
   EXPECT_EQ(left.casts()[0].feedback->before[0], (1.0001f + once) - 1.0f);
@@ -440,13 +440,13 @@ TEST(CompressorTest, WhatIsLeftOutOfAShapeIsKeptUntilAnotherIsPushed) {
   Sent(compressor, tensor, /*is_made=*/true);
   Sent(compressor, Vector({3}), /*is_made=*/false);
   {
-    LeftOut left(/*takes_casts=*/true);
+    Residuals left(/*takes_casts=*/true);
     ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
     EXPECT_EQ(left.casts()[0].feedback->before[1], 1.0001f - 1.0f);
   }
   Sent(compressor, Vector({1}), /*is_made=*/true);
 
-  LeftOut left(/*takes_casts=*/true);
+  Residuals left(/*takes_casts=*/true);
   ASSERT_OK(compressor.Compress(0, Entries(tensor), &left));
 
   EXPECT_EQ(left.casts()[0].feedback->before[1], 0);
@@ -461,7 +461,7 @@ std::vector<std::string> Encoded(
   for (const auto& each : elements) {
     entries.push_back({.key = "w", .tensor = Vector(each)});
   }
-  LeftOut left(/*takes_casts=*/false);
+  Residuals left(/*takes_casts=*/false);
   entries = compressor.Compress(0, std::move(entries), &left).value();
   std::vector<std::string> bytes;
   for (const PushEntry& entry : entries) bytes.push_back(BytesOf(entry.tensor));
@@ -495,7 +495,7 @@ TEST(CompressorTest, PushThatIsNotMadeChangesNoKey) {
 TEST(CompressorTest, WhatEncodedPushesAtOnceLeaveOutIsAddedUp) {
   Compressor compressor(All("2bit:1"));
   {
-    LeftOut first(/*takes_casts=*/false);
+    Residuals first(/*takes_casts=*/false);
     ASSERT_OK(compressor.Compress(0, Entries(Vector({0.4})), &first));
     EXPECT_THAT(Encoded(compressor, {{0.9}}, /*is_made=*/false),
                 ElementsAre(std::string(1, '\0')));
@@ -513,7 +513,7 @@ TEST(CompressorTest, SumThatIsTooLargeIsForgottenThoughThePushIsNotMade) {
   const double largest = std::numeric_limits<float>::max();
   Encoded(compressor, {{largest}}, /*is_made=*/true);
   {
-    LeftOut left(/*takes_casts=*/false);
+    Residuals left(/*takes_casts=*/false);
     EXPECT_THAT(compressor.Compress(0, Entries(Vector({largest})), &left),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("is forgotten")));

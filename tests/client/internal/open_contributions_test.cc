@@ -40,7 +40,7 @@ class OpenContributionsTest : public ::testing::Test {
   OpenContributions::Contribution Hold(Step step,
                                        const std::vector<std::string>& keys) {
     const auto contribution = Add(step, keys);
-    open_.SetHeld(contribution);
+    open_.SetWaiting(contribution);
     return contribution;
   }
 
@@ -62,7 +62,7 @@ TEST_F(OpenContributionsTest, ForgetsAllThatWasMadeBeforeTheServerWentBack) {
   const auto former = Add(7, {"a"});
 
   open_.GoBackTo(4);
-  open_.SetHeld(former);
+  open_.SetWaiting(former);
   open_.RemoveUpTo(former);
 
   EXPECT_TRUE(open_.IsForgotten(former));
@@ -91,21 +91,21 @@ TEST_F(OpenContributionsTest, StepThatWasToldIsForgottenToo) {
 
 TEST_F(OpenContributionsTest, PullRemovesWhatWasHeldWhenItBegan) {
   Hold(7, {"a", "b"});
-  const uint64_t held = open_.HeldNow();
+  const uint64_t held = open_.WaitingNow();
   Hold(8, {"a"});
   Add(9, {"a"});
 
-  open_.RemoveHeld({"a", "c"}, held);
+  open_.RemoveWaiting({"a", "c"}, held);
 
   EXPECT_THAT(TextOf(open_), ElementsAre("7:b", "8:a", "9:a"));
 }
 
 TEST_F(OpenContributionsTest, WhatIsPushedAgainIsHeldAnew) {
   const auto contribution = Hold(7, {"a"});
-  const uint64_t held = open_.HeldNow();
-  open_.SetHeld(contribution);
+  const uint64_t held = open_.WaitingNow();
+  open_.SetWaiting(contribution);
 
-  open_.RemoveHeld({"a"}, held);
+  open_.RemoveWaiting({"a"}, held);
 
   EXPECT_THAT(TextOf(open_), ElementsAre("7:a"));
 }
@@ -138,7 +138,7 @@ TEST_F(OpenContributionsTest, OnlyTheLatestStepsOfAKeyAreKept) {
 
 TEST_F(OpenContributionsTest, WhatWasRefusedIsForgottenAndItsStepComesAgain) {
   Hold(7, {"a"});
-  open_.RemoveHeld({"a"}, open_.HeldNow());
+  open_.RemoveWaiting({"a"}, open_.WaitingNow());
 
   open_.Remove(Add(8, {"a"}));
 

@@ -51,7 +51,7 @@ class PulledValuesTest : public ::testing::Test {
 
   FakeStreamService service_;
   std::shared_ptr<grpc::Channel> channel_;
-  KnownServer server_;
+  ServerIncarnation server_;
   const RefPtr<BufferPool> buffers_ = MakeRefCounted<BufferPool>(1 << 20);
 };
 

@@ -49,7 +49,7 @@ class StripeStreamTest : public ::testing::Test {
 
   FakeStreamService service_;
   std::shared_ptr<grpc::Channel> channel_;
-  KnownServer server_;
+  ServerIncarnation server_;
   std::optional<StripeStream> stream_;
   grpc::ByteBuffer reply_;
 };

@@ -61,7 +61,7 @@ TEST_F(FilesTest, ReadingPastTheCacheIsReading) {
   ASSERT_OK(WriteFile(path_, {bytes}));
   const auto file = InputFile::Open(path_);
   ASSERT_OK(file);
-  const DirectRoom room(64 << 10);
+  const DirectBuffer room(64 << 10);
   const std::vector<size_t> rows[] = {
       // The first is the offset, the others are sizes.
       {0, 1},
@@ -75,7 +75,7 @@ TEST_F(FilesTest, ReadingPastTheCacheIsReading) {
       {4095, 64 << 10},
       {7, 100'000}};
   // Into memory that the disk could fill, and into other.
-  const DirectRoom memory(bytes.size() + 1);
+  const DirectBuffer memory(bytes.size() + 1);
   for (const size_t begin : {0, 1}) {
     const absl::Span<char> read = memory.span().subspan(begin);
     for (const std::vector<size_t>& row : rows) {

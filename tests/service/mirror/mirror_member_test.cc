@@ -17,7 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "service/mirror/delivered_slices.h"
+#include "service/mirror/delivered_ranges.h"
 #include "tests/service/mirror/mirror_network.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -88,10 +88,10 @@ class MirrorMemberTest : public ::testing::Test {
     other_ = group->leader();
     own_ = 1 - other_;
     group->own = own_;
-    slices_ = std::make_shared<DeliveredSlices>(group, &alarms_);
+    ranges_ = std::make_shared<DeliveredRanges>(group, &alarms_);
     member_ = std::make_shared<MirrorMember>(
         MirrorMember::Environment{.group = group,
-                                  .transport = slices_,
+                                  .transport = ranges_,
                                   .alarms = &alarms_,
                                   .backend = &backend_,
                                   .executor = &executor_,
@@ -123,7 +123,8 @@ class MirrorMemberTest : public ::testing::Test {
     round.set_step(step);
     round.set_version(3);
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      mirror::v1::BroughtTensor& tensor = *round.add_members()->add_tensors();
+      mirror::v1::ContributedTensor& tensor =
+          *round.add_members()->add_tensors();
       tensor.set_rank(rank);
       tensor.set_dtype(static_cast<uint32_t>(DType::kF32));
     }
@@ -134,7 +135,7 @@ class MirrorMemberTest : public ::testing::Test {
     message.set_attempt(7);
     message.set_phase(own_ == 0 ? 0 : 1);
     message.add_parts()->set_data(std::string(16, '\0'));
-    return slices_->Take(other_, message);
+    return ranges_->Take(other_, message);
   }
 
   FakeAlarms alarms_;
@@ -145,7 +146,7 @@ class MirrorMemberTest : public ::testing::Test {
   const std::shared_ptr<SilentPeer> peer_ = std::make_shared<SilentPeer>();
   uint32_t own_ = 0;
   uint32_t other_ = 0;
-  std::shared_ptr<DeliveredSlices> slices_;
+  std::shared_ptr<DeliveredRanges> ranges_;
   std::shared_ptr<MirrorMember> member_;
   std::vector<absl::Status> ended_;
 };
@@ -278,7 +279,7 @@ TEST_F(MirrorMemberTest, TensorsOfARoundAreGoneOnceItsEndIsTold) {
   std::vector<RoundToSum> rounds = {RoundOf(1, own_),
                                     RoundOf(1, own_, 0, "other")};
   for (RoundToSum& round : rounds) {
-    BroughtTensor& tensor = round.tensors[0];
+    ContributedTensor& tensor = round.tensors[0];
     ASSERT_OK(account->Reserve(16));
     tensor.buffer = *HostBuffer::Allocate(16, account);
     tensor.data = tensor.buffer->data();

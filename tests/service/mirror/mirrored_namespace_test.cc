@@ -380,7 +380,7 @@ TEST_F(MirroredNamespaceTest, RoundEndsBeforeOthersThatWereAnnouncedWithIt) {
   }
   ASSERT_OK(Worker(kWorkers - 1).Push("small", both[0].tensor, 1));
 
-  const Caller worker = Worker(1).Within(absl::Minutes(1));
+  const Caller worker = Worker(1).WithTimeout(absl::Minutes(1));
   EXPECT_THAT(
       worker.Pull("small"),
       testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));

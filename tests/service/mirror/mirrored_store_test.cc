@@ -124,7 +124,7 @@ TEST(MirroredStoreTest, KeysNeitherMoveNorGoWithTheirPartitions) {
   MirroredStore server(network, 0, /*num_workers=*/1);
   const PartitionSet all = {.num_partitions = 1, .partitions = {0}};
 
-  EXPECT_THAT(server.store().Hold(all, [] { return absl::OkStatus(); }),
+  EXPECT_THAT(server.store().Fence(all, [] { return absl::OkStatus(); }),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"n\"")));
   server.store().Discard(all);
 

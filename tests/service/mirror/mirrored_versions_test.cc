@@ -24,7 +24,7 @@ using testing::Full;
 class RestoredElsewhere final : public RoundExchange {
  public:
   absl::Status CheckGroup(uint32_t) const override { return absl::OkStatus(); }
-  bool IsNear(uint32_t) const override { return true; }
+  bool IsLocal(uint32_t) const override { return true; }
   void Sum(const std::string&, const RefPtr<BudgetAccount>&,
            std::vector<RoundToSum> rounds,
            std::function<void(std::vector<SummedRound>)> summed) override {

@@ -25,8 +25,8 @@ class EventLogTest : public ::testing::Test {
 };
 
 TEST_F(EventLogTest, SaysWhatHappenedWhereAndWhy) {
-  log_.Happened(StoreEvent::kWorkerLost, "a \"b\"\n", "rank 1 was slow");
-  log_.Happened(StoreEvent::kNamespaceDeleted, "n", "");
+  log_.Report(StoreEvent::kWorkerLost, "a \"b\"\n", "rank 1 was slow");
+  log_.Report(StoreEvent::kNamespaceDeleted, "n", "");
 
   EXPECT_THAT(lines_, ElementsAre("worker lost: namespace=\"a \\\"b\\\"\\n\" "
                                   "rank 1 was slow",
@@ -35,7 +35,7 @@ TEST_F(EventLogTest, SaysWhatHappenedWhereAndWhy) {
 
 TEST_F(EventLogTest, LinesOfAKindAreBoundedAndTheOthersCounted) {
   RefuseMany(EventLog::kLinesPerWindow + 3);
-  log_.Happened(StoreEvent::kWorkerLeft, "n", "rank 0");
+  log_.Report(StoreEvent::kWorkerLeft, "n", "rank 0");
 
   EXPECT_THAT(lines_, SizeIs(EventLog::kLinesPerWindow + 1));
   alarms_.Advance(EventLog::kWindow);

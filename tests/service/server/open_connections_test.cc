@@ -32,7 +32,7 @@ TEST(OpenConnectionsTest, RefusalLooksAtFew) {
   const uint64_t looks_before = open.num_looks();
 
   for (int i = 0; i < kNumRefusals; ++i) {
-    EXPECT_FALSE(open.HasRoom(refused.get(), kNumSockets));
+    EXPECT_FALSE(open.HasHeadroom(refused.get(), kNumSockets));
   }
 
   EXPECT_LE(open.num_looks() - looks_before, kNumRefusals * 64u);
@@ -54,9 +54,9 @@ TEST(OpenConnectionsTest, WhoeverGetsTheNumberOfAnotherHasItsPlace) {
     ASSERT_EQ(dup2(next.get(), number), number);
     sockets[ended] = FileDescriptor(number);
 
-    EXPECT_TRUE(open.HasRoom(number, kNumSockets));
+    EXPECT_TRUE(open.HasHeadroom(number, kNumSockets));
     open.Add(number);
-    EXPECT_FALSE(open.HasRoom(next.get(), kNumSockets));
+    EXPECT_FALSE(open.HasHeadroom(next.get(), kNumSockets));
   }
 }
 
@@ -72,7 +72,7 @@ TEST(OpenConnectionsTest, FindsOutInTheEndThatOthersAreGone) {
   sockets[321].Reset();
 
   int num_refusals = 0;
-  while (!open.HasRoom(next.get(), kNumSockets)) ++num_refusals;
+  while (!open.HasHeadroom(next.get(), kNumSockets)) ++num_refusals;
 
   EXPECT_LE(num_refusals, kNumSockets / 64 + 1);
   EXPECT_EQ(open.Count(), kNumSockets - 1u);
@@ -87,7 +87,7 @@ TEST(OpenConnectionsTest, ForgetsAsManyAsItLearns) {
 
   sockets.clear();
 
-  EXPECT_TRUE(open.HasRoom(last.get(), 64));
+  EXPECT_TRUE(open.HasHeadroom(last.get(), 64));
   open.Add(last.get());
   EXPECT_EQ(open.Count(), 1u);
 }

@@ -75,10 +75,10 @@ TEST(ByteBudgetTest, CheckRoomTellsWhatReserveWouldAndReservesNothing) {
   const auto child = Budget(80, parent);
   ASSERT_OK(parent->Reserve(50));
 
-  EXPECT_OK(child->CheckRoom(50));
-  EXPECT_THAT(child->CheckRoom(51),
+  EXPECT_OK(child->CheckHeadroom(50));
+  EXPECT_THAT(child->CheckHeadroom(51),
               StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_THAT(child->CheckRoom(81),
+  EXPECT_THAT(child->CheckHeadroom(81),
               StatusIs(absl::StatusCode::kResourceExhausted));
 
   EXPECT_EQ(child->used_bytes(), 0u);

@@ -24,16 +24,16 @@ using ::testing::HasSubstr;
 // How an attempt of a call went: no turn yet, a turn, or an error.
 struct Attempt {
   std::optional<absl::Status> error;
-  std::optional<CallWindow::Turn> turn;
+  std::optional<CallWindow::Attempt> attempt;
 
-  bool has_turn() const { return turn.has_value(); }
-  bool is_waiting() const { return !error && !turn; }
+  bool is_under_way() const { return attempt.has_value(); }
+  bool is_waiting() const { return !error && !attempt; }
   // The answer found; 0 for none. Answers of these tests are counts.
   uint64_t found() const {
-    const CallAnswer* answer = turn->answer();
+    const CallAnswer* answer = attempt->answer();
     return answer == nullptr ? 0 : std::get<DeleteReply>(**answer).num_deleted;
   }
-  void Keep(uint64_t count) { turn->Keep(CallReply(DeleteReply{count})); }
+  void Keep(uint64_t count) { attempt->Keep(CallReply(DeleteReply{count})); }
 };
 
 class CallWindowTest : public ::testing::Test {
@@ -53,21 +53,22 @@ class CallWindowTest : public ::testing::Test {
                                  CallContext context = {},
                                  uint64_t fingerprint = 7) {
     auto attempt = std::make_shared<Attempt>();
-    window_->Enter({{client, sequence}, fingerprint, answer_bytes_}, context,
-                   [its = attempt](absl::StatusOr<CallWindow::Turn> turn) {
-                     if (turn.ok()) {
-                       its->turn.emplace(*std::move(turn));
-                     } else {
-                       its->error = turn.status();
-                     }
-                   });
+    window_->Enter(
+        {{client, sequence}, fingerprint, answer_bytes_}, context,
+        [its = attempt](absl::StatusOr<CallWindow::Attempt> attempt) {
+          if (attempt.ok()) {
+            its->attempt.emplace(*std::move(attempt));
+          } else {
+            its->error = attempt.status();
+          }
+        });
     return attempt;
   }
 
   // A whole call, which answers with its sequence.
   void Make(uint64_t sequence, const std::string& client = "c") {
     const auto attempt = Enter(sequence, client);
-    ASSERT_TRUE(attempt->has_turn());
+    ASSERT_TRUE(attempt->is_under_way());
     attempt->Keep(sequence);
   }
 
@@ -81,20 +82,20 @@ class CallWindowTest : public ::testing::Test {
 TEST_F(CallWindowTest, CallsOfOtherClientsAreOtherCalls) {
   Make(1, "c");
 
-  EXPECT_EQ(Enter(1, "d")->turn->answer(), nullptr);
+  EXPECT_EQ(Enter(1, "d")->attempt->answer(), nullptr);
 }
 
 TEST_F(CallWindowTest, CallsOfOtherCallersAreOtherCalls) {
   Make(1, "c");
 
-  EXPECT_EQ(Enter(1, "c", {.caller = {"mallory"}})->turn->answer(), nullptr);
+  EXPECT_EQ(Enter(1, "c", {.caller = {"mallory"}})->attempt->answer(), nullptr);
   EXPECT_THAT(window_->Knows({"eve"}, {"c", 1}), IsOkAndHolds(false));
 }
 
 TEST_F(CallWindowTest, CallThatKeptNothingHasNotHappened) {
   Enter(1).reset();
 
-  EXPECT_EQ(Enter(1)->turn->answer(), nullptr);
+  EXPECT_EQ(Enter(1)->attempt->answer(), nullptr);
   EXPECT_THAT(window_->Knows({}, {"c", 1}), IsOkAndHolds(false));
 }
 
@@ -112,9 +113,9 @@ TEST_F(CallWindowTest, RepeatWaitsForTheAttemptUnderWay) {
   EXPECT_TRUE(repeat->is_waiting());
 
   first->Keep(9);
-  first->turn->End();
+  first->attempt->End();
 
-  ASSERT_TRUE(repeat->has_turn());
+  ASSERT_TRUE(repeat->is_under_way());
   EXPECT_EQ(repeat->found(), 9u);
 }
 
@@ -122,10 +123,10 @@ TEST_F(CallWindowTest, RepeatMakesTheCallThatTheFirstAttemptDidNot) {
   const auto first = Enter(1);
   const auto repeat = Enter(1);
 
-  first->turn->End();
+  first->attempt->End();
 
-  ASSERT_TRUE(repeat->has_turn());
-  EXPECT_EQ(repeat->turn->answer(), nullptr);
+  ASSERT_TRUE(repeat->is_under_way());
+  EXPECT_EQ(repeat->attempt->answer(), nullptr);
 }
 
 TEST_F(CallWindowTest, AttemptsTakeTurns) {
@@ -133,9 +134,9 @@ TEST_F(CallWindowTest, AttemptsTakeTurns) {
   const auto second = Enter(1);
   const auto third = Enter(1);
 
-  first->turn->End();
+  first->attempt->End();
 
-  EXPECT_TRUE(second->has_turn());
+  EXPECT_TRUE(second->is_under_way());
   EXPECT_TRUE(third->is_waiting());
 }
 
@@ -148,7 +149,7 @@ TEST_F(CallWindowTest, CountsTheWaits) {
   EXPECT_EQ(window_->waits().calls_ended, 0u);
 
   alarms_.Advance(absl::Seconds(3));
-  first->turn->End();
+  first->attempt->End();
   EXPECT_EQ(window_->waits().calls_waiting, 1u);
   EXPECT_EQ(window_->waits().calls_ended, 1u);
   EXPECT_EQ(window_->waits().waited, absl::Seconds(3));
@@ -198,11 +199,11 @@ TEST_F(CallWindowTest, CallerWhoGivesUpLaterChangesNothing) {
   const auto cancellation = std::make_shared<Cancellation>();
   const auto first = Enter(1);
   const auto repeat = Enter(1, "c", {.cancellation = cancellation});
-  first->turn->End();
+  first->attempt->End();
 
   cancellation->Cancel();
 
-  EXPECT_TRUE(repeat->has_turn());
+  EXPECT_TRUE(repeat->is_under_way());
   EXPECT_EQ(alarms_.num_pending(), 0u);
 }
 
@@ -237,7 +238,7 @@ TEST_F(CallWindowTest, MalformedIdsAreInvalid) {
   EXPECT_THAT(*Enter(1, "")->error, StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(*Enter(1, std::string(65, 'x'))->error,
               StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_TRUE(Enter(1, std::string(64, 'x'))->has_turn());
+  EXPECT_TRUE(Enter(1, std::string(64, 'x'))->is_under_way());
 }
 
 TEST_F(CallWindowTest, TooManyCallsDropTheLowest) {
@@ -267,7 +268,7 @@ TEST_F(CallWindowTest, CallUnderWayIsNotDropped) {
 
   const auto repeat = Enter(1);
   first->Keep(1);
-  first->turn->End();
+  first->attempt->End();
 
   EXPECT_EQ(repeat->found(), 1u);
 }
@@ -324,10 +325,10 @@ TEST_F(CallWindowTest, LatestAnswersOfOtherClientsAreDroppedLast) {
 TEST_F(CallWindowTest, TheLatestAnswerIsKeptWhateverItsSize) {
   Open({.max_bytes = 100});
   answer_bytes_ = 10'000;
-  Enter(1)->turn->Keep(
+  Enter(1)->attempt->Keep(
       CallReply(InitReply{.versions = std::vector<Version>(1000, 1)}));
 
-  EXPECT_NE(Enter(1)->turn->answer(), nullptr);
+  EXPECT_NE(Enter(1)->attempt->answer(), nullptr);
 }
 
 TEST_F(CallWindowTest, RoomIsReservedBeforeTheTurn) {
@@ -340,7 +341,7 @@ TEST_F(CallWindowTest, AnswersMakeRoomForACall) {
   for (uint64_t sequence = 1; sequence <= 50; ++sequence) Make(sequence);
   answer_bytes_ = kBudgetBytes - 5000;
 
-  EXPECT_TRUE(Enter(51)->has_turn());
+  EXPECT_TRUE(Enter(51)->is_under_way());
 }
 
 TEST_F(CallWindowTest, LatestAnswersOfOthersMakeNoRoomForACall) {
@@ -372,18 +373,18 @@ TEST_F(CallWindowTest, CallThatIsRefusedForItsSizeDropsNothing) {
 TEST_F(CallWindowTest, TheCallersLatestAnswerMakesRoomForItsNextCall) {
   answer_bytes_ = kBudgetBytes / 3 * 2;
   const auto first = Enter(1);
-  first->turn->Keep(CallReply(InitReply{
+  first->attempt->Keep(CallReply(InitReply{
       .versions = std::vector<Version>(answer_bytes_ / sizeof(Version), 1)}));
-  first->turn.reset();
+  first->attempt.reset();
 
-  EXPECT_TRUE(Enter(2)->has_turn());
+  EXPECT_TRUE(Enter(2)->is_under_way());
 }
 
 TEST_F(CallWindowTest, EverythingIsGivenBackAtTheEnd) {
   Make(1);
   const auto waiting = Enter(2);
   EXPECT_GT(account_->used_bytes(), 0u);
-  waiting->turn.reset();
+  waiting->attempt.reset();
 
   window_.reset();
 
@@ -397,12 +398,12 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
   ASSERT_OK(budget_->Reserve(rest));
   std::string message;
   while (message.size() < 10'000) message += "\U0001F600";
-  first->turn->Keep(WithReason(absl::AbortedError(message),
-                               Reason::kRoundFailed, {{"key", "w"}}));
-  first->turn->End();
+  first->attempt->Keep(WithReason(absl::AbortedError(message),
+                                  Reason::kRoundFailed, {{"key", "w"}}));
+  first->attempt->End();
   budget_->Release(rest);
 
-  const absl::Status kept = Enter(1)->turn->answer()->status();
+  const absl::Status kept = Enter(1)->attempt->answer()->status();
 
   EXPECT_THAT(kept, StatusIs(StatusCode::kAborted));
   EXPECT_LT(kept.message().size(), 1000u);
@@ -413,10 +414,10 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
 TEST_F(CallWindowTest, LaterAnswerReplacesTheFirst) {
   const auto first = Enter(1);
   first->Keep(1);
-  first->turn->Keep(absl::AbortedError("the round failed"));
-  first->turn->End();
+  first->attempt->Keep(absl::AbortedError("the round failed"));
+  first->attempt->End();
 
-  EXPECT_EQ(Enter(1)->turn->answer()->status(),
+  EXPECT_EQ(Enter(1)->attempt->answer()->status(),
             absl::AbortedError("the round failed"));
 }
 
@@ -430,7 +431,7 @@ TEST_F(CallWindowTest, WhatWasForgottenStaysSoWhenItIsRestored) {
   window_->Restore(saved);
 
   EXPECT_THAT(*Enter(5, "c")->error, StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_TRUE(Enter(6, "c")->has_turn());
+  EXPECT_TRUE(Enter(6, "c")->is_under_way());
   EXPECT_EQ(Enter(1, "d")->found(), 1u);
 }
 
@@ -455,12 +456,12 @@ TEST_F(CallWindowTest, WhatIsRememberedFromBeforeWhatWasForgottenIsRestored) {
 TEST_F(CallWindowTest, LateRepeatOfAnOlderCallLeavesTheNewestItsPlace) {
   Make(5, "c");
   Make(6, "c");
-  Enter(5, "c")->turn->End();
+  Enter(5, "c")->attempt->End();
   answer_bytes_ = account_->available_bytes() - 700;
 
   const auto other = Enter(1, "d");
 
-  ASSERT_TRUE(other->has_turn()) << *other->error;
+  ASSERT_TRUE(other->is_under_way()) << *other->error;
   EXPECT_TRUE(Enter(5, "c")->error) << "it was to go first";
   EXPECT_EQ(Enter(6, "c")->found(), 6u);
 }
@@ -469,12 +470,12 @@ TEST_F(CallWindowTest, OlderCallThatEndsLateLeavesTheNewestItsPlace) {
   const auto older = Enter(5, "c");
   Make(6, "c");
   older->Keep(5);
-  older->turn->End();
+  older->attempt->End();
   answer_bytes_ = account_->available_bytes() - 700;
 
   const auto other = Enter(1, "d");
 
-  ASSERT_TRUE(other->has_turn()) << *other->error;
+  ASSERT_TRUE(other->is_under_way()) << *other->error;
   EXPECT_EQ(Enter(6, "c")->found(), 6u);
 }
 

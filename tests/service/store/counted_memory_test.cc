@@ -100,7 +100,7 @@ TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
         std::max(most, store_.DescribeNamespace("sync")->memory.contributions);
   }
 
-  EXPECT_LE(most, Rounds::kMinFold * 4 * sizeof(float));
+  EXPECT_LE(most, Rounds::kMinPartialSum * 4 * sizeof(float));
   EXPECT_EQ(First(*Pull(SyncPull(7))), 99 * 100 / 2);
   EXPECT_EQ(store_.DescribeNamespace("sync")->memory.contributions, 0u);
 }

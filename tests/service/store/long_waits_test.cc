@@ -301,7 +301,7 @@ TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
     return absl::DeadlineExceededError("it is tried again");
   };
 
-  EXPECT_THAT(store_.Hold({.num_partitions = 1, .partitions = {0}}, may_wait),
+  EXPECT_THAT(store_.Fence({.num_partitions = 1, .partitions = {0}}, may_wait),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("a checkpoint does not end")));
 
@@ -315,13 +315,13 @@ TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
   HeldSink moved;
   HeldSink saved;
   saved.may_go_on.Notify();
-  ASSERT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}},
-                        [] { return absl::OkStatus(); }));
+  ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}},
+                         [] { return absl::OkStatus(); }));
   Background checkpoint([&] { return store_.TakeSnapshot({}, saved); });
   moved.may_go_on.Notify();
 
   EXPECT_FALSE(saved.has_begun.HasBeenNotified());
-  EXPECT_OK(store_.TakeSnapshotOfHeld(moved));
+  EXPECT_OK(store_.TakeSnapshotOfFenced(moved));
 
   EXPECT_OK(checkpoint.Result());
   store_.Release();
@@ -340,13 +340,13 @@ TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
       {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
   store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
   backend_.WaitUntilHeld();
-  ASSERT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}}, [] {
+  ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}}, [] {
     return absl::CancelledError("a round is open");
   }));
 
   HeldSink moved;
   moved.may_go_on.Notify();
-  Background taken([&] { return store_.TakeSnapshotOfHeld(moved); });
+  Background taken([&] { return store_.TakeSnapshotOfFenced(moved); });
   backend_.Release();
 
   EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,

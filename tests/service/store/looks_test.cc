@@ -130,8 +130,8 @@ class LooksTest : public ::testing::Test {
 
 TEST_F(LooksTest, KeyThatComesWakesAPullThatLooksAtThatKeyAlone) {
   const std::vector<std::string> keys = KeysThatStay("default");
-  ASSERT_OK(store_.Hold({.num_partitions = kPartitions, .partitions = {0}},
-                        [] { return absl::OkStatus(); }));
+  ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
+                         [] { return absl::OkStatus(); }));
   store_.Leave();
   PullRequest request;
   for (const std::string& key : keys) request.entries.push_back({key});
@@ -160,8 +160,8 @@ TEST_F(LooksTest, PullOfAKeyThatLeavesEndsThoughItWaitsForAnother) {
   request.entries = {{keys[0]}, {leaving}};
   request.wait_for_keys = true;
   const PullAnswer answer = Pull(std::move(request));
-  ASSERT_OK(store_.Hold({.num_partitions = kPartitions, .partitions = {0}},
-                        [] { return absl::OkStatus(); }));
+  ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
+                         [] { return absl::OkStatus(); }));
 
   store_.Close();
 

@@ -45,8 +45,8 @@ TEST_F(HostBudgetsTest, TensorsAreOfTheHostsMemory) {
   EXPECT_EQ(memory.host().values, memory.device().values);
 
   ASSERT_OK(memory.metadata()->Reserve(100));
-  EXPECT_OK(memory.CheckRoom({.host = 80, .device = 120}));
-  EXPECT_THAT(memory.CheckRoom({.host = 80, .device = 121}),
+  EXPECT_OK(memory.CheckHeadroom({.host = 80, .device = 120}));
+  EXPECT_THAT(memory.CheckHeadroom({.host = 80, .device = 121}),
               StatusIs(kExhausted));
   memory.metadata()->Release(100);
 }
@@ -54,7 +54,7 @@ TEST_F(HostBudgetsTest, TensorsAreOfTheHostsMemory) {
 TEST_F(HostBudgetsTest, HugeNeedsDoNotWrapAround) {
   const NamespaceMemory memory = Memory(server_, 300);
 
-  EXPECT_THAT(memory.CheckRoom({.host = 2, .device = UINT64_MAX - 1}),
+  EXPECT_THAT(memory.CheckHeadroom({.host = 2, .device = UINT64_MAX - 1}),
               StatusIs(kExhausted));
 }
 
@@ -70,20 +70,20 @@ TEST_F(GpuBudgetsTest, EachMemoryHasABudgetOfItsOwn) {
   const NamespaceMemory memory = Memory(server_, 10'000);
   EXPECT_EQ(server_.largest_bytes(), 1200u);
 
-  EXPECT_OK(memory.CheckRoom({.host = 1000, .device = 1200}));
-  EXPECT_THAT(memory.CheckRoom({.host = 1001}),
+  EXPECT_OK(memory.CheckHeadroom({.host = 1000, .device = 1200}));
+  EXPECT_THAT(memory.CheckHeadroom({.host = 1001}),
               StatusIs(kExhausted, HasSubstr("server:")));
-  EXPECT_THAT(memory.CheckRoom({.device = 1201}),
+  EXPECT_THAT(memory.CheckHeadroom({.device = 1201}),
               StatusIs(kExhausted, HasSubstr("server, fake:0:")));
 }
 
 TEST_F(GpuBudgetsTest, LimitOfANamespaceIsOfEachMemory) {
   const NamespaceMemory memory = Memory(server_, 500);
 
-  EXPECT_OK(memory.CheckRoom({.host = 500, .device = 500}));
-  EXPECT_THAT(memory.CheckRoom({.device = 501}),
+  EXPECT_OK(memory.CheckHeadroom({.host = 500, .device = 500}));
+  EXPECT_THAT(memory.CheckHeadroom({.device = 501}),
               StatusIs(kExhausted, HasSubstr("namespace, fake:0:")));
-  EXPECT_THAT(memory.CheckRoom({.host = 501}),
+  EXPECT_THAT(memory.CheckHeadroom({.host = 501}),
               StatusIs(kExhausted, HasSubstr("namespace:")));
 }
 

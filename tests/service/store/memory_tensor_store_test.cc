@@ -375,8 +375,8 @@ TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
 
 class RecordingObserver final : public StoreObserver {
  public:
-  void Happened(StoreEvent event, absl::string_view name_space,
-                absl::string_view detail) override {
+  void Report(StoreEvent event, absl::string_view name_space,
+              absl::string_view detail) override {
     events.push_back(event);
     texts.push_back(absl::StrCat(name_space, ": ", detail));
   }

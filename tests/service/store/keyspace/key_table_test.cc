@@ -44,7 +44,7 @@ TEST_F(KeyTableTest, ErasedKeyStaysUntilItsUpdateHasEnded) {
   table_.Erase("a/1");
   table_.Erase("b");
 
-  table_.NoteEndedUpdate();  // of another key
+  table_.RecordEndedUpdate();  // of another key
   table_.ReleaseErased(release);
   EXPECT_TRUE(key->IsUnique());
   EXPECT_TRUE(released.empty());
@@ -53,7 +53,7 @@ TEST_F(KeyTableTest, ErasedKeyStaysUntilItsUpdateHasEnded) {
   table_.ReleaseErased(release);
   EXPECT_TRUE(released.empty());  // nobody has said so
 
-  table_.NoteEndedUpdate();
+  table_.RecordEndedUpdate();
   table_.ReleaseErased(release);
   EXPECT_EQ(released.size(), 1u);
   EXPECT_TRUE(key->IsUnique());

@@ -71,7 +71,7 @@ TEST(PushModeTest, BoundedRepeatIsAnsweredWithTheVersion) {
   key->version = 9;
   PushRequest request = PushBy(1, 5);
   request.call_id = CallId{"client", 1};
-  mode->Note(*key, request, {});
+  mode->Record(*key, request, {});
 
   ASSERT_OK_AND_ASSIGN(const auto repeat, mode->CheckKey(*key, request));
 
@@ -91,8 +91,8 @@ TEST(PushModeTest, BoundedKeyGrowsByDoubling) {
   int num_growths = 0;
 
   for (uint32_t rank = 0; rank < 4096; ++rank) {
-    if (mode->BytesToNote(*key, PushBy(rank, 1)) > 0) ++num_growths;
-    mode->Note(*key, PushBy(rank, 1), {});
+    if (mode->BytesToRecord(*key, PushBy(rank, 1)) > 0) ++num_growths;
+    mode->Record(*key, PushBy(rank, 1), {});
   }
 
   EXPECT_EQ(num_growths, 13);

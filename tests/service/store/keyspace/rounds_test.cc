@@ -51,8 +51,8 @@ class RoundsTest : public ::testing::Test {
     if (version.ok() && *version) return absl::CancelledError("repeats");
     return version.status();
   }
-  absl::Status Owed(uint32_t rank) const {
-    return rounds_.CheckOwesNothing("w", rank);
+  absl::Status Repush(uint32_t rank) const {
+    return rounds_.CheckNothingToRepush("w", rank);
   }
   FailedRounds Fail(Step step) {
     return rounds_.Fail(step, std::make_shared<RoundFailure>(
@@ -259,7 +259,7 @@ TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
   EXPECT_TRUE(Add(0, 1));
 
   EXPECT_TRUE(rounds_.is_idle());
-  EXPECT_FALSE(shared_.owed.Has(1));
+  EXPECT_FALSE(shared_.to_repush.Has(1));
 }
 
 TEST_F(RoundsTest, ForgivenStepsAreOwedNoMore) {
@@ -267,14 +267,14 @@ TEST_F(RoundsTest, ForgivenStepsAreOwedNoMore) {
   Add(1, 1);
   Fail(1);
 
-  rounds_.Forgive(0);
-  EXPECT_OK(Owed(0));
+  rounds_.ClearRepush(0);
+  EXPECT_OK(Repush(0));
   EXPECT_FALSE(rounds_.is_idle());
-  rounds_.ForgiveAll();
+  rounds_.ClearAllRepushes();
 
-  EXPECT_OK(Owed(1));
+  EXPECT_OK(Repush(1));
   EXPECT_TRUE(rounds_.is_idle());
-  EXPECT_FALSE(shared_.owed.Has(1));
+  EXPECT_FALSE(shared_.to_repush.Has(1));
 }
 
 class QuorumTest : public RoundsTest {
@@ -352,13 +352,13 @@ TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
   Add(2, 1, 22);
   Add(0, 2);
   rounds_.EndGrace(1, rounds_.IdOf(1));
-  const std::optional<Fold> fold = rounds_.BeginScaling();
-  ASSERT_TRUE(fold);
+  const std::optional<PartialSum> partial = rounds_.BeginScaling();
+  ASSERT_TRUE(partial);
 
   EXPECT_EQ(Fail(1).open.size(), 2u);
 
   std::optional<Contribution> none;
-  EXPECT_TRUE(rounds_.EndFold(*fold, none).empty());
+  EXPECT_TRUE(rounds_.EndPartialSum(*partial, none).empty());
   EXPECT_OK(Check(0, 1));
 }
 

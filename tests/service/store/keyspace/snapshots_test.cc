@@ -271,7 +271,7 @@ TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
   // Has the step of the worker before it, and has not pushed itself.
   ASSERT_OK(lose(join("b")->worker));
 
-  EXPECT_OK(store_.Hold({.num_partitions = 1, .partitions = {0}}, [] {
+  EXPECT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}}, [] {
     return absl::DeadlineExceededError("a round is open");
   }));
 }

@@ -19,7 +19,7 @@ TEST(StoredKeyTest, NumberOfElementsIsNotReadFromTheValue) {
 TEST(StoredKeyTest, PlacesUpToTheHighestRankTakeTheirBytes) {
   const auto key = StoredKey::Create("w", DType::kF32, {2});
 
-  EXPECT_GE(key->BytesToNote(UINT32_MAX),
+  EXPECT_GE(key->BytesToRecord(UINT32_MAX),
             (uint64_t{1} << 32) * sizeof(LastContributions::Of));
 }
 

@@ -41,7 +41,8 @@ class UpdatePassTest : public ::testing::Test {
     PendingUpdate& update = key.pending->emplace_back();
     update.slots.emplace_back(
         PushEntry{.tensor = *Tensor::Filled(DType::kF32, {2}, gradient)});
-    update.room = *Reservation::Create(account_, key.value_bytes());
+    update.value_reservation =
+        *Reservation::Create(account_, key.value_bytes());
   }
 
   absl::Status RunOne(StoredKey& key) {
@@ -107,7 +108,7 @@ TEST_F(UpdatePassTest, FailedAllocationReleasesItsRoom) {
   EXPECT_EQ(account_->used_bytes(), 0u);
 }
 
-class PlainUpdatesTest : public UpdatePassTest {
+class InPlaceUpdatesTest : public UpdatePassTest {
  protected:
   // A key without states.
   RefPtr<StoredKey> Key(const RuleSpec& rule, double value = 1) {
@@ -120,13 +121,13 @@ class PlainUpdatesTest : public UpdatePassTest {
     return {.tensor = *Tensor::Filled(DType::kF32, {2}, value)};
   }
   bool Takes(StoredKey& key, const PushEntry& entry) {
-    return PlainUpdates().Add(&key, call_, entry, /*result=*/0);
+    return InPlaceUpdates().Add(&key, call_, entry, /*result=*/0);
   }
 
   const RefPtr<PushCall> call_ = MakeRefCounted<PushCall>();
 };
 
-TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
+TEST_F(InPlaceUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
   const auto key = Key({"accumulate", {}});
   PushEntry weighted = Entry(1);
   weighted.weight = 2;
@@ -140,7 +141,7 @@ TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
   EXPECT_TRUE(Takes(*key, Entry(1)));
 }
 
-TEST_F(PlainUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
+TEST_F(InPlaceUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
   const RuleSpec accumulate = {"accumulate", {}};
   const auto multiplied = Key(accumulate);
   multiplied->multipliers = MakeRefCounted<BoundMultipliers>(Multipliers());
@@ -156,9 +157,9 @@ TEST_F(PlainUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
 }
 
 // More than one batch.
-TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
+TEST_F(InPlaceUpdatesTest, RunsAllByTheirRules) {
   std::vector<RefPtr<StoredKey>> keys;
-  PlainUpdates updates;
+  InPlaceUpdates updates;
   for (uint32_t i = 0; i < 3000; ++i) {
     keys.push_back(Key({i % 2 == 0 ? "accumulate" : "assign", {}}));
     EXPECT_TRUE(updates.Add(keys[i].get(), call_, Entry(i), i));
@@ -167,9 +168,9 @@ TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
 
   updates.Run(backend_);
 
-  for (const PlainUpdates::Update& update : updates.updates()) {
+  for (const InPlaceUpdates::Update& update : updates.updates()) {
     ASSERT_OK(updates.StatusOf(update));
-    PlainUpdates::Publish(update, absl::OkStatus(), /*floor=*/7);
+    InPlaceUpdates::Publish(update, absl::OkStatus(), /*floor=*/7);
     const StoredKey& key = *keys[update.result];
     ASSERT_EQ(First(key), update.result + (update.result % 2 == 0 ? 1 : 0));
     ASSERT_EQ(key.version, 8u);
@@ -177,16 +178,16 @@ TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
   }
 }
 
-TEST_F(PlainUpdatesTest, FailureKeepsValueVersionAndCount) {
+TEST_F(InPlaceUpdatesTest, FailureKeepsValueVersionAndCount) {
   const auto key = Key({"accumulate", {}});
-  PlainUpdates updates;
+  InPlaceUpdates updates;
   EXPECT_TRUE(updates.Add(key.get(), call_, Entry(5), 0));
   backend_.FailApply(absl::InternalError("broken"));
 
   updates.Run(backend_);
-  const PlainUpdates::Update& update = updates.updates()[0];
+  const InPlaceUpdates::Update& update = updates.updates()[0];
   const absl::Status& status = updates.StatusOf(update);
-  PlainUpdates::Publish(update, status, /*floor=*/0);
+  InPlaceUpdates::Publish(update, status, /*floor=*/0);
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(First(*key), 1);

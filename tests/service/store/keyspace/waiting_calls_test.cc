@@ -84,8 +84,8 @@ TEST(WaitingCallsTest, SlowCallNotesWhatItWaitsForAndGoesOn) {
   init.entries.push_back({"w", *Tensor::Filled(DType::kF32, {4}, 0)});
   ASSERT_OK(InitNow(store, std::move(init)));
   CallContext context = {.timeout = absl::Seconds(30)};
-  const auto notes = std::make_shared<CallNotes>(absl::Seconds(1));
-  context.caller.notes = notes;
+  const auto record = std::make_shared<CallRecord>(absl::Seconds(1));
+  context.caller.record = record;
   PullRequest pull;
   pull.entries.push_back({"w", /*min_version=*/2});
   absl::Status end;
@@ -94,9 +94,9 @@ TEST(WaitingCallsTest, SlowCallNotesWhatItWaitsForAndGoesOn) {
              [&end](absl::StatusOr<PullReply> reply) { end = reply.status(); });
 
   alarms.Advance(absl::Milliseconds(999));
-  EXPECT_EQ(notes->notes().awaited, "");
+  EXPECT_EQ(record->fields().awaited, "");
   alarms.Advance(absl::Milliseconds(1));
-  EXPECT_THAT(notes->notes().awaited, HasSubstr("expected version 2, got 1"));
+  EXPECT_THAT(record->fields().awaited, HasSubstr("expected version 2, got 1"));
   EXPECT_OK(end);
   alarms.Advance(absl::Seconds(29));
   EXPECT_THAT(end, StatusIs(absl::StatusCode::kDeadlineExceeded));

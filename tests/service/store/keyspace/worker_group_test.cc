@@ -307,7 +307,7 @@ TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
 
 TEST(WorkerGroupTest, RestoredGroupKnowsWhatWorkersOfOtherServersLack) {
   WorkerGroupOptions options = Fixed(2);
-  options.is_near = [](uint32_t rank) { return rank == 0; };
+  options.is_local = [](uint32_t rank) { return rank == 0; };
   Group saved(options);
   saved.MustJoin("here");
   saved.Leave(saved.MustJoin("elsewhere"), /*step=*/5);

@@ -1,0 +1,140 @@
+// Calls that name keys, cut into shares by who owns them.
+//
+// Works for every request with an entry, or a key, per key (kNamesKeys), whose
+// reply answers each in its order or says how many there were.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_CALL_SHARES_H_
+#define TENSORKV_CLIENT_CLUSTER_CALL_SHARES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "contract/any_call.h"
+#include "contract/placement.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+template <typename Request>
+inline constexpr bool kNamesKeys = requires(const Request& r) {
+  r.entries;
+}
+|| requires(const Request& r) { r.keys; };
+
+// Some of a call's entries, by their places in it.
+struct CallShare {
+  std::string server;
+  std::vector<size_t> places;
+};
+
+// Cuts a call and joins its replies. Not thread-safe, but for Part, and for
+// JoinReply as far as no other thread joins the same reply.
+template <typename Request>
+class CallShares {
+ public:
+  // `request` outlives it.
+  explicit CallShares(const Request& request)
+      : entries_(EntriesIn(request)), frame_(request) {
+    EntriesIn(frame_).clear();
+  }
+
+  size_t num_entries() const { return entries_.size(); }
+  const std::string& name_space() const { return frame_.name_space; }
+  std::vector<size_t> AllPlaces() const {
+    std::vector<size_t> places(entries_.size());
+    std::iota(places.begin(), places.end(), size_t{0});
+    return places;
+  }
+
+  // Returns the shares that those places make, in the order of the servers. A
+  // call without entries is one share, for the namespace's home to refuse.
+  std::vector<CallShare> Cut(const ClusterPlacement& placement,
+                             absl::Span<const size_t> places) const {
+    std::map<uint32_t, std::vector<size_t>> by_owner;
+    for (const size_t place : places) {
+      by_owner[OwnerOf(placement, frame_.name_space, KeyOf(entries_[place]))]
+          .push_back(place);
+    }
+    if (entries_.empty()) by_owner[OwnerOf(placement, frame_.name_space, "")];
+    std::vector<CallShare> shares;
+    for (auto& [owner, share] : by_owner) {
+      shares.push_back({placement.servers[owner].name, std::move(share)});
+    }
+    return shares;
+  }
+
+  // Returns the request of a share. Tensors are shared.
+  Request Part(absl::Span<const size_t> places) const {
+    Request share = frame_;
+    auto& entries = EntriesIn(share);
+    entries.reserve(places.size());
+    for (const size_t place : places) entries.push_back(entries_[place]);
+    return share;
+  }
+
+  // Puts the answers of a share into their places of the whole call's reply.
+  // Errors: Internal (another number of answers).
+  absl::Status JoinReply(ReplyTo<Request> share,
+                         absl::Span<const size_t> places,
+                         ReplyTo<Request>& whole) const {
+    if constexpr (requires { whole.num_deleted; }) {
+      whole.num_deleted += share.num_deleted;
+    } else {
+      auto& answers = AnswersIn(share);
+      if (answers.size() != places.size()) {
+        return absl::InternalError(
+            absl::StrCat("expected an answer to each of ", places.size(),
+                         " entries, got ", answers.size()));
+      }
+      AnswersIn(whole).resize(entries_.size());
+      for (size_t i = 0; i < places.size(); ++i) {
+        AnswersIn(whole)[places[i]] = std::move(answers[i]);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  template <typename AnyRequest>
+  static auto& EntriesIn(AnyRequest& request) {
+    if constexpr (requires { request.entries; }) {
+      return request.entries;
+    } else {
+      return request.keys;
+    }
+  }
+  template <typename Reply>
+  static auto& AnswersIn(Reply& reply) {
+    if constexpr (requires { reply.versions; }) {
+      return reply.versions;
+    } else if constexpr (requires { reply.results; }) {
+      return reply.results;
+    } else if constexpr (requires { reply.values; }) {
+      return reply.values;
+    } else {
+      return reply.keys;
+    }
+  }
+  static const std::string& KeyOf(const std::string& key) { return key; }
+  template <typename Entry>
+  static const std::string& KeyOf(const Entry& entry) {
+    return entry.key;
+  }
+
+  const std::decay_t<decltype(EntriesIn(std::declval<const Request&>()))>&
+      entries_;
+  // All of the request but its entries.
+  Request frame_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_CALL_SHARES_H_

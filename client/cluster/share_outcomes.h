@@ -1,0 +1,66 @@
+// Says what follows from how the shares of a call have ended. Pure functions,
+// thread-safe.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_SHARE_OUTCOMES_H_
+#define TENSORKV_CLIENT_CLUSTER_SHARE_OUTCOMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "contract/call_fields.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+bool IsAtWrongServer(const absl::Status& status);
+
+// Returns the newest placement that servers have named when they refused.
+uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
+
+// Returns whether a push, or a share of one, with that outcome has, or may
+// have, been applied.
+bool MayHaveEffect(const absl::Status& status);
+
+// Returns whether the push of such a request may have been applied although the
+// call ended so. A PushPull may lack only what it reads: its keys, or memory
+// for their values.
+template <typename Request>
+bool MayHavePushed(const absl::Status& status) {
+  if (MayHaveEffect(status)) return true;
+  return std::is_same_v<Request, PushPullRequest> &&
+         (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
+}
+
+// Marks the error of a call no share of which has, or may have, been applied,
+// for whoever may make it again in another form. Nobody else is to see the
+// mark.
+absl::Status WithoutEffect(absl::Status status);
+bool HadNoEffect(const absl::Status& status);
+void ForgetEffect(absl::Status& status);
+
+// Bounds the client ids that servers take.
+inline constexpr size_t kMaxClientIdBytes = 64;
+
+// Returns an id for a call that is made again in another form: a server may
+// have had the call under its own id. Calls of other ids, and of other markers,
+// have other ids. A client id too long for the marker is replaced by its
+// digest.
+CallId DerivedCallId(const CallId& id, absl::string_view marker);
+
+// Returns whether workers push again after such an error.
+bool IsPushedAgain(const absl::Status& status);
+
+// Returns whether no server's answer is of use any more: the caller has to join
+// again first, or would wait for a worker that has left.
+bool EndsTheCall(const absl::Status& status);
+
+// Where the mode was not learnt, nobody can promise that a step is made once.
+bool MayBeAsync(Mode mode);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_SHARE_OUTCOMES_H_

@@ -1,0 +1,162 @@
+// One moment of the keys of a namespace, taken while they go on changing.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ONGOING_SNAPSHOT_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_ONGOING_SNAPSHOT_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/ref_counted.h"
+#include "service/store/key_fence.h"
+#include "service/store/keyspace/stored_key.h"
+#include "service/store/snapshot.h"
+
+namespace tensorkv {
+
+struct NamespaceState;
+class OngoingSnapshot;
+class Transaction;
+
+// Returns a tensor in host memory that `account` counts, its elements yet to
+// come. Errors: ResourceExhausted.
+absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
+                                      DType dtype, const Shape& shape);
+// A key as the snapshot has it.
+struct SnapshotKey {
+  KeySnapshot snapshot;  // its value is on the device
+  // Null once it is taken: what it has by then it may give back.
+  RefPtr<StoredKey> key;
+  SharedRule rule;
+};
+
+// The states of a key, which are to be copied before its next update.
+struct StateCopy {
+  std::shared_ptr<OngoingSnapshot> ongoing;
+  SnapshotKey key;
+  RefPtr<RuleState> rule_state;
+  bool has_states = false;
+  bool has_master = false;
+
+  uint64_t size_bytes() const { return rule_state->size_bytes(); }
+};
+
+// The snapshot is of the moment at which it is put into the NamespaceState: it
+// has the effects of all that was admitted before, and of nothing that was
+// admitted later. Nobody waits for it to be taken as a whole: a key is taken
+// when the walk over all keys comes to it, or when it is about to change,
+// whichever is first. Guarded by the namespace's mutex.
+//
+// A value is taken by reference: updates do not write what somebody holds.
+// States are updated in place, so they are copied: meanwhile the key
+// is_updating, and its next update waits for as long as that copy takes. A key
+// with updates ahead, all admitted before the snapshot, is taken after the last
+// of them.
+//
+// Invariants:
+//  1. A key that is handled is taken, will be taken after the updates that
+//     waiting_ counts, or came after the snapshot.
+//  2. A key with copies under way is_updating.
+class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
+ public:
+  // With `fence`, which may be null, it has only the keys that it fences,
+  // of the namespace of that name, which outlives it.
+  OngoingSnapshot(absl::string_view name_space,
+                  std::shared_ptr<const KeyFence::View> fence)
+      : name_space_(name_space), fence_(std::move(fence)) {}
+
+  // The key is about to change. Afterwards it may be is_updating. Nothing
+  // happens if it was deleted or replaced: the snapshot has no such key.
+  static void BeforeChange(Transaction& transaction, StoredKey& key);
+  // The key is about to get another rule, or other states. Afterwards it may be
+  // is_updating. A key that waits for its updates is taken with the rule, the
+  // count of updates and the states that it has now, as the rules of the
+  // snapshot are those of before.
+  static void BeforeRuleChange(Transaction& transaction, StoredKey& key);
+  // The key has come since.
+  static void AfterCreation(Transaction& transaction, StoredKey& key);
+  // The key was deleted or replaced. The cut keeps no more of it than what it
+  // has taken.
+  static void AfterRemoval(Transaction& transaction, const StoredKey& key);
+  // An update of the key has ended, and is_updating is cleared. Afterwards it
+  // may be set again: then whoever copies the states runs what is pending.
+  static void AfterUpdate(Transaction& transaction, StoredKey& key);
+  // Copies the states, without the mutex, and lets updates go on. Runs them,
+  // as UpdateRunner does.
+  static void Copy(NamespaceState& state, std::vector<StateCopy> copies);
+
+  // Takes the next keys, at most so many; their states are left to the caller
+  // to copy. Returns whether there may be more.
+  bool Walk(NamespaceState& state, size_t max_keys,
+            std::vector<StateCopy>& copies);
+  // Returns the keys that have been taken since the last call.
+  std::vector<SnapshotKey> Take() { return std::exchange(taken_, {}); }
+  // Waits, unless something can be taken, until something can, all is taken or
+  // this has failed. Returns false if nothing is to come.
+  bool Await(NamespaceState& state);
+  // Waits until no copy is under way. REQUIRES: this is not the namespace's cut
+  // any more, so that none begins.
+  void AwaitCopies(NamespaceState& state);
+
+  // A key could not be taken: the snapshot is worth nothing.
+  void Fail(const absl::Status& status) {
+    status_.Update(status);
+    changed_.notify_all();
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  // RuleOfKey is what a change of rules replaces.
+  struct RuleOfKey {
+    SharedRule rule;
+    RefPtr<RuleState> state;
+    uint64_t update_count = 0;
+    double total_weight = 0;
+  };
+  struct Waiting {
+    SnapshotKey key;
+    // That were ahead and have not ended.
+    uint64_t num_updates = 0;
+    // Is the rule as it was before it changed, if it has.
+    std::optional<RuleOfKey> former;
+  };
+
+  bool IsHandled(const StoredKey& key) const;
+  bool Has(const StoredKey& key) const {
+    return fence_ == nullptr || fence_->Fences(name_space_, key.name());
+  }
+  void Handle(StoredKey& key, std::vector<StateCopy>& copies);
+  // Takes the key as it is now, but with `rule`. REQUIRES: no update is ahead.
+  void TakeNow(StoredKey& key, SnapshotKey taken, const RuleOfKey& rule,
+               std::vector<StateCopy>& copies);
+  static RuleOfKey RuleNow(const StoredKey& key) {
+    return {key.rule, key.rule_state, key.update_count, key.total_weight()};
+  }
+
+  const absl::string_view name_space_;
+  const std::shared_ptr<const KeyFence::View> fence_;
+  // Keys with names up to here are handled, and these, which are all in the
+  // table: so their addresses are no other keys'.
+  std::string walked_;
+  absl::flat_hash_set<const StoredKey*> handled_;
+  absl::flat_hash_map<StoredKey*, Waiting> waiting_;
+  std::vector<SnapshotKey> taken_;
+  size_t num_copying_ = 0;
+  absl::Status status_;
+  // Not a CondVar: the mutex is a fair one.
+  std::condition_variable_any changed_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_ONGOING_SNAPSHOT_H_

@@ -1,0 +1,77 @@
+#include "client/internal/call_id_leases.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+TEST(CallIdLeasesTest, CallsOneAfterAnotherShareALane) {
+  CallIdLeases lanes;
+  const CallId first = lanes.Begin().id();
+  const CallId second = lanes.Begin().id();
+
+  EXPECT_EQ(second.client_id, first.client_id);
+  EXPECT_EQ(first.sequence, 1u);
+  EXPECT_EQ(second.sequence, 2u);
+}
+
+TEST(CallIdLeasesTest, CallsAtTheSameTimeHaveLanesOfTheirOwn) {
+  CallIdLeases lanes;
+  const CallIdLeases::Lease slow = lanes.Begin();
+  const CallId other = lanes.Begin().id();
+
+  EXPECT_NE(other.client_id, slow.id().client_id);
+  EXPECT_EQ(lanes.Begin().id().sequence, 2u);
+}
+
+TEST(CallIdLeasesTest, ClientsHaveNoLaneInCommon) {
+  CallIdLeases one;
+  CallIdLeases other;
+
+  EXPECT_NE(one.Begin().id().client_id, other.Begin().id().client_id);
+}
+
+// The client id of the next call in a process that is forked from this one.
+std::string ClientIdOfAFork(CallIdLeases& lanes) {
+  int pipe_ends[2];
+  EXPECT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string id = lanes.Begin().id().client_id;
+    _exit(write(pipe_ends[1], id.data(), id.size()) < 0 ? 1 : 0);
+  }
+  close(pipe_ends[1]);
+  waitpid(child, nullptr, 0);
+  std::string id(64, '\0');
+  id.resize(std::max<ssize_t>(read(pipe_ends[0], id.data(), id.size()), 0));
+  close(pipe_ends[0]);
+  return id;
+}
+
+TEST(CallIdLeasesTest, ForksHaveNoLaneInCommon) {
+  CallIdLeases lanes;
+  const std::string id = lanes.Begin().id().client_id;
+
+  const std::string first = ClientIdOfAFork(lanes);
+  const std::string second = ClientIdOfAFork(lanes);
+
+  EXPECT_EQ(first.size(), id.size());
+  EXPECT_NE(first, id);
+  EXPECT_NE(second, id);
+  EXPECT_NE(first, second);
+}
+
+TEST(CallIdLeasesTest, ClientIdsFitTheContract) {
+  CallIdLeases lanes;
+
+  EXPECT_LE(lanes.Begin().id().client_id.size(), 64u);
+}
+
+}  // namespace
+}  // namespace tensorkv
