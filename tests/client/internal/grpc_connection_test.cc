@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "client/internal/known_server.h"
+#include "client/internal/server_incarnation.h"
 #include "contract/grpc_status.h"
 #include "contract/incarnation_metadata.h"
 #include "contract/reason.h"
@@ -277,7 +277,7 @@ class IncarnateService final : public FakeService {
 
 TEST(GrpcConnectionServerTest, DescribeTakesAnyIncarnationAndLearnsTheFirst) {
   IncarnateService service;
-  const auto known = std::make_shared<KnownServer>();
+  const auto known = std::make_shared<ServerIncarnation>();
   ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<Connection> connection,
       GrpcConnection::Create({.target = service.Start(), .server = known}));

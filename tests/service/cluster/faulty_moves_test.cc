@@ -325,7 +325,7 @@ TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ++reading.placement.version;
   ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
                                            reading.placement_revision));
-  ASSERT_OK(c_->restorer().Turn(*c_->records().Read()));
+  ASSERT_OK(c_->restorer().RunOnce(*c_->records().Read()));
 
   ExpectPartIsRefused();
 }
