@@ -10,6 +10,7 @@ import pkgutil
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from tensorkv._core import version as __version__
+from tensorkv._create import create
 from tensorkv._types import (
     CheckpointStatus,
     KeyStatus,
@@ -37,7 +38,7 @@ from tensorkv.errors import (
     UnimplementedError,
     WorkerLeftError,
 )
-from tensorkv.kvstore import KVStore, create
+from tensorkv.kvstore import KVStore
 from tensorkv.row_sparse import RowSparseArray
 
 __all__ = [

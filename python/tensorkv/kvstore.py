@@ -12,14 +12,11 @@ array([[8., 8., 8.],
 
 from __future__ import annotations
 
-import threading
 from typing import (
-    TYPE_CHECKING,
     Any,
     Callable,
     Dict,
     List,
-    Literal,
     Optional,
     Tuple,
     TypeVar,
@@ -32,10 +29,7 @@ from tensorkv._key_values import (
     Key,
     Keys,
     by_key,
-    check_no_rows,
-    first_values,
     flat,
-    have_rows,
     ids_like,
     is_list,
     kind_of,
@@ -49,170 +43,16 @@ from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
 from tensorkv._types import NDArray, Out
 from tensorkv._kvstore_aio import KVStoreCoroutines
-from tensorkv.client import Client, Path
+from tensorkv.client import Client
 from tensorkv.compression import encoding_of
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
 from tensorkv.optimizer import rule_of
-from tensorkv.row_sparse import dense, row_ids_of
-
-if TYPE_CHECKING:
-    from tensorkv.dist_kvstore import DistKVStore
+from tensorkv.row_sparse import row_ids_of
 
 # An expression, or what changes the stored array.
 Updater = Union[str, Callable[[Key, Any, Any], None]]
 KeyList = Union[List[Key], List[int], List[str], Tuple[Key, ...]]
-LocalName = Literal[
-    "local",
-    "local_update_cpu",
-    "local_allreduce_cpu",
-    "device",
-    "local_allreduce_device",
-]
-DistName = Literal[
-    "dist",
-    "dist_sync",
-    "dist_device_sync",
-    "dist_sync_device",
-    "byteps",
-    "dist_async",
-    "dist_async_device",
-    "dist_device_async",
-]
 _Self = TypeVar("_Self", bound="KVStore")
-
-_LOCAL = (
-    "local",
-    "local_update_cpu",
-    "local_allreduce_cpu",
-    "device",
-    "local_allreduce_device",
-)
-_SYNC = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "byteps")
-_ASYNC = ("dist_async", "dist_async_device", "dist_device_async")
-
-
-@overload
-def create(
-    name: LocalName = "local", *, num_threads: Optional[int] = None
-) -> "KVStore": ...
-@overload
-def create(
-    name: DistName,
-    *,
-    address: Optional[str] = None,
-    namespace: Optional[str] = None,
-    num_workers: Optional[int] = None,
-    worker_name: Optional[str] = None,
-    resume: Optional[bool] = None,
-    timeout: Optional[float] = None,
-    step_timeout: Optional[float] = None,
-    lease: Optional[float] = None,
-    takeover_timeout: Optional[float] = None,
-    warn_after: Optional[float] = None,
-    tls_ca: Optional[Path] = None,
-    tls_cert: Optional[Path] = None,
-    tls_key: Optional[Path] = None,
-    tls_server_name: Optional[str] = None,
-    token_file: Optional[Path] = None,
-) -> "DistKVStore": ...
-@overload
-def create(
-    name: str,
-    *,
-    num_threads: Optional[int] = None,
-    address: Optional[str] = None,
-    namespace: Optional[str] = None,
-    num_workers: Optional[int] = None,
-    worker_name: Optional[str] = None,
-    resume: Optional[bool] = None,
-    timeout: Optional[float] = None,
-    step_timeout: Optional[float] = None,
-    lease: Optional[float] = None,
-    takeover_timeout: Optional[float] = None,
-    warn_after: Optional[float] = None,
-    tls_ca: Optional[Path] = None,
-    tls_cert: Optional[Path] = None,
-    tls_key: Optional[Path] = None,
-    tls_server_name: Optional[str] = None,
-    token_file: Optional[Path] = None,
-) -> "KVStore": ...
-def create(
-    name: str = "local",
-    *,
-    num_threads: Optional[int] = None,
-    address: Optional[str] = None,
-    namespace: Optional[str] = None,
-    num_workers: Optional[int] = None,
-    worker_name: Optional[str] = None,
-    resume: Optional[bool] = None,
-    timeout: Optional[float] = None,
-    step_timeout: Optional[float] = None,
-    lease: Optional[float] = None,
-    takeover_timeout: Optional[float] = None,
-    warn_after: Optional[float] = None,
-    tls_ca: Optional[Path] = None,
-    tls_cert: Optional[Path] = None,
-    tls_key: Optional[Path] = None,
-    tls_server_name: Optional[str] = None,
-    token_file: Optional[Path] = None,
-) -> "KVStore":
-    """Makes a store.
-
-    Args:
-      name: "local" or "device" for a store in this process; "dist_sync",
-        "dist_device_sync", "dist_async" or "byteps" for a worker's view of a
-        server's. The server says whether values are on a GPU. "byteps" only
-        sums.
-      num_threads: of a local store, by default one per core. All others are of
-        a server's, whose worker tensorkv.DistKVStore describes.
-      address: of the server; else TENSORKV_ADDRESS, or 127.0.0.1:7363.
-      namespace: of the group, such as one for each training; else
-        TENSORKV_NAMESPACE, or what `name` is.
-      num_workers: of the group, unless it exists; else WORLD_SIZE, which
-        torchrun sets, DMLC_NUM_WORKER, or 1. In a group of WORLD_SIZE the rank
-        is RANK. "dist_async" has no fixed number.
-      worker_name: one that the worker has again when it comes back after a
-        failure, such as that of its host; else one that nobody else has.
-      resume: whether this run goes on with the keys of an earlier one, whatever
-        has become of that. Without it only a worker whose `worker_name` was
-        lost does, or that comes to a run which others make without it; any
-        other finds AlreadyExistsError at its `init`.
-      timeout: seconds for each attempt at a call, 120.
-      step_timeout: seconds for a call with all that is done again while workers
-        or servers are lost, 600.
-      lease: seconds without a sign of life until the worker counts as lost, 10.
-      takeover_timeout: how many seconds to wait for the lease of a lost worker
-        to end whose name, or place in the group, this one takes, 60.
-      warn_after: after so many seconds, 5, a call that waits for others says
-        for whom, by the logger "tensorkv".
-      tls_ca, tls_cert, tls_key, tls_server_name, token_file: as tensorkv.Client
-        takes them.
-
-    Errors: InvalidArgumentError for an unknown name; FailedPreconditionError
-    where the namespace is of another mode or number of workers;
-    ResourceExhaustedError where the group is full.
-    """
-    options = {
-        key: value
-        for key, value in locals().items()
-        if key != "name" and value is not None
-    }
-    if not isinstance(name, str):
-        raise TypeError(f"name: expected a str, got {type(name).__name__}")
-    kind = name.lower()
-    if kind in _LOCAL:
-        return LocalKVStore(kind, **options)
-    # That module needs this one.
-    from tensorkv.dist_kvstore import DistKVStore
-
-    if kind in _SYNC:
-        return DistKVStore(kind, "sync", **options)
-    if kind in _ASYNC:
-        return DistKVStore(kind, "async", **options)
-    raise InvalidArgumentError(
-        f"store {name!r}: expected one of "
-        f"{', '.join(_LOCAL + _SYNC + _ASYNC)}"
-    )
 
 
 class KVStore:
@@ -652,99 +492,3 @@ class KVStore:
         ids = [row_ids_of(part.indices) for part in parts]
         data = [part.data for part in parts]
         self._client.push_rows(sent, ids, data, step, self._updates_all_rows)
-
-
-class LocalKVStore(KVStore):
-    """A store in this process, for the arrays of one worker."""
-
-    def __init__(self, kind: str, num_threads: int = 0):
-        super().__init__(kind, Client.embedded(num_threads))
-        self._updater: Optional[Callable[[Key, Any, Any], None]] = None
-        # Held while an updater runs.
-        self._updating = threading.RLock()
-
-    def init(
-        self, key: Keys, value: Any, timeout: Optional[float] = None
-    ) -> None:
-        self._client.init(
-            self._keys(key), first_values(key, value), timeout=timeout
-        )
-
-    def push(
-        self,
-        key: Keys,
-        value: Any,
-        priority: int = 0,
-        timeout: Optional[float] = None,
-    ) -> None:
-        keys, values = self._contributions(key, value)
-        if self._updater is not None:
-            with self._updating:
-                self._update(keys, values)
-            return
-        kinds = have_rows(keys, values)
-        for has_rows in sorted(set(kinds)):
-            at = [i for i, kind in enumerate(kinds) if kind == has_rows]
-            now = [keys[i] for i in at]
-            self._send(now, [values[i] for i in at], has_rows)
-
-    def pushpull(
-        self,
-        key: Keys,
-        value: Any,
-        out: Any = None,
-        priority: int = 0,
-        timeout: Optional[float] = None,
-    ) -> Any:
-        values = lists_of(key, value, "value")
-        check_no_rows(have_rows(self._keys(key), values))
-        self.push(key, value)
-        return self.pull(key, value if out is None else out)
-
-    def set_updater(self, updater: Updater) -> None:
-        with self._updating:
-            if callable(updater):
-                if self._compresses:
-                    raise _no_updater_of_compressed()
-                self._client.set_rule("assign")
-                self._updater = updater
-            else:
-                super().set_updater(updater)
-                self._updater = None
-
-    _set_updater = set_updater
-
-    def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
-        with self._updating:
-            super().set_optimizer(optimizer, **hyperparameters)
-            self._updater = None
-
-    def set_gradient_compression(
-        self, compression_params: Dict[str, Any]
-    ) -> None:
-        with self._updating:
-            compression = encoding_of(compression_params).compression
-            if self._updater is not None and compression != "none":
-                raise _no_updater_of_compressed()
-            super().set_gradient_compression(compression_params)
-
-    def _update(self, keys: List[str], values: List[List[Array]]) -> None:
-        stored = self._client.pull(keys)
-        for key, parts, value in zip(keys, values, stored):
-            merged = dense(parts[0], value.shape)
-            for part in parts[1:]:
-                merged = merged + dense(part, value.shape)
-            if merged.shape != value.shape:
-                raise InvalidArgumentError(
-                    f"value of key {key!r}: expected the shape {value.shape}, "
-                    f"got {merged.shape}"
-                )
-            self._updater(self._key_kind(key), merged, value)
-        self._client.push(keys, stored)
-
-
-def _no_updater_of_compressed() -> UnimplementedError:
-    return UnimplementedError(
-        "a function as updater and gradient compression: expected one of them, "
-        "or an expression as updater"
-    )
