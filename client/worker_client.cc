@@ -8,7 +8,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/numbers.h"
 #include "base/status_macros.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
@@ -81,24 +80,6 @@ absl::StatusOr<JoinReply> JoinAs(const Client& client,
     // There is no time for another call, which would not say who has the name.
     if (environment.now() >= latest) return reply;
   }
-}
-
-// Returns whether the failed round that `status` names is one of those that are
-// open.
-bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
-  std::optional<ErrorInfo> info = ErrorInfoOf(status);
-  Step step = 0;
-  return info && absl::SimpleAtoi(info->metadata["step"], &step) &&
-         open.Has(step, info->metadata["key"]);
-}
-
-// Returns whether it helps to push again the contributions that are open.
-bool IsMendedByPushing(const OpenContributions& open,
-                       const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  if (reason == Reason::kRoundFailed) return HasFailedRound(open, status);
-  return reason == Reason::kStepClosed || reason == Reason::kServerRestarted ||
-         IsNoMember(status);
 }
 
 template <typename Entry>
@@ -467,7 +448,7 @@ absl::Status WorkerClient::Repair(const absl::Status& cause,
   if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
     return absl::OkStatus();
   }
-  if (!IsMendedByPushing(open_, cause)) return cause;
+  if (!open_.Mends(cause)) return cause;
   return Recover(cause, attempt);
 }
 
@@ -483,8 +464,7 @@ absl::Status WorkerClient::RetryContribution(const Contribution& contribution,
 }
 
 bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
-  return IsMendedByPushing(open_, status) ||
-         ReasonOf(status) == Reason::kStripeFailed ||
+  return open_.Mends(status) || ReasonOf(status) == Reason::kStripeFailed ||
          (is_repeatable_ &&
           (IsUncertain(status) || ReasonOf(status) == Reason::kWorkerLost));
 }

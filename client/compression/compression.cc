@@ -166,4 +166,29 @@ absl::StatusOr<Compression> Compression::Parse(absl::string_view text) {
   return compression;
 }
 
+bool CompressionRule::Matches(absl::string_view key) const {
+  const absl::string_view pattern = key_pattern;
+  if (pattern.empty()) return true;
+  size_t p = 0;
+  size_t t = 0;
+  // The last star, and where what it stands for ends.
+  size_t star = absl::string_view::npos;
+  size_t star_end = 0;
+  while (t < key.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_end = t;
+    } else if (p < pattern.size() && pattern[p] == key[t]) {
+      ++p;
+      ++t;
+    } else if (star != absl::string_view::npos) {
+      p = star + 1;
+      t = ++star_end;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == absl::string_view::npos;
+}
+
 }  // namespace tensorkv

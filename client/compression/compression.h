@@ -82,6 +82,8 @@ absl::string_view NameOf(Compression::Kind kind);
 // Holds for the keys that match `key_pattern`, where * stands for any
 // characters. The empty pattern matches all.
 struct CompressionRule {
+  bool Matches(absl::string_view key) const;
+
   std::string key_pattern;
   Compression compression;
 };

@@ -498,7 +498,7 @@ const Compression* Compressor::Find(const PushEntry& entry) const {
     return nullptr;
   }
   for (const CompressionRule& rule : options_.rules) {
-    if (!MatchesPattern(rule.key_pattern, entry.key)) continue;
+    if (!rule.Matches(entry.key)) continue;
     const bool encodes =
         entry.rows ? EncodesRows(rule.compression)
                    : rule.compression.kind != Compression::Kind::kNone;
@@ -594,30 +594,6 @@ absl::StatusOr<EncodedTensor> Compressor::EncodedFor(Residuals& left,
       key.LargestLeftAfter(compression, taken.largest_before, job.largest);
   taken.feedback.done.Add(0, taken.after.size());
   return encoded;
-}
-
-bool MatchesPattern(absl::string_view pattern, absl::string_view text) {
-  if (pattern.empty()) return true;
-  size_t p = 0;
-  size_t t = 0;
-  // The last star, and where the text that it stands for ends.
-  size_t star = absl::string_view::npos;
-  size_t star_end = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_end = t;
-    } else if (p < pattern.size() && pattern[p] == text[t]) {
-      ++p;
-      ++t;
-    } else if (star != absl::string_view::npos) {
-      p = star + 1;
-      t = ++star_end;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == absl::string_view::npos;
 }
 
 }  // namespace tensorkv

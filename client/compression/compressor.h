@@ -149,10 +149,6 @@ class Residuals {
   bool is_kept_ = false;
 };
 
-// Returns whether `text` matches `pattern`, where * stands for any characters;
-// the empty pattern matches all.
-bool MatchesPattern(absl::string_view pattern, absl::string_view text);
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CLIENT_COMPRESSION_COMPRESSOR_H_

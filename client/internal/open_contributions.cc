@@ -4,7 +4,9 @@
 #include <iterator>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/internal/worker_errors.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -229,6 +231,18 @@ bool OpenContributions::Has(Step step, absl::string_view key) const {
     }
   }
   return false;
+}
+
+bool OpenContributions::Mends(const absl::Status& status) const {
+  const Reason reason = ReasonOf(status);
+  if (reason == Reason::kRoundFailed) {
+    std::optional<ErrorInfo> info = ErrorInfoOf(status);
+    Step step = 0;
+    return info && absl::SimpleAtoi(info->metadata["step"], &step) &&
+           Has(step, info->metadata["key"]);
+  }
+  return reason == Reason::kStepClosed || reason == Reason::kServerRestarted ||
+         IsNoMember(status);
 }
 
 Step OpenContributions::NextStep(absl::FunctionRef<void()> begin_anew) {

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
@@ -97,6 +98,8 @@ class OpenContributions {
 
   // Returns whether something of that step for that key is here.
   bool Has(Step step, absl::string_view key) const;
+  // Returns whether a call that failed so may succeed once all is pushed again.
+  bool Mends(const absl::Status& status) const;
 
   // Returns the lowest step of all, or the one after the highest that waited
   // or closed; none below the first that the server awaits. Whoever asks makes
@@ -113,13 +116,13 @@ class OpenContributions {
   using Keys = absl::flat_hash_set<absl::string_view>;
   struct Kept {
     Entries entries;
-    uint64_t waiting_since = 0;  // 0: not held
+    uint64_t waiting_since = 0;  // 0: it does not
   };
   using Id = std::pair<Step, uint64_t>;
   using KeptByStep = std::map<Id, Kept>;
 
   void RemoveAll(Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes it out of held_.
+  // Takes it out of waiting_.
   void LetGo(Id id, absl::string_view key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes the entries of these keys.

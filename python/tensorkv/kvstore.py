@@ -375,11 +375,6 @@ class KVStore:
         Errors: InvalidArgumentError; UnimplementedError for a local store that
         is not of the type "device", as in MXNet, or has a function as updater.
         """
-        if self.type in _LOCAL and "device" not in self.type:
-            raise UnimplementedError(
-                f"set_gradient_compression of {self.type}: expected a store of "
-                "devices or of a server"
-            )
         encoding = encoding_of(compression_params)
         self._client.set_compression(*encoding)
         self._compresses = encoding.compression != "none"

@@ -89,6 +89,11 @@ class LocalKVStore(KVStore):
     def set_gradient_compression(
         self, compression_params: Dict[str, Any]
     ) -> None:
+        if "device" not in self.type:
+            raise UnimplementedError(
+                f"set_gradient_compression of {self.type}: expected a store of "
+                "devices or of a server"
+            )
         with self._updating:
             compression = encoding_of(compression_params).compression
             if self._updater is not None and compression != "none":
