@@ -43,7 +43,7 @@ std::string ResizeJson(const ResizeClusterReply& reply);
 
 std::string CheckpointJson(const CheckpointStatus& status);
 
-// Returns an empty pattern is "*".
+// An empty pattern is "*".
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
 

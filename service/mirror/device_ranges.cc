@@ -30,8 +30,8 @@ mirror::v1::Link NewLink(const DeviceLink& link) {
   return message;
 }
 
-template <typename Slices>
-bool IsNothing(const Slices& ranges) {
+template <typename Ranges>
+bool IsNothing(const Ranges& ranges) {
   return std::ranges::all_of(ranges,
                              [](const auto& pieces) { return pieces.empty(); });
 }

@@ -44,7 +44,7 @@ class OpenConnections {
   void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
-  // Socket is one that it knows; they have no order.
+  // Socket is one that is known; sockets_ has them in no order.
   struct Socket {
     int fd = -1;
     ino_t inode = 0;

@@ -79,7 +79,7 @@ struct NamespaceSnapshot {
   std::vector<WorkerSnapshot> workers;
   Step max_closed_step = 0;
   std::vector<CallSnapshot> calls;
-  // Is known, or else 0.
+  // Says how many keys will come, as far as that is known; else 0.
   size_t num_keys = 0;
 };
 

@@ -147,7 +147,7 @@ class PullCall final : public WaitingCall {
   // The answer becomes an error if its values are more than the reply may have.
   void CheckAnswerBytes();
   // Keeps the values of all the call's keys readable, so that one that waits
-  // for updates of several updating keys waits for no more than one of each.
+  // for the updates of several keys waits for no more than one of each.
   void Pin();
   void Unpin();
 

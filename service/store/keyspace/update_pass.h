@@ -92,7 +92,7 @@ class UpdatePass {
   const InPlaceUpdates& in_place() const { return in_place_; }
 
   // Adds an update piece by piece: Begin, then slots (at least one) and results
-  // of `call`, then End. Its reservations come with Hold.
+  // of `call`, then End. Its reservations come by AddReservations.
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
