@@ -27,8 +27,9 @@
 namespace tensorkv {
 
 // A RoundExchange of the servers that SetGroup names last. Before that every
-// rank is near, and rounds wait for no other server: they end with Unavailable.
-// The worker of a rank is near the server at place rank mod n. Thread-safe.
+// rank is local, and rounds wait for no other server: they end with
+// Unavailable. The worker of a rank is local to the server at place rank mod n.
+// Thread-safe.
 class MirrorExchange final : public RoundExchange {
  public:
   using MakePeer =

@@ -96,7 +96,7 @@ class UpdatePass {
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
-  // `has_room` says whether they have some for another value of the key. Those
+  // `has_reservation` says whether they have some for another value of the key. Those
   // that have none reserve it here if they need it, and fail if they cannot.
   void End(bool has_reservation = true);
   void AddReservations(Reservation tensor_reservation, Reservation overhead,
