@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "client/cli/load.h"
 #include "client/cli/metadata_text.h"
 #include "client/cli/server_look.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"

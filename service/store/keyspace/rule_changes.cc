@@ -1,6 +1,5 @@
 #include "service/store/keyspace/rule_changes.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
