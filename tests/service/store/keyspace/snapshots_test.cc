@@ -142,7 +142,7 @@ TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
   EXPECT_THAT(calls[0].answer->status(), HasReason(Reason::kOutcomeUnknown));
 }
 
-TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItsTurnIsNotInIt) {
+TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   for (const std::string name : {"a", "deleted", "replaced"}) {
     CreateNamespace(name);
   }
