@@ -13,7 +13,7 @@
 namespace tensorkv {
 namespace {
 
-// Is the size of an id of NCCL.
+// The size of an id of NCCL.
 constexpr size_t kIdBytes = 128;
 // One that parts the devices of an attempt that has failed, and one behind it.
 constexpr int kMostMoves = 2;

@@ -27,7 +27,7 @@ struct ContributionSnapshot {
   Step step = 0;
 };
 
-// Is the name in snapshots of the f32 copy that 16-bit keys keep; no rule has a
+// The name in snapshots of the f32 copy that 16-bit keys keep; no rule has a
 // state of that name.
 inline constexpr absl::string_view kSavedMaster = "f32-master";
 

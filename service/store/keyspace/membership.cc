@@ -229,7 +229,7 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
 
 void WatchLeases(NamespaceState& state);
 
-// Is what the alarm does when the next lease may have ended.
+// Runs when the alarm is due, as the next lease may have ended.
 void EndLeases(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   state.lease_alarm.HasRung();

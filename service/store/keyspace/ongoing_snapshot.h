@@ -127,7 +127,7 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
     SnapshotKey key;
     // That were ahead and have not ended.
     uint64_t num_updates = 0;
-    // Is the rule as it was before it changed, if it has.
+    // The rule as it was before it changed, if it has.
     std::optional<RuleOfKey> former;
   };
 

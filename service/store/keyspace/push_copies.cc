@@ -80,7 +80,7 @@ class StaysOnHost {
   }
 
   const NamespaceState& state_;
-  // Are what was asked last, and the answer.
+  // The last question, and its answer.
   const Buffer* last_ = nullptr;
   bool can_read_ = false;
 };
