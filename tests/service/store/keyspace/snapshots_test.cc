@@ -37,7 +37,7 @@ using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 // A contribution to an open round has the states of its key copied, but brings
-// no update whose end the next cut would see. The copy is behind updates that
+// no update whose end the next one would see. The copy is behind updates that
 // are held.
 TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
