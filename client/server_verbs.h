@@ -32,9 +32,9 @@ class ServerVerbs {
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
   // Returns all pages, within one timeout.
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
-  // Returns the one of that uid; 0 takes whichever has the name. Who repeats a
+  // Deletes the one of that uid; 0 takes whichever has the name. Who repeats a
   // call that may have been made names it, so that none that came since is
-  // removed.
+  // deleted.
   absl::Status DeleteNamespace(absl::string_view name, uint64_t uid = 0);
 
   // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),

@@ -399,11 +399,11 @@ absl::StatusOr<PullReply> WorkerClient::PullRetrying(
     Reader read) {
   for (;;) {
     attempt = NextAttempt(attempt);
-    const uint64_t retried = open_.WaitingNow();
+    const uint64_t waiting = open_.WaitingNow();
     Client client = WithDeadline(attempt, reader);
     absl::StatusOr<PullReply> reply = read(client);
     if (reply.ok()) {
-      open_.RemoveWaiting(keys, retried);
+      open_.RemoveWaiting(keys, waiting);
       return reply;
     }
     RETURN_IF_ERROR(Repair(reply.status(), attempt));

@@ -132,8 +132,8 @@ class WorkerClient {
                        SharedCanceller canceller = nullptr,
                        std::optional<absl::Duration> timeout = std::nullopt);
 
-  // Is for all other verbs. Its calls are signed as this worker's; pushes of it
-  // are its user's to make again.
+  // Returns the client for all other verbs. Its calls are signed as this
+  // worker's; pushes of it are its user's to make again.
   Client& client() { return *client_; }
   // Returns 0 if client() has left by itself.
   uint32_t rank() const { return self().rank; }

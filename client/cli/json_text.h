@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "client/cli/load.h"
 #include "client/cli/metadata_text.h"
 #include "client/cli/server_look.h"
@@ -43,7 +42,7 @@ std::string ResizeJson(const ResizeClusterReply& reply);
 
 std::string CheckpointJson(const CheckpointStatus& status);
 
-// Returns an empty pattern is "*".
+// An empty pattern is "*".
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
 

@@ -35,7 +35,7 @@ struct CallShare {
   std::vector<size_t> places;
 };
 
-// Cuts a call and joins its replies. Not thread-safe, but for Part, and for
+// Cuts a call and joins its replies. Not thread-safe, but for Share, and for
 // JoinReply as far as no other thread joins the same reply.
 template <typename Request>
 class CallShares {
@@ -72,7 +72,7 @@ class CallShares {
   }
 
   // Returns the request of a share. Tensors are shared.
-  Request Part(absl::Span<const size_t> places) const {
+  Request Share(absl::Span<const size_t> places) const {
     Request share = frame_;
     auto& entries = EntriesIn(share);
     entries.reserve(places.size());

@@ -285,10 +285,10 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
   const Canceller::Listening listening(
       may_wait_in_vain ? limit.canceller : nullptr,
       [others] { others->Cancel(); });
-  CallLimit of_parts = limit;
-  if (may_wait_in_vain) of_parts.canceller = others;
+  CallLimit of_shares = limit;
+  if (may_wait_in_vain) of_shares.canceller = others;
   servers_.AtOnce(shares.size(), [&](size_t i) {
-    answers[i] = MakeShare(call, shares[i], attempt, of_parts);
+    answers[i] = MakeShare(call, shares[i], attempt, of_shares);
     const absl::Status status = answers[i].status();
     // A push is to arrive elsewhere for whoever takes the rank.
     const bool must_arrive = std::is_base_of_v<PushRequest, Request> &&
@@ -327,7 +327,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeShare(
     const CallShares<Request>& call, const CallShare& share, int attempt,
     const CallLimit& limit) {
   ASSIGN_OR_RETURN(Request request,
-                   Translated(call.Part(share.places), share.server, limit));
+                   Translated(call.Share(share.places), share.server, limit));
   NameAttempt(attempt, request);
   absl::StatusOr<ReplyTo<Request>> reply =
       AtOfKind(share.server, std::move(request), /*is_mirrored=*/false, limit,
@@ -405,7 +405,7 @@ absl::Status ClusterConnection::ErrorOf(
         MayBeAsync(namespaces_.ModeOf(request.name_space))) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(
-              "other servers may have applied their parts of the push: ",
+              "other servers may have applied their shares of the push: ",
               worst.message())),
           Reason::kOutcomeUnknown);
     }

@@ -70,9 +70,9 @@ class KnownNamespaces {
   // A worker has joined at `server`, and is to join at the others.
   void SetJoined(const std::string& name_space, const std::string& worker_name,
                  const std::string& server, const Worker& worker);
-  // Returns the worker has joined everywhere, at home as `home`, at servers of
-  // those incarnations. Returns a number for all of them, which is another one
-  // if that of any server is: servers that come or go do not count.
+  // Takes in that the worker has joined everywhere, at home as `home`, at
+  // servers of those incarnations. Returns a number for all of them, which is
+  // another one if that of any server is: servers that come or go do not count.
   uint64_t CompleteJoin(const std::string& name_space,
                         const std::string& worker_name, const Worker& home,
                         ByServer<uint64_t> incarnations);

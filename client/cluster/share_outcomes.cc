@@ -1,7 +1,6 @@
 #include "client/cluster/share_outcomes.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 
 #include "absl/strings/cord.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <type_traits>
 
 #include "absl/algorithm/container.h"

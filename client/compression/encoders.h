@@ -38,7 +38,7 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                                      absl::Span<float> elements,
                                      BufferPool& payloads);
 
-// Is the value that a code of 1-bit stands for, but for its sign.
+// The value that a code of 1-bit stands for, but for its sign.
 inline constexpr float kOneBitScale = 1;
 
 // Some encodings encode an element without regard to those of other runs: they

@@ -19,8 +19,8 @@ namespace tensorkv {
 // Gives each call a name of its own, for all its attempts. Thread-safe;
 // outlives its calls.
 //
-// Calls at the same time lease ids of their own, each a client id of
-// its own. Under a client id one call follows the other, so that a server has
+// Calls at the same time lease ids of different client ids. Under a client id
+// one call follows the other, so that a server has
 // no need of any answer but the latest of each, however slow one of the calls
 // is and however many others overtake it. A process that was forked begins with
 // client ids of its own.

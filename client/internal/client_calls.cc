@@ -144,7 +144,7 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Call(Request& request,
                                                    const CallOptions& options,
                                                    bool* is_answered) {
   if constexpr (kHasName<Request>) {
-    const CallIdLeases::Lease call = lanes_.Begin();
+    const CallIdLeases::Lease call = call_ids_.Begin();
     request.call_id = call.id();
     return Send(request, options, is_answered);
   } else {
@@ -194,16 +194,16 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Outcome(
 // A call that nobody waits for, from its beginning to its end.
 template <typename Request>
 struct ClientCalls::Started {
-  Started(CallIdLeases& lanes, Request of_call, const CallOptions& options)
+  Started(CallIdLeases& call_ids, Request of_call, const CallOptions& options)
       : request(std::move(of_call)), options(options), use(options.canceller) {
     if constexpr (kHasName<Request>) {
-      place.reset(new CallIdLeases::Lease(lanes.Begin()));
-      request.call_id = place->id();
+      lease.reset(new CallIdLeases::Lease(call_ids.Begin()));
+      request.call_id = lease->id();
     }
   }
 
   // Null for a call that has no name.
-  std::unique_ptr<const CallIdLeases::Lease> place;
+  std::unique_ptr<const CallIdLeases::Lease> lease;
   Request request;
   ReplyTo<Request> reply;
   const CallOptions options;
@@ -215,8 +215,8 @@ void ClientCalls::Start(
     Request request, const CallOptions& options, CallThreads& threads,
     absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
     bool* is_answered) {
-  auto call =
-      std::make_unique<Started<Request>>(lanes_, std::move(request), options);
+  auto call = std::make_unique<Started<Request>>(call_ids_, std::move(request),
+                                                 options);
   absl::StatusOr<CallOptions> of_call = absl::CancelledError();
   if (call->use.may_begin()) of_call = OptionsOf(call->request, options);
   Started<Request>& started = *call;

@@ -72,7 +72,7 @@ class ClientCalls {
 
   const std::unique_ptr<Connection> connection_;
   const std::string target_;
-  CallIdLeases lanes_;
+  CallIdLeases call_ids_;
 };
 
 }  // namespace tensorkv

@@ -1,7 +1,6 @@
 #include "client/internal/delivery.h"
 
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tensor/buffer.h"

@@ -29,8 +29,8 @@ namespace tensorkv {
 //
 // A round is known to have closed when a pull of its key succeeds that began
 // after the contribution waited at the server, since a worker's pull waits
-// for what it has contributed to; and when the server holds contributions to so
-// many later steps of the key as it has rounds of a key open.
+// for what it has contributed to; and when contributions wait at the server for
+// so many later steps of the key as it has rounds of a key open.
 //
 // When the server goes back to an earlier state, all is forgotten, and whatever
 // is added too until somebody asks which step comes next: it was made for a
@@ -72,7 +72,7 @@ class OpenContributions {
   // it.
   bool IsForgotten(const Contribution& contribution) const;
 
-  // The server holds them.
+  // Takes in that they wait at the server.
   void SetWaiting(const Contribution& contribution);
 
   // They were refused: it is as if they had not been made.
@@ -116,7 +116,7 @@ class OpenContributions {
   using Keys = absl::flat_hash_set<absl::string_view>;
   struct Kept {
     Entries entries;
-    uint64_t waiting_since = 0;  // 0: it does not
+    uint64_t waiting_since = 0;  // 0: does not wait
   };
   using Id = std::pair<Step, uint64_t>;
   using KeptByStep = std::map<Id, Kept>;

@@ -96,7 +96,7 @@ class RetryingConnection::Repeated
   CallThreads& threads_;
   Done done_;
   RetryCourse course_;
-  // Is the status of the latest attempt.
+  // The status of the latest attempt.
   absl::Status last_;
 };
 

@@ -1,7 +1,5 @@
 #include "client/internal/server_incarnation.h"
 
-#include <optional>
-
 #include "contract/incarnation_metadata.h"
 
 namespace tensorkv {

@@ -55,7 +55,7 @@ absl::Status CheckBools(const Request& request) {
   return absl::OkStatus();
 }
 
-// Answer calls a store with a request, by the type of the request.
+// Asks a store, by the verb that the type of the request is of.
 using Store = MemoryTensorStore;
 using Context = const CallContext&;
 

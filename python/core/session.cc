@@ -35,8 +35,7 @@ absl::Status CopyTensors(const SharedCanceller& canceller,
 absl::StatusOr<std::shared_ptr<Session>> Session::Connect(
     const ClientOptions& options) {
   std::shared_ptr<Session> session(new Session(/*is_embedded=*/false));
-  ASSIGN_OR_RETURN(session->client_,
-                   Client::Connect(session->Observed(options)));
+  ASSIGN_OR_RETURN(session->client_, Client::Connect(options));
   return session;
 }
 
@@ -50,19 +49,13 @@ std::shared_ptr<Session> Session::Embed(int num_threads) {
   return session;
 }
 
-ClientOptions Session::Observed(ClientOptions options) const {
-  options.observer = traffic_;
-  return options;
-}
-
 absl::Status Session::Join(const ClientOptions& client_options,
                            const WorkerOptions& options) {
   if (worker_ != nullptr) {
     return absl::FailedPreconditionError("expected a client that is no worker");
   }
   // A client of its own: one that cannot join stays what it was.
-  ASSIGN_OR_RETURN(worker_,
-                   WorkerClient::Join(Observed(client_options), options));
+  ASSIGN_OR_RETURN(worker_, WorkerClient::Join(client_options, options));
   client_ = nullptr;
   return absl::OkStatus();
 }

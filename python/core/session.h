@@ -14,7 +14,6 @@
 #include "client/client.h"
 #include "client/worker_client.h"
 #include "contract/requests.h"
-#include "python/core/byte_counter.h"
 #include "python/core/call_scope.h"
 
 namespace tensorkv::python {
@@ -44,8 +43,6 @@ class Session {
   bool has_gone_back() const {
     return worker_ != nullptr && worker_->has_gone_back();
   }
-  // Counts the bytes that its calls to a server carry.
-  const ByteCounter& traffic() const { return *traffic_; }
 
   // Becomes a worker, which is to keep copies of what it pushes.
   absl::Status Join(const ClientOptions& client_options,
@@ -100,10 +97,7 @@ class Session {
 
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
 
-  ClientOptions Observed(ClientOptions options) const;
-
   const bool is_embedded_;
-  const std::shared_ptr<ByteCounter> traffic_ = std::make_shared<ByteCounter>();
   std::unique_ptr<Client> client_;
   std::unique_ptr<WorkerClient> worker_;
   // Pulls may wait for pushes, which wait for no other call: these have threads

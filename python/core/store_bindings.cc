@@ -106,14 +106,7 @@ void Store::RegisterNamespaces(py::class_<Store>& store) {
 }
 
 void Store::RegisterState(py::class_<Store>& store) {
-  store
-      .def_property_readonly(
-          "traffic",
-          [](const Store& store) {
-            const ByteCounter& traffic = store.session()->traffic();
-            return py::make_tuple(traffic.sent(), traffic.received());
-          })
-      .def_property_readonly("is_closed", &Store::is_closed)
+  store.def_property_readonly("is_closed", &Store::is_closed)
       .def_property_readonly("is_worker",
                              [](const Store& store) {
                                return store.session()->worker() != nullptr;

@@ -281,7 +281,7 @@ class DistKVStore(KVStore):
         return out
 
     def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
-        """Has an optimizer of the group fold in what is pushed.
+        """Has an optimizer of the group apply what is pushed.
 
         Pushes before it assign. In "dist_async", where nobody waits for others,
         call it in every worker, before its first push.

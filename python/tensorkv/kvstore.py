@@ -56,7 +56,7 @@ _Self = TypeVar("_Self", bound="KVStore")
 
 
 class KVStore:
-    """Keys with arrays, into which pushed arrays are folded.
+    """Keys with arrays, to which pushed arrays are applied.
 
     Keys are ints or strs, of one kind in a store; a call takes one or a list.
     A value is one array, or a list of arrays, one per device, which are summed.
@@ -151,7 +151,7 @@ class KVStore:
         priority: int = 0,
         timeout: Optional[float] = None,
     ) -> None:
-        """Folds values into those of the keys.
+        """Applies values to those of the keys.
 
         A value may be a RowSparseArray, or all of a key's may be: then only
         the rows that they name change.

@@ -57,7 +57,7 @@ class CheckpointWriter final : public SnapshotSink {
     std::string name;
     std::vector<SafetensorsEntry> entries;
     std::vector<Tensor> tensors;
-    // Are the manifest's entries of each tensor; its writing tells the digest.
+    // The manifest's entries of each tensor; its writing tells the digest.
     std::vector<v1::SavedTensor*> saved;
     v1::FileStamp* stamp = nullptr;
     absl::StatusOr<OutputFile> file = absl::UnknownError("not written");
@@ -103,7 +103,7 @@ class CheckpointWriter final : public SnapshotSink {
   uint64_t batch_bytes_ = 0;
   size_t batch_keys_ = 0;
   std::deque<WritingBatch> writing_;
-  // Are written; the disk may still work on them.
+  // They are written; the disk may still work on them.
   std::deque<OutputFile> unsynced_;
 };
 

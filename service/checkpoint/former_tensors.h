@@ -63,7 +63,7 @@ class FormerTensors {
   const v1::NamespaceManifest former_;
   const std::string directory_;
   uint32_t num_files_ = 0;
-  // Are the files of former_, by number.
+  // The files of former_, by number.
   std::vector<File> files_;
   absl::flat_hash_map<absl::string_view, const v1::SavedKey*> keys_;
 };

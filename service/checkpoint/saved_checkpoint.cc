@@ -163,9 +163,9 @@ class SavedCheckpoint::KeyReader {
   // next.
   bool is_made_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  // Are the batches that are being read.
+  // The batches that are being read.
   std::deque<Keys> batches_ ABSL_GUARDED_BY(mutex_);
-  // Are the bytes of the one that was returned last, and of these.
+  // The bytes of the one that was returned last, and of these.
   std::deque<uint64_t> batch_bytes_ ABSL_GUARDED_BY(mutex_);
   bool has_returned_ ABSL_GUARDED_BY(mutex_) = false;
   // Batches that were returned and are done with.

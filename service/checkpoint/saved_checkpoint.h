@@ -26,7 +26,7 @@ absl::Status CheckWanted(Cancellation* cancellation);
 struct RestoreSelection {
   // All that it has, if there is none.
   std::vector<std::string> namespaces;
-  // Is the name that the one namespace gets; empty: its own.
+  // The name that the one namespace gets; empty: its own.
   std::string as_namespace;
   // They are other namespaces than those that were saved.
   bool with_new_uids = false;

@@ -23,7 +23,7 @@ namespace tensorkv {
 // Encodes a snapshot as MovePartitionsRequest says. Used by one thread.
 class SnapshotStreamWriter final : public SnapshotSink {
  public:
-  // Is the size of the pieces of the stream; the last may be shorter.
+  // The size of the pieces of the stream; the last may be shorter.
   static constexpr size_t kPieceBytes = 1 << 20;
   // Takes a piece; its errors end the snapshot.
   using Send = std::function<absl::Status(std::string piece)>;

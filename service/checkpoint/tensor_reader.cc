@@ -10,7 +10,7 @@
 namespace tensorkv {
 namespace {
 
-// Is the size of what is read before its digest is computed: it stays in a
+// The size of what is read before its digest is computed: it stays in a
 // cache, and is enough for few calls of the system.
 constexpr size_t kPieceBytes = 2 << 20;
 // So many pieces are asked of the disk at once. More threads would keep the one

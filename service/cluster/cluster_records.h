@@ -37,7 +37,7 @@ struct ClusterReading {
   // Without owners: there is none yet. Servers as they are registered.
   ClusterPlacement placement;
   int64_t placement_revision = 0;
-  // Are the registered servers, in order of their names.
+  // The registered servers, in order of their names.
   std::vector<ClusterServer> servers;
   std::map<std::string, Registration> registrations;
   // The servers that are to have the keys; those of the placement, if nobody

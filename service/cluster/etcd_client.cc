@@ -1,7 +1,5 @@
 #include "service/cluster/etcd_client.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"

@@ -113,7 +113,7 @@ class KnownPlacement {
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
   bool has_lost_name_ ABSL_GUARDED_BY(mutex_) = false;
-  // Is view_ without a placement.
+  // The same as view_, without a placement.
   std::shared_ptr<const View> ended_view_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/random/random.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "service/checkpoint/snapshot_stream.h"

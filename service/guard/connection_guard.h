@@ -64,8 +64,7 @@ class ConnectionGuard final : public ConnectionFilter {
   ConnectionGuard(const Limits& limits,
                   std::function<void(absl::string_view reason)> cut);
 
-  // Returns a descriptor that comes to mean another socket is watched no
-  // longer.
+  // A descriptor that comes to mean another socket is watched no longer.
   absl::Status Watch(int fd) override;
   Counts counts() override;
 

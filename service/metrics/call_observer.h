@@ -27,7 +27,7 @@ struct CallOutcome {
   // on (of a stream, until it was on its way).
   absl::Duration arriving;
   absl::Duration leaving;
-  // Are the error that the call was answered with if it failed, and its caller;
+  // The error that the call was answered with if it failed, and its caller;
   // both for the time of Handled.
   absl::string_view message;
   const Caller* caller = nullptr;

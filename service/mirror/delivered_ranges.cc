@@ -188,7 +188,7 @@ void DeliveredRanges::OnTimeout(const AttemptPtr& attempt, int phase) {
     }
   }
   End(attempt, phase,
-      absl::DeadlineExceededError(absl::StrCat("no slices from or to server ",
+      absl::DeadlineExceededError(absl::StrCat("no ranges from or to server ",
                                                absl::StrJoin(missing, ", "),
                                                " in time")));
 }

@@ -1,4 +1,4 @@
-// Slices that go by calls of the servers to each other.
+// Carries ranges by calls of the servers to each other.
 
 #ifndef TENSORKV_SERVICE_MIRROR_DELIVERED_RANGES_H_
 #define TENSORKV_SERVICE_MIRROR_DELIVERED_RANGES_H_

@@ -13,7 +13,7 @@
 namespace tensorkv {
 namespace {
 
-// Is the size of an id of NCCL.
+// The size of an id of NCCL.
 constexpr size_t kIdBytes = 128;
 // One that parts the devices of an attempt that has failed, and one behind it.
 constexpr int kMostMoves = 2;
@@ -30,8 +30,8 @@ mirror::v1::Link NewLink(const DeviceLink& link) {
   return message;
 }
 
-template <typename Slices>
-bool IsNothing(const Slices& ranges) {
+template <typename Ranges>
+bool IsNothing(const Ranges& ranges) {
   return std::ranges::all_of(ranges,
                              [](const auto& pieces) { return pieces.empty(); });
 }

@@ -1,4 +1,4 @@
-// Slices that go from the device of one server to those of the others.
+// Carries ranges from the device of one server to those of the others.
 
 #ifndef TENSORKV_SERVICE_MIRROR_DEVICE_RANGES_H_
 #define TENSORKV_SERVICE_MIRROR_DEVICE_RANGES_H_

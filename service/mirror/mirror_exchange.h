@@ -27,8 +27,9 @@
 namespace tensorkv {
 
 // A RoundExchange of the servers that SetGroup names last. Before that every
-// rank is near, and rounds wait for no other server: they end with Unavailable.
-// The worker of a rank is near the server at place rank mod n. Thread-safe.
+// rank is local, and rounds wait for no other server: they end with
+// Unavailable. The worker of a rank is local to the server at place rank mod n.
+// Thread-safe.
 class MirrorExchange final : public RoundExchange {
  public:
   using MakePeer =
@@ -90,11 +91,11 @@ class MirrorExchange final : public RoundExchange {
   Alarms& alarms_;
   Backend& backend_;
   DeviceLink* const link_;
-  // Are the number of servers, and the place of this one.
+  // The number of servers, and the place of this one.
   std::atomic<uint32_t> num_servers_ = 1;
   std::atomic<uint32_t> own_ = 0;
   MirrorCounts counts_;
-  // Are the sums of all sessions.
+  // The sums of all sessions.
   const std::shared_ptr<MirrorSums> sums_ = std::make_shared<MirrorSums>();
   mutable Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -158,8 +158,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // leader, if somebody has announced its round.
   void Learn(Key& key, const mirror::v1::Counted& counted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Announces again the rounds that were under way, or ends those with `status`
-  // that come twice.
+  // Announces again the rounds that were under way, unless `status` is an
+  // error: then ends them with it.
   void PutBack(Key& key, std::vector<Announced>& announced,
                const absl::Status& status, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -182,7 +182,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Returns the ids of the members' links; empty: their devices cannot meet.
   std::vector<uint64_t> LinksOf(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether two servers are on one GPU, which the error names.
+  // Returns whether two servers are on one GPU, and tells which.
   bool ShareAGpu(const std::vector<Announced>& servers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reasons of one kind are told now and then.

@@ -1,12 +1,10 @@
 #include "service/mirror/mirror_member.h"
 
-#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
 
 namespace tensorkv {
 

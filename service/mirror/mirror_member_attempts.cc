@@ -9,8 +9,8 @@
 namespace tensorkv {
 namespace {
 
-template <typename Slices>
-uint64_t BytesOf(const Slices& ranges) {
+template <typename Ranges>
+uint64_t BytesOf(const Ranges& ranges) {
   uint64_t bytes = 0;
   for (const auto& pieces : ranges) {
     for (const auto& piece : pieces) bytes += piece.size();
@@ -180,7 +180,7 @@ void MirrorMember::Count(const Attempt& attempt, const absl::Status& status) {
 void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
   for (const uint64_t id : attempts) {
     if (id == 0) continue;
-    // Slices are written to its memory until the transport has forgotten it.
+    // Ranges are written to its memory until the transport has forgotten it.
     AttemptPtr dropped;
     {
       MutexLock lock(&mutex_);

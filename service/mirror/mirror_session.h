@@ -30,7 +30,7 @@ class MirrorSession {
     MirrorTimes times;
     Alarms* alarms = nullptr;
     Backend* backend = nullptr;  // the host's
-    // Is the way from the only device that has tensors to those of others, and
+    // The way from the only device that has tensors to those of others, and
     // the thread that waits for it; null: there is none.
     DeviceLink* link = nullptr;
     Executor* device_thread = nullptr;

@@ -17,9 +17,9 @@ uint64_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-// An announcement may be of what was brought before, and has been dropped.
-bool IsWhatWasBrought(const mirror::v1::TensorsOfMember& announced,
-                      const RoundToSum& round) {
+// An announcement may be of what was contributed before, and has been dropped.
+bool IsWhatWasContributed(const mirror::v1::TensorsOfMember& announced,
+                          const RoundToSum& round) {
   return std::ranges::equal(
       announced.tensors(), round.tensors,
       [](const mirror::v1::ContributedTensor& a, const ContributedTensor& b) {
@@ -69,7 +69,7 @@ absl::Status SumAttempt::Add(Round round) {
       summing.tensors.push_back({tensor.rank(), member, dtype});
     }
   }
-  if (!IsWhatWasBrought(round.of_all.members(group_->own), summing.own)) {
+  if (!IsWhatWasContributed(round.of_all.members(group_->own), summing.own)) {
     return malformed();
   }
   if (device_ == nullptr) {

@@ -98,7 +98,7 @@ class SumAttempt {
   RefPtr<BudgetAccount> account_;
   Backend* device_;
   std::vector<Summing> rounds_;
-  // Are the copies that Gather makes from each device, and what keeps their
+  // The copies that Gather makes from each device, and what keeps their
   // memory.
   std::map<Backend*, std::vector<MemoryCopy>> copies_;
   std::vector<RefPtr<Buffer>> copied_;

@@ -68,7 +68,7 @@ class FollowingCredentials final : public grpc::ServerCredentials {
 
   const std::shared_ptr<const ServerCertificates> certificates_;
   Mutex mutex_;
-  // Are the texts that gRPC has got last.
+  // The texts that gRPC has got last.
   std::shared_ptr<const TlsTexts> fetched_ ABSL_GUARDED_BY(mutex_);
   grpc_server_credentials* const credentials_;
 };

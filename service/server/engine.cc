@@ -55,8 +55,8 @@ Engine::Engine(const ServerOptions& options, OpenedDevice device,
       device_collectable_(std::string(backend_.name()),
                           std::move(device.usage)) {}
 
-// Ends with memory of the device, a reader's copy say, that may outlive this:
-// it tells nobody any more, and what it has told is not on its way.
+// Memory of the device, a reader's copy say, may outlive this: it tells nobody
+// any more, and what it has told is not on its way.
 Engine::~Engine() {
   backend_.health().SetListener(nullptr);
   Stop();

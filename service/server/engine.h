@@ -33,9 +33,9 @@ class Engine {
          prometheus::Registry* registry, RoundExchange* exchange);
   ~Engine();
 
-  // Is for the calls of clients.
+  // Returns the store for the calls of clients.
   TensorStore& store() { return metered_store_; }
-  // Is for those of the server itself, which are not counted.
+  // Returns that for the server's own calls, which are not counted.
   TensorStore& own_store() { return store_; }
   NamespaceAdmin& namespaces() { return store_; }
   Staging& staging() { return store_; }

@@ -44,7 +44,7 @@ class OpenConnections {
   void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
-  // Socket is one that it knows; they have no order.
+  // Socket is one that is known; sockets_ has them in no order.
   struct Socket {
     int fd = -1;
     ino_t inode = 0;
@@ -52,7 +52,7 @@ class OpenConnections {
   std::vector<Socket> sockets_ ABSL_GUARDED_BY(mutex_);
   // By descriptor, the place among these.
   absl::flat_hash_map<int, size_t> places_ ABSL_GUARDED_BY(mutex_);
-  // Is the socket that is looked at next.
+  // The socket that is looked at next.
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_looks_ ABSL_GUARDED_BY(mutex_) = 0;
 };

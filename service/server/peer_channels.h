@@ -50,7 +50,7 @@ class PeerChannels {
   // Null before the first.
   std::shared_ptr<grpc::ChannelCredentials> credentials_
       ABSL_GUARDED_BY(mutex_);
-  // Are the channels made with these credentials.
+  // The channels made with these credentials.
   std::map<std::string, std::weak_ptr<grpc::Channel>> channels_
       ABSL_GUARDED_BY(mutex_);
 };

@@ -45,7 +45,7 @@ struct CallSnapshot {
   std::shared_ptr<const CallAnswer> answer;
   // Up to here, what is not remembered of its client was forgotten.
   uint64_t forgotten = 0;
-  // True of a push, as in CallIdentity; not known of a call that was restored.
+  // Says what CallIdentity says; false of a call that was restored.
   bool is_push = false;
 
   bool is_forgotten() const { return id.sequence == forgotten; }

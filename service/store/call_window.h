@@ -163,7 +163,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     ClientKey key;
     std::map<uint64_t, Call> calls;
     uint32_t num_ended = 0;
-    // Is the call of the highest sequence among those that have ended and have
+    // The call of the highest sequence among those that have ended and have
     // no attempt under way.
     Call* latest = nullptr;
     // The calls up to here that are not in `calls` are forgotten.

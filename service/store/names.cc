@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/shown_text.h"
-#include "base/status_macros.h"
 
 namespace tensorkv {
 namespace {

@@ -59,11 +59,11 @@ absl::Status MemoryTensorStore::Fence(
   }
   RETURN_IF_ERROR(BeginSnapshots(may_wait));
   fence_.Begin(partitions);
-  for (const NamespacePtr& each : All()) each->HoldKeys();
+  for (const NamespacePtr& each : All()) each->FenceKeys();
   fence_.FenceAll();
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
-    while (found.ok() && !(*found)->HoldKeysIfIdle()) {
+    while (found.ok() && !(*found)->FenceKeysIfIdle()) {
       const absl::Status waits = may_wait();
       if (!waits.ok()) {
         return absl::Status(
@@ -146,7 +146,7 @@ void MemoryTensorStore::DropKeys(
 
 void MemoryTensorStore::Leave() {
   begun_snapshots_.clear();
-  // Asked for each key: what comes back meanwhile is held no more, and stays.
+  // Asked for each key: what comes back meanwhile is fenced no more, and stays.
   DropKeys([&](absl::string_view name_space, absl::string_view key) {
     const auto fence = fence_.view();
     return fence != nullptr && fence->Fences(name_space, key);

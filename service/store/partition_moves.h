@@ -15,11 +15,11 @@ namespace tensorkv {
 
 // The store of a server that gives partitions away, and of one that gets them.
 //
-// One that gives them holds them, passes on what they have, closes them, and
+// One that gives them fences them, passes on what they have, closes them, and
 // then either has them back or lets them go, whichever the placement says:
 //
-//   Hold ─► TakeSnapshotOfFenced ─► Close ─┬─► Leave
-//     └───────────────┴──────────────────┴─► Release
+//   Fence ─► TakeSnapshotOfFenced ─► Close ─┬─► Leave
+//     └────────────────┴───────────────────┴─► Release
 //
 // One that gets them puts what it is given into its store by a Restoration.
 // From its start until Own, calls about these keys fail as after Leave: there
@@ -38,7 +38,7 @@ class PartitionMoves {
   // to be pushed again, or all who took part have joined and are members no
   // more; what was admitted has an effect then, or updates ahead, or is made
   // again by whoever joins next. Whoever is refused has changed nothing. No key
-  // is held before what else is copied of all keys, such as a checkpoint, has
+  // is fenced before what else is copied of all keys, such as a checkpoint, has
   // ended, and none begins before the snapshot has been taken. After errors,
   // Release. Errors: those of `may_wait`, which is asked now and then while
   // such a copy goes on or rounds are open · Unimplemented: a namespace is
@@ -46,7 +46,7 @@ class PartitionMoves {
   virtual absl::Status Fence(const PartitionSet& partitions,
                              absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are fenced, as of
-  // after Hold, and without answers to calls. Errors: as of TakeSnapshot.
+  // after Fence, and without answers to calls. Errors: as of TakeSnapshot.
   virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
   // Calls that would read fenced keys are Unavailable (KEY_MOVING), and
   // so is what waits for them.

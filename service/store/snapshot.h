@@ -27,7 +27,7 @@ struct ContributionSnapshot {
   Step step = 0;
 };
 
-// Is the name in snapshots of the f32 copy that 16-bit keys keep; no rule has a
+// The name in snapshots of the f32 copy that 16-bit keys keep; no rule has a
 // state of that name.
 inline constexpr absl::string_view kSavedMaster = "f32-master";
 
@@ -79,7 +79,7 @@ struct NamespaceSnapshot {
   std::vector<WorkerSnapshot> workers;
   Step max_closed_step = 0;
   std::vector<CallSnapshot> calls;
-  // Is known, or else 0.
+  // Says how many keys will come, as far as that is known; else 0.
   size_t num_keys = 0;
 };
 

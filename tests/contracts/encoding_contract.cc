@@ -120,8 +120,8 @@ TEST_P(EncodingContractTest, EveryEncodingIsSummedAsWhatItDecodesTo) {
   }
 }
 
-// With as many as a round folds, and repeated.
-TEST_P(EncodingContractTest, RoundsFoldEncodedContributions) {
+// With as many as a round adds up ahead, and repeated.
+TEST_P(EncodingContractTest, RoundsAddUpEncodedContributions) {
   constexpr uint32_t kWorkers = 20;
   const Caller sync = NewSyncNamespace(kWorkers, "accumulate");
   ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
@@ -204,7 +204,7 @@ TEST_P(EncodingContractTest, EncodedRowsAreSummedAsWhatTheyDecodeTo) {
   }
 }
 
-// With as many as a round folds; some workers bring tensors.
+// With as many as a round adds up ahead; some workers bring tensors.
 TEST_P(EncodingContractTest, RoundsSumEncodedRowsInRankOrder) {
   constexpr uint32_t kWorkers = 12;
   const Tensor table = Full({kTableRows, kRowElements}, 0);

@@ -318,7 +318,7 @@ TEST_P(MembershipContractTest, PushPullOfAnEarlierStepWaitsForNoLaterOne) {
   });
 }
 
-TEST_P(MembershipContractTest, PushPullMayOweLaterSteps) {
+TEST_P(MembershipContractTest, PushPullMayHaveToPushLaterStepsAgain) {
   const Caller sync = NewSyncNamespace(2);
   ASSERT_OK(sync.Init("w", Full({2}, 5)));
   const Caller a = sync.Join("a").value();

@@ -97,7 +97,7 @@ TEST_P(RoundSumContractTest, RoundsHaveTheAggregationOfTheirNamespace) {
       {Averaged(Aggregation::kTrimmedMean, 5), {1, 2, 3, 4, 10}, 4},
       {Averaged(Aggregation::kTrimmedMean, 5, 0.2), {1, 900, 3, -700, 5}, 3},
       {Averaged(Aggregation::kTrimmedMean, 5, 0.4), {1, 900, 3, -700, 2}, 2},
-      // So many that sums would be folded; 0.29 of 100 are 29.
+      // So many that partial sums would be made; 0.29 of 100 are 29.
       {Averaged(Aggregation::kTrimmedMean, 100, 0.29),
        [] {
          std::vector<double> numbers(100, 1e30);

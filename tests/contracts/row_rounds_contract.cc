@@ -121,8 +121,8 @@ TEST_P(RowsContractTest, TensorClosesARoundThatAnEmptyListOpened) {
   EXPECT_TRUE(IsFilled(before.tensor, 1));
 }
 
-// So many contributions are folded to a tensor before the round closes.
-TEST_P(RowsContractTest, RoundThatRowsOpenedIsFoldedToATensor) {
+// So many contributions are added up to a tensor before the round closes.
+TEST_P(RowsContractTest, RoundThatRowsOpenedIsAddedUpToATensor) {
   constexpr uint32_t kWorkers = 9;
   const Caller sync = NewSyncNamespace(kWorkers, "accumulate");
   ASSERT_OK(sync.Init("w", Full({64, 64}, 0)));

@@ -323,7 +323,7 @@ TEST_P(SyncContractTest, ReplacedKeyEndsItsOpenRounds) {
   EXPECT_THAT(pull.Result(),
               AllOf(StatusIs(StatusCode::kAborted, HasSubstr("was replaced")),
                     HasReason(Reason::kKeyReplaced, {{"key", "w"}})));
-  // Nobody owes anything, and the step may be pushed anew.
+  // Nobody must push anything again, and the step may be pushed anew.
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(9))));
   EXPECT_OK(sync.As(1).Push("w", Full({2}, 1), 3));
   EXPECT_OK(sync.As(0).Push("w", Full({2}, 1), 3));

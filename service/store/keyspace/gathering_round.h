@@ -20,7 +20,7 @@ struct GatheringRound {
   uint64_t id = 0;
   // All, by rank, with their identities.
   absl::btree_map<uint32_t, uint64_t> contributors;
-  // Are the contributions, in rank order, but for those in a partial sum, which
+  // The contributions, in rank order, but for those in a partial sum, which
   // is in the first place.
   std::map<uint32_t, Contribution> by_rank;
   // Ranks below have contributed or are not needed; those that have hold so
@@ -59,7 +59,7 @@ struct RememberedRound {
 // again.
 struct RoundToRepush {
   RoundFailurePtr failure;
-  // Are the ranks that must push the step again; they rise.
+  // The ranks that must push the step again; they rise.
   std::vector<uint32_t> ranks;
   // Says what Round says.
   bool had_closed = false;

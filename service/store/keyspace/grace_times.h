@@ -33,7 +33,7 @@ class GraceTimes {
     uint64_t id = 0;
   };
 
-  // Is what the alarm does, with the mutex free.
+  // Runs when the alarm is due, with the mutex free.
   static void EndDue(NamespaceState& state);
   void Watch(NamespaceState& state);
   // Returns the key of a round that waits yet; null if it is over or the key is

@@ -1,7 +1,6 @@
 #include "service/store/keyspace/in_place_updates.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "service/store/keyspace/staged_tensors.h"
 

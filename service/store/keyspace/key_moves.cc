@@ -60,7 +60,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
 
 }  // namespace
 
-void Namespace::HoldKeys() {
+void Namespace::FenceKeys() {
   MutexLock lock(&state_->mutex);
   KeyFence& fence = *state_->environment.fence;
   const auto view = fence.view();
@@ -75,7 +75,7 @@ void Namespace::HoldKeys() {
   fence.FenceNamespace(state_->name, last_step);
 }
 
-bool Namespace::HoldKeysIfIdle() {
+bool Namespace::FenceKeysIfIdle() {
   MutexLock lock(&state_->mutex);
   KeyFence& fence = *state_->environment.fence;
   const auto view = fence.view();

@@ -169,7 +169,7 @@ class KeyTable {
 
   absl::flat_hash_set<HashedKey, HashOfName, SameName> by_name_;
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
-  // Are the keys that were erased while an update of them ran, or released.
+  // The keys that were erased while an update of them ran, or released.
   std::vector<RefPtr<StoredKey>> erased_;
   // True if one of them may be idle.
   bool may_release_ = false;

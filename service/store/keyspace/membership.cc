@@ -207,9 +207,9 @@ void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
 void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   Step last_open = 0;
-  const std::vector<StoredKey*> busy(state.keys_with_rounds.begin(),
+  const std::vector<StoredKey*> keys(state.keys_with_rounds.begin(),
                                      state.keys_with_rounds.end());
-  for (StoredKey* key : busy) {
+  for (StoredKey* key : keys) {
     for (const uint32_t rank : ranks) {
       if (state.mode->MustRepush(rank) &&
           !state.workers->Needs(rank, UINT64_MAX)) {
@@ -229,7 +229,7 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
 
 void WatchLeases(NamespaceState& state);
 
-// Is what the alarm does when the next lease may have ended.
+// Runs when the alarm is due, as the next lease may have ended.
 void EndLeases(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   state.lease_alarm.HasRung();

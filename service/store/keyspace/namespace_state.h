@@ -151,7 +151,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // The answers to the calls made in this namespace.
   const std::shared_ptr<CallWindow> calls;
 
-  // Held by who takes a snapshot: there is one cut at a time.
+  // Held by who takes a snapshot: there is one at a time.
   LongLock snapshot_lock;
   // Held by who changes rules, while memory is allocated.
   LongLock rules_lock;

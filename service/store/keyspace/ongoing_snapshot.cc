@@ -1,6 +1,5 @@
 #include "service/store/keyspace/ongoing_snapshot.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"

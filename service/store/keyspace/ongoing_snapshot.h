@@ -85,8 +85,8 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
   static void BeforeRuleChange(Transaction& transaction, StoredKey& key);
   // The key has come since.
   static void AfterCreation(Transaction& transaction, StoredKey& key);
-  // The key was deleted or replaced. The cut keeps no more of it than what it
-  // has taken.
+  // The key was deleted or replaced. The snapshot keeps no more of it than
+  // what it has taken.
   static void AfterRemoval(Transaction& transaction, const StoredKey& key);
   // An update of the key has ended, and is_updating is cleared. Afterwards it
   // may be set again: then whoever copies the states runs what is pending.
@@ -104,8 +104,8 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
   // Waits, unless something can be taken, until something can, all is taken or
   // this has failed. Returns false if nothing is to come.
   bool Await(NamespaceState& state);
-  // Waits until no copy is under way. REQUIRES: this is not the namespace's cut
-  // any more, so that none begins.
+  // Waits until no copy is under way. REQUIRES: this is not the namespace's
+  // snapshot any more, so that none begins.
   void AwaitCopies(NamespaceState& state);
 
   // A key could not be taken: the snapshot is worth nothing.
@@ -127,7 +127,7 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
     SnapshotKey key;
     // That were ahead and have not ended.
     uint64_t num_updates = 0;
-    // Is the rule as it was before it changed, if it has.
+    // The rule as it was before it changed, if it has.
     std::optional<RuleOfKey> former;
   };
 

@@ -121,9 +121,9 @@ ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
                                   : round.by_rank.lower_bound(partial_end);
     const bool is_leading = first->first < round.first_missing;
     if (partial.rank) --round.num_to_sum;
-    for (auto total = first; total != end; ++total) {
-      Contribution& contribution = total->second;
-      if (total->first < round.first_missing) {
+    for (auto summed = first; summed != end; ++summed) {
+      Contribution& contribution = summed->second;
+      if (summed->first < round.first_missing) {
         round.num_leading_slots -= contribution.slots.size();
       }
       round.overhead.Merge(contribution.overhead.Split(

@@ -88,7 +88,7 @@ class PatternBindings {
  private:
   // Says how many pairs of key and pattern are tried before the caller is
   // asked.
-  static constexpr size_t kMatchesPerLock = 1024;
+  static constexpr size_t kMatchesPerCheck = 1024;
 
   std::vector<Binding> bindings_;
 };
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<const T*>> PatternBindings<T>::Find(
   size_t num_matches = 0;
   for (size_t i = bindings_.size() - 1; i > 0 && !open.empty(); --i) {
     num_matches += open.size();
-    if (num_matches > kMatchesPerLock) {
+    if (num_matches > kMatchesPerCheck) {
       num_matches = 0;
       RETURN_IF_ERROR(go_on());
     }

@@ -147,7 +147,7 @@ class PullCall final : public WaitingCall {
   // The answer becomes an error if its values are more than the reply may have.
   void CheckAnswerBytes();
   // Keeps the values of all the call's keys readable, so that one that waits
-  // for updates of several updating keys waits for no more than one of each.
+  // for the updates of several keys waits for no more than one of each.
   void Pin();
   void Unpin();
 
@@ -170,7 +170,7 @@ class PullCall final : public WaitingCall {
   absl::StatusOr<PullReply> answer_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;
-  // Is the entry that is waited for; the entries before were reached once.
+  // The entry that is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
   // Keys whose num_pulls_pinning counts this call: none unless it waits for

@@ -268,7 +268,7 @@ absl::Status PushAdmission::ReserveForTensors() {
 
 // Nothing is copied for a push that would be refused as things are.
 absl::Status PushAdmission::CopyToDevice() {
-  Reservation value_reservation;
+  Reservation copy_reservation;
   bool can_start_later = !CopiesHere(state_, request_);
   {
     MutexLock lock(&state_.mutex);
@@ -278,7 +278,7 @@ absl::Status PushAdmission::CopyToDevice() {
       return entries.status();
     }
     ASSIGN_OR_RETURN(
-        value_reservation,
+        copy_reservation,
         Reservation::Create(state_.memory.device().contributions,
                             PushCopies::BytesOf(state_, request_)));
     RETURN_IF_ERROR(state_.memory.CheckHeadroom(
@@ -286,7 +286,7 @@ absl::Status PushAdmission::CopyToDevice() {
          .device = BytesOf(*entries)}));
     can_start_later &= copies_.CanStartLater(*entries);
   }
-  RETURN_IF_ERROR(copies_.Make(request_, std::move(value_reservation)));
+  RETURN_IF_ERROR(copies_.Make(request_, std::move(copy_reservation)));
   return can_start_later ? absl::OkStatus() : copies_.Start();
 }
 

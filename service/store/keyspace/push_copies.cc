@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
@@ -81,7 +80,7 @@ class StaysOnHost {
   }
 
   const NamespaceState& state_;
-  // Are what was asked last, and the answer.
+  // The last question, and its answer.
   const Buffer* last_ = nullptr;
   bool can_read_ = false;
 };

@@ -17,7 +17,7 @@ namespace tensorkv {
 // thread at a time.
 struct SharedRounds {
   StepsToRepush to_repush;
-  // Are those of the round that closed last.
+  // The contributors of the round that closed last.
   RefPtr<const Contributors> contributors;
 };
 

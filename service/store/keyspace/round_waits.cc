@@ -1,7 +1,6 @@
 // Says what rounds wait for, and what their contributors wait for.
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -107,9 +107,9 @@ class Rounds {
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // Lets the worker of that rank push nothing again.
+  // Clears the steps that the worker of that rank must push again.
   void ClearRepush(uint32_t rank);
-  // Lets nobody push anything again: the key is gone.
+  // Clears the steps that anybody must push again: the key is gone.
   void ClearAllRepushes();
 
   // Returns the tensors to sum now that a worker has brought to one round.
@@ -233,7 +233,7 @@ class Rounds {
   // Returns the place after.
   RoundsToRepush::iterator ClearRepush(RoundsToRepush::iterator repush,
                                        uint32_t rank);
-  // Lets nobody push that step or an earlier one again.
+  // Clears that step and earlier ones: nobody must push them again.
   void ClearRepushesUpTo(Step step);
 
   const RoundPolicy& policy_;

@@ -1,6 +1,5 @@
 #include "service/store/keyspace/rule_changes.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -146,7 +145,7 @@ class RuleChange {
   Glob glob_;
   // After the change.
   std::shared_ptr<const RuleBindings> bindings_;
-  // Are destroyed without the mutex.
+  // They are destroyed without the mutex.
   absl::flat_hash_map<const StoredKey*, NewState> states_;
 };
 

@@ -115,7 +115,7 @@ class SnapshotRun {
     std::shared_ptr<OngoingSnapshot> ongoing;
     MutexLock lock(&state_.mutex);
     ongoing.swap(state_.snapshot);
-    // If this has failed, copies may be under way. The next cut would take them
+    // If this has failed, copies may be under way. The next one would take them
     // for updates, and wait for the end of those.
     ongoing_->AwaitCopies(state_);
   }
@@ -401,7 +401,7 @@ absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
 }  // namespace
 
 absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
-  const LongLock::Holder ongoing = state_->snapshot_lock.Acquire();
+  const LongLock::Holder lock = state_->snapshot_lock.Acquire();
   return SnapshotRun(*state_, sink).Run();
 }
 
@@ -411,11 +411,11 @@ std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
 
 absl::Status Namespace::TakeSnapshotOfFenced(LongLock::Holder begun,
                                              SnapshotSink& sink) {
-  const LongLock::Holder ongoing = std::move(begun);
+  const LongLock::Holder lock = std::move(begun);
   SnapshotRun run(*state_, sink, state_->environment.fence->view());
   RETURN_IF_ERROR(run.Run());
   // Rounds that had closed and were not applied may have failed since Fence.
-  if (HoldKeysIfIdle()) return absl::OkStatus();
+  if (FenceKeysIfIdle()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("namespace ", Quoted(state_->name),
                    ": the update of a round has failed, which is to be pushed "

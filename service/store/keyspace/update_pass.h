@@ -64,7 +64,7 @@ class UpdatePass {
     // rule in its place.
     bool is_weighted = false;
     std::unique_ptr<const UpdateRule> weighted_average;
-    // Are what the update weighs, and RuleState::total_weight before it.
+    // The weight of the update, and RuleState::total_weight before it.
     double weight = 1;
     double total_weight = 0;
     bool must_fill_states = false;
@@ -92,12 +92,13 @@ class UpdatePass {
   const InPlaceUpdates& in_place() const { return in_place_; }
 
   // Adds an update piece by piece: Begin, then slots (at least one) and results
-  // of `call`, then End. Its reservations come with Hold.
+  // of `call`, then End. Its reservations come by AddReservations.
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
-  // `has_room` says whether they have some for another value of the key. Those
-  // that have none reserve it here if they need it, and fail if they cannot.
+  // `has_reservation` says whether they have some for another value of the key.
+  // Those that have none reserve it here if they need it, and fail if they
+  // cannot.
   void End(bool has_reservation = true);
   void AddReservations(Reservation tensor_reservation, Reservation overhead,
                        Reservation value_reservation);
@@ -195,7 +196,7 @@ class UpdatePass {
 
   Backend& device_;
   const NamespaceMemory& memory_;
-  // Are what all the updates have reserved.
+  // The reservations of all the updates.
   Reservation tensor_reservation_;
   Reservation overhead_;
   Reservation value_reservation_;

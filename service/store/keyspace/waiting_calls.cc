@@ -1,7 +1,6 @@
 #include "service/store/keyspace/waiting_calls.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"

@@ -227,9 +227,9 @@ class WorkerGroup {
   const WorkerGroupOptions options_;
   // The member of each rank; ranks above are vacant.
   std::vector<Member> members_;
-  // Are the steps that each rank has reached, also without joining; 0 above.
+  // The steps that each rank has reached, also without joining; 0 above.
   std::vector<Step> steps_;
-  // Are the ranks of RepeatsStep.
+  // The ranks of RepeatsStep.
   absl::flat_hash_set<uint32_t> repeating_ranks_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;

@@ -125,7 +125,7 @@ TEST_F(ClusterResizeTest, PushesCountOnceWhileServersComeAndGo) {
     ASSERT_OK_AND_ASSIGN(const Value value, client->Pull(Key(i)));
     EXPECT_EQ(ElementsOf(value.tensor)[0], num_pushed);
   }
-  // It has nothing any more, and leaves the placement with its next turn.
+  // It has nothing any more, and leaves the placement with its next attempt.
   while (IsListed(*client, "s0")) {
   }
 }

@@ -11,7 +11,7 @@
 namespace tensorkv {
 namespace {
 
-TEST(CallIdLeasesTest, CallsOneAfterAnotherShareALane) {
+TEST(CallIdLeasesTest, CallsOneAfterAnotherShareAClientId) {
   CallIdLeases lanes;
   const CallId first = lanes.Begin().id();
   const CallId second = lanes.Begin().id();
@@ -21,7 +21,7 @@ TEST(CallIdLeasesTest, CallsOneAfterAnotherShareALane) {
   EXPECT_EQ(second.sequence, 2u);
 }
 
-TEST(CallIdLeasesTest, CallsAtTheSameTimeHaveLanesOfTheirOwn) {
+TEST(CallIdLeasesTest, CallsAtTheSameTimeHaveClientIdsOfTheirOwn) {
   CallIdLeases lanes;
   const CallIdLeases::Lease slow = lanes.Begin();
   const CallId other = lanes.Begin().id();
@@ -30,7 +30,7 @@ TEST(CallIdLeasesTest, CallsAtTheSameTimeHaveLanesOfTheirOwn) {
   EXPECT_EQ(lanes.Begin().id().sequence, 2u);
 }
 
-TEST(CallIdLeasesTest, ClientsHaveNoLaneInCommon) {
+TEST(CallIdLeasesTest, ClientsHaveNoClientIdInCommon) {
   CallIdLeases one;
   CallIdLeases other;
 
@@ -54,7 +54,7 @@ std::string ClientIdOfAFork(CallIdLeases& lanes) {
   return id;
 }
 
-TEST(CallIdLeasesTest, ForksHaveNoLaneInCommon) {
+TEST(CallIdLeasesTest, ForksHaveNoClientIdInCommon) {
   CallIdLeases lanes;
   const std::string id = lanes.Begin().id().client_id;
 

@@ -99,7 +99,7 @@ TEST(ClusterMemberTest, OneOfTwoHasNoPlacement) {
   const EtcdProcess etcd;
   Part alone(etcd, "a");
 
-  // A turn has begun, and it ends.
+  // An attempt has begun, and it ends.
   alone.member_.Stop();
 
   EXPECT_THAT(alone.known_.readiness(),

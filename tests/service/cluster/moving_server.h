@@ -68,7 +68,7 @@ class MovingServer {
     EXPECT_OK(records_.Register(lease_, /*only_if_absent=*/false));
   }
 
-  // What its turn does that reads the placement.
+  // Does what its attempt does that reads the placement.
   void Learn() {
     EXPECT_OK(known_.Set(records_.Read()->placement, options_.server_name));
   }

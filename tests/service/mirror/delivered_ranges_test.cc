@@ -47,7 +47,7 @@ class DeliveredRangesTest : public ::testing::Test {
         {{}, {absl::MakeSpan(memory_, 4), absl::MakeSpan(memory_ + 4, 2)}});
     ranges_->Expect(kAttempt, 1, {{}, {}});
   }
-  // They keep the slices, which keep the peer.
+  // They keep the ranges, which keep the peer.
   ~DeliveredRangesTest() override { peer_->callbacks.clear(); }
 
   void Move(std::vector<absl::Span<const char>> sends) {

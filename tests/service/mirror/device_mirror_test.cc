@@ -1,4 +1,4 @@
-// A namespace that several servers hold on GPUs, which send each other slices.
+// A namespace that several servers hold on GPUs, which send each other ranges.
 
 #include <cstddef>
 #include <cstdint>
@@ -97,7 +97,7 @@ class DeviceMirrorTest : public testing::MirroredServersTest {
   const MirrorCounts& CountsOf(uint32_t server) {
     return network_->exchange(server)->counts();
   }
-  void ExpectSlicesGoByCalls() {
+  void ExpectRangesGoByCalls() {
     RunWorkers(Workers(), 1, 1);
     EXPECT_GT(CountsOf(0).attempts_whole, 0u);
     EXPECT_EQ(CountsOf(0).attempts_on_devices, 0u);
@@ -185,25 +185,25 @@ TEST_F(DeviceMirrorTest, ContributionsAndSumsAreNotCopiedToTheHost) {
   }
 }
 
-TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereAServerHasNoLink) {
+TEST_F(DeviceMirrorTest, RangesGoByCallsWhereAServerHasNoLink) {
   StartOnGpus(kServers - 1);
 
-  ExpectSlicesGoByCalls();
+  ExpectRangesGoByCalls();
   ExpectBitsOfOneServer(1);
 }
 
-TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereVersionsDiffer) {
+TEST_F(DeviceMirrorTest, RangesGoByCallsWhereVersionsDiffer) {
   other_version_ = 1;
   StartOnGpus();
 
-  ExpectSlicesGoByCalls();
+  ExpectRangesGoByCalls();
 }
 
-TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereTwoServersHaveOneGpu) {
+TEST_F(DeviceMirrorTest, RangesGoByCallsWhereTwoServersHaveOneGpu) {
   ids_of_gpus_[2] = ids_of_gpus_[1];
   StartOnGpus();
 
-  ExpectSlicesGoByCalls();
+  ExpectRangesGoByCalls();
 }
 
 // It is gone before it has sent anything: those who have begun wait for it, and
@@ -227,7 +227,7 @@ TEST_F(DeviceMirrorTest, ServerThatIsKilledInAnAttemptFailsItAndComesBack) {
   ExpectBitsOfOneServer(step);
 }
 
-TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereADeviceStandsStill) {
+TEST_F(DeviceMirrorTest, RangesGoByCallsWhereADeviceStandsStill) {
   // Calls have to come within the time that the device is waited for.
   StartOnGpus(kServers,
               {.patience = kShortTimes.patience, .attempt = absl::Seconds(2)});
@@ -243,7 +243,7 @@ TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereADeviceStandsStill) {
 }
 
 // One of them has no room, say: no device has moved.
-TEST_F(DeviceMirrorTest, SlicesGoByCallsWhereAServerDoesNotBeginOnItsDevice) {
+TEST_F(DeviceMirrorTest, RangesGoByCallsWhereAServerDoesNotBeginOnItsDevice) {
   StartOnGpus();
   std::vector<std::string> communicators;
   bool is_refused = true;

@@ -87,7 +87,7 @@ TEST_F(MirroredNamespaceTest, HasTheSameBitsOnGpus) {
 }
 
 // There is room for a contribution on its way to its GPU, and not for the
-// slices and sums that servers send each other.
+// ranges and sums that servers send each other.
 TEST_F(MirroredNamespaceTest, RoundWithoutRoomOnTheHostForItsSumFailsByName) {
   FakeGpu gpus[] = {FakeGpu(), FakeGpu({.ordinal = 1}),
                     FakeGpu({.ordinal = 2})};

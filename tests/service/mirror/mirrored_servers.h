@@ -44,7 +44,7 @@ struct TestKey {
   int64_t num_elements = 0;
 };
 
-// Some that are in slices, and some that are whole.
+// Some that are in ranges, and some that are whole.
 inline const TestKey kKeys[] = {
     {"sgd", "sgd(learning_rate=0.1,momentum=0.9)", DType::kF32, 12301},
     {"adam", "adam(learning_rate=0.01)", DType::kF32, 13000},

@@ -7,7 +7,7 @@
 namespace tensorkv {
 namespace {
 
-TEST(RangeLayoutTest, SlicesFollowEachOtherAndAreTheWholeTensor) {
+TEST(RangeLayoutTest, RangesFollowEachOtherAndAreTheWholeTensor) {
   for (const uint32_t members : {1u, 2u, 3u, 7u}) {
     for (const int64_t elements :
          {int64_t{0}, int64_t{1}, int64_t{4096}, int64_t{28671}, int64_t{28672},
@@ -24,7 +24,7 @@ TEST(RangeLayoutTest, SlicesFollowEachOtherAndAreTheWholeTensor) {
   }
 }
 
-TEST(RangeLayoutTest, LargeSlicesAreEvenAndSmallTensorsTakeTurns) {
+TEST(RangeLayoutTest, LargeRangesAreEvenAndSmallTensorsTakeTurns) {
   EXPECT_EQ(RangeOf(30001, 0, 0, 3).count, 10001);
   EXPECT_EQ(RangeOf(30001, 0, 2, 3).count, 10000);
 

@@ -70,7 +70,7 @@ TEST(ByteBudgetTest, ParentBoundsTheSumOfItsChildren) {
   EXPECT_OK(other->Reserve(40));
 }
 
-TEST(ByteBudgetTest, CheckRoomTellsWhatReserveWouldAndReservesNothing) {
+TEST(ByteBudgetTest, CheckHeadroomTellsWhatReserveWouldAndReservesNothing) {
   const auto parent = Budget(100);
   const auto child = Budget(80, parent);
   ASSERT_OK(parent->Reserve(50));

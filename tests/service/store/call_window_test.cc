@@ -21,7 +21,7 @@ using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// How an attempt of a call went: no turn yet, a turn, or an error.
+// How an attempt of a call went: it waits, is under way, or was refused.
 struct Attempt {
   std::optional<absl::Status> error;
   std::optional<CallWindow::Attempt> attempt;
@@ -47,7 +47,7 @@ class CallWindowTest : public ::testing::Test {
     window_ = CallWindow::Create(options, &alarms_, account_);
   }
 
-  // The attempt lives as long as it may get its turn.
+  // The Attempt lives as long as it may begin.
   std::shared_ptr<Attempt> Enter(uint64_t sequence,
                                  const std::string& client = "c",
                                  CallContext context = {},
@@ -331,7 +331,7 @@ TEST_F(CallWindowTest, TheLatestAnswerIsKeptWhateverItsSize) {
   EXPECT_NE(Enter(1)->attempt->answer(), nullptr);
 }
 
-TEST_F(CallWindowTest, RoomIsReservedBeforeTheTurn) {
+TEST_F(CallWindowTest, MemoryIsReservedBeforeTheAttempt) {
   answer_bytes_ = kBudgetBytes + 1;
 
   EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kResourceExhausted));

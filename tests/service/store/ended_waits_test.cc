@@ -134,7 +134,7 @@ TEST_F(EndedWaitsTest, CallCancelledBeforeItWaitsEndsToo) {
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
 }
 
-// Such a pull watches its keys in several turns of the namespace's mutex.
+// Such a pull watches its keys in several lockings of the namespace's mutex.
 TEST_F(EndedWaitsTest, LargePullEndsOnceWhileOneOfItsKeysGoes) {
   constexpr int kNumPulls = 200;
   PullRequest request;

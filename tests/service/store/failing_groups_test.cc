@@ -237,8 +237,8 @@ class Group {
     member.step = step;
     member.num_pushed = 0;
     member.confirmed = std::min(member.confirmed, step - 1);
-    // It has joined anew: what came before the step had closed, or it would owe
-    // that.
+    // It has joined anew: what came before the step had closed, or it would
+    // have to push that again.
     if (member.confirmed == 0) member.confirmed = step - 1;
   }
 

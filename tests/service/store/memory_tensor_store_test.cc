@@ -238,7 +238,7 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {
   EXPECT_EQ(First(value), 1);
 }
 
-TEST_F(MemoryTensorStoreTest, FailedRoundIsOwedByEveryWorker) {
+TEST_F(MemoryTensorStoreTest, FailedRoundIsPushedAgainByEveryWorker) {
   CreateSyncNamespace(2);
   backend_.FailApply(absl::InternalError("broken"));
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
@@ -301,7 +301,7 @@ TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
   EXPECT_EQ(revision(), before + 4);
 }
 
-TEST_F(MemoryTensorStoreTest, FoldThatFailsLosesNothing) {
+TEST_F(MemoryTensorStoreTest, PartialSumThatFailsLosesNothing) {
   CreateSyncNamespace(10);
   for (uint32_t rank = 0; rank < 7; ++rank) {
     ASSERT_OK(Push(SyncPush(rank, 1, 1)));

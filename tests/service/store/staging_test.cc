@@ -198,7 +198,7 @@ TEST_F(StagingTest, CheckOfAPushFindsASecondContribution) {
   EXPECT_OK(store_.CheckPush(SyncPush(1, 1, Unfilled())));
 }
 
-TEST_F(StagingTest, CheckOfAPushFindsAnOwedStep) {
+TEST_F(StagingTest, CheckOfAPushFindsAStepToPushAgain) {
   CreateSyncNamespace(1);
   backend_.FailApply(absl::InternalError("broken"));
   ASSERT_OK(Push(SyncPush(0, 1, *Tensor::Filled(DType::kF32, {kLarge}, 1))));

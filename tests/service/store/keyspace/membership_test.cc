@@ -72,7 +72,7 @@ TEST_F(MembershipTest, LossFailsTheRoundForItsContributors) {
   EXPECT_EQ(Value(), 0);
 }
 
-TEST_F(MembershipTest, OwedStepComesBeforeAllElseOfItsKey) {
+TEST_F(MembershipTest, StepToPushAgainComesBeforeAllElseOfItsKey) {
   CreateSync(2);
   AddKey("other");
   const Worker a = Join("a");
@@ -117,7 +117,7 @@ TEST_F(MembershipTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
   EXPECT_EQ(TryJoin("a")->next_step, 2u);
 }
 
-TEST_F(MembershipTest, WhoLeavesOwesNothing) {
+TEST_F(MembershipTest, WhoLeavesMustPushNothingAgain) {
   Create({.mode = Mode::kSync, .num_workers = 3, .max_workers = 4});
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -392,7 +392,7 @@ TEST_F(MembershipTest, RoundThatClosesAtTheEndIsApplied) {
   backend_.Release();
 }
 
-TEST_F(MembershipTest, RoundOfSkipsThatClosesDuringATurnIsApplied) {
+TEST_F(MembershipTest, RoundOfSkipsThatClosesDuringAnAccessIsApplied) {
   CreateSync(2);
   PullRequest rows = {.name_space = "n"};
   const Tensor ids = *Tensor::Filled(DType::kI64, {1}, 3);

@@ -43,7 +43,7 @@ class PartialSumTest : public ::testing::Test {
   Rounds rounds_{&policy_};
 };
 
-TEST_F(PartialSumTest, RoundThatIsCompleteWaitsForItsFold) {
+TEST_F(PartialSumTest, RoundThatIsCompleteWaitsForItsPartialSum) {
   AddFirst(8);
   const std::optional<PartialSum> partial = BeginPartialSum();
   EXPECT_FALSE(Add(8, 8));
@@ -55,7 +55,7 @@ TEST_F(PartialSumTest, RoundThatIsCompleteWaitsForItsFold) {
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
 }
 
-TEST_F(PartialSumTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingFolded) {
+TEST_F(PartialSumTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingSummed) {
   AddFirst(8);
   const std::optional<PartialSum> partial = BeginPartialSum();
   for (uint32_t rank = 8; rank < 10; ++rank) Add(rank, rank);
@@ -84,7 +84,7 @@ TEST_F(PartialSumTest, SumOfARoundThatHasFailedIsDropped) {
   EXPECT_EQ(Add(9, 9)->slots.size(), 10u);
 }
 
-TEST_F(PartialSumTest, FoldedWorkerHasContributed) {
+TEST_F(PartialSumTest, SummedWorkerHasContributed) {
   AddFirst(8);
   const std::optional<PartialSum> partial = BeginPartialSum();
   EndPartialSum(partial, Of(100));
@@ -94,7 +94,7 @@ TEST_F(PartialSumTest, FoldedWorkerHasContributed) {
   EXPECT_TRUE(rounds_.Awaits(3, 1));
 }
 
-TEST_F(PartialSumTest, FoldedContributionCostsNoMoreThanItsName) {
+TEST_F(PartialSumTest, SummedContributionCostsNoMoreThanItsName) {
   for (uint32_t rank = 0; rank < 8; ++rank) {
     Contribution contribution = Of(rank);
     contribution.overhead =

@@ -121,7 +121,7 @@ TEST_F(RoundsTest, OneMoreRoundThanMayBeOpenIsRemembered) {
   }
 }
 
-TEST_F(RoundsTest, StepsThatAreOwedCountAsOpenForThoseWhoComeLater) {
+TEST_F(RoundsTest, StepsToPushAgainCountAsOpenForThoseWhoComeLater) {
   JoinAll();
   for (Step step : {1, 2}) {
     Add(0, step);
@@ -203,7 +203,7 @@ TEST_F(RoundsTest, WhoComesLaterTakesNoPartInARoundUnderWay) {
   EXPECT_TRUE(Add(1, 1));
 }
 
-TEST_F(RoundsTest, OwedStepIsNotPassedOverByOthers) {
+TEST_F(RoundsTest, StepToPushAgainIsNotPassedOverByOthers) {
   Add(0, 1);
   Fail(1);
 
@@ -211,7 +211,7 @@ TEST_F(RoundsTest, OwedStepIsNotPassedOverByOthers) {
   EXPECT_OK(Check(2, 1));
 }
 
-TEST_F(RoundsTest, WhoComesLaterMayPassOverAStepThatOthersOwe) {
+TEST_F(RoundsTest, WhoComesLaterMayPassOverAStepThatOthersMustPushAgain) {
   JoinAll();
   Add(0, 1);
   group_.Reach(workers_[0], 1);
@@ -248,7 +248,7 @@ TEST_F(RoundsTest, WhoWasPassedOverNeedNotGoBack) {
   EXPECT_THAT(Check(0, 3), HasReason(Reason::kStepGap));
 }
 
-TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
+TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotPushedAgainByIt) {
   JoinAll();
   Add(0, 1);
   Add(1, 1);
@@ -262,7 +262,7 @@ TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
   EXPECT_FALSE(shared_.to_repush.Has(1));
 }
 
-TEST_F(RoundsTest, ForgivenStepsAreOwedNoMore) {
+TEST_F(RoundsTest, ClearedStepsAreNotPushedAgain) {
   Add(0, 1);
   Add(1, 1);
   Fail(1);

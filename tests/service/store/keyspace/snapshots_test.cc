@@ -37,7 +37,7 @@ using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 // A contribution to an open round has the states of its key copied, but brings
-// no update whose end the next cut would see. The copy is behind updates that
+// no update whose end the next one would see. The copy is behind updates that
 // are held.
 TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
@@ -142,7 +142,7 @@ TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
   EXPECT_THAT(calls[0].answer->status(), HasReason(Reason::kOutcomeUnknown));
 }
 
-TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItsTurnIsNotInIt) {
+TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   for (const std::string name : {"a", "deleted", "replaced"}) {
     CreateNamespace(name);
   }

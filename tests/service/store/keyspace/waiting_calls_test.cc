@@ -76,7 +76,7 @@ TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   EXPECT_EQ(alarms.num_pending(), 0u);
 }
 
-TEST(WaitingCallsTest, SlowCallNotesWhatItWaitsForAndGoesOn) {
+TEST(WaitingCallsTest, SlowCallRecordsWhatItWaitsForAndGoesOn) {
   ScriptedBackend backend;
   FakeAlarms alarms;
   MemoryTensorStore store({}, &backend, &alarms);
