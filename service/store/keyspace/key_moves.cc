@@ -28,7 +28,8 @@ void ForEachBusyKeyHeld(const NamespaceState& state, const KeyGate::View& gate,
 
 // Whether all who have contributed were members, and none is any more. Nobody
 // closes then what is open, nor makes again what is owed, before they have
-// joined: wherever the keys are by then, they hear to go back to that step.
+// joined: wherever the keys are by then, they hear to go back to that step. So
+// do those who join as the keys move: what is held takes no contribution.
 // REQUIRES: the mutex is held.
 bool IsDeserted(const NamespaceState& state) {
   const WorkerGroup& workers = *state.workers;
@@ -52,6 +53,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
   Cut::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
   KeyPtr dropped = state.keys.Erase(key.name());
+  dropped->Retire(state.restored_versions);
   Cut::AfterRemoval(transaction, *dropped);
   RemoveRounds(transaction, *dropped);
   transaction.Drop(std::move(dropped));
@@ -62,6 +64,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
 
 void Namespace::HoldKeys() {
   MutexLock lock(&state_->mutex);
+  state_->moves_deserted = false;
   KeyGate& gate = *state_->environment.gate;
   const auto view = gate.view();
   Step last_step = 0;
@@ -83,7 +86,8 @@ bool Namespace::HoldKeysIfIdle() {
   if (view != nullptr) {
     ForEachBusyKeyHeld(*state_, *view,
                        [&](const StoredKey&) { is_idle = false; });
-    is_idle = is_idle || IsDeserted(*state_);
+    if (!is_idle && IsDeserted(*state_)) state_->moves_deserted = true;
+    is_idle = is_idle || state_->moves_deserted;
   }
   if (is_idle) gate.HoldNamespace(state_->name, 0);
   return is_idle;

@@ -319,9 +319,13 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
 absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
                                            const JoinRequest& request) {
   Transaction transaction(state);
+  const bool was_formed = state.workers->is_formed();
   absl::StatusOr<JoinReply> reply = AddWorker(state, request);
+  if (!reply.ok()) return reply;
+  // An elastic group then awaits none of those who have not come.
+  if (state.workers->is_formed() && !was_formed) GoOnWithout(transaction, {});
   // The calls of the epoch that was replaced end.
-  if (reply.ok() && request.replaces_epoch != 0) WakeAll(transaction);
+  if (request.replaces_epoch != 0) WakeAll(transaction);
   return reply;
 }
 

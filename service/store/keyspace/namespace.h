@@ -86,8 +86,8 @@ class Namespace {
   // Holds the keys whose partitions the gate holds, but for contributions up to
   // the last step of which any of them has a round open.
   void HoldKeys();
-  // Holds them for all steps, unless a round of theirs is open or owed. Returns
-  // whether it does.
+  // Holds them for all steps, unless a round of theirs is open or owed, and
+  // somebody was in the group since HoldKeys. Returns whether it does.
   bool HoldKeysIfIdle();
   // Looks again at all that waits: the gate has been closed.
   void WakeForGate();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -120,7 +121,8 @@ class SnapshotRun {
   }
 
   absl::Status Run() {
-    RETURN_IF_ERROR(sink_.Begin(Begin()));
+    ASSIGN_OR_RETURN(NamespaceSnapshot begun, Begin());
+    RETURN_IF_ERROR(sink_.Begin(std::move(begun)));
     bool has_more = true;
     while (has_more) {
       ASSIGN_OR_RETURN(has_more, Walk());
@@ -132,8 +134,8 @@ class SnapshotRun {
   }
 
  private:
-  // Makes the cut.
-  NamespaceSnapshot Begin();
+  // Makes the cut. Errors: Unavailable, if rules change as keys move.
+  absl::StatusOr<NamespaceSnapshot> Begin();
   absl::StatusOr<bool> Walk();
   // Passes what was taken to the sink.
   absl::Status HandOver();
@@ -153,7 +155,7 @@ class SnapshotRun {
   const std::shared_ptr<Cut> cut_;
 };
 
-NamespaceSnapshot SnapshotRun::Begin() {
+absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   NamespaceSnapshot snapshot;
   snapshot.name = state_.name;
   snapshot.uid = state_.uid;
@@ -168,8 +170,15 @@ NamespaceSnapshot SnapshotRun::Begin() {
   std::vector<CallSnapshot> before;
   if (!is_move_) before = state_.calls->Save(paused);
   {
-    // No key is on the way from one rule to another.
-    const LongLock::Holder rules_stay = state_.rules_lock.Acquire();
+    // No key is on the way from one rule to another. A change takes long, and
+    // nobody waits while keys are shut.
+    const std::optional<LongLock::Holder> rules_stay =
+        is_move_ ? state_.rules_lock.TryAcquire() : state_.rules_lock.Acquire();
+    if (!rules_stay) {
+      return absl::UnavailableError(
+          absl::StrCat("namespace ", Quoted(state_.name),
+                       ": its rules change as its keys are to move"));
+    }
     const std::shared_ptr<const RuleBindings> bound = state_.Bindings();
     snapshot.rules = bound->List();
     snapshot.multipliers = bound->multipliers.List();
