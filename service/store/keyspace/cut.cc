@@ -126,7 +126,12 @@ void Cut::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
   if (key.contributions) {
     taken.snapshot.contributions = ContributionsOf(*key.contributions);
   }
-  if (key.rounds) taken.snapshot.rounds = key.rounds->Applied();
+  if (key.rounds) {
+    taken.snapshot.rounds = key.rounds->Applied();
+    // They may have failed, and nobody be there to push them again, before what
+    // is ahead has ended.
+    taken.snapshot.first_unsaved = key.rounds->FirstUnclosed();
+  }
   const uint64_t num_updates = key.num_updates_ahead();
   if (num_updates == 0) {
     return TakeNow(key, std::move(taken), RuleNow(key), copies);
@@ -144,7 +149,8 @@ void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
   // What has closed since is not applied: the updates of later rounds wait.
   if (key.rounds) {
     snapshot.rounds = key.rounds->Applied();
-    snapshot.first_unsaved = key.rounds->FirstUnapplied();
+    snapshot.first_unsaved =
+        std::min(snapshot.first_unsaved, key.rounds->FirstUnapplied());
   }
   taken.rule = rule.rule;
   const RuleState* const state = rule.state.get();

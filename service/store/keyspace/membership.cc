@@ -211,6 +211,7 @@ void GoOnWithout(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   for (StoredKey* key : busy) {
     for (const uint32_t rank : ranks) {
       if (state.mode->Owes(rank) && !state.workers->Needs(rank, UINT64_MAX)) {
+        Cut::BeforeChange(transaction, *key);
         key->rounds->Forgive(rank);
       }
     }

@@ -109,9 +109,8 @@ class Rounds {
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // The worker of that rank owes nothing any more.
+  // Nobody of that rank, or nobody at all, owes anything any more.
   void Forgive(uint32_t rank);
-  // No worker owes anything any more: the key is gone.
   void ForgiveAll();
 
   // The tensors to sum now that a worker has brought to one round.
@@ -162,8 +161,9 @@ class Rounds {
   // The ranks that each open round waits for, by its step.
   std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
 
-  // The first step that is owed, open, or closed and not applied; UINT64_MAX if
-  // there is none.
+  // Return the first step that is owed or open, or is that or has closed and is
+  // not applied; UINT64_MAX if there is none.
+  Step FirstUnclosed() const;
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }
