@@ -89,7 +89,8 @@ class AnyCall {
 
   // What `visitor(request, reply)` returns, with the types of the method.
   template <typename Visitor>
-  auto Visit(Visitor&& visitor) const {
+  std::invoke_result_t<Visitor, const PushRequest&, PushReply&> Visit(
+      Visitor&& visitor) const {
     switch (method_) {
 #define TENSORKV_CASE(name, ...)                                 \
   case Method::k##name:                                          \

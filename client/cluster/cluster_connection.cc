@@ -106,6 +106,27 @@ bool HasEnded(Progress& progress, bool gives_up) {
 
 }  // namespace
 
+absl::Status ClusterConnection::Attempt(const AnyCall& call,
+                                        const CallOptions& options) {
+  const CallLimit limit = servers_.LimitOf(options);
+  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    auto made = Make(request, limit);
+    if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
+      // One that was asked is in the cluster no more: the others are asked
+      // anew.
+      for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status());
+           ++i) {
+        auto anew = request;
+        NameAttempt(i, anew);
+        made = Make(anew, limit);
+      }
+    }
+    RETURN_IF_ERROR(made.status());
+    reply = *std::move(made);
+    return absl::OkStatus();
+  });
+}
+
 // --- Keys -------------------------------------------------------------------
 
 template <typename Request>
@@ -498,29 +519,6 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   }
   RETURN_IF_ERROR(WorstOf(errors));
   return reply;
-}
-
-// --- Any call ---------------------------------------------------------------
-
-absl::Status ClusterConnection::Attempt(const AnyCall& call,
-                                        const CallOptions& options) {
-  const CallLimit limit = servers_.LimitOf(options);
-  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    auto made = Make(request, limit);
-    if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
-      // One that was asked is in the cluster no more: the others are asked
-      // anew.
-      for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status());
-           ++i) {
-        auto anew = request;
-        NameAttempt(i, anew);
-        made = Make(anew, limit);
-      }
-    }
-    RETURN_IF_ERROR(made.status());
-    reply = *std::move(made);
-    return absl::OkStatus();
-  });
 }
 
 }  // namespace tensorkv

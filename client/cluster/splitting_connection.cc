@@ -201,6 +201,25 @@ class SplittingConnection::Limit {
   const absl::Duration end_;
 };
 
+absl::Status SplittingConnection::Attempt(const AnyCall& call,
+                                          const CallOptions& options) {
+  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    using Request = std::decay_t<decltype(request)>;
+    if constexpr (kIsSplit<Request>) {
+      const Limit limit(options);
+      ASSIGN_OR_RETURN(const PlacementPtr placement,
+                       inner_->Placement(options));
+      if (placement->split_bytes > 0) {
+        auto made = Make(request, *placement, limit);
+        RETURN_IF_ERROR(AboutKeys(made.status()));
+        reply = *std::move(made);
+        return absl::OkStatus();
+      }
+    }
+    return AboutKeys(inner_->Attempt(call, options));
+  });
+}
+
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
     const Request& request, const ClusterPlacement& placement,
@@ -222,25 +241,6 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
     }
     return MakeOfKeys(request, placement, limit);
   }
-}
-
-absl::Status SplittingConnection::Attempt(const AnyCall& call,
-                                          const CallOptions& options) {
-  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    using Request = std::decay_t<decltype(request)>;
-    if constexpr (kIsSplit<Request>) {
-      const Limit limit(options);
-      ASSIGN_OR_RETURN(const PlacementPtr placement,
-                       inner_->Placement(options));
-      if (placement->split_bytes > 0) {
-        auto made = Make(request, *placement, limit);
-        RETURN_IF_ERROR(AboutKeys(made.status()));
-        reply = *std::move(made);
-        return absl::OkStatus();
-      }
-    }
-    return AboutKeys(inner_->Attempt(call, options));
-  });
 }
 
 // --- Calls about keys -------------------------------------------------------
