@@ -26,10 +26,11 @@ void ForEachFencedKeyWithRounds(const NamespaceState& state,
   }
 }
 
-// Returns whether all who have contributed were members, and none is any more.
-// Nobody closes then the rounds that are open, nor makes again those that must
-// be pushed again, before they have joined: wherever the keys are by then, they
-// hear to go back to that step. REQUIRES: the mutex is held.
+// Whether all who have contributed were members, and none is any more. Nobody
+// closes then what is open, nor makes again what is owed, before they have
+// joined: wherever the keys are by then, they hear to go back to that step. So
+// do those who join as the keys move: what is held takes no contribution.
+// REQUIRES: the mutex is held.
 bool IsDeserted(const NamespaceState& state) {
   const WorkerGroup& workers = *state.workers;
   if (workers.num_live() > 0) return false;
@@ -52,6 +53,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
   OngoingSnapshot::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
   KeyPtr dropped = state.keys.Erase(key.name());
+  dropped->Retire(state.restored_versions);
   OngoingSnapshot::AfterRemoval(transaction, *dropped);
   RemoveRounds(transaction, *dropped);
   transaction.Drop(std::move(dropped));
@@ -62,6 +64,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
 
 void Namespace::HoldKeys() {
   MutexLock lock(&state_->mutex);
+  state_->moves_deserted = false;
   KeyFence& fence = *state_->environment.fence;
   const auto view = fence.view();
   Step last_step = 0;
@@ -83,7 +86,8 @@ bool Namespace::HoldKeysIfIdle() {
   if (view != nullptr) {
     ForEachFencedKeyWithRounds(*state_, *view,
                                [&](const StoredKey&) { is_idle = false; });
-    is_idle = is_idle || IsDeserted(*state_);
+    if (!is_idle && IsDeserted(*state_)) state_->moves_deserted = true;
+    is_idle = is_idle || state_->moves_deserted;
   }
   if (is_idle) fence.FenceNamespace(state_->name, 0);
   return is_idle;

@@ -88,7 +88,8 @@ class Namespace {
   // last step of which any of them has a round open.
   void HoldKeys();
   // Fences them for all steps, unless a round of theirs is open or must be
-  // pushed again. Returns whether it does.
+  // pushed again, and somebody was in the group since HoldKeys. Returns whether
+  // it does.
   bool HoldKeysIfIdle();
   // Looks again at all that waits: the fence has been closed.
   void WakeForFence();

@@ -107,9 +107,8 @@ class Rounds {
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // Lets the worker of that rank push nothing again.
+  // Nobody of that rank, or nobody at all, owes anything any more.
   void ClearRepush(uint32_t rank);
-  // Lets nobody push anything again: the key is gone.
   void ClearAllRepushes();
 
   // Returns the tensors to sum now that a worker has brought to one round.
@@ -160,8 +159,9 @@ class Rounds {
   // Returns the ranks that each open round waits for, by its step.
   std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
 
-  // Returns the first step that must be pushed again, is open, or closed and
+  // Return the first step that is owed or open, or is that or has closed and is
   // not applied; UINT64_MAX if there is none.
+  Step FirstUnclosed() const;
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }

@@ -1,6 +1,8 @@
 #include "client/internal/stripe_stream.h"
 
+#include <memory>
 #include <optional>
+#include <thread>
 
 #include "client/internal/grpc_channel.h"
 #include "client/internal/message_bytes.h"
@@ -112,6 +114,38 @@ TEST_F(StripeStreamTest, CancelBeforeTheFirstMessageCounts) {
 
   EXPECT_FALSE(stream.Read(&reply_));
   EXPECT_THAT(stream.Finish(absl::InternalError("no reply")),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+// Its status may come in time, and what came before it may not.
+TEST_F(StripeStreamTest, OutcomeIsDeadlineExceededOnceTheTimeIsOver) {
+  const absl::Status too_few = absl::InternalError("too few");
+  const CallDeadline deadline(absl::Milliseconds(1));
+  StripeStream& stream =
+      stream_.emplace(channel_, &server_, kPushStream, deadline);
+  stream.Write(Manifest(), /*is_last=*/true);
+  while (stream.Read(&reply_)) {
+  }
+
+  while (deadline.InTime(too_few) == too_few) std::this_thread::yield();
+
+  EXPECT_THAT(stream.Finish(too_few),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "no answer from the server within 1ms"));
+}
+
+TEST_F(StripeStreamTest, OutcomeIsCancelledOnceTheCallerHasGivenUp) {
+  const auto canceller = std::make_shared<Canceller>();
+  StripeStream& stream =
+      stream_.emplace(channel_, &server_, kPushStream,
+                      CallDeadline(absl::Seconds(30), canceller));
+  stream.Write(Manifest(), /*is_last=*/true);
+  while (stream.Read(&reply_)) {
+  }
+
+  canceller->Cancel();
+
+  EXPECT_THAT(stream.Finish(absl::InternalError("too few")),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
