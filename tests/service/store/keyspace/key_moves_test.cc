@@ -35,7 +35,7 @@ class KeyMovesTest : public WorkersOfStoreTest {
   // Holds all keys; `while_open` runs once if rounds keep the move waiting.
   absl::Status Hold(absl::FunctionRef<void()> while_open) {
     int num_looks = 0;
-    return store_.Hold({.num_partitions = 1, .partitions = {0}}, [&] {
+    return store_.Fence({.num_partitions = 1, .partitions = {0}}, [&] {
       if (++num_looks > 1) return absl::CancelledError("a round is open");
       while_open();
       return absl::OkStatus();
@@ -61,7 +61,7 @@ TEST_F(KeyMovesTest, HeldKeyTakesAllStepsThatAreToBePushedAgain) {
     EXPECT_THAT(Push(a, 4), HasReason(Reason::kKeyMoving));
   }));
 
-  EXPECT_OK(store_.TakeSnapshotOfHeld(sink_));
+  EXPECT_OK(store_.TakeSnapshotOfFenced(sink_));
   EXPECT_EQ(Value(), 6);
   store_.Release();
 }
@@ -77,7 +77,7 @@ TEST_F(KeyMovesTest, WhoJoinsMeanwhileDoesNotKeepADesertedNamespace) {
   ASSERT_OK_AND_ASSIGN(const JoinReply reply, TryJoin("a"));
 
   EXPECT_EQ(reply.next_step, 1u);
-  EXPECT_OK(store_.TakeSnapshotOfHeld(sink_));
+  EXPECT_OK(store_.TakeSnapshotOfFenced(sink_));
   store_.Release();
 }
 
@@ -113,12 +113,12 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
   });
   allocates.WaitForNotification();
 
-  EXPECT_THAT(store_.TakeSnapshotOfHeld(sink_),
+  EXPECT_THAT(store_.TakeSnapshotOfFenced(sink_),
               StatusIs(StatusCode::kUnavailable, HasSubstr("rules change")));
 
   may_go_on.Notify();
   EXPECT_OK(change.Result());
-  EXPECT_OK(store_.TakeSnapshotOfHeld(sink_));
+  EXPECT_OK(store_.TakeSnapshotOfFenced(sink_));
   store_.Release();
 }
 
