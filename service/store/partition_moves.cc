@@ -59,11 +59,11 @@ absl::Status MemoryTensorStore::Fence(
   }
   RETURN_IF_ERROR(BeginSnapshots(may_wait));
   fence_.Begin(partitions);
-  for (const NamespacePtr& each : All()) each->HoldKeys();
+  for (const NamespacePtr& each : All()) each->FenceKeys();
   fence_.FenceAll();
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
-    while (found.ok() && !(*found)->HoldKeysIfIdle()) {
+    while (found.ok() && !(*found)->FenceKeysIfIdle()) {
       const absl::Status waits = may_wait();
       if (!waits.ok()) {
         return absl::Status(

@@ -26,11 +26,10 @@ void ForEachFencedKeyWithRounds(const NamespaceState& state,
   }
 }
 
-// Whether all who have contributed were members, and none is any more. Nobody
-// closes then what is open, nor makes again what is owed, before they have
-// joined: wherever the keys are by then, they hear to go back to that step. So
-// do those who join as the keys move: what is held takes no contribution.
-// REQUIRES: the mutex is held.
+// Returns whether all who have contributed were members, and none is any more.
+// Nobody closes then the rounds that are open, nor makes again those that must
+// be pushed again, before they have joined: wherever the keys are by then, they
+// hear to go back to that step. REQUIRES: the mutex is held.
 bool IsDeserted(const NamespaceState& state) {
   const WorkerGroup& workers = *state.workers;
   if (workers.num_live() > 0) return false;
@@ -62,9 +61,8 @@ void Drop(Transaction& transaction, StoredKey& key) {
 
 }  // namespace
 
-void Namespace::HoldKeys() {
+void Namespace::FenceKeys() {
   MutexLock lock(&state_->mutex);
-  state_->moves_deserted = false;
   KeyFence& fence = *state_->environment.fence;
   const auto view = fence.view();
   Step last_step = 0;
@@ -78,7 +76,7 @@ void Namespace::HoldKeys() {
   fence.FenceNamespace(state_->name, last_step);
 }
 
-bool Namespace::HoldKeysIfIdle() {
+bool Namespace::FenceKeysIfIdle() {
   MutexLock lock(&state_->mutex);
   KeyFence& fence = *state_->environment.fence;
   const auto view = fence.view();
@@ -86,8 +84,7 @@ bool Namespace::HoldKeysIfIdle() {
   if (view != nullptr) {
     ForEachFencedKeyWithRounds(*state_, *view,
                                [&](const StoredKey&) { is_idle = false; });
-    if (!is_idle && IsDeserted(*state_)) state_->moves_deserted = true;
-    is_idle = is_idle || state_->moves_deserted;
+    is_idle = is_idle || IsDeserted(*state_);
   }
   if (is_idle) fence.FenceNamespace(state_->name, 0);
   return is_idle;

@@ -86,18 +86,17 @@ class Namespace {
   //
   // Fences the keys of the fence's partitions, but for contributions up to the
   // last step of which any of them has a round open.
-  void HoldKeys();
+  void FenceKeys();
   // Fences them for all steps, unless a round of theirs is open or must be
-  // pushed again, and somebody was in the group since HoldKeys. Returns whether
-  // it does.
-  bool HoldKeysIfIdle();
+  // pushed again. Returns whether it does.
+  bool FenceKeysIfIdle();
   // Looks again at all that waits: the fence has been closed.
   void WakeForFence();
   // Returns the right to take a snapshot, which one has at a time; nothing if
   // another one is taken.
   std::optional<LongLock::Holder> TryBeginSnapshot();
   // Takes the snapshot as PartitionMoves does, with that right. Errors: also
-  // Unavailable, if a round has failed since HoldKeysIfIdle.
+  // Unavailable, if a round has failed since FenceKeysIfIdle.
   absl::Status TakeSnapshotOfFenced(LongLock::Holder begun, SnapshotSink& sink);
   // Removes those keys, as if they had never been: nobody hears of it.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);

@@ -184,9 +184,6 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // No update makes a version up to here: the namespace may have had it after
   // the moment from which it was restored.
   Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
-  // Whether the keys that a move holds have rounds of a group that nobody was
-  // in when they were held.
-  bool moves_deserted ABSL_GUARDED_BY(mutex) = false;
   // While keys are taken for a checkpoint; null otherwise.
   std::shared_ptr<OngoingSnapshot> snapshot ABSL_GUARDED_BY(mutex);
   GraceTimes graces ABSL_GUARDED_BY(mutex);

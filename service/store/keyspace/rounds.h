@@ -107,8 +107,9 @@ class Rounds {
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
-  // Nobody of that rank, or nobody at all, owes anything any more.
+  // Lets the worker of that rank push nothing again.
   void ClearRepush(uint32_t rank);
+  // Lets nobody push anything again: the key is gone.
   void ClearAllRepushes();
 
   // Returns the tensors to sum now that a worker has brought to one round.
@@ -159,8 +160,8 @@ class Rounds {
   // Returns the ranks that each open round waits for, by its step.
   std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
 
-  // Return the first step that is owed or open, or is that or has closed and is
-  // not applied; UINT64_MAX if there is none.
+  // Return the first step that must be pushed again or is open, or else has
+  // closed and is not applied; UINT64_MAX if there is none.
   Step FirstUnclosed() const;
   Step FirstUnapplied() const;
 

@@ -69,9 +69,9 @@ class CallsByName {
 // the snapshot; of those that had none, one cannot tell; nor of those that were
 // forgotten. Contributions to rounds are recognised by step and rank; their
 // answers speak of rounds that may not be in the snapshot.
-std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
-                                     std::vector<CallSnapshot> after,
-                                     bool has_rounds) {
+std::vector<CallSnapshot> CallsOfSnapshot(std::vector<CallSnapshot> before,
+                                          std::vector<CallSnapshot> after,
+                                          bool has_rounds) {
   CallsByName calls;
   for (CallSnapshot& call : before) {
     const bool has_failed = call.answer && !call.answer->ok();
@@ -194,8 +194,9 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.max_closed_step = state_.workers->max_closed();
   }
   if (!is_move_) {
-    snapshot.calls = CallsOfCut(std::move(before), state_.calls->Save(paused),
-                                state_.config.mode == Mode::kSync);
+    snapshot.calls =
+        CallsOfSnapshot(std::move(before), state_.calls->Save(paused),
+                        state_.config.mode == Mode::kSync);
   }
   return snapshot;
 }
@@ -424,7 +425,7 @@ absl::Status Namespace::TakeSnapshotOfFenced(LongLock::Holder begun,
   SnapshotRun run(*state_, sink, state_->environment.fence->view());
   RETURN_IF_ERROR(run.Run());
   // Rounds that had closed and were not applied may have failed since Fence.
-  if (HoldKeysIfIdle()) return absl::OkStatus();
+  if (FenceKeysIfIdle()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("namespace ", Quoted(state_->name),
                    ": the update of a round has failed, which is to be pushed "

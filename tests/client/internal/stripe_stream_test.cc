@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "client/internal/grpc_channel.h"
 #include "client/internal/message_bytes.h"
@@ -115,23 +114,6 @@ TEST_F(StripeStreamTest, CancelBeforeTheFirstMessageCounts) {
   EXPECT_FALSE(stream.Read(&reply_));
   EXPECT_THAT(stream.Finish(absl::InternalError("no reply")),
               StatusIs(absl::StatusCode::kCancelled));
-}
-
-// Its status may come in time, and what came before it may not.
-TEST_F(StripeStreamTest, OutcomeIsDeadlineExceededOnceTheTimeIsOver) {
-  const absl::Status too_few = absl::InternalError("too few");
-  const CallDeadline deadline(absl::Milliseconds(1));
-  StripeStream& stream =
-      stream_.emplace(channel_, &server_, kPushStream, deadline);
-  stream.Write(Manifest(), /*is_last=*/true);
-  while (stream.Read(&reply_)) {
-  }
-
-  while (deadline.InTime(too_few) == too_few) std::this_thread::yield();
-
-  EXPECT_THAT(stream.Finish(too_few),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "no answer from the server within 1ms"));
 }
 
 TEST_F(StripeStreamTest, OutcomeIsCancelledOnceTheCallerHasGivenUp) {

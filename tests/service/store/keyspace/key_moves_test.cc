@@ -1,9 +1,5 @@
-// Keys that are held for a move: what the move waits for, and what it passes
-// over.
-
-#include <algorithm>
-#include <utility>
-#include <vector>
+// Keys that are fenced for a move: what the move waits for, and what it does
+// not wait for.
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -32,8 +28,8 @@ class NoSink final : public SnapshotSink {
 
 class KeyMovesTest : public WorkersOfStoreTest {
  protected:
-  // Holds all keys; `while_open` runs once if rounds keep the move waiting.
-  absl::Status Hold(absl::FunctionRef<void()> while_open) {
+  // Fences all keys; `while_open` runs once if rounds keep the move waiting.
+  absl::Status Fence(absl::FunctionRef<void()> while_open) {
     int num_looks = 0;
     return store_.Fence({.num_partitions = 1, .partitions = {0}}, [&] {
       if (++num_looks > 1) return absl::CancelledError("a round is open");
@@ -45,7 +41,7 @@ class KeyMovesTest : public WorkersOfStoreTest {
   NoSink sink_;
 };
 
-TEST_F(KeyMovesTest, HeldKeyTakesAllStepsThatAreToBePushedAgain) {
+TEST_F(KeyMovesTest, FencedKeyTakesAllStepsThatMustBePushedAgain) {
   CreateSync(2);
   const Worker a = Join("a");
   Join("b");
@@ -53,7 +49,7 @@ TEST_F(KeyMovesTest, HeldKeyTakesAllStepsThatAreToBePushedAgain) {
   LoseAllBut({a});  // a must push all three again
   const Worker b = Join("b");
 
-  ASSERT_OK(Hold([&] {
+  ASSERT_OK(Fence([&] {
     for (Step step = 1; step <= 3; ++step) {
       EXPECT_OK(Push(a, step));
       EXPECT_OK(Push(b, step));
@@ -66,39 +62,9 @@ TEST_F(KeyMovesTest, HeldKeyTakesAllStepsThatAreToBePushedAgain) {
   store_.Release();
 }
 
-TEST_F(KeyMovesTest, WhoJoinsMeanwhileDoesNotKeepADesertedNamespace) {
-  CreateSync(2);
-  const Worker a = Join("a");
-  Join("b");
-  ASSERT_OK(Push(a, 1));
-  LoseAllBut({});
-  ASSERT_OK(Hold([] { ADD_FAILURE() << "nobody closes its round"; }));
-
-  ASSERT_OK_AND_ASSIGN(const JoinReply reply, TryJoin("a"));
-
-  EXPECT_EQ(reply.next_step, 1u);
-  EXPECT_OK(store_.TakeSnapshotOfFenced(sink_));
-  store_.Release();
-}
-
-// Else the next attempt would take a group that has come back for deserted.
-TEST_F(KeyMovesTest, NextMoveWaitsForThoseWhoHaveCome) {
-  CreateSync(1);
-  const Worker a = Join("a");
-  backend_.FailApply(absl::ResourceExhaustedError("no memory"));
-  ASSERT_OK(Push(a, 1));
-  LoseAllBut({});
-  ASSERT_OK(Hold([] { ADD_FAILURE() << "nobody closes its round"; }));
-  store_.Release();
-  Join("a");
-
-  EXPECT_THAT(Hold([] {}), StatusIs(StatusCode::kCancelled));
-  store_.Release();
-}
-
 TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
   CreateSync(1);
-  ASSERT_OK(Hold([] {}));
+  ASSERT_OK(Fence([] {}));
   Notification allocates;
   Notification may_go_on;
   backend_.WhenAllocating([&] {
