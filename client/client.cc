@@ -287,20 +287,6 @@ absl::StatusOr<PullReply> Client::PullLatest(absl::Span<const std::string> keys,
   return calls_->Call(request, call_options_);
 }
 
-absl::StatusOr<Value> Client::PullState(absl::string_view key,
-                                        absl::string_view state) {
-  ASSIGN_OR_RETURN(
-      PullReply reply,
-      Pull(PullRequest{.entries = {{.key = std::string(key),
-                                    .state = std::string(state)}}}));
-  return std::move(reply.values.front());
-}
-
-absl::Status Client::InitState(absl::string_view key, absl::string_view state,
-                               Tensor tensor) {
-  return Init({{std::string(key), std::move(tensor), std::string(state)}});
-}
-
 absl::StatusOr<Value> Client::PushPull(absl::string_view key,
                                        Tensor contribution,
                                        const PushOptions& options) {

@@ -134,13 +134,6 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PullReply> PullLatest(absl::Span<const std::string> keys,
                                        DType dtype = DType::kUnknown);
 
-  // Returns a state that the key's rule keeps: one of KeyStatus::states, or
-  // "update_count". Several at one moment: entries of Pull, or of Init.
-  absl::StatusOr<Value> PullState(absl::string_view key,
-                                  absl::string_view state);
-  absl::Status InitState(absl::string_view key, absl::string_view state,
-                         Tensor tensor);
-
   // Push, then Pull of the same keys, in one round trip.
   absl::StatusOr<Value> PushPull(absl::string_view key, Tensor contribution,
                                  const PushOptions& options = {});
