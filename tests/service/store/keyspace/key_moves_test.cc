@@ -74,7 +74,7 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
   Background change([&] {
     return store_.SetRule({.name_space = "n",
                            .key_pattern = "*",
-                           .rule = *ParseRuleSpec("momentum")},
+                           .rule = *ParseRuleSpec("adam")},
                           {});
   });
   allocates.WaitForNotification();

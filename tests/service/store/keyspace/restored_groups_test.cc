@@ -55,6 +55,8 @@ class RestoredGroupsTest : public WorkersOfStoreTest {
   // What b has begun fails, and then nobody is there to push it again.
   void LoseAllButA() {
     LoseAllBut({a_, b_});
+    ASSERT_OK(KeepAlive(a_));
+    ASSERT_OK(KeepAlive(b_));
     LoseAllBut({a_});
   }
 
