@@ -25,6 +25,11 @@ std::optional<gpr_timespec> EndOf(absl::Duration timeout) {
                           GPR_TIMESPAN));
 }
 
+absl::Status CancelledUnderWay() {
+  return absl::CancelledError(
+      "cancelled by the caller; the call may have been made");
+}
+
 }  // namespace
 
 CallDeadline::CallDeadline(absl::Duration timeout,
@@ -41,6 +46,21 @@ absl::Status CallDeadline::CheckTimeLeft() const {
   return absl::DeadlineExceededError("no time was left to send the request");
 }
 
+absl::Status CallDeadline::NoAnswer() const {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "no answer from the server within ", absl::FormatDuration(timeout_)));
+}
+
+absl::Status CallDeadline::InTime(const absl::Status& outcome) const {
+  if (outcome.ok()) return outcome;
+  if (canceller_ != nullptr && canceller_->is_cancelled()) {
+    return CancelledUnderWay();
+  }
+  const bool is_over =
+      end_ && gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), *end_) >= 0;
+  return is_over ? NoAnswer() : outcome;
+}
+
 void CallDeadline::ApplyTo(grpc::ClientContext& context) const {
   if (end_.has_value()) context.set_deadline(*end_);
 }
@@ -48,13 +68,11 @@ void CallDeadline::ApplyTo(grpc::ClientContext& context) const {
 absl::Status CallDeadline::StatusOf(const grpc::Status& status) const {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
       status.error_message() == "Deadline Exceeded") {
-    return absl::DeadlineExceededError(absl::StrCat(
-        "no answer from the server within ", absl::FormatDuration(timeout_)));
+    return NoAnswer();
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED &&
       canceller_ != nullptr && canceller_->is_cancelled()) {
-    return absl::CancelledError(
-        "cancelled by the caller; the call may have been made");
+    return CancelledUnderWay();
   }
   if (status.error_code() == grpc::StatusCode::UNKNOWN &&
       status.error_message() == "Stream removed") {

@@ -29,6 +29,11 @@ class CallDeadline {
   // Returns null where nobody cancels.
   const std::shared_ptr<Canceller>& canceller() const { return canceller_; }
 
+  // Returns `outcome`. Where that is an error, and the time is over or the
+  // caller has cancelled, returns that: what was missing may have been on its
+  // way.
+  absl::Status InTime(const absl::Status& outcome) const;
+
   // Bounds an RPC that is about to begin.
   void ApplyTo(grpc::ClientContext& context) const;
 
@@ -38,6 +43,7 @@ class CallDeadline {
   absl::Status StatusOf(const grpc::Status& status) const;
 
  private:
+  absl::Status NoAnswer() const;
   const absl::Duration timeout_;
   const std::shared_ptr<Canceller> canceller_;
   // On the monotonic clock, which nobody sets.

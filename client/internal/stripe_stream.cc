@@ -64,8 +64,9 @@ absl::Status StripeStream::Finish(const absl::Status& outcome) {
   const grpc::Status status = stream_->Finish();
   stream_ = nullptr;
   if (status.ok()) server_.LearnFrom(context_);
-  if (server_has_ended_it && !status.ok()) return deadline_.StatusOf(status);
-  return outcome;
+  if (!server_has_ended_it) return outcome;
+  // The last messages, or only the server's status, may have come in time.
+  return status.ok() ? deadline_.InTime(outcome) : deadline_.StatusOf(status);
 }
 
 }  // namespace tensorkv

@@ -233,8 +233,7 @@ std::optional<std::string> KeyLedger::CheckCount(Version version,
   std::string expected;
   for (const State& state : states_) {
     if (state.version != version || !IsPossible(state)) continue;
-    // One that is being made is counted already.
-    if (state.num_updates <= num_updates) return std::nullopt;
+    if (state.num_updates == num_updates) return std::nullopt;
     absl::StrAppend(&expected, " ", state.num_updates);
   }
   if (expected.empty()) return std::nullopt;

@@ -71,7 +71,7 @@ class KeyLedger {
   // Why the key cannot have had that value as that version; nothing if it can.
   std::optional<std::string> Observe(Version version, const Elements& value);
 
-  // Why that version cannot be the result of at most so many updates.
+  // Why that version cannot be the result of so many updates.
   std::optional<std::string> CheckCount(Version version,
                                         uint64_t num_updates) const;
 

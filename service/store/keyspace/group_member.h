@@ -11,6 +11,9 @@
 
 namespace tensorkv {
 
+// The largest step rather than one that wraps.
+inline Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
+
 struct GroupMember {
   // kRestored: live, or lost, when the group was saved; or it had left, and a
   // restore has lost what it had contributed, so that it is awaited again.

@@ -64,7 +64,7 @@ bool InPlaceUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
   updates_.push_back({.key = key,
                       .rule = asked_.rule,
                       .data = tensor.data(),
-                      .update_count = ++key->update_count,
+                      .update_count = key->CountUpdate(),
                       .result = result});
   return true;
 }
@@ -97,17 +97,13 @@ void InPlaceUpdates::Run(Backend& device) {
   }
 }
 
-// The count may have begun anew meanwhile, under another rule.
 void InPlaceUpdates::Publish(const Update& update, const absl::Status& status,
                              Version floor) {
   StoredKey& key = *update.key;
   key.is_updating = false;
   key.value_is_changing = false;
-  if (status.ok()) {
-    key.version = std::max(key.version, floor) + 1;
-  } else if (key.update_count == update.update_count) {
-    --key.update_count;
-  }
+  key.EndCount(/*is_applied=*/status.ok());
+  if (status.ok()) key.version = key.NextVersion(floor);
 }
 
 }  // namespace tensorkv

@@ -170,6 +170,7 @@ void TellExchange(const NamespaceState& state, const GoneKeys& gone) {
 // Takes a key out of the table, with its rounds.
 void RemoveKey(Transaction& transaction, absl::string_view name) {
   KeyPtr key = transaction.state().keys.Erase(name);
+  key->Retire(transaction.state().restored_versions);
   OngoingSnapshot::AfterRemoval(transaction, *key);
   RemoveRounds(transaction, *key);
   transaction.Drop(std::move(key));

@@ -52,6 +52,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
   OngoingSnapshot::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
   KeyPtr dropped = state.keys.Erase(key.name());
+  dropped->Retire(state.restored_versions);
   OngoingSnapshot::AfterRemoval(transaction, *dropped);
   RemoveRounds(transaction, *dropped);
   transaction.Drop(std::move(dropped));

@@ -55,7 +55,7 @@ StatusAndRule StatusOf(const NamespaceState& state, const StoredKey& key) {
   status.version = key.version;
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
-  status.update_count = key.update_count;
+  status.update_count = key.num_applied();
   if (key.multipliers) status.multipliers = *key.multipliers;
   return {std::move(status), key.rule};
 }

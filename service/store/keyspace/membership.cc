@@ -213,6 +213,7 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
     for (const uint32_t rank : ranks) {
       if (state.mode->MustRepush(rank) &&
           !state.workers->Needs(rank, UINT64_MAX)) {
+        OngoingSnapshot::BeforeChange(transaction, *key);
         key->rounds->ClearRepush(rank);
       }
     }
@@ -321,9 +322,13 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
 absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
                                            const JoinRequest& request) {
   Transaction transaction(state);
+  const bool was_formed = state.workers->is_formed();
   absl::StatusOr<JoinReply> reply = AddWorker(state, request);
+  if (!reply.ok()) return reply;
+  // An elastic group then awaits none of those who have not come.
+  if (state.workers->is_formed() && !was_formed) OnWorkersGone(transaction, {});
   // The calls of the epoch that was replaced end.
-  if (reply.ok() && request.replaces_epoch != 0) WakeAll(transaction);
+  if (request.replaces_epoch != 0) WakeAll(transaction);
   return reply;
 }
 

@@ -128,7 +128,12 @@ void OngoingSnapshot::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
   if (key.contributions) {
     taken.snapshot.contributions = ContributionsOf(*key.contributions);
   }
-  if (key.rounds) taken.snapshot.rounds = key.rounds->Applied();
+  if (key.rounds) {
+    taken.snapshot.rounds = key.rounds->Applied();
+    // They may have failed, and nobody be there to push them again, before what
+    // is ahead has ended.
+    taken.snapshot.first_unsaved = key.rounds->FirstUnclosed();
+  }
   const uint64_t num_updates = key.num_updates_ahead();
   if (num_updates == 0) {
     return TakeNow(key, std::move(taken), RuleNow(key), copies);
@@ -148,7 +153,8 @@ void OngoingSnapshot::TakeNow(StoredKey& key, SnapshotKey taken,
   // wait.
   if (key.rounds) {
     snapshot.rounds = key.rounds->Applied();
-    snapshot.first_unsaved = key.rounds->FirstUnapplied();
+    snapshot.first_unsaved =
+        std::min(snapshot.first_unsaved, key.rounds->FirstUnapplied());
   }
   taken.rule = rule.rule;
   const RuleState* const state = rule.state.get();

@@ -294,7 +294,8 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     if (first_busy) continue;
     reply.values.emplace_back(key->version, key->ToTensor(),
                               NumContributions(*key));
-    if (update_counts_ != nullptr) update_counts_->push_back(key->update_count);
+    if (update_counts_ != nullptr)
+      update_counts_->push_back(key->num_applied());
   }
   if (!first_busy) return true;
   Pin();

@@ -503,9 +503,13 @@ std::vector<AppliedRound> Rounds::Applied() const {
   return applied;
 }
 
+Step Rounds::FirstUnclosed() const {
+  const Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
+  return repushes_.empty() ? first : std::min(first, repushes_.begin()->first);
+}
+
 Step Rounds::FirstUnapplied() const {
-  Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
-  if (!repushes_.empty()) first = std::min(first, repushes_.begin()->first);
+  Step first = FirstUnclosed();
   for (const Closed& each : closed_) {
     if (each.version == 0) first = std::min(first, each.step);
   }

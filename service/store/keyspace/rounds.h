@@ -160,8 +160,9 @@ class Rounds {
   // Returns the ranks that each open round waits for, by its step.
   std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
 
-  // Returns the first step that must be pushed again, is open, or closed and
-  // not applied; UINT64_MAX if there is none.
+  // Return the first step that must be pushed again or is open, or else has
+  // closed and is not applied; UINT64_MAX if there is none.
+  Step FirstUnclosed() const;
   Step FirstUnapplied() const;
 
   size_t num_open() const { return open_.size(); }

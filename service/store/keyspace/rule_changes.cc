@@ -89,7 +89,7 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
     }
   }
   if (!rule->Continues(*key.rule)) {
-    key.update_count = 0;
+    key.CountAnew();
   } else if (state && key.rule_state) {
     state->total_weight = key.rule_state->total_weight;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -68,9 +69,9 @@ class CallsByName {
 // the snapshot; of those that had none, one cannot tell; nor of those that were
 // forgotten. Contributions to rounds are recognised by step and rank; their
 // answers speak of rounds that may not be in the snapshot.
-std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
-                                     std::vector<CallSnapshot> after,
-                                     bool has_rounds) {
+std::vector<CallSnapshot> CallsOfSnapshot(std::vector<CallSnapshot> before,
+                                          std::vector<CallSnapshot> after,
+                                          bool has_rounds) {
   CallsByName calls;
   for (CallSnapshot& call : before) {
     const bool has_failed = call.answer && !call.answer->ok();
@@ -121,7 +122,8 @@ class SnapshotRun {
   }
 
   absl::Status Run() {
-    RETURN_IF_ERROR(sink_.Begin(Begin()));
+    ASSIGN_OR_RETURN(NamespaceSnapshot begun, Begin());
+    RETURN_IF_ERROR(sink_.Begin(std::move(begun)));
     bool has_more = true;
     while (has_more) {
       ASSIGN_OR_RETURN(has_more, Walk());
@@ -133,8 +135,8 @@ class SnapshotRun {
   }
 
  private:
-  // Begins the snapshot.
-  NamespaceSnapshot Begin();
+  // Begins the snapshot. Errors: Unavailable, if rules change as keys move.
+  absl::StatusOr<NamespaceSnapshot> Begin();
   absl::StatusOr<bool> Walk();
   // Passes what was taken to the sink.
   absl::Status HandOver();
@@ -154,7 +156,7 @@ class SnapshotRun {
   const std::shared_ptr<OngoingSnapshot> ongoing_;
 };
 
-NamespaceSnapshot SnapshotRun::Begin() {
+absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   NamespaceSnapshot snapshot;
   snapshot.name = state_.name;
   snapshot.uid = state_.uid;
@@ -169,8 +171,15 @@ NamespaceSnapshot SnapshotRun::Begin() {
   std::vector<CallSnapshot> before;
   if (!is_move_) before = state_.calls->Save(paused);
   {
-    // No key is on the way from one rule to another.
-    const LongLock::Holder rules_stay = state_.rules_lock.Acquire();
+    // No key is on the way from one rule to another. A change takes long, and
+    // nobody waits while keys are shut.
+    const std::optional<LongLock::Holder> rules_stay =
+        is_move_ ? state_.rules_lock.TryAcquire() : state_.rules_lock.Acquire();
+    if (!rules_stay) {
+      return absl::UnavailableError(
+          absl::StrCat("namespace ", Quoted(state_.name),
+                       ": its rules change as its keys are to move"));
+    }
     const std::shared_ptr<const RuleBindings> bound = state_.Bindings();
     snapshot.rules = bound->List();
     snapshot.multipliers = bound->multipliers.List();
@@ -185,8 +194,9 @@ NamespaceSnapshot SnapshotRun::Begin() {
     snapshot.max_closed_step = state_.workers->max_closed();
   }
   if (!is_move_) {
-    snapshot.calls = CallsOfCut(std::move(before), state_.calls->Save(paused),
-                                state_.config.mode == Mode::kSync);
+    snapshot.calls =
+        CallsOfSnapshot(std::move(before), state_.calls->Save(paused),
+                        state_.config.mode == Mode::kSync);
   }
   return snapshot;
 }
@@ -501,6 +511,8 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
   {
     MutexLock lock(&state.mutex);
     state.workers->RepeatFrom(first_unsaved);
+    // Those who join are to come in after what is made again.
+    if (!have_arrived) state.workers->LowerMaxStep(0);
   }
   return states.Copy();
 }

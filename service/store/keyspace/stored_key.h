@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_STORED_KEY_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_STORED_KEY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -154,6 +155,31 @@ class StoredKey final : public RefCounted {
     return (is_updating && !is_next_claimed ? 1 : 0) +
            (pending ? pending->size() : 0);
   }
+  // How many updates have made the present value.
+  uint64_t num_applied() const { return update_count - counts_running_update; }
+  // Begins to count an update, ends that, or takes the count back.
+  uint64_t CountUpdate() {
+    counts_running_update = true;
+    return ++update_count;
+  }
+  void EndCount(bool is_applied) {
+    if (counts_running_update && !is_applied) --update_count;
+    counts_running_update = false;
+  }
+  void CountAnew() {
+    counts_running_update = false;
+    update_count = 0;
+  }
+  // The version of the update that ends now, above `floor`. After a removal it
+  // is one that LastVersionOf has told then: others of its name follow those.
+  Version NextVersion(Version floor) const {
+    return (is_removed ? version : std::max(version, floor)) + 1;
+  }
+  // The key is in no table any more.
+  void Retire(Version floor) {
+    if (num_updates_ahead() > 0) version = std::max(version, floor);
+    is_removed = true;
+  }
   uint64_t value_bytes() const { return value->size_bytes(); }
   // Computed from the shape, as `value` may be replaced while a sum is made.
   int64_t num_elements() const {
@@ -198,6 +224,7 @@ class StoredKey final : public RefCounted {
 
   RefPtr<Buffer> value;
   Version version = 1;
+  // Counts an update from its begin on.
   uint64_t update_count = 0;
 
   SharedRule rule;
@@ -214,12 +241,15 @@ class StoredKey final : public RefCounted {
 
   // Position + 1 of the key's last entry seen by the check of a call, 0 outside
   // of a check.
-  uint32_t position_in_call : 29 = 0;
+  uint32_t position_in_call : 27 = 0;
 
   bool is_updating : 1 = false;
   // The key is_updating for the first of `pending`, which is there still.
   bool is_next_claimed : 1 = false;
   bool value_is_changing : 1 = false;
+  // update_count has the update that runs.
+  bool counts_running_update : 1 = false;
+  bool is_removed : 1 = false;
 
  private:
   StoredKey(absl::string_view name, DType dtype, const Shape& shape);

@@ -113,7 +113,7 @@ void UpdatePass::End(bool has_reservation) {
   StoredKey& key = *item.key;
   item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
   item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
-  item.update_count = item.access ? key.update_count : ++key.update_count;
+  item.update_count = item.access ? key.update_count : key.CountUpdate();
   if (!item.access || item.access->uses_states()) TakeStates(item);
   item.stored = View(key, key.dtype(), *key.value);
   key.is_updating = true;
@@ -485,8 +485,8 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
   // Not if the count has begun anew, under another rule.
-  const bool counts = !item.access && key.update_count == item.update_count;
-  if (counts) --key.update_count;
+  const bool counts = key.counts_running_update;
+  key.EndCount(/*is_applied=*/false);
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
   if (counts) key.rule_state->total_weight = item.total_weight;
   const RuleState& old = *item.rule_state;
@@ -510,7 +510,8 @@ void UpdatePass::Publish(Item& item, const absl::Status& status,
     return;
   }
   if (!item.is_in_place) std::swap(key.value, item.target);
-  key.version = std::max(key.version, floor) + 1;
+  key.EndCount(/*is_applied=*/true);
+  key.version = key.NextVersion(floor);
 }
 
 }  // namespace tensorkv

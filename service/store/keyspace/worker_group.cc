@@ -18,8 +18,6 @@ std::string Seconds(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(100)));
 }
 
-Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
-
 // Requests that name no worker have the rank that no group has.
 absl::Status CheckIsNamed(const Worker& worker) {
   if (worker.rank != UINT32_MAX) return absl::OkStatus();

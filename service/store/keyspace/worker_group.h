@@ -40,8 +40,7 @@ class WorkerGroup {
  public:
   explicit WorkerGroup(const WorkerGroupOptions& options);
 
-  // Returns the rank that Join would give to `name`. Errors: those of Join
-  // about ranks.
+  // Returns the rank that Join would give to `name`. Errors: Join's of ranks.
   absl::StatusOr<uint32_t> RankFor(
       absl::string_view name, uint64_t replaces_epoch,
       std::optional<uint32_t> wanted = std::nullopt) const;
@@ -190,6 +189,8 @@ class WorkerGroup {
   bool is_elastic() const {
     return options_.min_workers != options_.max_workers;
   }
+  // Returns whether min_workers have been live at once.
+  bool is_formed() const { return is_formed_; }
 
  private:
   using State = GroupMember::State;
@@ -238,7 +239,6 @@ class WorkerGroup {
   uint64_t last_order_ = 0;
   Step max_step_ = 0;
   Step max_closed_ = 0;
-  // Elastic: min_workers have been live at once.
   bool is_formed_;
   bool has_joined_ = false;
   // Workers have contributed without joining.

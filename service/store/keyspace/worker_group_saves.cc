@@ -41,6 +41,14 @@ std::vector<WorkerSnapshot> WorkerGroup::Save() const {
       worker.first_step = member.first_step;
       worker.order = member.order;
       worker.has_told_step = member.has_told_step;
+      // The group goes on without it: if it comes again, which a restore may
+      // have the group await, it has part in later steps alone.
+      const bool goes_on = member.state == State::kLive || IsAwaited(rank) ||
+                           (is_whole() && HasLeft(rank));
+      if (!goes_on && !options_.counts_alone) {
+        worker.step = std::min(worker.step, max_step_);
+        worker.first_step = After(max_step_);
+      }
     }
     if (worker.worker.epoch > 0 || worker.step > 0) {
       workers.push_back(std::move(worker));
@@ -66,6 +74,7 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     member.epoch = worker.worker.epoch;
     member.lease_end = now;
     member.first_step = worker.first_step;
+    if (worker.first_step > worker.step) StepAt(rank) = worker.first_step - 1;
     member.has_contributed = worker.step > 0;
     member.order = worker.order;
     member.has_told_step = worker.has_told_step;

@@ -70,6 +70,23 @@ TEST(CallDeadlineTest, NothingBeginsOnceTheCallerHasCancelled) {
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("caller")));
 }
 
+TEST(CallDeadlineTest, WhatIsMissingMayHaveBeenOnItsWay) {
+  const absl::Status too_few = absl::InternalError("too few");
+  const CallDeadline over(absl::ZeroDuration());
+  const auto canceller = std::make_shared<Canceller>();
+  const CallDeadline cancelled(absl::Seconds(3), canceller);
+  EXPECT_EQ(cancelled.InTime(too_few), too_few);
+
+  canceller->Cancel();
+
+  EXPECT_THAT(over.InTime(absl::OkStatus()), IsOk());
+  EXPECT_THAT(over.InTime(too_few),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "no answer from the server within 0"));
+  EXPECT_THAT(cancelled.InTime(too_few),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("caller")));
+}
+
 TEST(CallDeadlineTest, GrpcsOwnErrorGetsTheTimeout) {
   const CallDeadline deadline(absl::Seconds(3));
 

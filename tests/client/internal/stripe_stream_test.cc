@@ -1,5 +1,6 @@
 #include "client/internal/stripe_stream.h"
 
+#include <memory>
 #include <optional>
 
 #include "client/internal/grpc_channel.h"
@@ -112,6 +113,21 @@ TEST_F(StripeStreamTest, CancelBeforeTheFirstMessageCounts) {
 
   EXPECT_FALSE(stream.Read(&reply_));
   EXPECT_THAT(stream.Finish(absl::InternalError("no reply")),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(StripeStreamTest, OutcomeIsCancelledOnceTheCallerHasGivenUp) {
+  const auto canceller = std::make_shared<Canceller>();
+  StripeStream& stream =
+      stream_.emplace(channel_, &server_, kPushStream,
+                      CallDeadline(absl::Seconds(30), canceller));
+  stream.Write(Manifest(), /*is_last=*/true);
+  while (stream.Read(&reply_)) {
+  }
+
+  canceller->Cancel();
+
+  EXPECT_THAT(stream.Finish(absl::InternalError("too few")),
               StatusIs(absl::StatusCode::kCancelled));
 }
 

@@ -17,12 +17,14 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::Background;
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::First;
 using ::tensorkv::testing::HasReason;
@@ -224,6 +226,25 @@ TEST_F(MemoryTensorStoreTest, NothingOfACallIsLeftAfterStop) {
   store.Stop();
 
   EXPECT_TRUE(is_gone);
+}
+
+TEST_F(MemoryTensorStoreTest, UpdateIsCountedWithItsVersion) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK_AND_ASSIGN(const Value read, Pull(PullOf("w")));
+  backend_.Hold();
+  Background push([&] { return Push(PushOf("w", 2)).status(); });
+  backend_.WaitUntilHeld();
+
+  ASSERT_OK_AND_ASSIGN(const StatReply during,
+                       store_.Stat({.keys = {"w"}}, {}));
+  backend_.Release();
+  ASSERT_OK(push.Result());
+  ASSERT_OK_AND_ASSIGN(const StatReply after, store_.Stat({.keys = {"w"}}, {}));
+
+  EXPECT_EQ(during.keys[0].version, 1u);
+  EXPECT_EQ(during.keys[0].update_count, 0u);
+  EXPECT_EQ(after.keys[0].version, 2u);
+  EXPECT_EQ(after.keys[0].update_count, 1u);
 }
 
 TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {

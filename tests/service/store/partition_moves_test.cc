@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -83,6 +84,37 @@ TEST_P(ArrivalTest, NoCallOfBeforeHasAnEffectUntilTheKeysAreOwned) {
 INSTANTIATE_TEST_SUITE_P(AllWays, ArrivalTest,
                          ::testing::Values(&PartitionMoves::StartAdoption,
                                            &PartitionMoves::StartTakeover));
+
+// The update of a key that was deleted ends after versions were passed over, of
+// which nobody knew when the key went.
+TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
+  ASSERT_OK(Init("w", 1));
+  backend_.Hold();
+  testing::Inbox<PushReply> late;
+  testing::Background push([&] {
+    store_.Push(PushOf("w", 2), {}, late.Callback());
+    return absl::OkStatus();
+  });
+  backend_.WaitUntilHeld();
+  ASSERT_OK(store_.Delete({.keys = {"w"}}));
+  NamespaceSnapshot name_space = {
+      .name = "default", .max_version = 1000, .restored_versions = 1000};
+  name_space.config = store_.DescribeNamespace("")->config;
+
+  const auto arrival = (moves().*GetParam())(
+      {.num_partitions = 2,
+       .partitions = {1 - PartitionOf("default", "w", 2)}});
+  ASSERT_OK(arrival->Begin(name_space));
+  ASSERT_OK(arrival->Commit());
+  backend_.Release();
+  ASSERT_OK(push.Result());
+  late.Wait();
+  ASSERT_OK(Init("w", 3));
+  ASSERT_OK_AND_ASSIGN(const Value next, Pull(PullOf("w")));
+
+  ASSERT_OK(*late.answer);
+  EXPECT_LT((*late.answer)->results[0].version, next.version);
+}
 
 using TakeoverTest = testing::ScriptedStoreTest;
 

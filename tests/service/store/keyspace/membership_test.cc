@@ -46,6 +46,37 @@ TEST_F(MembershipTest, OneAlarmWatchesAllLeases) {
   EXPECT_EQ(alarms_.num_pending(), 1u);
 }
 
+class ElasticGroupTest : public MembershipTest,
+                         public ::testing::WithParamInterface<Mode> {
+ protected:
+  Worker JoinAs(const std::string& name, uint32_t rank) {
+    return store_
+        .Join({.name_space = "n",
+               .worker_name = name,
+               .lease = kLease,
+               .rank = rank})
+        ->worker;
+  }
+};
+
+TEST_P(ElasticGroupTest, WhoFormsItEndsWaitsForThoseWhoHaveNotCome) {
+  Create({.mode = GetParam(), .num_workers = 2, .max_workers = 3});
+  const Worker a = JoinAs("a", 0);
+  ASSERT_OK(Push(a, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+  ASSERT_TRUE(waiting.is_empty());
+
+  JoinAs("c", 2);  // nobody has rank 1
+
+  ASSERT_FALSE(waiting.is_empty());
+  ASSERT_OK(waiting.answer);
+  EXPECT_EQ(First(*waiting.answer), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(, ElasticGroupTest,
+                         ::testing::Values(Mode::kSync, Mode::kBounded));
+
 TEST_F(MembershipTest, LossFailsTheRoundForItsContributors) {
   CreateSync(3);
   const Worker a = Join("a");

@@ -1,0 +1,106 @@
+// Groups that go on from a snapshot: nobody is told a step that others have no
+// part in, or cannot come to.
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/snapshot.h"
+#include "tests/service/store/keyspace/workers_of_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace namespace_members_test {
+
+// Has `on_begin` run when the moment of the snapshot is there.
+class OneSpace final : public SnapshotSink {
+ public:
+  explicit OneSpace(std::function<void()> on_begin)
+      : on_begin_(std::move(on_begin)) {}
+
+  absl::Status Begin(NamespaceSnapshot begun) override {
+    name_space = std::move(begun);
+    on_begin_();
+    return absl::OkStatus();
+  }
+  absl::Status Add(KeySnapshot key) override {
+    keys.push_back(std::move(key));
+    return absl::OkStatus();
+  }
+  absl::Status End() override { return absl::OkStatus(); }
+  void Paused(absl::Duration) override {}
+
+  NamespaceSnapshot name_space;
+  std::vector<KeySnapshot> keys;
+
+ private:
+  const std::function<void()> on_begin_;
+};
+
+class RestoredGroupsTest : public WorkersOfStoreTest {
+ protected:
+  // Of three, b is two steps ahead.
+  void HaveOneGoAhead() {
+    Create({.mode = Mode::kSync, .num_workers = 2, .max_workers = 3});
+    a_ = Join("a");
+    b_ = Join("b");
+    const Worker c = Join("c");
+    for (const Worker& each : {a_, b_, c}) ASSERT_OK(Push(each, 1));
+    ASSERT_OK(Push(b_, 2));
+    ASSERT_OK(Push(b_, 3));
+  }
+  // What b has begun fails, and then nobody is there to push it again.
+  void LoseAllButA() {
+    LoseAllBut({a_, b_});
+    ASSERT_OK(KeepAlive(a_));
+    ASSERT_OK(KeepAlive(b_));
+    LoseAllBut({a_});
+  }
+
+  void SaveAndRestore(std::function<void()> meanwhile) {
+    OneSpace saved(std::move(meanwhile));
+    ASSERT_OK(store_.TakeSnapshot({"n"}, saved));
+    const auto restoration = store_.StartRestoration(OnExisting::kReplace);
+    ASSERT_OK(restoration->Begin(saved.name_space));
+    ASSERT_OK(restoration->Add(std::move(saved.keys)));
+    ASSERT_OK(restoration->Commit());
+  }
+
+  // Each does what it is told, one after the other.
+  void GoOn(const std::vector<std::string>& names, Step last) {
+    std::vector<JoinReply> told;
+    for (const std::string& name : names) told.push_back(*TryJoin(name));
+    for (const JoinReply& each : told) {
+      for (Step step = each.next_step; step <= last; ++step) {
+        EXPECT_OK(Push(each.worker, step));
+      }
+    }
+    EXPECT_EQ(Describe().rounds_open, 0u);
+  }
+
+  Worker a_;
+  Worker b_;
+};
+
+TEST_F(RestoredGroupsTest, WhoWasLostBeforeGoesOnAfterTheOthers) {
+  HaveOneGoAhead();
+  LoseAllButA();
+
+  SaveAndRestore([] {});
+
+  GoOn({"b", "a"}, 3);
+}
+
+TEST_F(RestoredGroupsTest, WhoIsLostMeanwhilePushesAgainWhatHasFailed) {
+  HaveOneGoAhead();
+
+  SaveAndRestore([this] { LoseAllButA(); });
+
+  GoOn({"b", "a"}, 3);
+}
+
+}  // namespace namespace_members_test
+}  // namespace tensorkv
