@@ -164,7 +164,6 @@ class Rounds {
   // closed and is not applied; UINT64_MAX if there is none.
   Step FirstUnclosed() const;
   Step FirstUnapplied() const;
-
   size_t num_open() const { return open_.size(); }
   // Return the highest such step that is open, or to be pushed again, or 0.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }

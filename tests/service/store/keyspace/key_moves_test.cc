@@ -72,10 +72,9 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
     may_go_on.WaitForNotification();
   });
   Background change([&] {
-    return store_.SetRule({.name_space = "n",
-                           .key_pattern = "*",
-                           .rule = *ParseRuleSpec("adam")},
-                          {});
+    return store_.SetRule(
+        {.name_space = "n", .key_pattern = "*", .rule = *ParseRuleSpec("adam")},
+        {});
   });
   allocates.WaitForNotification();
 
