@@ -511,8 +511,6 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
   {
     MutexLock lock(&state.mutex);
     state.workers->RepeatFrom(first_unsaved);
-    // Those who join are to come in after what is made again.
-    if (!have_arrived) state.workers->LowerMaxStep(0);
   }
   return states.Copy();
 }

@@ -22,13 +22,13 @@
 #include "service/store/keyspace/key_access.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
+#include "service/store/keyspace/rule_state.h"
 #include "service/store/tensor_store.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
 
-// A push whose reply waits for its updates. Shared by them; guarded by the
-// namespace's mutex.
+// A push whose reply waits for its updates. The namespace's mutex guards it.
 struct PushCall : RefCounted {
   PushReply reply;
   absl::Status status;
@@ -62,31 +62,6 @@ struct PendingUpdate {
   RefPtr<KeyAccess> access;
 };
 
-// The tensors that a rule keeps for a key. Shared with the update under way.
-struct RuleState : RefCounted {
-  // Are ordered as the rule's StateSpecs. Few rules have more than two.
-  absl::InlinedVector<RefPtr<Buffer>, 2> states;
-  // Null where the rule keeps no master copy.
-  RefPtr<Buffer> master;
-
-  // Buffers that the next update must fill first: states with zero, the master
-  // with the value. Filling waits for the update because only an update may
-  // read the value while nobody changes it.
-  bool states_are_new = false;
-  bool master_is_new = false;
-
-  // Is, of the rule `average`, what the key's updates weigh together; 0 as long
-  // as each weighs 1, so that their number tells. Whole, because small weights
-  // would vanish in a difference from that. Guarded by the namespace's mutex.
-  double total_weight = 0;
-
-  uint64_t size_bytes() const {
-    uint64_t bytes = master ? master->size_bytes() : 0;
-    for (const RefPtr<Buffer>& state : states) bytes += state->size_bytes();
-    return bytes;
-  }
-};
-
 // Bounded staleness: what each worker has contributed to a key last.
 struct LastContributions {
   struct Of {
@@ -118,9 +93,8 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
 //  1. At most one update of a key runs at a time; is_updating says so.
 //  2. While is_updating, only the running update reads or writes rule_state's
 //     buffers, and only it replaces `value` and `version`.
-//  3. `rule`, and which tensors rule_state has, change only with the
-//     namespace's mutex held, and only by whoever changes rules, who may read
-//     them without.
+//  3. Only who changes rules changes `rule` and which tensors rule_state has,
+//     under the namespace's mutex, and may read them without.
 //  4. `value` is written only while value_is_changing, which is set only when
 //     no one else holds the buffer; nobody may take the buffer meanwhile.
 class StoredKey final : public RefCounted {
@@ -170,8 +144,8 @@ class StoredKey final : public RefCounted {
     counts_running_update = false;
     update_count = 0;
   }
-  // The version of the update that ends now, above `floor`. After a removal it
-  // is one that LastVersionOf has told then: others of its name follow those.
+  // The version of the update that ends now, above `floor`. A removed key's is
+  // one that LastVersionOf has told then: others of its name follow those.
   Version NextVersion(Version floor) const {
     return (is_removed ? version : std::max(version, floor)) + 1;
   }

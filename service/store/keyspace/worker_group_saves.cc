@@ -74,7 +74,6 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     member.epoch = worker.worker.epoch;
     member.lease_end = now;
     member.first_step = worker.first_step;
-    if (worker.first_step > worker.step) StepAt(rank) = worker.first_step - 1;
     member.has_contributed = worker.step > 0;
     member.order = worker.order;
     member.has_told_step = worker.has_told_step;
