@@ -59,6 +59,7 @@ TEST_P(MembershipContractTest, LeaseMustBeWithinBounds) {
   EXPECT_THAT(sync.TryJoin("a", absl::ZeroDuration()), refused);
   EXPECT_THAT(sync.TryJoin("a", absl::Hours(24)), refused);
   EXPECT_THAT(sync.TryJoin("a", -absl::Seconds(1)), refused);
+  EXPECT_OK(sync.TryJoin("a", absl::Hours(1)));
 }
 
 TEST_P(MembershipContractTest, WorkerNeedsAName) {
@@ -394,6 +395,7 @@ TEST_P(MembershipContractTest, ElasticGroupGrows) {
                        sync.TryJoin("b", absl::Minutes(1)));
 
   EXPECT_EQ(joined.next_step, 5u);
+  EXPECT_EQ(joined.num_workers, 2u);
   const Caller b = sync.As(joined.worker);
   EXPECT_THAT(b.Push("w", Full({2}, 1), 4),
               StatusIs(StatusCode::kFailedPrecondition));
@@ -437,6 +439,9 @@ TEST_P(MembershipContractTest, BarrierOpensWhenAllAreThere) {
 
 TEST_P(MembershipContractTest, BarrierOfAGroupThatDoesNotJoin) {
   const Caller sync = NewSyncNamespace(2);
+  EXPECT_THAT(
+      sync.As({.rank = 0, .epoch = 3}).Barrier("b"),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("expected epoch 0")));
   Background first([&] { return sync.As(0).Barrier("b"); });
   AwaitWaitingCalls(sync, 1);
 

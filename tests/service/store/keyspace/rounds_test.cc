@@ -354,6 +354,8 @@ TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
   rounds_.EndGrace(1, rounds_.IdOf(1));
   const std::optional<PartialSum> partial = rounds_.BeginScaling();
   ASSERT_TRUE(partial);
+  EXPECT_EQ(partial->scale, 1.5);
+  EXPECT_THAT(Check(1, 1), HasReason(Reason::kStepClosed)) << "it is too late";
 
   EXPECT_EQ(Fail(1).open.size(), 2u);
 
