@@ -389,13 +389,13 @@ TEST_P(MembershipContractTest, ElasticGroupGrows) {
       "s", {.mode = Mode::kSync, .num_workers = 1, .max_workers = 2});
   ASSERT_OK(sync.Init("w", Full({2}, 0)));
   const Caller a = sync.Join("a").value();
+  EXPECT_EQ(a.KeepAlive()->num_workers, 1u);
   ASSERT_OK(a.Push("w", Full({2}, 1), 4));
 
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(1)));
 
   EXPECT_EQ(joined.next_step, 5u);
-  EXPECT_EQ(joined.num_workers, 2u);
   const Caller b = sync.As(joined.worker);
   EXPECT_THAT(b.Push("w", Full({2}, 1), 4),
               StatusIs(StatusCode::kFailedPrecondition));
