@@ -59,6 +59,7 @@ TEST_P(MembershipContractTest, LeaseMustBeWithinBounds) {
   EXPECT_THAT(sync.TryJoin("a", absl::ZeroDuration()), refused);
   EXPECT_THAT(sync.TryJoin("a", absl::Hours(24)), refused);
   EXPECT_THAT(sync.TryJoin("a", -absl::Seconds(1)), refused);
+  EXPECT_OK(sync.TryJoin("a", absl::Hours(1)));
 }
 
 TEST_P(MembershipContractTest, WorkerNeedsAName) {
@@ -388,6 +389,7 @@ TEST_P(MembershipContractTest, ElasticGroupGrows) {
       "s", {.mode = Mode::kSync, .num_workers = 1, .max_workers = 2});
   ASSERT_OK(sync.Init("w", Full({2}, 0)));
   const Caller a = sync.Join("a").value();
+  EXPECT_EQ(a.KeepAlive()->num_workers, 1u);
   ASSERT_OK(a.Push("w", Full({2}, 1), 4));
 
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
@@ -437,6 +439,9 @@ TEST_P(MembershipContractTest, BarrierOpensWhenAllAreThere) {
 
 TEST_P(MembershipContractTest, BarrierOfAGroupThatDoesNotJoin) {
   const Caller sync = NewSyncNamespace(2);
+  EXPECT_THAT(
+      sync.As({.rank = 0, .epoch = 3}).Barrier("b"),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("expected epoch 0")));
   Background first([&] { return sync.As(0).Barrier("b"); });
   AwaitWaitingCalls(sync, 1);
 

@@ -158,9 +158,16 @@ TEST_P(SyncContractTest, DeadlineNamesTheMissingRanks) {
   ASSERT_OK(sync.Init("w", Full({2}, 5)));
   ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
 
-  ExpectWaitNames(
-      "round 1 of \"w\": waiting for ranks 1, 2", sync.As(0),
-      [](const Caller& caller) { return caller.Pull("w").status(); });
+  const absl::Status ended = EndOfWait(sync.As(0), [](const Caller& caller) {
+    return caller.Pull("w").status();
+  });
+
+  EXPECT_THAT(ended,
+              StatusIs(StatusCode::kDeadlineExceeded,
+                       HasSubstr("round 1 of \"w\": waiting for ranks 1, 2")));
+  EXPECT_THAT(ended,
+              HasReason(Reason::kWaitEnded,
+                        {{"key", "w"}, {"step", "1"}, {"ranks", "1,2"}}));
 }
 
 TEST_P(SyncContractTest, FailedWaitOfPushPullLeavesThePush) {
@@ -307,6 +314,8 @@ TEST_P(SyncContractTest, FourRoundsMayBeOpenUnlessConfigured) {
   }
 
   EXPECT_EQ(sync.Describe()->rounds_open, 4);
+  EXPECT_EQ(sync.Describe()->config.max_open_rounds, 4);
+  EXPECT_EQ(sync.Describe()->config.max_workers, 2);
   EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1), 5),
               StatusIs(StatusCode::kResourceExhausted));
 }

@@ -220,7 +220,7 @@ TEST(CompressorTest, NoRowsStayAsTheyAre) {
 
 TEST(CompressorTest, FirstRuleThatMatchesCounts) {
   Compressor compressor({.rules = {{"*.bias", {}},
-                                   {"fc*", *Compression::Parse("f16")},
+                                   {"fc*weight*", *Compression::Parse("f16")},
                                    {"", *Compression::Parse("bf16")}},
                          .min_bytes = 8});
   std::vector<PushEntry> entries = {

@@ -369,6 +369,9 @@ TEST(GrpcConnectionCreateTest, LimitsThatNoMessageHasAreInvalid) {
   const size_t two_gib = size_t{1} << 31;
 
   EXPECT_THAT(
+      GrpcConnection::Create({.target = "x:1", .transfer = {.part_bytes = 0}}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("part_bytes")));
+  EXPECT_THAT(
       GrpcConnection::Create({.target = "x:1", .max_message_bytes = 1023}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("max_message_bytes")));

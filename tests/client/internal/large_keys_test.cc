@@ -42,7 +42,8 @@ TEST_F(LargeKeysTest, LearnsFromWhatGoesAndComes) {
   keys_.Learn(PullOf({"c"}), PullReply{.values = {{1, KiB(1024)}}},
               /*expected_bytes=*/0);
   // Which teaches nothing.
-  keys_.Learn(PushRequest{.entries = {{.key = "a", .skip = true}}});
+  keys_.Learn(PushRequest{.entries = {{.key = "a", .skip = true},
+                                      {.key = "d", .tensor = KiB(1024)}}});
 
   for (const char* key : {"a", "b", "c"}) {
     EXPECT_EQ(keys_.ExpectedBytes(PullOf({key})), kMiB) << key;

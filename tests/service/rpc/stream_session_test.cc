@@ -365,6 +365,34 @@ TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
   EXPECT_TRUE(reply.is_done());
 }
 
+TEST_F(StreamSessionTest, PullIsAnsweredInTheFormThatItAskedFor) {
+  for (const bool takes_batches : {false, true}) {
+    const PullReply pulled = {
+        .values = {10,
+                   {.version = 2,
+                    .tensor = testing::Full({takes_batches ? 100 : 500}, 5)}}};
+    EXPECT_CALL(store_, Pull).WillOnce(AnswerWith<PullReply>(pulled));
+    v1::PullStreamRequest request;
+    request.mutable_request()->add_entries()->set_key("a");
+    request.set_max_part_bytes(1500);
+    request.set_takes_batches(takes_batches);
+    const grpc::Slice slice(request.SerializeAsString());
+    grpc::ByteBuffer bytes(&slice, 1);
+    StreamSession session = NewSession(Method::kPullStream);
+    ASSERT_OK(session.Receive(&bytes));
+    ASSERT_OK(session.Close(absl::Seconds(3)));
+
+    ASSERT_OK_AND_ASSIGN(ReplyMessages reply, session.MakeReply(**outcome_));
+
+    grpc::Slice first;
+    ASSERT_TRUE(reply.Next().DumpToSingleSlice(&first).ok());
+    v1::PullChunk chunk;
+    ASSERT_TRUE(chunk.ParseFromArray(first.begin(), first.size()));
+    EXPECT_EQ(chunk.has_batch(), takes_batches);
+    while (!reply.is_done()) EXPECT_LE(reply.Next().Length(), 1600u);
+  }
+}
+
 TEST_F(StreamSessionTest, FailureIsHeard) {
   StreamSession session = NewSession();
   ASSERT_OK(Receive(session, Manifest()));

@@ -46,6 +46,7 @@ class PartialSumTest : public ::testing::Test {
 TEST_F(PartialSumTest, RoundThatIsCompleteWaitsForItsPartialSum) {
   AddFirst(8);
   const std::optional<PartialSum> partial = BeginPartialSum();
+  EXPECT_FALSE(BeginPartialSum()) << "one at a time";
   EXPECT_FALSE(Add(8, 8));
   EXPECT_FALSE(Add(9, 9));
 
@@ -53,6 +54,21 @@ TEST_F(PartialSumTest, RoundThatIsCompleteWaitsForItsPartialSum) {
 
   ASSERT_TRUE(closed);
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
+}
+
+TEST_F(PartialSumTest, SeveralTensorsOfAWorkerAreSummedOneWorkerAtATime) {
+  for (const uint32_t rank : {1, 2}) {
+    Contribution several = Of(rank);
+    several.slots.push_back(several.slots[0]);
+    several.needs_sum = true;
+    rounds_.Add({rank}, 1, std::move(several), {});
+  }
+
+  const std::optional<PartialSum> partial = BeginPartialSum();
+
+  ASSERT_TRUE(partial);
+  EXPECT_EQ(partial->rank, 1u);
+  EXPECT_FALSE(BeginPartialSum());
 }
 
 TEST_F(PartialSumTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingSummed) {

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/service/store/keyspace/contributions.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -81,6 +82,17 @@ TEST(PushModeTest, BoundedRepeatIsAnsweredWithTheVersion) {
   request.call_id->client_id = "other";
   EXPECT_THAT(mode->CheckKey(*key, request),
               HasReason(Reason::kContributionExists));
+}
+
+TEST(PushModeTest, WhoOpensARoundReservesItsValue) {
+  ModeOf mode = ModeOf({.mode = Mode::kSync, .num_workers = 2});
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+
+  EXPECT_TRUE(mode->NeedsReservation(*key, PushBy(0, 3)));
+  mode->Record(*key, PushBy(0, 3), {});
+  mode->Add(*key, PushBy(0, 3), testing::Of(1), {});
+
+  EXPECT_FALSE(mode->NeedsReservation(*key, PushBy(1, 3)));
 }
 
 // Numbers of ranks that a key makes place for double: placing all takes time in

@@ -100,6 +100,18 @@ TEST_F(RoundsTest, ContributionOfSomebodyElseIsNoRepeat) {
   EXPECT_THAT(TryCheck(other, 1).status(), exists);
 }
 
+TEST_F(RoundsTest, RoundKeepsWhatItsValueHasReserved) {
+  const auto account =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 100));
+  rounds_.Add(By(0), 1, Of(0), *Reservation::Create(account, 8));
+  Add(1, 1);
+
+  const std::optional<ClosedRound> closed = Add(2, 1);
+
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(closed->value_reservation.bytes(), 8u);
+}
+
 TEST_F(RoundsTest, ClosedStepIsOver) {
   AddAll(4, 2);
 
@@ -354,6 +366,8 @@ TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
   rounds_.EndGrace(1, rounds_.IdOf(1));
   const std::optional<PartialSum> partial = rounds_.BeginScaling();
   ASSERT_TRUE(partial);
+  EXPECT_EQ(partial->scale, 1.5);
+  EXPECT_THAT(Check(1, 1), HasReason(Reason::kStepClosed)) << "it is too late";
 
   EXPECT_EQ(Fail(1).open.size(), 2u);
 

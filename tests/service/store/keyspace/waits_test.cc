@@ -27,6 +27,20 @@ std::shared_ptr<Call> Parked(Waits& waits, absl::string_view topic,
   return call;
 }
 
+TEST(WaitsTest, RemovesCallsWhereverTheyAre) {
+  Waits waits;
+  const auto one = Parked(waits, "a");
+  const auto two = Parked(waits, "a");
+  const auto three = Parked(waits, "a");
+
+  waits.Remove(one);
+  waits.Remove(one);
+  waits.Remove(three);
+
+  EXPECT_EQ(waits.num_parked(), 1u);
+  EXPECT_THAT(waits.Take("a"), ::testing::ElementsAre(two));
+}
+
 TEST(WaitsTest, CountsByReason) {
   Waits waits;
   const auto round = Parked(waits, "a", WaitReason::kRound);

@@ -248,6 +248,18 @@ TEST(WorkerGroupTest, SlowestStepIsThatOfANeededWorker) {
   EXPECT_EQ(group.slowest_step(), 4u);
 }
 
+TEST(WorkerGroupTest, NobodyIsBehindWhoHasLeftAGroupThatIsWhole) {
+  WorkerGroupOptions options = Fixed(2);
+  options.awaits_left = true;
+  Group group(options);
+  group.Reach(group.MustJoin("a"), 5);
+
+  group.Leave(group.MustJoin("b"));
+
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1));
+  EXPECT_EQ(group.slowest_step(), 5u);
+}
+
 TEST(WorkerGroupTest, NamesWhatIsMissingAndWhy) {
   Group group(Fixed(4));
   group.MustJoin("a");
@@ -262,6 +274,21 @@ TEST(WorkerGroupTest, NamesWhatIsMissingAndWhy) {
             "ranks 0, 1, 3 (rank 1 lost its lease 3.1s ago, rank 3 has not "
             "joined)");
   EXPECT_EQ(group.DescribeLoss(1), "rank 1 (\"b\") lost its lease of 10s");
+}
+
+TEST(WorkerGroupTest, ListTellsWhoIsLiveAndForHowLong) {
+  Group group(Fixed(2));
+  group.MustJoin("a");
+  group.MustJoin("b");
+  group.Lose(0);
+  group.now = absl::Seconds(4);
+
+  const std::vector<WorkerStatus> statuses = group.List(group.now);
+
+  EXPECT_FALSE(statuses[0].is_live);
+  EXPECT_EQ(statuses[0].lease_remaining, absl::ZeroDuration());
+  EXPECT_TRUE(statuses[1].is_live);
+  EXPECT_EQ(statuses[1].lease_remaining, absl::Seconds(6));
 }
 
 TEST(WorkerGroupTest, ListTellsStepsOfThoseWhoHaveContributed) {
