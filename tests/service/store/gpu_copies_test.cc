@@ -245,7 +245,7 @@ TEST_F(GpuCopiesTest, LargePushIsWithTheDeviceWhenTheCallReturns) {
 // The first eight contributions of each key become one, and perhaps those that
 // follow; the last closes the round.
 TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
-  constexpr uint32_t kWorkers = 16;
+  constexpr uint32_t kWorkers = 9;
   ASSERT_OK(store_->CreateNamespace(
       {.name_space = "sync",
        .config = {.mode = Mode::kSync, .num_workers = kWorkers}}));
