@@ -151,7 +151,7 @@ TEST_P(LongCallsTest, LeaveOthersTheirThreadsAlsoOnceTheyAreGivenUp) {
   std::vector<std::unique_ptr<Stub>> stubs;
   for (int i = 0; i < kCalls; ++i) stubs.push_back(service_.Connect());
   const auto call = [&](int i) {
-    return Background([this, &contexts, &stubs, i] {
+    return Background([&contexts, &stubs, i] {
       return GetParam().make(*stubs[i], contexts[i]);
     });
   };
