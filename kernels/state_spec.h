@@ -25,7 +25,8 @@ struct StateSpec {
   absl::string_view name;
   StateShape shape = StateShape::kLikeValue;
 
-  // What the state of a value of that shape has.
+  // Returns the shape of the state of a value of that shape, as `shape` says:
+  // its own, its first dimension, or all but the first. Of a scalar: its own.
   Shape ShapeFor(const Shape& value) const {
     if (shape == StateShape::kLikeValue || value.rank() == 0) return value;
     return Shape::OfValid(shape == StateShape::kPerRow

@@ -58,8 +58,9 @@ HOST_DEVICE uint32_t CodeAt(const void* codes, uint32_t bits, uint64_t i) {
   return (byte >> (8 - bits * (place + 1))) & ((1u << bits) - 1);
 }
 
-HOST_DEVICE float TwoBitValue(float threshold, uint32_t code) {
-  return code < 2 ? 0.0f : WithSign(threshold, code == 2);
+// 3 is `scale`, the threshold, 2 is -scale, 0 and 1 are 0.
+HOST_DEVICE float TwoBitValue(float scale, uint32_t code) {
+  return code < 2 ? 0.0f : WithSign(scale, code == 2);
 }
 
 HOST_DEVICE float OneBitValue(float scale, uint32_t code) {

@@ -95,11 +95,11 @@ absl::Status ClusterMember::RunOnce() {
   ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
   if (reading.placement.owners.empty()) {
     const ClusterPlacement placement = PlacementToCreate(reading.servers);
-    if (placement.owners.empty()) return Publish(std::move(reading));
+    if (placement.owners.empty()) return TakeIn(std::move(reading));
     RETURN_IF_ERROR(Create(placement));
     ASSIGN_OR_RETURN(reading, records_.Read());
   }
-  RETURN_IF_ERROR(Publish(std::move(reading)));
+  RETURN_IF_ERROR(TakeIn(std::move(reading)));
   // The others see at the end of the lease, not before, that it is gone, and
   // wait so long from then on.
   if (options_.lost_after > absl::ZeroDuration()) {
@@ -146,7 +146,7 @@ absl::Status ClusterMember::Create(const ClusterPlacement& placement) {
   return absl::OkStatus();
 }
 
-absl::Status ClusterMember::Publish(ClusterReading reading) {
+absl::Status ClusterMember::TakeIn(ClusterReading reading) {
   const int64_t own_lease = reading.registrations[options_.server_name].lease;
   is_replaced_ = own_lease != 0 && own_lease != lease_;
   if (is_replaced_) known_.LoseName();

@@ -87,7 +87,9 @@ class ClusterMember {
   ClusterPlacement PlacementToCreate(
       const std::vector<ClusterServer>& servers) const;
   absl::Status Create(const ClusterPlacement& placement);
-  absl::Status Publish(ClusterReading reading);
+  // Makes what was read what is known, tells the listener, and gives the name
+  // up where another server has taken it. Writes nothing at etcd.
+  absl::Status TakeIn(ClusterReading reading);
   // Tells who is live and was not, and who was.
   void LogLiveness(const ClusterPlacement& before,
                    const ClusterPlacement& placement) const;

@@ -43,8 +43,9 @@ struct MoveCounts {
 
 // Moves some partitions at a time, on a thread of its own, as long as the
 // placement gives this server others than it is to have; and restores before
-// that what a lost server had of its own. What fails is made again. Takes
-// ResizeCluster. Thread-safe.
+// that what a lost server had of its own. Says at etcd which servers count as
+// lost, and takes out those that have left. What fails is made again. The
+// thread runs from construction to Stop. Thread-safe.
 class ClusterResizer {
  public:
   // So many partitions, at most, are fenced at a time.
@@ -58,10 +59,11 @@ class ClusterResizer {
   ~ClusterResizer() { Stop(); }
 
   // Waits for the move that is under way, which is given up if it has not come
-  // to its end, and for what is being restored. Later calls do nothing.
+  // to its end, and for what is being restored. Later calls do nothing, also
+  // while the first waits.
   void Stop();
 
-  // Errors: those of ResizeCluster.
+  // Answers ResizeCluster: writes what is wanted. The moves come later.
   absl::StatusOr<ResizeClusterReply> Resize(
       const ResizeClusterRequest& request);
 

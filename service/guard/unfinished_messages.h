@@ -17,10 +17,10 @@
 namespace tensorkv {
 
 // Adds up, over connections, the bytes of messages that gRPC keeps until the
-// rest of them has come. Where the sum is above a bound, the connections end
-// that have the most: of the address that has the most, the one that has the
-// most. So whoever sends little is not hit by others who send much.
-// Thread-safe.
+// rest of them has come. Where the sum is above a bound, Set says so, and
+// CutGreediest ends the connections that have the most: of the address that has
+// the most, the one that has the most. So whoever sends little is not hit by
+// others who send much. Thread-safe.
 class UnfinishedMessages {
  public:
   // A connection, as the system knows it. Somebody else closes it.
@@ -40,8 +40,8 @@ class UnfinishedMessages {
   void Add(Connection* connection);
   void Remove(Connection* connection);
 
-  // Says what a connection has by now. Returns whether all have too much: then
-  // somebody must call CutGreediest.
+  // Says what a connection has by now. Returns whether that is more than before
+  // and all together have too much: then the caller must call CutGreediest.
   bool Set(Connection* connection, uint64_t bytes);
 
   // Ends connections until the others have no more than the bound; returns

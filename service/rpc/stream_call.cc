@@ -247,7 +247,7 @@ bool StreamCall::ReadsTooSlowly() const {
              reply_rate_->TimeFor(sent_bytes_);
 }
 
-bool StreamCall::IsStalled() {
+bool StreamCall::CheckStalled() {
   const uint64_t bytes = received_bytes_ + sent_bytes_;
   // The call awaited the peer then, and does now.
   const bool is_stalled =
@@ -262,7 +262,7 @@ void StreamCall::CheckProgress() {
   {
     MutexLock lock(&mutex_);
     if (state_ == State::kDone) return;
-    if (!IsStalled()) return WatchProgress();
+    if (!CheckStalled()) return WatchProgress();
     if (state_ != State::kReading) {
       // A message that is being written would come before any status. With the
       // lock: the context lives until OnDone has had it.

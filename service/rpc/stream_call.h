@@ -120,10 +120,11 @@ class StreamCall final
     return state == State::kReading || state == State::kWriting ||
            state == State::kFinishing;
   }
-  // Returns whether the peer has moved too little since the last check, or
-  // reads too slowly.
+  // Returns whether a peer that reads a reply is behind its least rate.
   bool ReadsTooSlowly() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whether the peer has moved too little since the last check, or
+  // reads too slowly. The next check begins here.
+  bool CheckStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Method method_;
   const Environment& environment_;

@@ -86,7 +86,7 @@ KeyFence::View KeyFence::CopyWith(const PartitionSet& partitions,
   return view;
 }
 
-void KeyFence::Publish(View view) {
+void KeyFence::SetView(View view) {
   const bool is_open = std::ranges::count(view.states_, View::State::kOpen) ==
                        static_cast<std::ptrdiff_t>(view.states_.size());
   view_ = is_open ? nullptr : std::make_shared<const View>(std::move(view));
@@ -95,28 +95,28 @@ void KeyFence::Publish(View view) {
 void KeyFence::Begin(const PartitionSet& partitions) {
   Release();
   MutexLock lock(&mutex_);
-  Publish(CopyWith(partitions, View::State::kFenced));
+  SetView(CopyWith(partitions, View::State::kFenced));
 }
 
 void KeyFence::FenceNamespace(const std::string& name_space, Step last_step) {
   MutexLock lock(&mutex_);
   View view = Copy();
   view.last_steps_[name_space] = last_step;
-  Publish(std::move(view));
+  SetView(std::move(view));
 }
 
 void KeyFence::FenceAll() {
   MutexLock lock(&mutex_);
   View view = Copy();
   view.fences_all_ = true;
-  Publish(std::move(view));
+  SetView(std::move(view));
 }
 
 void KeyFence::Close() {
   MutexLock lock(&mutex_);
   View view = Copy();
   view.is_closed_ = true;
-  Publish(std::move(view));
+  SetView(std::move(view));
 }
 
 void KeyFence::End(View::State state) {
@@ -126,12 +126,12 @@ void KeyFence::End(View::State state) {
   view.is_closed_ = false;
   view.fences_all_ = false;
   view.last_steps_.clear();
-  Publish(std::move(view));
+  SetView(std::move(view));
 }
 
 void KeyFence::Shut(const PartitionSet& partitions) {
   MutexLock lock(&mutex_);
-  Publish(CopyWith(partitions, View::State::kGone));
+  SetView(CopyWith(partitions, View::State::kGone));
 }
 
 void KeyFence::Open(const PartitionSet& partitions) {
@@ -147,7 +147,7 @@ void KeyFence::Open(const PartitionSet& partitions) {
     has_changed = true;
   }
   // Calls that wait look at each new view.
-  if (has_changed) Publish(std::move(view));
+  if (has_changed) SetView(std::move(view));
 }
 
 }  // namespace tensorkv

@@ -87,12 +87,13 @@ class KeyFence {
   void Open(const PartitionSet& partitions);
 
  private:
-  // Returns a copy to change and to publish.
+  // Returns a copy to change and to set.
   View Copy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns a copy in which these are in that state.
   View CopyWith(const PartitionSet& partitions, View::State state) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Publish(View view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has view() return it from now on; null where it fences nothing any more.
+  void SetView(View view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(View::State state);
 
   mutable Mutex mutex_;

@@ -97,13 +97,13 @@ void InPlaceUpdates::Run(Backend& device) {
   }
 }
 
-void InPlaceUpdates::Publish(const Update& update, const absl::Status& status,
-                             Version floor) {
+void InPlaceUpdates::Complete(const Update& update, const absl::Status& status,
+                              Version restored_versions) {
   StoredKey& key = *update.key;
   key.is_updating = false;
   key.value_is_changing = false;
   key.EndCount(/*is_applied=*/status.ok());
-  if (status.ok()) key.version = key.NextVersion(floor);
+  if (status.ok()) key.version = key.NextVersion(restored_versions);
 }
 
 }  // namespace tensorkv

@@ -55,10 +55,10 @@ class InPlaceUpdates {
         static_cast<size_t>(&update - updates_.data()) < num_run_;
     return has_run ? ok_ : status_;
   }
-  // Makes the new value that of its key, if `status`, the update's, is OK; ends
-  // the update in any case. The version is above `floor`.
-  static void Publish(const Update& update, const absl::Status& status,
-                      Version floor);
+  // Ends the update. If `status`, its own, is OK, the key has the next version,
+  // above `restored_versions`: the value is in place.
+  static void Complete(const Update& update, const absl::Status& status,
+                       Version restored_versions);
 
   absl::Span<const Update> updates() const { return updates_; }
   // Returns how many of them, the first ones, have ended well.

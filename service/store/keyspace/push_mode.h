@@ -26,7 +26,8 @@ using PendingUpdates = absl::InlinedVector<PendingUpdate, 1>;
 PendingUpdates UpdatesOf(ClosedRounds rounds);
 
 // The strategy of one namespace, const after construction; its methods are
-// called with the namespace's mutex held, CheckPush also without.
+// called with the namespace's mutex held; CheckPush and waits_for_slower also
+// without.
 class PushMode {
  public:
   virtual ~PushMode() = default;
@@ -146,8 +147,9 @@ class PushMode {
 
   // Returns whether workers wait for slower ones at all.
   virtual bool waits_for_slower() const { return false; }
-  // Returns the step that the workers must reach first, all that are needed,
-  // before a worker may go on that has reached `step`; 0 if it may.
+  // Returns the step that the workers, where they are now, must reach first,
+  // all that are needed, before a worker may go on that has reached `step`; 0
+  // if it may. Who asks about a push has reached the step before.
   virtual Step AwaitedStep(Step step) const { return 0; }
   // Returns an error that names who has not reached an awaited step:
   // DeadlineExceeded (WAIT_ENDED).

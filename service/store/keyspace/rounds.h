@@ -148,8 +148,8 @@ class Rounds {
   absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
                                absl::Duration now) const;
 
-  // The update of no round is under way: those that all have skipped, and that
-  // come next, have been applied.
+  // Counts the rounds that come next, and that all have skipped, as applied:
+  // with `version`, the key's own. Whoever waits for them is to be woken.
   void ApplySkipped(Version version);
 
   // Returns the remembered rounds that have been applied, in their order.

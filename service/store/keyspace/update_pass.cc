@@ -499,8 +499,8 @@ void UpdatePass::Undo(const Item& item) {
   }
 }
 
-void UpdatePass::Publish(Item& item, const absl::Status& status,
-                         Version floor) {
+void UpdatePass::Complete(Item& item, const absl::Status& status,
+                          Version restored_versions) {
   StoredKey& key = *item.key;
   key.is_updating = false;
   key.value_is_changing = false;
@@ -511,7 +511,7 @@ void UpdatePass::Publish(Item& item, const absl::Status& status,
   }
   if (!item.is_in_place) std::swap(key.value, item.target);
   key.EndCount(/*is_applied=*/true);
-  key.version = key.NextVersion(floor);
+  key.version = key.NextVersion(restored_versions);
 }
 
 }  // namespace tensorkv

@@ -24,14 +24,14 @@
 namespace tensorkv {
 
 // Takes updates of some keys, runs them as one batch, publishes the values.
-// Used by one thread at a time: updates are added, and Publish is called, with
+// Used by one thread at a time: updates are added, and Complete is called, with
 // the namespace's mutex held, Run or Start without it; then the pass is
 // destroyed, without it, which frees what was consumed.
 //
 // A pass of 10,000 small tensors allocates a few arrays, nothing per key.
 class UpdatePass {
  public:
-  // A key's update from its addition to Publish.
+  // A key's update from its addition to Complete.
   struct Item {
     RefPtr<StoredKey> key;
     // Rule and call are kept by the pass. The call is null in sync mode.
@@ -53,7 +53,7 @@ class UpdatePass {
     // The present value, which only this update may replace.
     MutableTensorView stored;
     // Where the new value goes, unless it is written in place; null until Run
-    // has allocated or adopted it. After Publish, the old value.
+    // has allocated or adopted it. After Complete, the old value.
     RefPtr<Buffer> target;
     bool is_in_place = false;
     // True if the only slot's buffer becomes the value as it is.
@@ -126,9 +126,11 @@ class UpdatePass {
     return status_.ok() && item.access ? item.access->status() : status_;
   }
 
-  // Makes the new value that of its key, if `status`, the item's, is OK; ends
-  // the update in any case. The version is above `floor`.
-  static void Publish(Item& item, const absl::Status& status, Version floor);
+  // Ends the update, or the access. If `status`, the item's, is OK, an update's
+  // new value is its key's, with the next version, above `restored_versions`;
+  // else what it has changed is undone.
+  static void Complete(Item& item, const absl::Status& status,
+                       Version restored_versions);
 
   bool empty() const { return items_.empty() && in_place_.updates().empty(); }
   // Returns how many bytes Run reads and writes, times what the rules compute

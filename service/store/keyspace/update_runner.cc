@@ -211,7 +211,7 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   const uint64_t failed_before = state.counts.rounds_failed;
   EndInPlace(transaction, pass.in_place(), more);
   for (UpdatePass::Item& item : pass.items()) {
-    UpdatePass::Publish(item, pass.StatusOf(item), state.restored_versions);
+    UpdatePass::Complete(item, pass.StatusOf(item), state.restored_versions);
     EndUpdate(transaction, pass, item);
     OngoingSnapshot::AfterUpdate(transaction, *item.key);
     AddIfPending(*item.key, more);
@@ -238,8 +238,8 @@ void UpdateRunner::EndInPlace(Transaction& transaction,
   NamespaceState& state = transaction.state();
   PushCall& call = *updates.call();
   for (const InPlaceUpdates::Update& update : updates.updates()) {
-    InPlaceUpdates::Publish(update, updates.StatusOf(update),
-                            state.restored_versions);
+    InPlaceUpdates::Complete(update, updates.StatusOf(update),
+                             state.restored_versions);
     call.reply.results[update.result].version = update.key->version;
     if (state.snapshot) OngoingSnapshot::AfterUpdate(transaction, *update.key);
     AddIfPending(*update.key, more);

@@ -50,7 +50,7 @@ class UpdatePassTest : public ::testing::Test {
     pass.AddPending(&key);
     pass.Run();
     UpdatePass::Item& item = pass.items()[0];
-    UpdatePass::Publish(item, pass.StatusOf(item), /*floor=*/0);
+    UpdatePass::Complete(item, pass.StatusOf(item), /*restored_versions=*/0);
     return pass.StatusOf(item);
   }
 
@@ -91,8 +91,8 @@ TEST_F(UpdatePassTest, FailureIsNotCountedAfterAChangeOfHyperparameters) {
   key->rule = MakeRefCounted<BoundRule>(
       *UpdateRule::Create({"sgd", {{"learning_rate", 2}}}));
 
-  UpdatePass::Publish(pass.items()[0], pass.StatusOf(pass.items()[0]),
-                      /*floor=*/0);
+  UpdatePass::Complete(pass.items()[0], pass.StatusOf(pass.items()[0]),
+                       /*restored_versions=*/0);
 
   EXPECT_EQ(key->update_count, 3u);
 }
@@ -170,7 +170,7 @@ TEST_F(InPlaceUpdatesTest, RunsAllByTheirRules) {
 
   for (const InPlaceUpdates::Update& update : updates.updates()) {
     ASSERT_OK(updates.StatusOf(update));
-    InPlaceUpdates::Publish(update, absl::OkStatus(), /*floor=*/7);
+    InPlaceUpdates::Complete(update, absl::OkStatus(), /*restored_versions=*/7);
     const StoredKey& key = *keys[update.result];
     ASSERT_EQ(First(key), update.result + (update.result % 2 == 0 ? 1 : 0));
     ASSERT_EQ(key.version, 8u);
@@ -187,7 +187,7 @@ TEST_F(InPlaceUpdatesTest, FailureKeepsValueVersionAndCount) {
   updates.Run(backend_);
   const InPlaceUpdates::Update& update = updates.updates()[0];
   const absl::Status& status = updates.StatusOf(update);
-  InPlaceUpdates::Publish(update, status, /*floor=*/0);
+  InPlaceUpdates::Complete(update, status, /*restored_versions=*/0);
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(First(*key), 1);
