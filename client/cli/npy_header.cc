@@ -21,7 +21,7 @@ struct DTypeCode {
   absl::string_view code;
 };
 
-// How much of a header an error shows.
+// An error shows so many bytes of a header.
 constexpr size_t kMaxShownBytes = 128;
 
 constexpr DTypeCode kDTypeCodes[] = {

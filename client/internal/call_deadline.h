@@ -29,9 +29,9 @@ class CallDeadline {
   // Returns null where nobody cancels.
   const std::shared_ptr<Canceller>& canceller() const { return canceller_; }
 
-  // Returns `outcome`. Where that is an error, and the time is over or the
-  // caller has cancelled, returns that: what was missing may have been on its
-  // way.
+  // Returns `outcome`; but where that is an error, Cancelled if the caller has
+  // cancelled, and DeadlineExceeded if the time is over: what was missing may
+  // have been on its way.
   absl::Status InTime(const absl::Status& outcome) const;
 
   // Bounds an RPC that is about to begin.

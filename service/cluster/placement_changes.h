@@ -31,8 +31,8 @@ bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
 std::set<uint32_t> MissingIn(const ClusterPlacement& placement);
 
 // Returns where the partitions are to be: by the name of its owner, for each.
-// Those of a placement whose servers are wanted, and whose weights are as they
-// were, are where they are to be.
+// Partitions of a placement whose servers are wanted, and whose weights are as
+// they were, stay where they are.
 std::vector<std::string> OwnersWanted(const ClusterReading& reading);
 // Returns how many partitions are not where they are to be.
 uint32_t NumToMove(const ClusterReading& reading);

@@ -112,7 +112,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     return bindings;
   }
   // Returns which keys take no calls, now that the mutex is held; null: all do.
-  // Those of a mirrored namespace do not move.
+  // Keys of a mirrored namespace do not move.
   std::shared_ptr<const KeyFence::View> Fence() const {
     if (environment.fence == nullptr || config.mirrored) return nullptr;
     return environment.fence->view();

@@ -42,7 +42,7 @@ class OneSpace final : public SnapshotSink {
 
 class RestoredGroupsTest : public WorkersOfStoreTest {
  protected:
-  // Of three, b is two steps ahead.
+  // Has three workers join, of whom b goes two steps ahead.
   void HaveOneGoAhead() {
     Create({.mode = Mode::kSync, .num_workers = 2, .max_workers = 3});
     a_ = Join("a");
