@@ -64,46 +64,4 @@ void SteadyAlarms::Run() {
   mutex_.unlock();
 }
 
-absl::Duration FakeAlarms::Now() const {
-  MutexLock lock(&mutex_);
-  return now_;
-}
-
-Alarms::Id FakeAlarms::Schedule(absl::Duration when, Callback callback) {
-  MutexLock lock(&mutex_);
-  const Id id = next_id_++;
-  pending_.emplace(Key(when, id), std::move(callback));
-  return id;
-}
-
-bool FakeAlarms::Cancel(Id id) {
-  Callback dropped;  // destroyed after the lock: it may own what calls us
-  MutexLock lock(&mutex_);
-  const auto alarm = std::find_if(
-      pending_.begin(), pending_.end(),
-      [id](const auto& entry) { return entry.first.second == id; });
-  if (alarm == pending_.end()) return false;
-  dropped = std::move(alarm->second);
-  pending_.erase(alarm);
-  return true;
-}
-
-void FakeAlarms::Advance(absl::Duration by) {
-  mutex_.lock();
-  now_ += by;
-  while (!pending_.empty() && pending_.begin()->first.first <= now_) {
-    auto due = pending_.extract(pending_.begin());
-    mutex_.unlock();
-    std::move(due.mapped())();
-    due = {};
-    mutex_.lock();
-  }
-  mutex_.unlock();
-}
-
-size_t FakeAlarms::num_pending() const {
-  MutexLock lock(&mutex_);
-  return pending_.size();
-}
-
 }  // namespace tensorkv

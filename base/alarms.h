@@ -66,28 +66,6 @@ class SteadyAlarms final : public Alarms {
   std::thread thread_;  // last: starts when everything else is there
 };
 
-// Alarms on a time that stands still until the test moves it. Callbacks run
-// on the thread that calls Advance.
-class FakeAlarms final : public Alarms {
- public:
-  absl::Duration Now() const override;
-  Id Schedule(absl::Duration when, Callback callback) override;
-  bool Cancel(Id id) override;
-
-  // Moves the time and runs what is due, in order of time.
-  void Advance(absl::Duration by);
-  // How many alarms are scheduled.
-  size_t num_pending() const;
-
- private:
-  using Key = std::pair<absl::Duration, Id>;
-
-  mutable Mutex mutex_;
-  absl::Duration now_ ABSL_GUARDED_BY(mutex_);
-  Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
-  std::map<Key, Callback> pending_ ABSL_GUARDED_BY(mutex_);
-};
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_BASE_ALARMS_H_

@@ -22,6 +22,7 @@
 #include "tests/swarm/cluster.h"
 #include "tests/swarm/scheduler.h"
 #include "tests/swarm/space.h"
+#include "tests/testing/fake_alarms.h"
 
 namespace tensorkv::swarm {
 

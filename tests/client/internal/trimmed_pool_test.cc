@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/alarms.h"
 #include "gtest/gtest.h"
+#include "tests/testing/fake_alarms.h"
 
 namespace tensorkv {
 namespace {

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/metrics/exposition.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/metrics/exposition.h"
 #include "tests/service/mock_store.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 

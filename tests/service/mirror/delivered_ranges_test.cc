@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/mirror/mirror_session.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {

@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/alarms.h"
 #include "base/answer.h"
 #include "base/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/fake_alarms.h"
 
 namespace tensorkv {
 namespace {

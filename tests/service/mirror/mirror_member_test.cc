@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/alarms.h"
 #include "base/answer.h"
 #include "base/executor.h"
 #include "gmock/gmock.h"
@@ -19,6 +18,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "service/mirror/delivered_ranges.h"
 #include "tests/service/mirror/mirror_network.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "base/alarms.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
@@ -24,6 +23,7 @@
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"
+#include "tests/testing/fake_alarms.h"
 
 namespace tensorkv::testing {
 

@@ -12,6 +12,7 @@
 #include "tests/service/mock_store.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 

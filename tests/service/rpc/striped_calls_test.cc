@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "gtest/gtest.h"
+#include "tests/testing/fake_alarms.h"
 
 namespace tensorkv {
 namespace {

@@ -11,6 +11,7 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/alarms.h"
 #include "base/answer.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/status_matchers.h"
 

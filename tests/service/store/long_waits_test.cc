@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/alarms.h"
 #include "base/answer.h"
 #include "base/mutex.h"
 #include "contract/reason.h"
@@ -19,6 +18,7 @@
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/background.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"

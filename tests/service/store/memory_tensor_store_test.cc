@@ -18,6 +18,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/background.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/sanitizers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"

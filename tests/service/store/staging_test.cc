@@ -17,6 +17,7 @@
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "service/store/round_exchange.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {

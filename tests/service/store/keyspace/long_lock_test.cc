@@ -5,11 +5,11 @@
 #include <thread>
 #include <utility>
 
-#include "base/alarms.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/background.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/alarms.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/fake_alarms.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
