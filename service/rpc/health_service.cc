@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/shown_text.h"
 #include "contract/grpc_status.h"
-#include "service/rpc/health_watch.h"
 
 namespace tensorkv {
 
@@ -21,26 +20,18 @@ HealthService::HealthService(std::set<std::string> services)
 
 void HealthService::SetServing() {
   MutexLock lock(&mutex_);
-  if (!is_shut_down_) Set(HealthCheckResponse::SERVING);
+  is_serving_ = !is_shut_down_;
 }
 
 void HealthService::SetNotServing() {
   MutexLock lock(&mutex_);
-  Set(HealthCheckResponse::NOT_SERVING);
+  is_serving_ = false;
 }
 
 void HealthService::Shutdown() {
   MutexLock lock(&mutex_);
   is_shut_down_ = true;
-  Set(HealthCheckResponse::NOT_SERVING);
-  for (const auto& [watch, is_known] : watches_) watch->End();
-}
-
-void HealthService::Set(Status status) {
-  status_ = status;
-  for (const auto& [watch, is_known] : watches_) {
-    if (is_known) watch->Send(status_);
-  }
+  is_serving_ = false;
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(
@@ -55,26 +46,10 @@ grpc::ServerUnaryReactor* HealthService::Check(
     return reactor;
   }
   MutexLock lock(&mutex_);
-  response->set_status(status_);
+  response->set_status(is_serving_ ? HealthCheckResponse::SERVING
+                                   : HealthCheckResponse::NOT_SERVING);
   reactor->Finish(grpc::Status::OK);
   return reactor;
-}
-
-grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
-    grpc::CallbackServerContext*, const HealthCheckRequest* request) {
-  const bool is_known = services_.count(request->service()) != 0;
-  MutexLock lock(&mutex_);
-  auto* watch =
-      new HealthWatch(is_known ? status_ : HealthCheckResponse::SERVICE_UNKNOWN,
-                      [this](HealthWatch* done) { Remove(done); });
-  watches_.emplace(watch, is_known);
-  if (is_shut_down_) watch->End();
-  return watch;
-}
-
-void HealthService::Remove(HealthWatch* watch) {
-  MutexLock lock(&mutex_);
-  watches_.erase(watch);
 }
 
 }  // namespace tensorkv

@@ -3,7 +3,6 @@
 #ifndef TENSORKV_SERVICE_RPC_HEALTH_SERVICE_H_
 #define TENSORKV_SERVICE_RPC_HEALTH_SERVICE_H_
 
-#include <map>
 #include <set>
 #include <string>
 
@@ -14,13 +13,12 @@
 
 namespace tensorkv {
 
-class HealthWatch;
-
 // Reports one state for a fixed set of services: NOT_SERVING at first, then
 // what it is told, and NOT_SERVING for good from Shutdown on. Thread-safe.
 //
-// Not gRPC's built-in service: that one is switched on for a whole process,
-// and its watches hold up a graceful shutdown until the grace is over.
+// Not gRPC's built-in service: that one is switched on for a whole process, and
+// its watches hold up a graceful shutdown until the grace is over. This one has
+// no watches: who calls Watch is answered Unimplemented, and calls Check.
 class HealthService final : public grpc::health::v1::Health::CallbackService {
  public:
   // The empty name, which means the server as a whole, is added to `services`.
@@ -29,33 +27,21 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
 
   // Reports SERVING. Does nothing after Shutdown.
   void SetServing();
-  // Reports NOT_SERVING; watches go on.
+  // Reports NOT_SERVING, until SetServing.
   void SetNotServing();
-
-  // Reports NOT_SERVING, then ends all watches with Unavailable.
+  // Reports NOT_SERVING for good.
   void Shutdown();
 
   grpc::ServerUnaryReactor* Check(
       grpc::CallbackServerContext* context,
       const grpc::health::v1::HealthCheckRequest* request,
       grpc::health::v1::HealthCheckResponse* response) override;
-  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
-      grpc::CallbackServerContext* context,
-      const grpc::health::v1::HealthCheckRequest* request) override;
 
  private:
-  using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
-
-  void Set(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Remove(HealthWatch* watch);
-
   const std::set<std::string> services_;
   Mutex mutex_;
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  Status status_ ABSL_GUARDED_BY(mutex_) =
-      grpc::health::v1::HealthCheckResponse::NOT_SERVING;
-  // Tells of each watch whether it asked for a service that is known.
-  std::map<HealthWatch*, bool> watches_ ABSL_GUARDED_BY(mutex_);
+  bool is_serving_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tensorkv

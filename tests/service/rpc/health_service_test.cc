@@ -38,10 +38,7 @@ class HealthServiceTest : public ::testing::Test {
         absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
   }
 
-  ~HealthServiceTest() override {
-    health_.Shutdown();
-    server_->Shutdown();
-  }
+  ~HealthServiceTest() override { server_->Shutdown(); }
 
   absl::StatusOr<int> Check(const std::string& service) {
     grpc::ClientContext context;
@@ -50,21 +47,6 @@ class HealthServiceTest : public ::testing::Test {
     if (!status.ok()) return FromGrpcStatus(status);
     return response.status();
   }
-
-  // One Watch call.
-  struct Watch {
-    Watch(Health::Stub* stub, const std::string& service)
-        : reader(stub->Watch(&context, Of(service))) {}
-    // The next state; UNKNOWN when the stream has ended.
-    int Next() {
-      HealthCheckResponse response;
-      return reader->Read(&response) ? response.status()
-                                     : HealthCheckResponse::UNKNOWN;
-    }
-
-    grpc::ClientContext context;
-    std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader;
-  };
 
   HealthService health_{{"tensorkv.v1.TensorKV"}};
   std::unique_ptr<grpc::Server> server_;
@@ -103,65 +85,24 @@ TEST_F(HealthServiceTest, IsNotServingForGoodAfterShutdown) {
   EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::NOT_SERVING));
 }
 
-TEST_F(HealthServiceTest, WatchGoesOnWhenServingStops) {
+TEST_F(HealthServiceTest, ServesAgainAfterItDidNot) {
   health_.SetServing();
-  Watch watch(stub_.get(), "");
-  ASSERT_EQ(watch.Next(), HealthCheckResponse::SERVING);
-
   health_.SetNotServing();
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
   EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::NOT_SERVING));
 
   health_.SetServing();
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::SERVING);
+
+  EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::SERVING));
 }
 
-TEST_F(HealthServiceTest, WatchSeesEveryChangeAndEndsWithShutdown) {
-  Watch watch(stub_.get(), "");
-  ASSERT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
+TEST_F(HealthServiceTest, HasNoWatches) {
+  grpc::ClientContext context;
+  HealthCheckResponse response;
+  const auto watch = stub_->Watch(&context, Of(""));
 
-  health_.SetServing();
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::SERVING);
-
-  health_.Shutdown();
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::UNKNOWN);
-  EXPECT_THAT(
-      FromGrpcStatus(watch.reader->Finish()),
-      StatusIs(absl::StatusCode::kUnavailable, "the server is shutting down"));
-}
-
-TEST_F(HealthServiceTest, WatchOfUnknownServiceStaysUnknown) {
-  Watch watch(stub_.get(), "x.Y");
-  ASSERT_EQ(watch.Next(), HealthCheckResponse::SERVICE_UNKNOWN);
-
-  health_.SetServing();
-  health_.Shutdown();
-
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::UNKNOWN);  // the end
-}
-
-TEST_F(HealthServiceTest, WatchThatComesAfterShutdownEnds) {
-  health_.Shutdown();
-  Watch watch(stub_.get(), "");
-
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::UNKNOWN);
-}
-
-TEST_F(HealthServiceTest, CancelledWatchDisturbsNobody) {
-  {
-    Watch cancelled(stub_.get(), "");
-    cancelled.Next();
-    cancelled.context.TryCancel();
-    EXPECT_EQ(cancelled.reader->Finish().error_code(), grpc::CANCELLED);
-  }
-  Watch watch(stub_.get(), "");
-  watch.Next();
-
-  health_.SetServing();
-
-  EXPECT_EQ(watch.Next(), HealthCheckResponse::SERVING);
+  EXPECT_FALSE(watch->Read(&response));
+  EXPECT_THAT(FromGrpcStatus(watch->Finish()),
+              StatusIs(absl::StatusCode::kUnimplemented));
 }
 
 }  // namespace

@@ -140,14 +140,12 @@ class ServerWithGpuTest : public ::testing::Test {
   }
   // Returns when the health service reports `status`.
   void AwaitHealth(HealthCheckResponse::ServingStatus status) {
-    grpc::ClientContext context;
     const auto stub = Health::NewStub(ChannelTo(*server_));
-    const auto watch = stub->Watch(&context, HealthCheckRequest());
     HealthCheckResponse response;
-    while (watch->Read(&response) && response.status() != status) {
+    while (response.status() != status) {
+      grpc::ClientContext context;
+      ASSERT_TRUE(stub->Check(&context, HealthCheckRequest(), &response).ok());
     }
-    EXPECT_EQ(response.status(), status);
-    context.TryCancel();
   }
 
   static auto HasFailed() {
@@ -293,22 +291,6 @@ TEST(ServerShutdownTest, EndsWaitingCallsWithUnavailable) {
   server->Shutdown(absl::InfiniteDuration());
 
   EXPECT_THAT(pull.Result(), StatusIs(absl::StatusCode::kUnavailable));
-}
-
-TEST(ServerShutdownTest, EndsHealthWatches) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
-  const auto stub = Health::NewStub(ChannelTo(*server));
-  grpc::ClientContext context;
-  const auto watch = stub->Watch(&context, {});
-  HealthCheckResponse response;
-  ASSERT_TRUE(watch->Read(&response));
-  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
-
-  server->Shutdown(absl::InfiniteDuration());
-
-  ASSERT_TRUE(watch->Read(&response));
-  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(watch->Finish().error_code(), grpc::UNAVAILABLE);
 }
 
 TEST(ServerShutdownTest, RefusesNewCalls) {
