@@ -71,7 +71,7 @@ absl::Status ReadReply(absl::StatusOr<Reply> reply, CallAnswer& answer) {
   return reply.status();
 }
 
-// Errors: DataLoss. The outer status tells of those.
+// Reads one that is set. Errors: DataLoss. The outer status tells of those.
 absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
   switch (proto.answer_case()) {
     case v1::SavedCall::kError:
@@ -102,7 +102,7 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
     case v1::SavedCall::ANSWER_NOT_SET:
       break;
   }
-  return Malformed("a call without an answer");
+  return Malformed("a call with an answer that is none");
 }
 
 void CallToProto(const CallSnapshot& call, v1::SavedCall* proto) {
@@ -110,7 +110,7 @@ void CallToProto(const CallSnapshot& call, v1::SavedCall* proto) {
   proto->mutable_call_id()->set_client_id(call.id.client_id);
   proto->mutable_call_id()->set_sequence(call.id.sequence);
   proto->set_fingerprint(call.fingerprint);
-  proto->set_forgotten(call.forgotten);
+  if (call.answer == nullptr) return;
   const CallAnswer& answer = *call.answer;
   if (!answer.ok()) return AnswerToProto(answer.status(), proto);
   std::visit([proto](const auto& reply) { ReplyToProto(reply, proto); },
@@ -121,8 +121,8 @@ absl::StatusOr<CallSnapshot> CallOf(const v1::SavedCall& proto) {
   CallSnapshot call = {
       .caller = proto.caller(),
       .id = {proto.call_id().client_id(), proto.call_id().sequence()},
-      .fingerprint = proto.fingerprint(),
-      .forgotten = proto.forgotten()};
+      .fingerprint = proto.fingerprint()};
+  if (proto.answer_case() == v1::SavedCall::ANSWER_NOT_SET) return call;
   auto answer = std::make_shared<CallAnswer>(CallReply());
   RETURN_IF_ERROR(ReadAnswer(proto, *answer));
   call.answer = std::move(answer);
