@@ -52,9 +52,6 @@ void ReplyToProto(const CreateNamespaceReply& reply, v1::SavedCall* proto) {
 void ReplyToProto(const JoinReply& reply, v1::SavedCall* proto) {
   ToProto(reply, proto->mutable_join());
 }
-void ReplyToProto(const BarrierReply&, v1::SavedCall* proto) {
-  proto->mutable_barrier();
-}
 
 absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
   absl::Status status(static_cast<absl::StatusCode>(proto.code()),
@@ -96,9 +93,6 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
       return ReadReply(FromProto(proto.create_namespace()), answer);
     case v1::SavedCall::kJoin:
       return ReadReply(FromProto(proto.join()), answer);
-    case v1::SavedCall::kBarrier:
-      answer = CallReply(BarrierReply());
-      return absl::OkStatus();
     case v1::SavedCall::ANSWER_NOT_SET:
       break;
   }

@@ -18,7 +18,7 @@ namespace tensorkv {
 // has none.
 using CallReply =
     std::variant<std::monostate, InitReply, PushReply, DeleteReply, RuleSpec,
-                 CreateNamespaceReply, JoinReply, BarrierReply>;
+                 CreateNamespaceReply, JoinReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
 // CallIdentity says which call it is, and what tells it from another one by the

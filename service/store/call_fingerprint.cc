@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace tensorkv {
 namespace {
@@ -40,15 +41,31 @@ class Hasher {
 
   void Add(const std::string& text) { AddBytes(text.data(), text.size()); }
 
-  void Add(const Worker& worker) {
-    Add(worker.rank);
-    Add(worker.epoch);
+  void Add(absl::Duration duration) { Add(absl::ToInt64Nanoseconds(duration)); }
+
+  template <typename T>
+  void Add(const std::optional<T>& value) {
+    Add(value.has_value());
+    if (value) Add(*value);
   }
 
-  void Add(const std::optional<Worker>& worker) {
-    Add(worker.has_value());
-    if (worker) Add(*worker);
+  template <typename T>
+  void Add(absl::Span<const T> values) {
+    Add(values.size());
+    for (const T& value : values) Add(value);
   }
+  template <typename T>
+  void Add(const std::vector<T>& values) {
+    Add(absl::MakeConstSpan(values));
+  }
+
+  // Takes in several parts.
+  template <typename... Parts>
+  void AddAll(const Parts&... parts) {
+    (Add(parts), ...);
+  }
+
+  void Add(const Worker& worker) { AddAll(worker.rank, worker.epoch); }
 
   void Add(const Tensor& tensor) {
     const Shape& shape = tensor.shape();
@@ -61,35 +78,27 @@ class Hasher {
 
   void Add(const Encoding& encoding) {
     const Packing& packing = encoding.packing();
-    Add(packing.kind);
-    Add(packing.element_dtype);
-    Add(packing.bits);
-    Add(packing.is_natural);
-    Add(packing.scale);
-    Add(packing.block_size);
-    Add(packing.count);
-    Add(packing.seed);
-    for (const int64_t dimension : encoding.shape().dimensions()) {
-      Add(dimension);
-    }
+    AddAll(packing.kind, packing.element_dtype, packing.bits,
+           packing.is_natural, packing.scale, packing.block_size, packing.count,
+           packing.seed, encoding.shape().dimensions());
   }
 
   void Add(const Hyperparameters& hyperparameters) {
     Add(hyperparameters.size());
-    for (const auto& [name, value] : hyperparameters) {
-      Add(name);
-      Add(value);
-    }
+    for (const auto& [name, value] : hyperparameters) AddAll(name, value);
+  }
+
+  void Add(const Multipliers& multipliers) {
+    AddAll(multipliers.learning_rate, multipliers.weight_decay);
   }
 
   void Add(const RuleSpec& rule) {
-    Add(rule.name);
-    Add(rule.hyperparameters);
-    Add(rule.keep_master);
-    Add(rule.expression);
-    Add(rule.schedule.name);
-    Add(rule.schedule.arguments);
-    for (const uint64_t step : rule.schedule.steps) Add(step);
+    AddAll(rule.name, rule.hyperparameters, rule.keep_master, rule.expression,
+           rule.schedule.name, rule.schedule.arguments, rule.schedule.steps);
+  }
+
+  void Add(const InitEntry& entry) {
+    AddAll(entry.key, entry.state, entry.tensor);
   }
 
   uint64_t digest() const { return digest_; }
@@ -102,12 +111,17 @@ class Hasher {
   uint64_t digest_;
 };
 
-// Returns the fingerprint of a push. Fields are added only where they are not
-// at their default, which leaves the fingerprints of calls that were saved
-// before.
+template <typename... Parts>
+uint64_t DigestOf(char verb, const Parts&... parts) {
+  Hasher hasher(verb);
+  hasher.AddAll(parts...);
+  return hasher.digest();
+}
+
+// Returns the fingerprint of a push. Of its entries most fields are at their
+// default, and are left out there.
 uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
-  hasher.Add(request.worker);
-  hasher.Add(request.step);
+  hasher.AddAll(request.worker, request.step);
   const std::vector<PushEntry>& entries = request.entries;
   for (size_t i = 0; i < entries.size(); ++i) {
     const PushEntry& entry = entries[i];
@@ -120,8 +134,7 @@ uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
     if (entry.encoding) hasher.Add(*entry.encoding);
     if (entry.weight != 0) hasher.Add(entry.weight);
     if (!entry.rows) continue;
-    hasher.Add(entry.updates_all_rows);
-    hasher.Add(entry.rows->tensor());
+    hasher.AddAll(entry.updates_all_rows, entry.rows->tensor());
   }
   return hasher.digest();
 }
@@ -129,14 +142,7 @@ uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
 }  // namespace
 
 uint64_t Fingerprint(const InitRequest& request) {
-  Hasher hasher('i');
-  hasher.Add(request.on_existing);
-  for (const InitEntry& entry : request.entries) {
-    hasher.Add(entry.key);
-    hasher.Add(entry.state);
-    hasher.Add(entry.tensor);
-  }
-  return hasher.digest();
+  return DigestOf('i', request.on_existing, request.entries);
 }
 
 uint64_t Fingerprint(const PushRequest& request) {
@@ -145,91 +151,49 @@ uint64_t Fingerprint(const PushRequest& request) {
 
 uint64_t PushPullFingerprint(const PushRequest& request) {
   Hasher hasher('q');
-  if (request.reply_dtype != DType::kUnknown) hasher.Add(request.reply_dtype);
+  hasher.Add(request.reply_dtype);
   return FingerprintOfPush(hasher, request);
 }
 
 uint64_t Fingerprint(const DeleteRequest& request) {
-  Hasher hasher('d');
-  hasher.Add(request.allow_missing);
-  for (const std::string& key : request.keys) hasher.Add(key);
-  return hasher.digest();
+  return DigestOf('d', request.allow_missing, request.keys);
 }
 
 uint64_t Fingerprint(const JoinRequest& request) {
-  Hasher hasher('j');
-  hasher.Add(request.worker_name);
-  hasher.Add(request.replaces_epoch);
-  hasher.Add(absl::ToInt64Nanoseconds(request.lease));
-  hasher.Add(request.rank.has_value());
-  hasher.Add(request.rank.value_or(0));
-  return hasher.digest();
+  return DigestOf('j', request.worker_name, request.replaces_epoch,
+                  request.lease, request.rank);
 }
 
 uint64_t Fingerprint(const LeaveRequest& request) {
-  Hasher hasher('e');
-  hasher.Add(request.worker);
-  hasher.Add(request.is_lost);
-  hasher.Add(request.step.has_value());
-  hasher.Add(request.step.value_or(0));
-  return hasher.digest();
+  return DigestOf('e', request.worker, request.is_lost, request.step);
 }
 
 uint64_t Fingerprint(const BarrierRequest& request) {
-  Hasher hasher('b');
-  hasher.Add(request.worker);
-  hasher.Add(request.barrier);
-  return hasher.digest();
+  return DigestOf('b', request.worker, request.barrier);
 }
 
 uint64_t Fingerprint(const SetRuleRequest& request) {
-  Hasher hasher('r');
-  hasher.Add(request.key_pattern);
-  if (request.rule) hasher.Add(*request.rule);
-  if (request.multipliers) {
-    hasher.Add(request.multipliers->learning_rate);
-    hasher.Add(request.multipliers->weight_decay);
-  }
-  return hasher.digest();
+  return DigestOf('r', request.key_pattern, request.rule, request.multipliers);
 }
 
 uint64_t Fingerprint(const UnsetRuleRequest& request) {
-  Hasher hasher('u');
-  hasher.Add(request.key_pattern);
-  hasher.Add(request.multipliers);
-  return hasher.digest();
+  return DigestOf('u', request.key_pattern, request.multipliers);
 }
 
 uint64_t Fingerprint(const SetHyperparametersRequest& request) {
-  Hasher hasher('h');
-  hasher.Add(request.key_pattern);
-  hasher.Add(request.hyperparameters);
-  return hasher.digest();
+  return DigestOf('h', request.key_pattern, request.hyperparameters);
 }
 
 uint64_t Fingerprint(const CreateNamespaceRequest& request) {
-  Hasher hasher('n');
-  hasher.Add(request.name_space);
-  hasher.Add(request.on_existing);
-  hasher.Add(request.config.mode);
-  hasher.Add(request.config.num_workers);
-  hasher.Add(request.config.rule);
-  hasher.Add(request.config.budget_bytes);
-  hasher.Add(request.config.max_open_rounds);
-  hasher.Add(request.config.max_workers);
-  hasher.Add(request.config.staleness);
-  hasher.Add(request.config.on_worker_loss);
-  hasher.Add(request.config.rescale_partial_rounds);
-  hasher.Add(request.config.quorum);
-  hasher.Add(absl::ToInt64Nanoseconds(request.config.quorum_grace));
-  hasher.Add(request.config.gradient_guard.on_non_finite);
-  hasher.Add(request.config.gradient_guard.max_norm);
-  hasher.Add(request.config.gradient_guard.on_large_norm);
-  hasher.Add(request.config.gradient_guard.max_call_norm);
-  hasher.Add(request.config.aggregation);
-  hasher.Add(request.config.trim_fraction);
-  hasher.Add(request.config.mirrored);
-  return hasher.digest();
+  const NamespaceConfig& config = request.config;
+  const GradientGuard& guard = config.gradient_guard;
+  return DigestOf('n', request.name_space, request.on_existing, config.mode,
+                  config.num_workers, config.rule, config.budget_bytes,
+                  config.max_open_rounds, config.max_workers, config.staleness,
+                  config.on_worker_loss, config.rescale_partial_rounds,
+                  config.quorum, config.quorum_grace, guard.on_non_finite,
+                  guard.max_norm, guard.on_large_norm, guard.max_call_norm,
+                  config.aggregation, config.trim_fraction, config.mirrored);
 }
 
 }  // namespace tensorkv

@@ -45,7 +45,6 @@ uint64_t SizeOf(const PushReply& reply) {
 uint64_t SizeOf(const DeleteReply&) { return 0; }
 uint64_t SizeOf(const CreateNamespaceReply&) { return 0; }
 uint64_t SizeOf(const JoinReply&) { return 0; }
-uint64_t SizeOf(const BarrierReply&) { return 0; }
 uint64_t SizeOf(const RuleSpec& rule) {
   constexpr uint64_t kHyperparameterBytes = 128;
   const ScheduleSpec& schedule = rule.schedule;

@@ -13,9 +13,6 @@
 namespace tensorkv {
 namespace {
 
-// Room for a reply that is a rule; others have none beyond what any has.
-constexpr uint64_t kRuleBytes = 1024;
-
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
                     Reason::kServerStopping);
@@ -39,6 +36,15 @@ absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
       {{"namespace", name_space}, {"uid", present}});
 }
 
+// A caller that expects another incarnation hears that it is another, not that
+// this one lacks the namespace.
+template <typename Found>
+absl::StatusOr<Found> OrRemembered(absl::StatusOr<Found> found,
+                                   const Caller& caller) {
+  if (!found.ok()) RETURN_IF_ERROR(caller.unless_remembered);
+  return found;
+}
+
 #define TENSORKV_CALL(name, ...)                                  \
   OutcomeOfCall<name##Request> Call(Namespace& in,                \
                                     const name##Request& request, \
@@ -48,30 +54,24 @@ absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
 TENSORKV_NAMESPACE_METHODS(TENSORKV_CALL)
 #undef TENSORKV_CALL
 
-// Makes a call that the window does not know yet, and sets its reply.
+// Makes a call that the window does not know yet.
 template <typename Request>
-absl::Status AskOnce(Namespace& in, const Request& request,
-                     const CallContext& context, ReplyTo<Request>& reply) {
+absl::StatusOr<ReplyTo<Request>> AskOnce(Namespace& in, const Request& request,
+                                         const CallContext& context) {
   const TimeLeft time_left(in.alarms(), context.timeout);
   // The time that it waits for another attempt is its own.
-  const auto make = [&] {
+  const auto make = [&]() -> absl::StatusOr<ReplyTo<Request>> {
     CallContext rest = context;
     rest.timeout = time_left.Get();
-    return Call(in, request, rest);
+    ReplyTo<Request> reply;
+    RETURN_IF_ERROR(SetReply(Call(in, request, rest), reply));
+    return reply;
   };
-  if constexpr (!requires { request.call_id; }) {
-    RETURN_IF_ERROR(context.caller.unless_remembered);
-    ASSIGN_OR_RETURN(reply, make());
-  } else if constexpr (std::is_empty_v<ReplyTo<Request>>) {
-    return StatusOnceHere(in.calls(), request, context, make);
-  } else {
-    ASSIGN_OR_RETURN(
-        reply,
-        OnceHere<ReplyTo<Request>>(
-            in.calls(), request, context, make,
-            std::is_same_v<ReplyTo<Request>, RuleSpec> ? kRuleBytes : 0));
+  if constexpr (requires { request.call_id; }) {
+    return OnceHere(in.calls(), request, context, make);
   }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(context.caller.unless_remembered);
+  return make();
 }
 
 }  // namespace
@@ -129,11 +129,14 @@ absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
   return it->second;
 }
 
+template <typename Request>
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::FindFor(
-    const Caller& caller, absl::string_view name_space, uint64_t uid) const {
-  absl::StatusOr<NamespacePtr> found = Find(name_space, uid);
-  if (!found.ok()) RETURN_IF_ERROR(caller.unless_remembered);
-  return found;
+    const Caller& caller, const Request& request) const {
+  uint64_t uid = 0;
+  if constexpr (requires { request.namespace_uid; }) {
+    uid = request.namespace_uid;
+  }
+  return OrRemembered(Find(request.name_space, uid), caller);
 }
 
 std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
@@ -162,22 +165,26 @@ CallContext MemoryTensorStore::WithinMaxWait(CallContext context) const {
   return context;
 }
 
+template <typename Request, typename Reply>
+void MemoryTensorStore::MakeOnce(void (*once)(const NamespacePtr&, Request,
+                                              CallContext,
+                                              ReplyCallback<Reply>),
+                                 Request request, CallContext context,
+                                 ReplyCallback<Reply> done) {
+  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
+  if (!found.ok()) return std::move(done)(found.status());
+  once(*found, std::move(request), WithinMaxWait(std::move(context)),
+       std::move(done));
+}
+
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  const absl::StatusOr<NamespacePtr> found =
-      FindFor(context.caller, request.name_space, request.namespace_uid);
-  if (!found.ok()) return std::move(done)(found.status());
-  InitOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
-           std::move(done));
+  MakeOnce(&InitOnce, std::move(request), std::move(context), std::move(done));
 }
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  const absl::StatusOr<NamespacePtr> found =
-      FindFor(context.caller, request.name_space, request.namespace_uid);
-  if (!found.ok()) return std::move(done)(found.status());
-  PushOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
-           std::move(done));
+  MakeOnce(&PushOnce, std::move(request), std::move(context), std::move(done));
 }
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
@@ -191,20 +198,21 @@ void MemoryTensorStore::Pull(PullRequest request, CallContext context,
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found =
-      FindFor(context.caller, request.name_space, request.namespace_uid);
-  if (!found.ok()) return std::move(done)(found.status());
-  PushPullOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
-               std::move(done));
+  MakeOnce(&PushPullOnce, std::move(request), std::move(context),
+           std::move(done));
+}
+
+void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
+                                ReplyCallback<BarrierReply> done) {
+  MakeOnce(&BarrierOnce, std::move(request), std::move(context),
+           std::move(done));
 }
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
-  ASSIGN_OR_RETURN(
-      const NamespacePtr found,
-      FindFor(context.caller, request.name_space, request.namespace_uid));
-  return OnceHere<DeleteReply>(found->calls(), request, context,
-                               [&] { return found->Delete(request); });
+  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
+  return OnceHere(found->calls(), request, context,
+                  [&] { return found->Delete(request); });
 }
 
 absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
@@ -221,17 +229,13 @@ absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
 
 absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
                                           const CallContext& context) {
-  ASSIGN_OR_RETURN(
-      const NamespacePtr found,
-      FindFor(context.caller, request.name_space, request.namespace_uid));
+  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
   return found->CheckInit(request, context.caller);
 }
 
 absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
                                           const CallContext& context) {
-  ASSIGN_OR_RETURN(
-      const NamespacePtr found,
-      FindFor(context.caller, request.name_space, request.namespace_uid));
+  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
   return found->CheckPush(request, context.caller);
 }
 
@@ -239,7 +243,7 @@ absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
                                          absl::Span<Tensor* const> tensors,
                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
-                   FindFor(context.caller, name_space));
+                   OrRemembered(Find(name_space), context.caller));
   return found->Allocate(tensors);
 }
 
@@ -250,8 +254,8 @@ bool MemoryTensorStore::ReadsInPlace(absl::string_view name_space) {
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request, const CallContext& context) {
-  return OnceHere<CreateNamespaceReply>(*calls_, request, context,
-                                        [&] { return MakeNamespace(request); });
+  return OnceHere(*calls_, request, context,
+                  [&] { return MakeNamespace(request); });
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
@@ -380,26 +384,13 @@ absl::Status MemoryTensorStore::Ask(const AnyCall& call,
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     using Request = std::remove_cvref_t<decltype(request)>;
     if constexpr (kIsOfNamespace<Request>) {
-      uint64_t uid = 0;
-      if constexpr (requires { request.namespace_uid; }) {
-        uid = request.namespace_uid;
-      }
       ASSIGN_OR_RETURN(const NamespacePtr found,
-                       FindFor(context.caller, request.name_space, uid));
-      return AskOnce(*found, request, WithinMaxWait(context), reply);
+                       FindFor(context.caller, request));
+      return SetReply(AskOnce(*found, request, WithinMaxWait(context)), reply);
     }
     return absl::InternalError(absl::StrCat(
         NameOf(call.method()), ": expected a call about one namespace"));
   });
-}
-
-void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
-                                ReplyCallback<BarrierReply> done) {
-  const absl::StatusOr<NamespacePtr> found =
-      FindFor(context.caller, request.name_space, request.namespace_uid);
-  if (!found.ok()) return std::move(done)(found.status());
-  BarrierOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
-              std::move(done));
 }
 
 absl::Status MemoryTensorStore::TakeSnapshot(

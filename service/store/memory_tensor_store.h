@@ -203,11 +203,16 @@ class MemoryTensorStore final : public TensorStore,
   // NotFound · FailedPrecondition (another uid).
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
                                     uint64_t uid = 0) const;
-  // Find for a call of `caller`: one that expects another incarnation hears
-  // that it is another, not that this one lacks the namespace.
+  // Finds the namespace of a call of `caller`.
+  template <typename Request>
   absl::StatusOr<NamespacePtr> FindFor(const Caller& caller,
-                                       absl::string_view name_space,
-                                       uint64_t uid = 0) const;
+                                       const Request& request) const;
+  // Makes a call as once_calls.h does.
+  template <typename Request, typename Reply>
+  void MakeOnce(void (*once)(const NamespacePtr&, Request, CallContext,
+                             ReplyCallback<Reply>),
+                Request request, CallContext context,
+                ReplyCallback<Reply> done);
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
   // Returns the namespace of a snapshot, which is made if there is none of that

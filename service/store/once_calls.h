@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_ONCE_CALLS_H_
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
+#include "contract/any_call.h"
 #include "contract/reason.h"
 #include "contract/requests.h"
 #include "service/store/call_fingerprint.h"
@@ -73,17 +75,26 @@ inline bool MayBeMadeAgain(const absl::Status& status) {
   }
 }
 
-// Returns what a window keeps of an answer.
+// Returns what a window keeps of an answer; nothing where the reply has no
+// fields.
 template <typename Reply>
 CallAnswer Kept(const absl::StatusOr<Reply>& reply) {
   if (!reply.ok()) return reply.status();
-  return CallReply(*reply);
+  if constexpr (std::is_empty_v<Reply>) {
+    return CallReply();
+  } else {
+    return CallReply(*reply);
+  }
 }
 
 template <typename Reply>
 absl::StatusOr<Reply> As(const CallAnswer& answer) {
   if (!answer.ok()) return answer.status();
-  if (const Reply* reply = std::get_if<Reply>(&*answer)) return *reply;
+  if constexpr (std::is_empty_v<Reply>) {
+    if (std::holds_alternative<std::monostate>(*answer)) return Reply();
+  } else {
+    if (const Reply* reply = std::get_if<Reply>(&*answer)) return *reply;
+  }
   return absl::InternalError("call_id: the answer kept is of another call");
 }
 
@@ -126,39 +137,30 @@ void Once(CallWindow& calls, const CallIdentity& identity,
 // For calls that take no longer than to get the namespace's mutex and to hold
 // it, or that come on threads for what takes long: `make` returns the reply,
 // and the wait for another attempt blocks the thread until the call's time is
-// over or its caller gives up. `answer_bytes` is for the reply beyond what
-// any has.
-template <typename Reply, typename Request, typename Make>
-absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
-                               const CallContext& context, Make make,
-                               uint64_t answer_bytes = 0) {
+// over or its caller gives up.
+template <typename Request, typename Make>
+absl::StatusOr<ReplyTo<Request>> OnceHere(CallWindow& calls,
+                                          const Request& request,
+                                          const CallContext& context,
+                                          Make make) {
+  using Reply = ReplyTo<Request>;
   if (!request.call_id) {
     RETURN_IF_ERROR(context.caller.unless_remembered);
     return make();
   }
+  // Room for a reply that is a rule; others have none beyond what any has.
+  constexpr uint64_t kAnswerBytes = std::is_same_v<Reply, RuleSpec> ? 1024 : 0;
   const Answer<absl::StatusOr<Reply>> answer;
   // Another thread may run `make`, when it lets this attempt begin, but not
   // after this one has gone on.
   Once<Reply>(
-      calls, {*request.call_id, Fingerprint(request), answer_bytes},
+      calls, {*request.call_id, Fingerprint(request), kAnswerBytes},
       {.caller = context.caller,
        .timeout = context.timeout,
        .cancellation = context.cancellation},
       [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); },
       [make](ReplyCallback<Reply> done) { std::move(done)(make()); });
   return answer.Wait();
-}
-
-// Makes the call as OnceHere does, where the answer is a status alone.
-template <typename Request, typename Make>
-absl::Status StatusOnceHere(CallWindow& calls, const Request& request,
-                            const CallContext& context, Make make) {
-  const auto make_reply = [&]() -> absl::StatusOr<std::monostate> {
-    const absl::Status status = make();
-    if (!status.ok()) return status;
-    return std::monostate();
-  };
-  return OnceHere<std::monostate>(calls, request, context, make_reply).status();
 }
 
 }  // namespace tensorkv

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/task_pool.h"
-#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/keyspace/worker_group.h"
@@ -17,7 +16,6 @@
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
-#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
