@@ -37,14 +37,9 @@ KeyFence::View::State KeyFence::View::StateOf(absl::string_view name_space,
 absl::Status KeyFence::View::CheckChange(absl::string_view name_space,
                                          absl::string_view key,
                                          Step step) const {
-  switch (StateOf(name_space, key)) {
-    case State::kOpen:
-      return absl::OkStatus();
-    case State::kGone:
-      return WrongServerError(key);
-    case State::kFenced:
-      break;
-  }
+  const State state = StateOf(name_space, key);
+  if (state == State::kOpen) return absl::OkStatus();
+  if (state == State::kGone) return WrongServerError(key);
   if (is_closed_) return IsMoving(key);
   const auto last_step = last_steps_.find(name_space);
   if (last_step == last_steps_.end()) {
@@ -56,15 +51,17 @@ absl::Status KeyFence::View::CheckChange(absl::string_view name_space,
 
 absl::Status KeyFence::View::CheckRead(absl::string_view name_space,
                                        absl::string_view key) const {
-  switch (StateOf(name_space, key)) {
-    case State::kOpen:
-      return absl::OkStatus();
-    case State::kGone:
-      return WrongServerError(key);
-    case State::kFenced:
-      break;
+  const State state = StateOf(name_space, key);
+  if (state == State::kGone) return WrongServerError(key);
+  return state == State::kFenced && is_closed_ ? IsMoving(key)
+                                               : absl::OkStatus();
+}
+
+void KeyFence::View::Set(const PartitionSet& partitions, State state) {
+  if (states_.size() != partitions.num_partitions) {
+    states_.assign(partitions.num_partitions, State::kOpen);
   }
-  return is_closed_ ? IsMoving(key) : absl::OkStatus();
+  for (const uint32_t each : partitions.partitions) states_[each] = state;
 }
 
 std::shared_ptr<const KeyFence::View> KeyFence::view() const {
@@ -72,21 +69,10 @@ std::shared_ptr<const KeyFence::View> KeyFence::view() const {
   return view_;
 }
 
-KeyFence::View KeyFence::Copy() const {
-  return view_ == nullptr ? View() : *view_;
-}
-
-KeyFence::View KeyFence::CopyWith(const PartitionSet& partitions,
-                                  View::State state) const {
-  View view = Copy();
-  if (view.states_.size() != partitions.num_partitions) {
-    view.states_.assign(partitions.num_partitions, View::State::kOpen);
-  }
-  for (const uint32_t each : partitions.partitions) view.states_[each] = state;
-  return view;
-}
-
-void KeyFence::SetView(View view) {
+void KeyFence::Change(absl::FunctionRef<void(View& view)> change) {
+  MutexLock lock(&mutex_);
+  View view = view_ == nullptr ? View() : *view_;
+  change(view);
   const bool is_open = std::ranges::count(view.states_, View::State::kOpen) ==
                        static_cast<std::ptrdiff_t>(view.states_.size());
   view_ = is_open ? nullptr : std::make_shared<const View>(std::move(view));
@@ -94,60 +80,44 @@ void KeyFence::SetView(View view) {
 
 void KeyFence::Begin(const PartitionSet& partitions) {
   Release();
-  MutexLock lock(&mutex_);
-  SetView(CopyWith(partitions, View::State::kFenced));
+  Change([&](View& view) { view.Set(partitions, View::State::kFenced); });
 }
 
 void KeyFence::FenceNamespace(const std::string& name_space, Step last_step) {
-  MutexLock lock(&mutex_);
-  View view = Copy();
-  view.last_steps_[name_space] = last_step;
-  SetView(std::move(view));
-}
-
-void KeyFence::FenceAll() {
-  MutexLock lock(&mutex_);
-  View view = Copy();
-  view.fences_all_ = true;
-  SetView(std::move(view));
-}
-
-void KeyFence::Close() {
-  MutexLock lock(&mutex_);
-  View view = Copy();
-  view.is_closed_ = true;
-  SetView(std::move(view));
+  Change([&](View& view) { view.last_steps_[name_space] = last_step; });
 }
 
 void KeyFence::End(View::State state) {
-  MutexLock lock(&mutex_);
-  View view = Copy();
-  std::ranges::replace(view.states_, View::State::kFenced, state);
-  view.is_closed_ = false;
-  view.fences_all_ = false;
-  view.last_steps_.clear();
-  SetView(std::move(view));
+  Change([&](View& view) {
+    std::ranges::replace(view.states_, View::State::kFenced, state);
+    view.is_closed_ = false;
+    view.fences_all_ = false;
+    view.last_steps_.clear();
+  });
 }
 
 void KeyFence::Shut(const PartitionSet& partitions) {
-  MutexLock lock(&mutex_);
-  SetView(CopyWith(partitions, View::State::kGone));
+  Change([&](View& view) { view.Set(partitions, View::State::kGone); });
 }
 
 void KeyFence::Open(const PartitionSet& partitions) {
-  MutexLock lock(&mutex_);
-  if (view_ == nullptr) return;
-  View view = Copy();
-  bool has_changed = false;
-  for (const uint32_t each : partitions.partitions) {
-    if (each >= view.states_.size()) continue;
-    View::State& state = view.states_[each];
-    if (state != View::State::kGone) continue;
-    state = View::State::kOpen;
-    has_changed = true;
-  }
+  const auto is_gone = [](const View& view, uint32_t partition) {
+    return partition < view.states_.size() &&
+           view.states_[partition] == View::State::kGone;
+  };
+  const auto now = view();
   // Calls that wait look at each new view.
-  if (has_changed) SetView(std::move(view));
+  if (now == nullptr ||
+      std::ranges::none_of(partitions.partitions, [&](uint32_t each) {
+        return is_gone(*now, each);
+      })) {
+    return;
+  }
+  Change([&](View& view) {
+    for (const uint32_t each : partitions.partitions) {
+      if (is_gone(view, each)) view.states_[each] = View::State::kOpen;
+    }
+  });
 }
 
 }  // namespace tensorkv

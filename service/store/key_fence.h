@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -53,6 +54,8 @@ class KeyFence {
     enum class State : uint8_t { kOpen, kFenced, kGone };
 
     State StateOf(absl::string_view name_space, absl::string_view key) const;
+    // Gives partitions a state.
+    void Set(const PartitionSet& partitions, State state);
 
     // By partition.
     std::vector<State> states_;
@@ -74,9 +77,13 @@ class KeyFence {
   // `last_step`.
   void FenceNamespace(const std::string& name_space, Step last_step);
   // Fences them in all others.
-  void FenceAll();
+  void FenceAll() {
+    Change([](View& view) { view.fences_all_ = true; });
+  }
   // Keeps readers out of those that are fenced.
-  void Close();
+  void Close() {
+    Change([](View& view) { view.is_closed_ = true; });
+  }
   // Has those that are fenced be open again, or gone.
   void Release() { End(View::State::kOpen); }
   void Leave() { End(View::State::kGone); }
@@ -87,13 +94,9 @@ class KeyFence {
   void Open(const PartitionSet& partitions);
 
  private:
-  // Returns a copy to change and to set.
-  View Copy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns a copy in which these are in that state.
-  View CopyWith(const PartitionSet& partitions, View::State state) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Has view() return it from now on; null where it fences nothing any more.
-  void SetView(View view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has view() return a view that was changed so from now on; null where it
+  // fences nothing any more.
+  void Change(absl::FunctionRef<void(View& view)> change);
   void End(View::State state);
 
   mutable Mutex mutex_;
