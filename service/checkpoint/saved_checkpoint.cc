@@ -5,15 +5,12 @@
 #include <cstring>
 #include <deque>
 #include <numeric>
-#include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
@@ -27,11 +24,10 @@
 namespace tensorkv {
 namespace {
 
-// Says how much is passed on at once, while the two batches behind it are made
-// and read.
+// Says how much is passed on at once, while the batches behind it are read.
 constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
-constexpr size_t kBatches = 3;
+constexpr size_t kBatchesBehind = 2;
 // They lie in about so many files: a namespace may have more than the process
 // may open.
 constexpr size_t kFilesPassedOn = 32;
@@ -102,21 +98,18 @@ v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
 
 }  // namespace
 
-// Reads the keys of a namespace, some at a time. While the caller deals with
-// one batch, a thread makes the keys of a later one, and others read the
-// tensors of those that are made. Used by one thread.
+// Reads the keys of a namespace, some at a time: while the caller deals with
+// one batch, threads read the tensors of the next. Used by one thread.
 class SavedCheckpoint::KeyReader {
  public:
-  // The first two outlive it. `allocate` is called on another thread.
+  // The first two outlive it.
   KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest,
             TensorAllocator allocate)
       : directory_(directory),
         manifest_(manifest),
         allocate_(std::move(allocate)),
         contributors_(ContributorsOf(manifest)),
-        reader_(directory, manifest),
-        maker_([this] { MakeBatches(); }) {}
-  ~KeyReader();
+        reader_(directory, manifest) {}
 
   // The next keys, once those that it returned before are done with; none if
   // there are no more.
@@ -125,24 +118,16 @@ class SavedCheckpoint::KeyReader {
   absl::StatusOr<std::vector<KeySnapshot>> Next();
 
  private:
-  using Keys = std::vector<KeySnapshot>;
+  struct Batch {
+    std::vector<KeySnapshot> keys;
+    uint64_t bytes = 0;
+  };
 
-  // Makes one after the other and begins to read them, until there are no more,
-  // one is wrong, or this ends.
-  void MakeBatches();
-  // A batch is shorter where there is no memory for more.
-  absl::StatusOr<Keys> MakeBatch();
-  uint64_t num_done();
-  // Waits until another batch is done with than the first `num_done`, and
-  // returns true. Returns false if there is none, or this ends.
-  bool AwaitMoreDone(uint64_t num_done);
-  // Waits until there is headroom for one more, and returns true. Returns false
-  // if this ends.
-  bool AwaitHeadroom();
+  // Begins to read batches, as many as may be on their way.
+  absl::Status BeginBatches();
   bool HasHeadroom() const;
-  // Lets go of the batch that was returned before. Returns whether there is
-  // another one, which is being read.
-  absl::StatusOr<bool> AwaitBatch();
+  // A batch is shorter where there is no memory for more.
+  absl::StatusOr<Batch> MakeBatch();
   // Makes a key, and adds its tensors to those that are to be read.
   absl::StatusOr<KeySnapshot> MakeKey(const v1::SavedKey& saved,
                                       std::vector<TensorToRead>& to_read) const;
@@ -153,27 +138,12 @@ class SavedCheckpoint::KeyReader {
   const v1::NamespaceManifest& manifest_;
   const TensorAllocator allocate_;
   const std::vector<RefPtr<const Contributors>> contributors_;
-  // The maker's: which key is next.
+  // Which key is made next.
   int next_ = 0;
-
-  Mutex mutex_;
-  CondVar changed_;
-  bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
-  // Say whether all that can be made has been, and what was wrong with the
-  // next.
-  bool is_made_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  // The batches that are being read.
-  std::deque<Keys> batches_ ABSL_GUARDED_BY(mutex_);
-  // The bytes of the one that was returned last, and of these.
-  std::deque<uint64_t> batch_bytes_ ABSL_GUARDED_BY(mutex_);
-  bool has_returned_ ABSL_GUARDED_BY(mutex_) = false;
-  // Batches that were returned and are done with.
-  uint64_t num_done_ ABSL_GUARDED_BY(mutex_) = 0;
-
-  // Writes into the batches; the maker starts it.
+  // Those that are being read.
+  std::deque<Batch> batches_;
+  // Writes into the batches.
   TensorReader reader_;
-  std::thread maker_;
 };
 
 absl::StatusOr<Tensor> SavedCheckpoint::KeyReader::MakeTensor(
@@ -205,54 +175,34 @@ absl::StatusOr<KeySnapshot> SavedCheckpoint::KeyReader::MakeKey(
   return key;
 }
 
-SavedCheckpoint::KeyReader::~KeyReader() {
-  {
-    MutexLock lock(&mutex_);
-    is_ending_ = true;
-  }
-  changed_.SignalAll();
-  maker_.join();
-}
-
-void SavedCheckpoint::KeyReader::MakeBatches() {
-  absl::Status status;
-  while (status.ok() && next_ < manifest_.keys_size() && AwaitHeadroom()) {
-    const uint64_t num_done_before = num_done();
-    absl::StatusOr<Keys> keys = MakeBatch();
-    status = keys.status();
+absl::Status SavedCheckpoint::KeyReader::BeginBatches() {
+  while (next_ < manifest_.keys_size() && HasHeadroom()) {
+    absl::StatusOr<Batch> batch = MakeBatch();
     // Batches before give their memory to keys, or back.
-    if (absl::IsResourceExhausted(status) && AwaitMoreDone(num_done_before)) {
-      status = absl::OkStatus();
-      continue;
-    }
-    if (!status.ok()) break;
-    uint64_t bytes = 0;
-    for (const KeySnapshot& key : *keys) bytes += key.size_bytes();
-    {
-      MutexLock lock(&mutex_);
-      batches_.push_back(*std::move(keys));
-      batch_bytes_.push_back(bytes);
-    }
-    changed_.SignalAll();
+    if (absl::IsResourceExhausted(batch.status()) && !batches_.empty()) break;
+    RETURN_IF_ERROR(batch.status());
+    batches_.push_back(*std::move(batch));
   }
-  {
-    MutexLock lock(&mutex_);
-    is_made_ = true;
-    status_ = std::move(status);
-  }
-  changed_.SignalAll();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<SavedCheckpoint::KeyReader::Keys>
+// A second batch is for batches of the usual size: a key may be as large as the
+// memory takes.
+bool SavedCheckpoint::KeyReader::HasHeadroom() const {
+  return batches_.empty() || (batches_.size() < kBatchesBehind &&
+                              batches_.front().bytes <= 2 * kBytesPassedOn);
+}
+
+absl::StatusOr<SavedCheckpoint::KeyReader::Batch>
 SavedCheckpoint::KeyReader::MakeBatch() {
-  Keys keys;
+  Batch batch;
+  std::vector<KeySnapshot>& keys = batch.keys;
   keys.reserve(std::min<size_t>(manifest_.keys_size() - next_, kKeysPassedOn));
   std::vector<TensorToRead> to_read;
   to_read.reserve(keys.capacity());
   absl::flat_hash_set<uint32_t> files;
-  for (uint64_t bytes = 0;
-       next_ < manifest_.keys_size() && bytes < kBytesPassedOn &&
-       keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
+  for (; next_ < manifest_.keys_size() && batch.bytes < kBytesPassedOn &&
+         keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
        ++next_) {
     const v1::SavedKey& saved = manifest_.keys(next_);
     const size_t num_to_read = to_read.size();
@@ -262,66 +212,23 @@ SavedCheckpoint::KeyReader::MakeBatch() {
       break;
     }
     RETURN_IF_ERROR(key.status());
-    bytes += key->size_bytes();
+    batch.bytes += key->size_bytes();
     for (const v1::SavedTensor& each : saved.tensors()) {
       files.insert(each.file());
     }
     keys.push_back(*std::move(key));
   }
   RETURN_IF_ERROR(reader_.Start(std::move(to_read)));
-  return keys;
-}
-
-// A third batch is for batches of the usual size: a key may be as large as the
-// memory takes.
-bool SavedCheckpoint::KeyReader::HasHeadroom() const {
-  const uint64_t bytes =
-      std::accumulate(batch_bytes_.begin(), batch_bytes_.end(), uint64_t{0});
-  return batch_bytes_.size() < kBatches - 1 ||
-         (batch_bytes_.size() < kBatches && bytes <= kBatches * kBytesPassedOn);
-}
-
-bool SavedCheckpoint::KeyReader::AwaitHeadroom() {
-  MutexLock lock(&mutex_);
-  while (!is_ending_ && !HasHeadroom()) changed_.Wait(&mutex_);
-  return !is_ending_;
-}
-
-uint64_t SavedCheckpoint::KeyReader::num_done() {
-  MutexLock lock(&mutex_);
-  return num_done_;
-}
-
-bool SavedCheckpoint::KeyReader::AwaitMoreDone(uint64_t num_done) {
-  MutexLock lock(&mutex_);
-  while (!is_ending_ && num_done_ == num_done && !batch_bytes_.empty()) {
-    changed_.Wait(&mutex_);
-  }
-  return !is_ending_ && num_done_ > num_done;
-}
-
-absl::StatusOr<bool> SavedCheckpoint::KeyReader::AwaitBatch() {
-  MutexLock lock(&mutex_);
-  if (std::exchange(has_returned_, false)) {
-    batch_bytes_.pop_front();
-    ++num_done_;
-    changed_.SignalAll();
-  }
-  while (batches_.empty() && !is_made_) changed_.Wait(&mutex_);
-  if (!batches_.empty()) return true;
-  RETURN_IF_ERROR(status_);
-  return false;
+  return batch;
 }
 
 absl::StatusOr<std::vector<KeySnapshot>> SavedCheckpoint::KeyReader::Next() {
-  ASSIGN_OR_RETURN(const bool has_more, AwaitBatch());
-  if (!has_more) return Keys();
+  RETURN_IF_ERROR(BeginBatches());
+  if (batches_.empty()) return std::vector<KeySnapshot>();
   // After an error others of its tensors may still be on their way into it.
   RETURN_IF_ERROR(reader_.Wait());
-  MutexLock lock(&mutex_);
-  Keys keys = std::move(batches_.front());
+  std::vector<KeySnapshot> keys = std::move(batches_.front().keys);
   batches_.pop_front();
-  has_returned_ = true;
   return keys;
 }
 
@@ -348,11 +255,8 @@ absl::StatusOr<SavedCheckpoint> SavedCheckpoint::Open(
   return SavedCheckpoint(directory, std::move(manifest));
 }
 
-// Servers that wrote all of every checkpoint did not say how much.
 CheckpointStatus SavedCheckpoint::status() const {
-  CheckpointStatus status = FromProto(manifest_.status());
-  if (status.written_bytes == 0) status.written_bytes = status.bytes;
-  return status;
+  return FromProto(manifest_.status());
 }
 
 absl::Status SavedCheckpoint::ReadManifest(

@@ -84,9 +84,8 @@ class SavedCheckpoint {
   // Their places among the namespaces, in order.
   absl::StatusOr<std::vector<int>> Select(
       const RestoreSelection& selection) const;
-  // Passes the keys on, some at a time, in memory that `allocate` gives on
-  // another thread. Where it has no more, it is asked again when those before
-  // have been passed on.
+  // Passes the keys on, some at a time, in memory that `allocate` gives. Where
+  // it has no more, it is asked again when those before have been passed on.
   absl::Status ReadKeys(const v1::NamespaceManifest& manifest,
                         const TensorAllocator& allocate,
                         KeysVisitor visit) const;

@@ -113,8 +113,7 @@ class Restoration {
   // AlreadyExists (as Commit).
   virtual absl::Status Begin(const NamespaceSnapshot& name_space) = 0;
   // Memory for a tensor of a key that the one that was begun last is to be
-  // given, counted there before it is taken. May be called on another thread
-  // beside Add.
+  // given, counted there before it is taken.
   // Errors: ResourceExhausted.
   virtual absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) = 0;
   // Gives keys to the one that was begun last. Their tensors are copied, but

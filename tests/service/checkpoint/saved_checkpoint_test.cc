@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/checkpoint/saved_store.h"
@@ -41,7 +40,6 @@ class Recorder final : public Restoration {
     return absl::OkStatus();
   }
   absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
-    MutexLock lock(&mutex_);
     if (num_coming_ == max_coming_) {
       return absl::ResourceExhaustedError("no room");
     }
@@ -50,10 +48,7 @@ class Recorder final : public Restoration {
   }
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     if (batches.size() == refused_) return absl::AbortedError("refused");
-    {
-      MutexLock lock(&mutex_);
-      num_coming_ -= keys.size();
-    }
+    num_coming_ -= keys.size();
     batches.push_back(std::move(keys));
     return absl::OkStatus();
   }
@@ -64,8 +59,7 @@ class Recorder final : public Restoration {
  private:
   const size_t refused_;
   const size_t max_coming_;
-  Mutex mutex_;
-  size_t num_coming_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t num_coming_ = 0;
 };
 
 // A checkpoint of keys of which each has a value of its own.
