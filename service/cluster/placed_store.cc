@@ -1,6 +1,5 @@
 #include "service/cluster/placed_store.h"
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,15 +34,21 @@ std::optional<uint32_t> RankOf(const Request& request) {
   return std::nullopt;
 }
 
-// Checks that all keys that the call names are this server's; of a mirrored
-// namespace, that the caller is.
+absl::Status HasMoved() {
+  return WithReason(
+      absl::FailedPreconditionError(
+          "the push was made before its keys moved to another server, which "
+          "has the values to pull"),
+      Reason::kOutcomeUnknown);
+}
+
+}  // namespace
+
 template <typename Request>
-absl::Status CheckPlaced(const KnownPlacement& known,
-                         const IsMirrored& is_mirrored,
-                         const Request& request) {
-  const std::shared_ptr<const KnownPlacement::View> view = known.view();
+absl::Status PlacedStore::CheckIsHere(const Request& request) const {
+  const auto view = known_.view();
   if (view == nullptr) return absl::OkStatus();
-  if (is_mirrored && is_mirrored(request.name_space)) {
+  if (IsOfAll(request.name_space)) {
     return view->CheckRank(RankOf(request));
   }
   if constexpr (requires { request.entries; }) {
@@ -53,93 +58,59 @@ absl::Status CheckPlaced(const KnownPlacement& known,
   }
 }
 
-// Returns OK if `status` of CheckPlaced is, or the call was made when it was.
 template <typename Request>
-absl::Status OrKnown(absl::Status status, const KnowsCall& knows,
-                     const Request& request, const CallContext& context) {
+absl::Status PlacedStore::OrKnown(absl::Status status, const Request& request,
+                                  const CallContext& context) const {
   if (ReasonOf(status) != Reason::kWrongServer) return status;
-  if (request.call_id && knows &&
-      knows(request.name_space, context.caller, *request.call_id)) {
+  if (request.call_id && knows_ &&
+      knows_(request.name_space, context.caller, *request.call_id)) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(context.caller.unless_remembered);
   return status;
 }
 
-template <typename Request>
-absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
-                                const IsMirrored& is_mirrored,
-                                const KnowsCall& knows, const Request& request,
-                                const CallContext& context) {
-  return OrKnown(CheckPlaced(known, is_mirrored, request), knows, request,
-                 context);
+void PlacedStore::Init(InitRequest request, CallContext context,
+                       ReplyCallback<InitReply> done) {
+  const absl::Status status = Check(request, context);
+  if (!status.ok()) return std::move(done)(status);
+  inner_.Init(std::move(request), std::move(context), std::move(done));
 }
 
-absl::Status HasMoved() {
-  return WithReason(
-      absl::FailedPreconditionError(
-          "the push was made before its keys moved to another server, which "
-          "has the values to pull"),
-      Reason::kOutcomeUnknown);
+void PlacedStore::Push(PushRequest request, CallContext context,
+                       ReplyCallback<PushReply> done) {
+  const absl::Status status = Check(request, context);
+  if (!status.ok()) return std::move(done)(status);
+  inner_.Push(std::move(request), std::move(context), std::move(done));
 }
 
-// Makes a call that may wait, by `start(request, context, done)`, unless
-// `status` has an error.
-template <typename Request, typename Reply, typename Start>
-void PlacedWait(absl::Status status, Request request, CallContext context,
-                ReplyCallback<Reply> done, Start start) {
-  if (!status.ok()) return std::move(done)(std::move(status));
-  start(std::move(request), std::move(context), std::move(done));
-}
-
-}  // namespace
-
-void PlacedTensorStore::Init(InitRequest request, CallContext context,
-                             ReplyCallback<InitReply> done) {
-  absl::Status status =
-      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
-  PlacedWait(std::move(status), std::move(request), std::move(context),
-             std::move(done), std::bind_front(&TensorStore::Init, &inner_));
-}
-
-void PlacedTensorStore::Push(PushRequest request, CallContext context,
-                             ReplyCallback<PushReply> done) {
-  absl::Status status =
-      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
-  PlacedWait(std::move(status), std::move(request), std::move(context),
-             std::move(done), std::bind_front(&TensorStore::Push, &inner_));
-}
-
-void PlacedTensorStore::Pull(PullRequest request, CallContext context,
-                             ReplyCallback<PullReply> done) {
-  absl::Status status = CheckPlaced(known_, is_mirrored_, request);
-  PlacedWait(std::move(status), std::move(request), std::move(context),
-             std::move(done), std::bind_front(&TensorStore::Pull, &inner_));
+void PlacedStore::Pull(PullRequest request, CallContext context,
+                       ReplyCallback<PullReply> done) {
+  const absl::Status status = CheckIsHere(request);
+  if (!status.ok()) return std::move(done)(status);
+  inner_.Pull(std::move(request), std::move(context), std::move(done));
 }
 
 // The answer to a push is kept, but the values are elsewhere by now.
-void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
-                                 ReplyCallback<PullReply> done) {
-  absl::Status status = CheckPlaced(known_, is_mirrored_, request);
+void PlacedStore::PushPull(PushRequest request, CallContext context,
+                           ReplyCallback<PullReply> done) {
+  absl::Status status = CheckIsHere(request);
   const bool is_here = status.ok();
-  status = OrKnown(std::move(status), knows_, request, context);
+  status = OrKnown(std::move(status), request, context);
   if (status.ok() && !is_here) status = HasMoved();
-  PlacedWait(std::move(status), std::move(request), std::move(context),
-             std::move(done), std::bind_front(&TensorStore::PushPull, &inner_));
+  if (!status.ok()) return std::move(done)(status);
+  inner_.PushPull(std::move(request), std::move(context), std::move(done));
 }
 
-absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
-    DeleteRequest request, const CallContext& context) {
-  RETURN_IF_ERROR(
-      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
+absl::StatusOr<DeleteReply> PlacedStore::Delete(DeleteRequest request,
+                                                const CallContext& context) {
+  RETURN_IF_ERROR(Check(request, context));
   return inner_.Delete(std::move(request), context);
 }
 
-absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
-                                                  const CallContext& context) {
-  if (is_mirrored_ && is_mirrored_(request.name_space)) {
-    return inner_.List(request, context);
-  }
+absl::StatusOr<ListReply> PlacedStore::List(const ListRequest& request,
+                                            const CallContext& context) {
+  if (IsOfAll(request.name_space)) return inner_.List(request, context);
   std::shared_ptr<const KnownPlacement::View> view = known_.view();
   if (view == nullptr) return inner_.List(request, context);
   for (;;) {
@@ -158,34 +129,22 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
   }
 }
 
-absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,
-                                                  const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlaced(known_, is_mirrored_, request));
+absl::StatusOr<StatReply> PlacedStore::Stat(const StatRequest& request,
+                                            const CallContext& context) {
+  RETURN_IF_ERROR(CheckIsHere(request));
   return inner_.Stat(request, context);
 }
 
-absl::Status PlacedStaging::CheckInit(const InitRequest& request,
-                                      const CallContext& context) {
-  RETURN_IF_ERROR(
-      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
-  return inner_.CheckInit(request, context);
+absl::Status PlacedStore::CheckInit(const InitRequest& request,
+                                    const CallContext& context) {
+  RETURN_IF_ERROR(Check(request, context));
+  return staging_.CheckInit(request, context);
 }
 
-absl::Status PlacedStaging::CheckPush(const PushRequest& request,
-                                      const CallContext& context) {
-  RETURN_IF_ERROR(
-      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
-  return inner_.CheckPush(request, context);
-}
-
-absl::Status PlacedStaging::Allocate(absl::string_view name_space,
-                                     absl::Span<Tensor* const> tensors,
-                                     const CallContext& context) {
-  return inner_.Allocate(name_space, tensors, context);
-}
-
-bool PlacedStaging::ReadsInPlace(absl::string_view name_space) {
-  return inner_.ReadsInPlace(name_space);
+absl::Status PlacedStore::CheckPush(const PushRequest& request,
+                                    const CallContext& context) {
+  RETURN_IF_ERROR(Check(request, context));
+  return staging_.CheckPush(request, context);
 }
 
 }  // namespace tensorkv

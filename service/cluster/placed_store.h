@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_CLUSTER_PLACED_STORE_H_
 
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -28,14 +29,14 @@ using IsMirrored = std::function<bool(absl::string_view name_space)>;
 // inside remembers its answer. And a caller that knows another incarnation of
 // this server is told so: it may have been made by that one. Keys of mirrored
 // namespaces are every server's, and those who call as workers call the one of
-// their rank. Errors are those
-// of KnownPlacement::View::Check and of what is inside. All are thread-safe;
-// what they are given outlives them.
-class PlacedTensorStore final : public TensorStore {
+// their rank. Errors are those of KnownPlacement::View::Check and of what is
+// inside. Thread-safe; what it is given outlives it.
+class PlacedStore final : public TensorStore, public Staging {
  public:
-  PlacedTensorStore(TensorStore* inner, const KnownPlacement* known,
-                    KnowsCall knows = {}, IsMirrored is_mirrored = {})
+  PlacedStore(TensorStore* inner, Staging* staging, const KnownPlacement* known,
+              KnowsCall knows = {}, IsMirrored is_mirrored = {})
       : inner_(*inner),
+        staging_(*staging),
         known_(*known),
         knows_(std::move(knows)),
         is_mirrored_(std::move(is_mirrored)) {}
@@ -58,34 +59,39 @@ class PlacedTensorStore final : public TensorStore {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallContext& context) override;
 
- private:
-  TensorStore& inner_;
-  const KnownPlacement& known_;
-  const KnowsCall knows_;
-  const IsMirrored is_mirrored_;
-};
-
-// Before a call gets memory.
-class PlacedStaging final : public Staging {
- public:
-  PlacedStaging(Staging* inner, const KnownPlacement* known,
-                KnowsCall knows = {}, IsMirrored is_mirrored = {})
-      : inner_(*inner),
-        known_(*known),
-        knows_(std::move(knows)),
-        is_mirrored_(std::move(is_mirrored)) {}
-
+  // These are before a call gets memory.
   absl::Status CheckInit(const InitRequest& request,
                          const CallContext& context) override;
   absl::Status CheckPush(const PushRequest& request,
                          const CallContext& context) override;
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
-                        const CallContext& context) override;
-  bool ReadsInPlace(absl::string_view name_space) override;
+                        const CallContext& context) override {
+    return staging_.Allocate(name_space, tensors, context);
+  }
+  bool ReadsInPlace(absl::string_view name_space) override {
+    return staging_.ReadsInPlace(name_space);
+  }
 
  private:
-  Staging& inner_;
+  // Checks that all keys that the call names are this server's; of a mirrored
+  // namespace, that the caller is.
+  template <typename Request>
+  absl::Status CheckIsHere(const Request& request) const;
+  // Returns OK if `status` of CheckIsHere is, or the call was made when it was.
+  template <typename Request>
+  absl::Status OrKnown(absl::Status status, const Request& request,
+                       const CallContext& context) const;
+  template <typename Request>
+  absl::Status Check(const Request& request, const CallContext& context) const {
+    return OrKnown(CheckIsHere(request), request, context);
+  }
+  bool IsOfAll(const std::string& name_space) const {
+    return is_mirrored_ && is_mirrored_(name_space);
+  }
+
+  TensorStore& inner_;
+  Staging& staging_;
   const KnownPlacement& known_;
   const KnowsCall knows_;
   const IsMirrored is_mirrored_;

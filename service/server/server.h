@@ -182,8 +182,7 @@ class Server {
   Engine engine_;
   AccessControl access_;
   KnownPlacement placement_;
-  PlacedTensorStore placed_store_;
-  PlacedStaging placed_staging_;
+  PlacedStore placed_store_;
   GuardedTensorStore store_;
   GuardedStaging staging_;
   GuardedNamespaceAdmin namespaces_;

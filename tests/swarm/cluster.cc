@@ -196,7 +196,7 @@ Server::Server(std::string name, MemoryTensorStoreOptions options,
                store_.Own(view.own_partitions());
              }),
       front_(
-          &store_, &known_,
+          &store_, &store_, &known_,
           [this](absl::string_view name_space, const Caller& caller,
                  const CallId& id) {
             return store_.Knows(name_space, caller, id);

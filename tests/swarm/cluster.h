@@ -167,7 +167,7 @@ class Server {
   const uint64_t empty_bytes_;
   Link link_;
   KnownPlacement known_;
-  PlacedTensorStore front_;
+  PlacedStore front_;
   int64_t lease_ = 0;
   std::unique_ptr<Moving> moving_;
 };

@@ -46,7 +46,7 @@ class MovingServer {
                [this](const KnownPlacement::View& view) {
                  store_.Own(view.own_partitions());
                }),
-        placed_(&store_, &known_,
+        placed_(&store_, &store_, &known_,
                 [this](absl::string_view name_space, const Caller& caller,
                        const CallId& id) {
                   return store_.Knows(name_space, caller, id);
@@ -74,27 +74,26 @@ class MovingServer {
   }
 
   absl::StatusOr<PushReply> Push(PushRequest request) {
-    return Ask<PushReply>(&PlacedTensorStore::Push, std::move(request));
+    return Ask<PushReply>(&PlacedStore::Push, std::move(request));
   }
   absl::StatusOr<PullReply> Pull(const std::string& name_space,
                                  const std::string& key) {
     PullRequest request;
     request.name_space = name_space;
     request.entries.push_back({.key = key});
-    return Ask<PullReply>(&PlacedTensorStore::Pull, std::move(request));
+    return Ask<PullReply>(&PlacedStore::Pull, std::move(request));
   }
   absl::Status Init(const std::string& name_space, const std::string& key,
                     Tensor value) {
     InitRequest request;
     request.name_space = name_space;
     request.entries.push_back({key, std::move(value)});
-    return Ask<InitReply>(&PlacedTensorStore::Init, std::move(request))
-        .status();
+    return Ask<InitReply>(&PlacedStore::Init, std::move(request)).status();
   }
 
   const MoveEnvironment& environment() const { return environment_; }
   MemoryTensorStore& store() { return store_; }
-  PlacedTensorStore& placed() { return placed_; }
+  PlacedStore& placed() { return placed_; }
   ClusterRecords& records() { return records_; }
   PartitionReceiver& receiver() { return receiver_; }
   PartitionSender& sender() { return sender_; }
@@ -107,8 +106,8 @@ class MovingServer {
 
  private:
   template <typename Reply, typename Request>
-  absl::StatusOr<Reply> Ask(void (PlacedTensorStore::*verb)(
-                                Request, CallContext, ReplyCallback<Reply>),
+  absl::StatusOr<Reply> Ask(void (PlacedStore::*verb)(Request, CallContext,
+                                                      ReplyCallback<Reply>),
                             Request request) {
     const Answer<absl::StatusOr<Reply>> answer;
     (placed_.*verb)(std::move(request), {},
@@ -125,7 +124,7 @@ class MovingServer {
   ClusterRecords records_;
   const int64_t lease_;
   KnownPlacement known_;
-  PlacedTensorStore placed_;
+  PlacedStore placed_;
   const MoveEnvironment environment_;
   PartitionReceiver receiver_;
   PartitionSender sender_;

@@ -63,7 +63,7 @@ absl::Status Ask(TensorStore& store,
 }
 
 // What each verb that names keys answers about keys of those servers.
-std::vector<absl::Status> AskAll(TensorStore& store, Staging& staging,
+std::vector<absl::Status> AskAll(PlacedStore& store,
                                  const std::vector<std::string>& servers) {
   const auto init = About<InitRequest>(servers);
   const auto push = About<PushRequest>(servers);
@@ -73,8 +73,8 @@ std::vector<absl::Status> AskAll(TensorStore& store, Staging& staging,
           Ask(store, &TensorStore::PushPull, push),
           store.Delete(About<DeleteRequest>(servers), {}).status(),
           store.Stat(About<StatRequest>(servers), {}).status(),
-          staging.CheckInit(init, {}),
-          staging.CheckPush(push, {})};
+          store.CheckInit(init, {}),
+          store.CheckPush(push, {})};
 }
 
 class PlacedStoreTest : public ::testing::Test {
@@ -93,19 +93,16 @@ class PlacedStoreTest : public ::testing::Test {
   StrictMock<MockTensorStore> inner_;
   StrictMock<MockStaging> inner_staging_;
   KnownPlacement known_{""};
-  PlacedTensorStore store_{&inner_, &known_};
-  PlacedStaging staging_{&inner_staging_, &known_};
+  PlacedStore store_{&inner_, &inner_staging_, &known_};
 };
 
 TEST_F(PlacedStoreTest, MirroredKeysAreEveryServers) {
   ASSERT_OK(known_.Set(TwoServers(1), "a"));
   const IsMirrored is_mirrored = [](absl::string_view) { return true; };
-  PlacedTensorStore store(&inner_, &known_, {}, is_mirrored);
-  PlacedStaging staging(&inner_staging_, &known_, {}, is_mirrored);
+  PlacedStore store(&inner_, &inner_staging_, &known_, {}, is_mirrored);
   ExpectEveryVerb();
 
-  EXPECT_THAT(AskAll(store, staging, {"a", "b"}),
-              ::testing::Each(testing::IsOk()));
+  EXPECT_THAT(AskAll(store, {"a", "b"}), ::testing::Each(testing::IsOk()));
   auto of_other = About<PullRequest>({"a"});
   of_other.worker = Worker{.rank = 3};
   EXPECT_THAT(
@@ -117,32 +114,31 @@ TEST_F(PlacedStoreTest, MirroredKeysAreEveryServers) {
 TEST_F(PlacedStoreTest, ServerInNoClusterTakesEveryKey) {
   ExpectEveryVerb();
 
-  EXPECT_THAT(AskAll(store_, staging_, {"a", "b"}),
-              ::testing::Each(testing::IsOk()));
+  EXPECT_THAT(AskAll(store_, {"a", "b"}), ::testing::Each(testing::IsOk()));
 }
 
 TEST_F(PlacedStoreTest, OwnKeysAreTaken) {
   ASSERT_OK(known_.Set(TwoServers(1), "a"));
   ExpectEveryVerb();
 
-  EXPECT_THAT(AskAll(store_, staging_, {"a"}),
-              ::testing::Each(testing::IsOk()));
+  EXPECT_THAT(AskAll(store_, {"a"}), ::testing::Each(testing::IsOk()));
 }
 
 TEST_F(PlacedStoreTest, CallWithOneKeyOfAnotherServerIsRefusedWhole) {
   ASSERT_OK(known_.Set(TwoServers(1), "a"));
 
-  EXPECT_THAT(AskAll(store_, staging_, {"a", "b"}),
+  EXPECT_THAT(AskAll(store_, {"a", "b"}),
               ::testing::Each(HasReason(Reason::kWrongServer)));
 }
 
 // Keys come between two looks at the placement.
 TEST_F(PlacedStoreTest, PushThatWasNotMadeIsNotSaidToBe) {
   ASSERT_OK(known_.Set(TwoServers(1), "a"));
-  PlacedTensorStore store(&inner_, &known_, {}, [&](absl::string_view) {
-    EXPECT_OK(known_.Set(TwoServers(2), "b"));
-    return false;
-  });
+  PlacedStore store(&inner_, &inner_staging_, &known_, {},
+                    [&](absl::string_view) {
+                      EXPECT_OK(known_.Set(TwoServers(2), "b"));
+                      return false;
+                    });
 
   EXPECT_THAT(
       Ask<PullReply>(store, &TensorStore::PushPull, About<PushRequest>({"b"})),
@@ -155,7 +151,7 @@ TEST_F(PlacedStoreTest, ListAndMemoryNameNoKeys) {
   EXPECT_CALL(inner_staging_, Allocate).WillOnce(Return(absl::OkStatus()));
 
   EXPECT_OK(store_.List({}, {}));
-  EXPECT_OK(staging_.Allocate("n", {}, {}));
+  EXPECT_OK(store_.Allocate("n", {}, {}));
 }
 
 TEST_F(PlacedStoreTest, ListIsOfThePlacementThatItNames) {
