@@ -40,7 +40,7 @@ class PooledBuffer final : public Buffer {
   const RefPtr<BufferPool> pool_;
 };
 
-BufferPool::~BufferPool() { Trim(0); }
+BufferPool::~BufferPool() { Delete(idle_); }
 
 absl::StatusOr<RefPtr<Buffer>> BufferPool::Allocate(
     size_t size_bytes, RefPtr<MemoryAccount> account) {
@@ -61,15 +61,6 @@ absl::StatusOr<RefPtr<Buffer>> BufferPool::Allocate(
   }
   return RefPtr<Buffer>(new PooledBuffer(RefPtr<BufferPool>(this), data,
                                          size_bytes, std::move(account)));
-}
-
-void BufferPool::Trim(size_t max_idle_bytes) {
-  MemoryList removed;
-  {
-    MutexLock lock(&mutex_);
-    removed = RemoveAbove(max_idle_bytes);
-  }
-  Delete(removed);
 }
 
 size_t BufferPool::TrimUnused() {
@@ -116,7 +107,7 @@ void BufferPool::Return(Memory memory) {
     idle_.push_back(memory);
     by_class_[memory.class_bytes].push_back(std::prev(idle_.end()));
     idle_bytes_ += memory.class_bytes;
-    removed = RemoveAbove(max_idle_bytes_);
+    while (idle_bytes_ > max_idle_bytes_) RemoveOldest(removed);
     is_first &= idle_bytes_ > 0;
   }
   Delete(removed);
@@ -134,12 +125,6 @@ void BufferPool::RemoveOldest(MemoryList& removed) {
   if (found->second.empty()) by_class_.erase(found);
   idle_bytes_ -= oldest->class_bytes;
   removed.splice(removed.end(), idle_, oldest);
-}
-
-BufferPool::MemoryList BufferPool::RemoveAbove(size_t max_idle_bytes) {
-  MemoryList removed;
-  while (idle_bytes_ > max_idle_bytes) RemoveOldest(removed);
-  return removed;
 }
 
 }  // namespace tensorkv

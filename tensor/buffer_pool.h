@@ -51,10 +51,6 @@ class BufferPool : public RefCounted {
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account = nullptr);
 
-  // Gives memory that no buffer uses back to the system, until at most
-  // `max_idle_bytes` are left.
-  void Trim(size_t max_idle_bytes);
-
   // Gives memory back to the system that no buffer has used since the last call
   // of this: what a steady load uses again and again stays, what a burst has
   // left goes. Returns how much memory no buffer uses then.
@@ -80,9 +76,6 @@ class BufferPool : public RefCounted {
   // Takes the memory that came back first out of idle_, and adds it to
   // `removed`.
   void RemoveOldest(MemoryList& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Does so until at most `max_idle_bytes` are left.
-  MemoryList RemoveAbove(size_t max_idle_bytes)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Delete(const MemoryList& list);
 
   const size_t max_idle_bytes_;

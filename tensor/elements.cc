@@ -4,9 +4,8 @@
 #include "tensor/bool_elements.h"
 
 namespace tensorkv {
-namespace {
 
-absl::Status CheckMemory(const Tensor& tensor, DType dtype) {
+absl::Status CheckElements(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() != dtype) {
     return absl::InvalidArgumentError(absl::StrCat(
         "elements: expected ", NameOf(dtype), ", got ", tensor.Description()));
@@ -20,27 +19,8 @@ absl::Status CheckMemory(const Tensor& tensor, DType dtype) {
     return absl::InvalidArgumentError(absl::StrCat(
         "elements: expected memory aligned to ", SizeOf(dtype), " bytes"));
   }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status CheckElements(const Tensor& tensor, DType dtype) {
-  absl::Status status = CheckMemory(tensor, dtype);
-  if (!status.ok() || !tensor.has_data()) return status;
   return CheckElements(dtype,
                        absl::string_view(tensor.data(), tensor.size_bytes()));
-}
-
-absl::Status CheckMutableElements(const Tensor& tensor, DType dtype) {
-  absl::Status status = CheckMemory(tensor, dtype);
-  if (!status.ok() || !tensor.has_data()) return status;
-  if (!tensor.buffer()->IsUnique()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("elements: expected ", tensor.Description(),
-                     " in a buffer with one owner, got one that is shared"));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -75,9 +75,6 @@ inline constexpr DType kDTypeOf<bool> = DType::kBool;
 // are not of `dtype`, not there, not aligned to their size, or no values of it:
 // bools are 0 or 1.
 absl::Status CheckElements(const Tensor& tensor, DType dtype);
-// As CheckElements, for who writes before he reads, whatever bools are there,
-// and FailedPrecondition if the tensor's buffer has another owner.
-absl::Status CheckMutableElements(const Tensor& tensor, DType dtype);
 
 // The elements, for as long as the tensor's buffer lives.
 // Errors: those of CheckElements.
@@ -87,16 +84,6 @@ absl::StatusOr<absl::Span<const T>> ElementsOf(const Tensor& tensor) {
   absl::Status status = CheckElements(tensor, kDTypeOf<T>);
   if (!status.ok()) return status;
   return tensor.elements<T>();
-}
-
-// To write them. REQUIRES: the memory is no AdoptedBuffer's, and nobody reads
-// it. Errors: those of CheckMutableElements.
-template <typename T>
-absl::StatusOr<absl::Span<T>> MutableElementsOf(Tensor& tensor) {
-  static_assert(kDTypeOf<T> != DType::kUnknown, "T is no type of elements");
-  absl::Status status = CheckMutableElements(tensor, kDTypeOf<T>);
-  if (!status.ok()) return status;
-  return tensor.mutable_elements<T>();
 }
 
 // A tensor of copies of `elements`.

@@ -113,18 +113,6 @@ absl::StatusOr<Tensor> Tensor::FromBuffer(DType dtype, Shape shape,
   return Tensor(dtype, std::move(shape), std::move(buffer));
 }
 
-absl::StatusOr<Tensor> Tensor::Within(DType dtype, Shape shape,
-                                      RefPtr<Buffer> buffer, size_t offset) {
-  ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, shape));
-  const size_t size = buffer ? buffer->size_bytes() : 0;
-  if (offset > size || static_cast<size_t>(bytes) > size - offset) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected ", bytes, " bytes for ", tensorkv::Description(dtype, shape),
-        " from byte ", offset, " on, got a buffer of ", size));
-  }
-  return Tensor(dtype, std::move(shape), std::move(buffer), offset);
-}
-
 absl::StatusOr<Tensor> Tensor::WithoutData(DType dtype, Shape shape) {
   RETURN_IF_ERROR(SizeInBytes(dtype, shape).status());
   return Tensor(dtype, std::move(shape), nullptr);

@@ -57,12 +57,6 @@ class Tensor {
     return Tensor(dtype, shape, std::move(buffer));
   }
 
-  // A tensor of the bytes of `buffer` from `offset` on: many small tensors
-  // share one buffer.
-  // Errors: InvalidArgument if the buffer ends before the tensor would.
-  static absl::StatusOr<Tensor> Within(DType dtype, Shape shape,
-                                       RefPtr<Buffer> buffer, size_t offset);
-
   // A tensor whose elements are elsewhere, or yet to come.
   // Errors: InvalidArgument (size overflows).
   static absl::StatusOr<Tensor> WithoutData(DType dtype, Shape shape);
@@ -92,7 +86,8 @@ class Tensor {
            buffer_->size_bytes() == static_cast<size_t>(size_bytes());
   }
 
-  // Gives it the bytes of `buffer` from `offset` on, of which there are enough.
+  // Gives it the bytes of `buffer` from `offset` on, of which there are enough:
+  // many small tensors share one buffer.
   void SetBuffer(RefPtr<Buffer> buffer, size_t offset) {
     buffer_ = std::move(buffer);
     offset_ = offset;
@@ -135,11 +130,8 @@ class Tensor {
   std::string Description() const;
 
  private:
-  Tensor(DType dtype, Shape shape, RefPtr<Buffer> buffer, size_t offset = 0)
-      : dtype_(dtype),
-        shape_(std::move(shape)),
-        buffer_(std::move(buffer)),
-        offset_(offset) {}
+  Tensor(DType dtype, Shape shape, RefPtr<Buffer> buffer)
+      : dtype_(dtype), shape_(std::move(shape)), buffer_(std::move(buffer)) {}
 
   static constexpr int64_t kNoElements[] = {0};
 

@@ -92,8 +92,8 @@ TEST(MessageWriterTest, MessageKeepsItsTensorsAlive) {
 
 TEST(MessageWriterTest, TensorWithinABufferIsReferencedThere) {
   const Tensor whole = TensorOf(3 * kLarge);
-  const Tensor part =
-      Tensor::Within(DType::kU8, {kLarge}, whole.buffer(), 100).value();
+  Tensor part = Tensor::WithoutData(DType::kU8, {kLarge}).value();
+  part.SetBuffer(whole.buffer(), 100);
 
   const EncodedMessage message = EncodePullReply({.values = {{1, part}}});
 

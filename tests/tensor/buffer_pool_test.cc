@@ -56,7 +56,7 @@ TEST_F(BufferPoolTest, MemoryFitsBuffersOfAboutTheSameSize) {
 TEST_F(BufferPoolTest, ClassesWasteAnEighthAtMost) {
   for (size_t size = BufferPool::kMinPooledBytes; size < 8 * kMiB;
        size += size / 50) {
-    pool_->Trim(0);
+    pool_ = MakeRefCounted<BufferPool>(8 * kMiB);
     Allocate(size);
     ASSERT_GE(pool_->idle_bytes(), size);
     ASSERT_LE(pool_->idle_bytes(), size + size / 8);
@@ -83,18 +83,6 @@ TEST_F(BufferPoolTest, MemoryThatCameBackFirstGoesFirst) {
   EXPECT_EQ(Allocate(3 * kMiB)->data(), kept);
 }
 
-TEST_F(BufferPoolTest, TrimGivesMemoryBack) {
-  RefPtr<Buffer> first = Allocate(kMiB);
-  RefPtr<Buffer> second = Allocate(kMiB);
-  first = nullptr;
-  second = nullptr;
-
-  pool_->Trim(kMiB);
-  EXPECT_EQ(pool_->idle_bytes(), kMiB);
-  pool_->Trim(0);
-  EXPECT_EQ(pool_->idle_bytes(), 0);
-}
-
 TEST_F(BufferPoolTest, TrimGivesBackWhatWasNotUsedSinceTheLastTrim) {
   Allocate(4 * kMiB);
   Allocate(kMiB);
@@ -119,6 +107,10 @@ TEST_F(BufferPoolTest, SteadyUseKeepsTheMemoryOfEverySize) {
 TEST_F(BufferPoolTest, TellsWhenMemoryIsIdleWhereNoneWas) {
   int times_told = 0;
   const auto pool = MakeRefCounted<BufferPool>(2 * kMiB, [&] { ++times_told; });
+  const auto trim_all = [&] {
+    pool->TrimUnused();
+    pool->TrimUnused();
+  };
   RefPtr<Buffer> first = pool->Allocate(kMiB).value();
   RefPtr<Buffer> second = pool->Allocate(kMiB).value();
 
@@ -126,11 +118,11 @@ TEST_F(BufferPoolTest, TellsWhenMemoryIsIdleWhereNoneWas) {
   second = nullptr;
   EXPECT_EQ(times_told, 1);
 
-  pool->Trim(0);
+  trim_all();
   pool->Allocate(kMiB).value();
   EXPECT_EQ(times_told, 2);
 
-  pool->Trim(0);
+  trim_all();
   pool->Allocate(3 * kMiB).value();  // That is more than is kept.
   EXPECT_EQ(times_told, 2);
 }
