@@ -31,6 +31,11 @@ class UpdateRule {
  public:
   // assign.
   UpdateRule() = default;
+  // One that never goes.
+  static const UpdateRule& Assign() {
+    static const UpdateRule* const assign = new UpdateRule();
+    return *assign;
+  }
 
   // Errors: InvalidArgument for an unknown name or hyperparameter (the message
   // lists the known ones), or a value that is NaN, infinite or out of range;

@@ -19,12 +19,11 @@ static_assert(kMaxCopiesBeside > 0);
 
 // The kernel moves bytes as an update that assigns them.
 UpdateTable TableOf(absl::Span<const MemoryCopy> copies) {
-  static const UpdateRule* const kAssign = new UpdateRule();
   UpdateTable table;
   for (const MemoryCopy& copy : copies) {
     const auto size = static_cast<int64_t>(copy.size_bytes);
     const TensorView from = {DType::kU8, size, copy.from};
-    table.Add({{.rule = kAssign,
+    table.Add({{.rule = &UpdateRule::Assign(),
                 .contributions = {&from, 1},
                 .value = {DType::kU8, size, copy.to}}});
   }

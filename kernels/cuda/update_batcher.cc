@@ -189,11 +189,10 @@ size_t UpdateBatcher::num_waiting() {
 
 std::vector<TensorUpdate> UpdateBatcher::ZerosOf(
     absl::Span<const MutableTensorView> tensors) {
-  static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorUpdate> batch;
   batch.reserve(tensors.size());
   for (const MutableTensorView& tensor : tensors) {
-    batch.push_back({.rule = kAssign, .value = tensor});
+    batch.push_back({.rule = &UpdateRule::Assign(), .value = tensor});
   }
   return batch;
 }

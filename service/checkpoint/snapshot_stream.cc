@@ -58,7 +58,6 @@ absl::Status SnapshotStreamWriter::Add(KeySnapshot key) {
   for (StateSnapshot& state : key.states) {
     AddTensor(state.name, std::move(state.tensor), saved);
   }
-  ++num_keys_;
   if (record_bytes_ < kRecordBytes && keys_.keys_size() < kKeysOfRecord) {
     return absl::OkStatus();
   }

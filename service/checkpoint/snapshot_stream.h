@@ -38,7 +38,6 @@ class SnapshotStreamWriter final : public SnapshotSink {
   // Sends what is left, once all namespaces have ended.
   absl::Status Finish();
 
-  uint64_t num_keys() const { return num_keys_; }
   uint64_t tensor_bytes() const { return tensor_bytes_; }
 
  private:
@@ -56,7 +55,6 @@ class SnapshotStreamWriter final : public SnapshotSink {
   RefPtr<const Contributors> last_contributors_;
   std::vector<Tensor> tensors_;
   uint64_t record_bytes_ = 0;
-  uint64_t num_keys_ = 0;
   uint64_t tensor_bytes_ = 0;
 };
 

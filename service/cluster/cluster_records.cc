@@ -166,13 +166,17 @@ absl::Status ClusterRecords::Register(int64_t lease, bool only_if_absent) {
   return etcd_->Txn(txn).status();
 }
 
+absl::StatusOr<bool> ClusterRecords::Write(const TxnRequest& txn) {
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
+  return response.succeeded();
+}
+
 absl::StatusOr<bool> ClusterRecords::CreatePlacement(
     const ClusterPlacement& placement) {
   TxnRequest txn;
   CompareAbsent(PlacementKey(), &txn);
   Put(PlacementKey(), placement, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
-  return response.succeeded();
+  return Write(txn);
 }
 
 absl::StatusOr<bool> ClusterRecords::ReplacePlacement(
@@ -184,8 +188,7 @@ absl::StatusOr<bool> ClusterRecords::ReplacePlacement(
     CompareRevision(absl::StrCat(ServersPrefix(), name), its_revision, &txn);
   }
   Put(PlacementKey(), placement, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
-  return response.succeeded();
+  return Write(txn);
 }
 
 absl::StatusOr<bool> ClusterRecords::SetWanted(
@@ -193,8 +196,7 @@ absl::StatusOr<bool> ClusterRecords::SetWanted(
   TxnRequest txn;
   CompareRevision(WantedKey(), revision, &txn);
   Put(WantedKey(), {.cluster = options_.cluster, .servers = servers}, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
-  return response.succeeded();
+  return Write(txn);
 }
 
 absl::StatusOr<bool> ClusterRecords::ReplaceBoth(
@@ -208,8 +210,7 @@ absl::StatusOr<bool> ClusterRecords::ReplaceBoth(
   }
   Put(PlacementKey(), placement, &txn);
   Put(WantedKey(), {.cluster = options_.cluster, .servers = wanted}, &txn);
-  ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
-  return response.succeeded();
+  return Write(txn);
 }
 
 }  // namespace tensorkv

@@ -94,6 +94,8 @@ class ClusterRecords {
   std::string PlacementKey() const { return prefix_ + "placement"; }
   std::string WantedKey() const { return prefix_ + "wanted"; }
   std::string ServersPrefix() const { return prefix_ + "servers/"; }
+  // Returns whether its conditions held.
+  absl::StatusOr<bool> Write(const etcdserverpb::TxnRequest& txn);
   void AddRegistered(const etcdserverpb::KeyValue& entry,
                      ClusterReading& reading);
 

@@ -30,15 +30,6 @@ absl::Status DoesNotWait(absl::string_view key, Step step) {
                    "\": it does not wait for its sum any more"));
 }
 
-// The keys of a namespace in a map by namespace and key.
-template <typename Map>
-auto OfNameSpace(Map& map, const std::string& name_space) {
-  const auto first = map.lower_bound({name_space, ""});
-  auto last = first;
-  while (last != map.end() && last->first.first == name_space) ++last;
-  return std::pair(first, last);
-}
-
 void Fill(const RoundToSum& round, mirror::v1::Round& message) {
   message.set_key(round.key);
   message.set_step(round.step);
@@ -407,7 +398,7 @@ void MirrorMember::Forget(const std::string& name_space) {
   std::vector<Waiting> waiting;
   {
     MutexLock lock(&mutex_);
-    const auto [first, last] = OfNameSpace(waiting_, name_space);
+    const auto [first, last] = KeysOf(waiting_, name_space);
     waiting = Take(first, last);
     sums_.Forget(name_space);
   }

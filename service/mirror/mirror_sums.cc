@@ -1,18 +1,6 @@
 #include "service/mirror/mirror_sums.h"
 
 namespace tensorkv {
-namespace {
-
-// The keys of a namespace.
-template <typename Map>
-auto KeysOf(Map& map, const std::string& name_space) {
-  const auto first = map.lower_bound({name_space, ""});
-  auto last = first;
-  while (last != map.end() && last->first.first == name_space) ++last;
-  return std::pair(first, last);
-}
-
-}  // namespace
 
 void MirrorSums::Keep(const KeyName& key, Prepared prepared) {
   MutexLock lock(&mutex_);

@@ -16,6 +16,15 @@
 
 namespace tensorkv {
 
+// Returns the keys of a namespace in a map by namespace and key.
+template <typename Map>
+auto KeysOf(Map& map, const std::string& name_space) {
+  const auto first = map.lower_bound({name_space, ""});
+  auto last = first;
+  while (last != map.end() && last->first.first == name_space) ++last;
+  return std::pair(first, last);
+}
+
 // Outlives the groups in which the sums were made: a sum may count of which
 // another server has heard before the group changed, and this one has not.
 // Thread-safe; no lock is taken while its own is held.

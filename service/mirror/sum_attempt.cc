@@ -219,7 +219,6 @@ RangesToSend SumAttempt::SumsToSend() const {
 }
 
 absl::Status SumAttempt::SumOwnRanges(Backend& host) const {
-  static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<std::vector<TensorView>> views(rounds_.size());
   std::vector<TensorUpdate> updates;
   for (size_t place = 0; place < rounds_.size(); ++place) {
@@ -230,7 +229,7 @@ absl::Status SumAttempt::SumOwnRanges(Backend& host) const {
       views[place].push_back({tensor.dtype, range.count, tensor.range});
     }
     const DType dtype = AccumulateType(summing.own.dtype);
-    updates.push_back({.rule = kAssign,
+    updates.push_back({.rule = &UpdateRule::Assign(),
                        .contributions = views[place],
                        .value = {dtype, range.count,
                                  summing.sum.buffer->mutable_data() +

@@ -40,6 +40,15 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
   return access->Admit(method, PeerOf(context), caller);
 }
 
+// Admits another server of the cluster: what servers ask of each other takes
+// the right to make MovePartitions, whatever its service.
+inline absl::Status AdmitServer(const AccessControl& access,
+                                const grpc::CallbackServerContext& context) {
+  Caller caller;
+  return AdmitCaller(&access, Method::kMovePartitions, context,
+                     absl::InfiniteDuration(), caller);
+}
+
 // Takes a share as AccessControl::TakeShare does, of callers without an
 // identity by their hosts.
 inline absl::StatusOr<CallerQuotas::Share> TakeShare(

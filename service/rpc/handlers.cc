@@ -24,19 +24,6 @@ constexpr size_t kMaxFieldsInline = 1024;
 // So many bytes have fewer entries.
 constexpr int64_t kMaxBytesUncounted = 4 << 10;
 
-// Returns the verb's result as the reply to its request; some return only a
-// status.
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ReplyOf(
-    absl::StatusOr<ReplyTo<Request>> reply) {
-  return reply;
-}
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ReplyOf(const absl::Status& status) {
-  if (!status.ok()) return status;
-  return ReplyTo<Request>();
-}
-
 // Makes calls of one kind by what makes calls of any.
 template <typename Request, typename Ask>
 auto Asking(Ask ask) {
@@ -235,8 +222,8 @@ void Handlers::AddAsk(Function ask, int64_t max_bytes_inline) {
         typename Messages::Request message;
         RETURN_IF_ERROR(Parse(bytes, limits_, &message));
         ASSIGN_OR_RETURN(Request request, ValueOf<Request>(std::move(message)));
-        ASSIGN_OR_RETURN(const ReplyTo<Request> reply,
-                         ReplyOf<Request>(ask(std::move(request), context)));
+        ReplyTo<Request> reply;
+        RETURN_IF_ERROR(SetReply(ask(std::move(request), context), reply));
         return Encode<typename Messages::Response>(reply, limits_);
       });
 }

@@ -22,7 +22,7 @@
 #include "grpcpp/server_builder.h"
 #include "service/checkpoint/checkpoint_directory.h"
 #include "service/metrics/server_gauges.h"
-#include "service/rpc/admit_server.h"
+#include "service/rpc/caller.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
 #include "spdlog/spdlog.h"

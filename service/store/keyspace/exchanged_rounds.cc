@@ -49,7 +49,6 @@ struct RoundsUnderWay {
 absl::Status Decode(const NamespaceState& state,
                     absl::Span<PartialSumOfKey> jobs,
                     std::vector<RoundToSum>& rounds) {
-  static const UpdateRule* const kAssign = new UpdateRule();
   // The updates refer to these.
   std::deque<TensorView> encoded;
   std::deque<const Packing*> packings;
@@ -67,7 +66,7 @@ absl::Status Decode(const NamespaceState& state,
       plain.data = buffer->mutable_data();
       encoded.push_back({slot.dtype, num_elements, slot.data});
       packings.push_back(slot.packing());
-      updates.push_back({.rule = kAssign,
+      updates.push_back({.rule = &UpdateRule::Assign(),
                          .contributions = {&encoded.back(), 1},
                          .packings = {&packings.back(), 1},
                          .value = plain});

@@ -167,15 +167,6 @@ void TellExchange(const NamespaceState& state, const GoneKeys& gone) {
   }
 }
 
-// Takes a key out of the table, with its rounds.
-void RemoveKey(Transaction& transaction, absl::string_view name) {
-  KeyPtr key = transaction.state().keys.Erase(name);
-  key->Retire(transaction.state().restored_versions);
-  OngoingSnapshot::AfterRemoval(transaction, *key);
-  RemoveRounds(transaction, *key);
-  transaction.Drop(std::move(key));
-}
-
 // One Init on its way. Used by one thread.
 //
 // It makes the missing keys without the mutex, as matching patterns and copying
@@ -406,7 +397,7 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
     EndPullsOfRounds(transaction_, *existing,
                      [&] { return WasReplaced(existing->name()); });
     state_.watches.Move(existing, key.get());
-    RemoveKey(transaction_, existing->name());
+    RemoveKey(transaction_, *existing);
   } else {
     key->version = state_.version_floor + 1;
   }
@@ -428,6 +419,15 @@ absl::Status CreateKeys(
   return KeyCreation(state, std::move(request), have_arrived, context, made)
       .Run()
       .status();
+}
+
+void RemoveKey(Transaction& transaction, const StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  KeyPtr removed = state.keys.Erase(key.name());
+  removed->Retire(state.restored_versions);
+  OngoingSnapshot::AfterRemoval(transaction, *removed);
+  RemoveRounds(transaction, *removed);
+  transaction.Drop(std::move(removed));
 }
 
 void Namespace::Init(InitRequest request, CallContext context,
@@ -507,7 +507,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     EndPullsOf(transaction, *existing);
     gone.emplace_back(key, state.LastVersionOf(*existing));
     state.version_floor = std::max(state.version_floor, gone.back().second);
-    RemoveKey(transaction, key);
+    RemoveKey(transaction, *existing);
     transaction.Commit();
     ++reply.num_deleted;
   }

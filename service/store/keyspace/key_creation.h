@@ -13,6 +13,8 @@
 
 namespace tensorkv {
 
+class Transaction;
+
 // Makes the keys of an Init without waiting for another thread. `made` fills
 // in each key, by the place of its entry, when the namespace gets it: its mutex
 // is held, and nobody has seen the key. After an error of it the keys are
@@ -21,6 +23,10 @@ namespace tensorkv {
 absl::Status CreateKeys(
     NamespaceState& state, InitRequest request, bool have_arrived,
     absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made);
+
+// Takes a key out of the namespace, with its rounds, and out of a snapshot that
+// is being taken. REQUIRES: the mutex is held.
+void RemoveKey(Transaction& transaction, const StoredKey& key);
 
 }  // namespace tensorkv
 

@@ -7,9 +7,9 @@
 
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/restored_counts.h"
-#include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -51,11 +51,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
   OngoingSnapshot::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
-  KeyPtr dropped = state.keys.Erase(key.name());
-  dropped->Retire(state.restored_versions);
-  OngoingSnapshot::AfterRemoval(transaction, *dropped);
-  RemoveRounds(transaction, *dropped);
-  transaction.Drop(std::move(dropped));
+  RemoveKey(transaction, key);
   transaction.Commit();
 }
 

@@ -42,7 +42,6 @@ PullCast::PullCast(DType dtype, PullReply& reply) {
 }
 
 absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
-  static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorView> views(stored_.size());
   std::vector<TensorUpdate> casts;
   for (size_t i = 0; i < stored_.size(); ++i) {
@@ -56,7 +55,7 @@ absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
         Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffer));
     views[i] = stored_[i].view();
     TensorUpdate& cast = casts.emplace_back();
-    cast.rule = kAssign;
+    cast.rule = &UpdateRule::Assign();
     cast.contributions = absl::MakeConstSpan(&views[i], 1);
     cast.value = tensor.mutable_view();
   }

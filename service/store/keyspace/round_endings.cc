@@ -85,7 +85,6 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
 // The sum has rows too, those that are named, if all contributions have.
 absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                        PartialSumOfKey& job) {
-  static const UpdateRule* const kAssign = new UpdateRule();
   const StoredKey& key = *job.key;
   RETURN_IF_ERROR(CheckWeightsHaveNoRows(key.name(), job.partial.slots));
   const bool has_tensors =
@@ -95,7 +94,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                  .slots = job.partial.slots,
                                  .updates_all_rows = has_tensors,
                                  .is_compact = !has_tensors};
-  options.whole.rule = kAssign;
+  options.whole.rule = &UpdateRule::Assign();
   options.whole.stored = {key.dtype(), key.num_elements(), nullptr};
   options.whole.value.dtype = AccumulateType(key.dtype());
   RowBatches batches(options);
@@ -130,7 +129,6 @@ class TensorSums {
 
   // Gives a partial sum memory, which has it once Run has returned.
   absl::StatusOr<Contribution> Add(PartialSumOfKey& job) {
-    static const UpdateRule* const kAssign = new UpdateRule();
     const int64_t num_elements = job.key->num_elements();
     Contribution sum;
     ASSIGN_OR_RETURN(const MutableTensorView value,
@@ -144,7 +142,7 @@ class TensorSums {
       inputs.views.push_back({each.dtype, num_elements, each.data});
       inputs.packings.push_back(each.packing());
     }
-    batch_.push_back({.rule = kAssign,
+    batch_.push_back({.rule = &UpdateRule::Assign(),
                       .contributions = inputs.views,
                       .packings = inputs.packings,
                       .value = value});

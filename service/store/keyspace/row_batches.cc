@@ -261,7 +261,6 @@ absl::Status ApplyAll(Backend& device, RowBatches& batches) {
 
 absl::Status CopyRows(Backend& device, const TensorView& stored,
                       int64_t num_rows, absl::Span<const RowsToCopy> copies) {
-  static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorView> sources;
   std::vector<TensorUpdate> updates;
   sources.reserve(kMaxUpdates);  // the updates refer to its elements
@@ -281,7 +280,7 @@ absl::Status CopyRows(Backend& device, const TensorView& stored,
       const int64_t num_elements = (i - first) * row_elements;
       sources.push_back(Part(stored, ids[first] * row_elements, num_elements));
       TensorUpdate& update = updates.emplace_back();
-      update.rule = kAssign;
+      update.rule = &UpdateRule::Assign();
       update.contributions = absl::MakeConstSpan(&sources.back(), 1);
       update.value = Part(rows, first * row_elements, num_elements);
       if (updates.size() == kMaxUpdates) RETURN_IF_ERROR(run());

@@ -97,6 +97,16 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
   std::swap(key.rule_state, state);
 }
 
+// One locking's keys, those with names after `last`.
+std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
+  std::vector<KeyPtr> keys;
+  MutexLock lock(&state.mutex);
+  for (StoredKey* key : state.keys.List("", last, kKeysPerLock)) {
+    keys.emplace_back(key);
+  }
+  return keys;
+}
+
 // A change of rules on its way.
 //
 // It prepares every key's new state before it changes the first key, so that a
@@ -209,13 +219,7 @@ absl::Status RuleChange::PrepareKeys() {
   }
   for (;;) {
     RETURN_IF_ERROR(CheckIsWanted(state_, context_));
-    std::vector<KeyPtr> keys;
-    {
-      MutexLock lock(&state_.mutex);
-      for (StoredKey* key : state_.keys.List("", last, kKeysPerLock)) {
-        keys.emplace_back(key);
-      }
-    }
+    const std::vector<KeyPtr> keys = KeysAfter(state_, last);
     if (keys.empty()) return absl::OkStatus();
     last = std::string(keys.back()->name());
     RETURN_IF_ERROR(AddStates(keys));
@@ -266,16 +270,6 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
     states_[key.get()] = {key, rule, std::move(state)};
   }
   return absl::OkStatus();
-}
-
-// One locking's keys, those with names after `last`.
-std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
-  std::vector<KeyPtr> keys;
-  MutexLock lock(&state.mutex);
-  for (StoredKey* key : state.keys.List("", last, kKeysPerLock)) {
-    keys.emplace_back(key);
-  }
-  return keys;
 }
 
 // The bindings with other multipliers of `pattern`; null unbinds them.

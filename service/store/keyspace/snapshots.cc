@@ -250,29 +250,6 @@ void UncountOthers(const RefPtr<BudgetAccount>& account,
   }
 }
 
-// Counts the values that can become those of keys, so that Init takes their
-// memory over instead of copying them.
-absl::Status CountValues(const RefPtr<BudgetAccount>& account,
-                         absl::Span<KeySnapshot> keys) {
-  std::vector<Tensor*> values;
-  uint64_t bytes = 0;
-  for (KeySnapshot& key : keys) {
-    const auto size_bytes = static_cast<uint64_t>(key.value.size_bytes());
-    if (size_bytes < kOwnBufferBytes || !CanGiveBuffer(key.value)) continue;
-    values.push_back(&key.value);
-    bytes += size_bytes;
-  }
-  ASSIGN_OR_RETURN(Reservation reservation,
-                   Reservation::Create(account, bytes));
-  (void)reservation.HandOver();
-  for (Tensor* value : values) {
-    RefPtr<Buffer> buffer = value->TakeBuffer();
-    (void)buffer->ExchangeAccount(account);
-    value->SetBuffer(std::move(buffer), 0);
-  }
-  return absl::OkStatus();
-}
-
 // Gives a state of a key what was saved of it: the memory itself, if both are
 // on the host and it can be kept.
 void RestoreState(Tensor& saved, bool is_on_host, RefPtr<Buffer>& state,
@@ -458,7 +435,6 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
   const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
   if (!state.tensor_placement->copies()) {
     UncountOthers(state.memory.host().contributions, all);
-    RETURN_IF_ERROR(CountValues(state.memory.host().contributions, all));
   }
   StatesToRestore states(state);
   Step first_unsaved = UINT64_MAX;

@@ -34,14 +34,13 @@ class HostPlacement final : public TensorPlacement {
   // threads.
   absl::Status Fill(const InitRequest& request,
                     absl::Span<const RefPtr<StoredKey>> keys) const override {
-    static const UpdateRule* const kAssign = new UpdateRule();
     std::vector<TensorView> views(keys.size());
     std::vector<TensorUpdate> copies;
     for (size_t i = 0; i < keys.size(); ++i) {
       if (!keys[i]) continue;
       views[i] = request.entries[i].tensor.view();
       TensorUpdate& copy = copies.emplace_back();
-      copy.rule = kAssign;
+      copy.rule = &UpdateRule::Assign();
       copy.contributions = absl::MakeConstSpan(&views[i], 1);
       copy.value = {keys[i]->dtype(), views[i].num_elements,
                     keys[i]->value->mutable_data()};

@@ -338,7 +338,6 @@ void UpdatePass::FillStates() {
 }
 
 absl::Status UpdatePass::FillMasters() {
-  static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorUpdate> conversions;
   std::vector<TensorView> stored;
   for (const Item& item : items_) {
@@ -346,7 +345,7 @@ absl::Status UpdatePass::FillMasters() {
     stored.reserve(items_.size());  // the conversions refer to its elements
     stored.push_back(item.stored);
     TensorUpdate& conversion = conversions.emplace_back();
-    conversion.rule = kAssign;
+    conversion.rule = &UpdateRule::Assign();
     conversion.value = View(*item.key, DType::kF32, *item.rule_state->master);
     conversion.contributions = absl::MakeConstSpan(&stored.back(), 1);
   }
@@ -446,12 +445,11 @@ void UpdatePass::MakeBatch() {
 
 // Rows are updated in a copy of the value where somebody reads that.
 void UpdatePass::AddCopy(const Item& item) {
-  static const UpdateRule* const kAssign = new UpdateRule();
   if (item.is_in_place || UpdatesAllRows(SlotsOf(item))) return;
   batch_.slots.push_back(item.stored);
   batch_.packings.push_back(nullptr);
   TensorUpdate& copy = batch_.updates.emplace_back();
-  copy.rule = kAssign;
+  copy.rule = &UpdateRule::Assign();
   copy.contributions = absl::MakeConstSpan(&batch_.slots.back(), 1);
   copy.value = item.stored;
   copy.value.data = item.target->mutable_data();
