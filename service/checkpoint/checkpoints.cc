@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -43,29 +44,6 @@ bool IsCallersError(const SaveCheckpointRequest& request,
   return !request.namespaces.empty() &&
          (absl::IsNotFound(error) || absl::IsInvalidArgument(error));
 }
-
-absl::Status AnotherIsBeingRead() {
-  return absl::UnavailableError(
-      "another checkpoint is being restored or verified");
-}
-
-// An ExclusiveUse is the caller's, unless another has it.
-class ExclusiveUse {
- public:
-  explicit ExclusiveUse(std::atomic<bool>& is_taken)
-      : is_taken_(is_taken), is_mine_(!is_taken.exchange(true)) {}
-  ExclusiveUse(const ExclusiveUse&) = delete;
-  ExclusiveUse& operator=(const ExclusiveUse&) = delete;
-  ~ExclusiveUse() {
-    if (is_mine_) is_taken_ = false;
-  }
-
-  bool is_mine() const { return is_mine_; }
-
- private:
-  std::atomic<bool>& is_taken_;
-  const bool is_mine_;
-};
 
 }  // namespace
 
@@ -151,7 +129,7 @@ absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
-    const std::string& name, bool automatic) const {
+    const std::string& name, bool automatic, absl::Time start) const {
   ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all,
                    ListCheckpointsIn(options_.directory));
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -161,6 +139,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
   };
   CheckpointStatus next;
   next.sequence = all.empty() ? 1 : all.back().sequence + 1;
+  next.create_time = start;
   next.automatic = automatic;
   next.name = name;
   if (name.empty()) {
@@ -183,20 +162,14 @@ absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
   MutexLock save_lock(&save_mutex_);
   const absl::Time start = absl::Now();
   const uint64_t damages_before = num_damages();
-  absl::StatusOr<CheckpointStatus> saved = SaveNext(request, automatic, start);
+  absl::StatusOr<CheckpointStatus> saved =
+      NextCheckpoint(request.name, automatic, start);
+  if (saved.ok()) saved = Write(request, *std::move(saved));
   Count(request, saved, start);
   if (saved.ok() && request.namespaces.empty()) {
     SetFormer(*saved, damages_before);
   }
   return saved;
-}
-
-absl::StatusOr<CheckpointStatus> Checkpoints::SaveNext(
-    const SaveCheckpointRequest& request, bool automatic, absl::Time start) {
-  ASSIGN_OR_RETURN(CheckpointStatus next,
-                   NextCheckpoint(request.name, automatic));
-  next.create_time = start;
-  return Write(request, std::move(next));
 }
 
 void Checkpoints::Count(const SaveCheckpointRequest& request,
@@ -291,6 +264,11 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
 absl::StatusOr<CheckpointStatus> Checkpoints::Read(
     const std::string& name,
     absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read) {
+  if (is_caller_reading_.exchange(true)) {
+    return absl::UnavailableError(
+        "another checkpoint is being restored or verified");
+  }
+  const absl::Cleanup end = [this] { is_caller_reading_ = false; };
   RETURN_IF_ERROR(CheckCheckpointName(name));
   const std::string path = PathOf(name);
   const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
@@ -380,9 +358,11 @@ CheckpointCounts Checkpoints::counts() const {
 
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveCheckpoint(
     const SaveCheckpointRequest& request, const CallContext&) {
-  const ExclusiveUse use(is_caller_saving_);
-  if (use.is_mine()) return SaveAs(request, false);
-  return absl::UnavailableError("another checkpoint is being written");
+  if (is_caller_saving_.exchange(true)) {
+    return absl::UnavailableError("another checkpoint is being written");
+  }
+  const absl::Cleanup end = [this] { is_caller_saving_ = false; };
+  return SaveAs(request, false);
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
@@ -391,8 +371,6 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
     return absl::InvalidArgumentError(
         "on_existing of a checkpoint: expected FAIL or REPLACE, got KEEP");
   }
-  const ExclusiveUse use(is_caller_reading_);
-  if (!use.is_mine()) return AnotherIsBeingRead();
   const auto restore = [&](const SavedCheckpoint& saved) {
     const std::unique_ptr<Restoration> restoration =
         store_.StartRestoration(request.on_existing);
@@ -432,8 +410,6 @@ absl::Status Checkpoints::DeleteCheckpoint(
 
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
     const VerifyCheckpointRequest& request, const CallContext& context) {
-  const ExclusiveUse use(is_caller_reading_);
-  if (!use.is_mine()) return AnotherIsBeingRead();
   return Read(request.name, [&](const SavedCheckpoint& saved) {
     return saved.Verify(context.cancellation.get());
   });

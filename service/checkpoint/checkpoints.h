@@ -131,8 +131,6 @@ class Checkpoints {
       std::vector<CheckpointStatus> all, absl::Status damage);
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
                                           bool automatic);
-  absl::StatusOr<CheckpointStatus> SaveNext(
-      const SaveCheckpointRequest& request, bool automatic, absl::Time start);
   void Count(const SaveCheckpointRequest& request,
              const absl::StatusOr<CheckpointStatus>& saved, absl::Time start);
   // Returns the checkpoint that the next one may take over from; nothing if it
@@ -150,7 +148,8 @@ class Checkpoints {
   // Gives the checkpoint that comes after all others its name and sequence.
   // Errors: InvalidArgument · AlreadyExists (the name that was asked for).
   absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,
-                                                  bool automatic) const;
+                                                  bool automatic,
+                                                  absl::Time start) const;
   absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
                                          CheckpointStatus status);
   // Gives the checkpoint in `partial` its name, for good, or not at all.
@@ -161,7 +160,8 @@ class Checkpoints {
   // Restores that one into the empty store.
   absl::Status RestoreAtStart(const CheckpointStatus& checkpoint,
                               const SavedCheckpoint& saved);
-  // Reads the checkpoint of that name by `read`.
+  // Reads the checkpoint of that name by `read`. Errors: Unavailable (another
+  // caller reads).
   absl::StatusOr<CheckpointStatus> Read(
       const std::string& name,
       absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read);

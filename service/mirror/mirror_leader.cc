@@ -247,6 +247,13 @@ void MirrorLeader::Add(NameSpace& name_space, Announced announced,
   EraseIfIdle(name_space.keys, name_space.keys.find(name));
 }
 
+bool MirrorLeader::IsReady(const Key& key) {
+  return !key.is_under_way &&
+         std::all_of(
+             key.announced.begin(), key.announced.end(),
+             [](const Announced& each) { return each.call != nullptr; });
+}
+
 void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
                         Key& key, Answered& answered) {
   if (key.is_under_way) return;

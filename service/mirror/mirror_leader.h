@@ -4,7 +4,6 @@
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -143,12 +142,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void Add(NameSpace& name_space, Announced announced, Answered& answered)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether all members have announced the key, and none sums it.
-  static bool IsReady(const Key& key) {
-    return !key.is_under_way &&
-           std::all_of(
-               key.announced.begin(), key.announced.end(),
-               [](const Announced& each) { return each.call != nullptr; });
-  }
+  static bool IsReady(const Key& key);
   // Looks whether all members have announced the key.
   void Look(NameSpace& name_space, const std::string& name, Key& key,
             Answered& answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -97,14 +97,6 @@ absl::StatusOr<StreamRequest> DecodePushPull(const MessageLimits& limits,
   return stream;
 }
 
-template <typename Entries>
-std::vector<Tensor*> TensorsOfEntries(Entries& entries) {
-  std::vector<Tensor*> tensors;
-  tensors.reserve(entries.size());
-  for (auto& entry : entries) tensors.push_back(&entry.tensor);
-  return tensors;
-}
-
 }  // namespace
 
 absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
@@ -125,13 +117,16 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
 }
 
 std::vector<Tensor*> TensorsOf(StreamedRequest& request) {
-  if (auto* init = std::get_if<InitRequest>(&request)) {
-    return TensorsOfEntries(init->entries);
-  }
-  if (auto* push = std::get_if<PushRequest>(&request)) {
-    return TensorsOfEntries(push->entries);
-  }
-  return {};
+  std::vector<Tensor*> tensors;
+  const auto add = [&tensors](auto& call) {
+    for (auto& entry : call.entries) {
+      if constexpr (requires { entry.tensor; }) {
+        tensors.push_back(&entry.tensor);
+      }
+    }
+  };
+  std::visit(add, request);
+  return tensors;
 }
 
 std::vector<RefPtr<const RowIds>*> RowIdsOf(StreamedRequest& request) {

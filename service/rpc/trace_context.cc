@@ -1,48 +1,42 @@
 #include "service/rpc/trace_context.h"
 
 #include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace tensorkv {
 namespace {
 
-// VERSION-TRACE-SPAN-FLAGS; later versions may have more after another '-'.
-constexpr size_t kTrace = 3;
-constexpr size_t kSpan = kTrace + 32 + 1;
-constexpr size_t kFlags = kSpan + 16 + 1;
-constexpr size_t kEnd = kFlags + 2;
-
-bool IsHexadecimal(absl::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char each) {
-    return (each >= '0' && each <= '9') || (each >= 'a' && each <= 'f');
-  });
+bool IsHexadecimal(absl::string_view text, size_t size) {
+  return text.size() == size &&
+         std::all_of(text.begin(), text.end(), [](char each) {
+           return absl::ascii_isxdigit(each) && !absl::ascii_isupper(each);
+         });
 }
 
-bool IsNone(absl::string_view id) {
-  return id.find_first_not_of('0') == absl::string_view::npos;
-}
-
-bool HasForm(absl::string_view value) {
-  if (value.size() < kEnd) return false;
-  const absl::string_view version = value.substr(0, 2);
-  if (version == "ff" || (version == "00" && value.size() > kEnd)) return false;
-  return value[2] == '-' && value[kSpan - 1] == '-' &&
-         value[kFlags - 1] == '-' &&
-         (value.size() == kEnd || value[kEnd] == '-') &&
-         IsHexadecimal(version) &&
-         IsHexadecimal(value.substr(kTrace, kSpan - 1 - kTrace)) &&
-         IsHexadecimal(value.substr(kSpan, kFlags - 1 - kSpan)) &&
-         IsHexadecimal(value.substr(kFlags, kEnd - kFlags));
+// An id of zeros is none.
+bool IsId(absl::string_view text, size_t size) {
+  return IsHexadecimal(text, size) &&
+         text.find_first_not_of('0') != absl::string_view::npos;
 }
 
 }  // namespace
 
+// VERSION-TRACE-SPAN-FLAGS; later versions may have more after another '-'.
 std::string ParseTraceParent(absl::string_view value) {
-  if (!HasForm(value)) return "";
-  if (IsNone(value.substr(kTrace, kSpan - 1 - kTrace)) ||
-      IsNone(value.substr(kSpan, kFlags - 1 - kSpan))) {
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(value, absl::MaxSplits('-', 4));
+  const bool is_one =
+      parts.size() == 4 || (parts.size() == 5 && parts[0] != "00");
+  if (!is_one || parts[0] == "ff" || !IsHexadecimal(parts[0], 2) ||
+      !IsId(parts[1], 32) || !IsId(parts[2], 16) ||
+      !IsHexadecimal(parts[3], 2)) {
     return "";
   }
-  return std::string(value.substr(kTrace, kFlags - 1 - kTrace));
+  return absl::StrCat(parts[1], "-", parts[2]);
 }
 
 }  // namespace tensorkv

@@ -158,10 +158,10 @@ absl::Status CallWindow::CheckMayCall(const Caller& caller,
   if (caller.unless_remembered.ok()) return absl::OkStatus();
   const auto found = clients_.find(ClientKey(caller.name, id.client_id));
   if (found == clients_.end()) return caller.unless_remembered;
-  const CallPtr& call = found->second->call;
-  const bool is_remembered = call != nullptr && call->answer != nullptr &&
-                             call->id.sequence == id.sequence;
-  return is_remembered ? absl::OkStatus() : caller.unless_remembered;
+  const Client& client = *found->second;
+  return client.Has(id.sequence) && client.call->answer != nullptr
+             ? absl::OkStatus()
+             : caller.unless_remembered;
 }
 
 absl::StatusOr<CallWindow::CallPtr> CallWindow::FindOrAdd(
@@ -170,9 +170,8 @@ absl::StatusOr<CallWindow::CallPtr> CallWindow::FindOrAdd(
   Trim();
   ASSIGN_OR_RETURN(Client* const client,
                    FindOrAddClient({caller.name, identity.id.client_id}));
-  const CallPtr& known = client->call;
-  if (known != nullptr && known->id.sequence == identity.id.sequence) {
-    if (known->fingerprint == identity.fingerprint) return known;
+  if (client->Has(identity.id.sequence)) {
+    if (client->call->fingerprint == identity.fingerprint) return client->call;
     return WithReason(absl::InvalidArgumentError(absl::StrCat(
                           NameOf(identity.id),
                           ": expected the request that it was made with, got "
@@ -312,11 +311,8 @@ absl::StatusOr<bool> CallWindow::Knows(const Caller& caller,
   MutexLock lock(&mutex_);
   const auto found = clients_.find(ClientKey(caller.name, id.client_id));
   if (found == clients_.end()) return false;
-  const Client& client = *found->second;
-  if (client.call != nullptr && client.call->id.sequence == id.sequence) {
-    return true;
-  }
-  RETURN_IF_ERROR(CheckRemembered(client, id.sequence));
+  if (found->second->Has(id.sequence)) return true;
+  RETURN_IF_ERROR(CheckRemembered(*found->second, id.sequence));
   return false;
 }
 

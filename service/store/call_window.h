@@ -160,6 +160,10 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     uint64_t former_sequence = 0;
   };
   struct Client {
+    bool Has(uint64_t sequence) const {
+      return call != nullptr && call->id.sequence == sequence;
+    }
+
     ClientKey key;
     // The one of the highest sequence; null if its answer was dropped, or
     // nothing has come of it.

@@ -67,29 +67,15 @@ void MakeOnce(const std::shared_ptr<Namespace>& name_space, Request request,
 // the push has ended, but its attempt lasts until the pull has: a repeat that
 // came between would pull beside it.
 struct PushPullCall {
-  PushPullCall(const std::shared_ptr<Namespace>& name_space,
-               PushRequest request, CallContext context,
-               ReplyCallback<PullReply> done)
-      : name_space(name_space),
-        worker(request.worker),
-        step(request.step == 0 ? UINT64_MAX : request.step),
-        reply_dtype(request.reply_dtype),
-        request(std::move(request)),
-        time_left(name_space->alarms(), context.timeout),
-        context(std::move(context)),
-        done(std::move(done)) {}
-
   const std::shared_ptr<Namespace> name_space;
-  const std::optional<Worker> worker;
+  PushRequest request;
   // Up to which the values are to have the worker's steps.
   const Step step;
-  const DType reply_dtype;
-  PushRequest request;
+  // Its entries are taken from the request when the push is in.
+  PullRequest pull;
   const TimeLeft time_left;
   CallContext context;
   ReplyCallback<PullReply> done;
-  // Taken from the request when the push is in.
-  std::vector<PullEntry> names;
   std::optional<CallWindow::Attempt> attempt;
 };
 
@@ -99,16 +85,11 @@ void End(PushPullCall& call, absl::StatusOr<PullReply> reply) {
 }
 
 void PullOf(std::shared_ptr<PushPullCall> call) {
-  PullRequest pull;
-  pull.worker = call->worker;
-  pull.dtype = call->reply_dtype;
-  pull.entries = std::move(call->names);
   CallContext context = call->context;
   context.timeout = call->time_left.Get();
-  Namespace& name_space = *call->name_space;
-  const Step step = call->step;
-  name_space.PullOfPush(
-      std::move(pull), step, std::move(context),
+  PushPullCall& its = *call;
+  its.name_space->PullOfPush(
+      std::move(its.pull), its.step, std::move(context),
       [call = std::move(call)](absl::StatusOr<PullReply> reply) {
         End(*call, std::move(reply));
       });
@@ -119,7 +100,7 @@ void PushAndPull(std::shared_ptr<PushPullCall> call) {
   context.timeout = call->time_left.Get();
   PushPullCall& its = *call;
   its.name_space->Push(
-      std::move(its.request), context, &its.names,
+      std::move(its.request), context, &its.pull.entries,
       [call = std::move(call)](absl::StatusOr<PushReply> pushed) mutable {
         if (call->attempt) {
           KeepIfMade(*call->attempt, pushed);
@@ -134,7 +115,7 @@ void PullAgain(std::shared_ptr<PushPullCall> call) {
   const CallAnswer& answer = *call->attempt->answer();
   if (!answer.ok()) return End(*call, answer.status());
   for (PushEntry& entry : call->request.entries) {
-    call->names.push_back({std::move(entry.key), 0});
+    call->pull.entries.push_back({std::move(entry.key), 0});
   }
   PullOf(std::move(call));
 }
@@ -166,8 +147,13 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
                   PushRequest request, CallContext context,
                   ReplyCallback<PullReply> done) {
-  const auto call = std::make_shared<PushPullCall>(
-      name_space, std::move(request), std::move(context), std::move(done));
+  const Step step = request.step == 0 ? UINT64_MAX : request.step;
+  const TimeLeft time_left(name_space->alarms(), context.timeout);
+  const auto call = std::make_shared<PushPullCall>(PushPullCall{
+      name_space, std::move(request), step, PullRequest(), time_left,
+      std::move(context), std::move(done), std::nullopt});
+  call->pull.worker = call->request.worker;
+  call->pull.dtype = call->request.reply_dtype;
   if (!call->request.call_id) {
     const absl::Status& refusal = call->context.caller.unless_remembered;
     return refusal.ok() ? PushAndPull(call) : End(*call, refusal);
