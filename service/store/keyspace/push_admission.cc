@@ -414,7 +414,7 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
   results.resize(num_entries);
   UpdatePass& updates = transaction_.work().updates;
   if (applies_at_once_ && !is_copied_) {
-    updates.in_place().Reserve(num_entries);
+    updates.plain().Reserve(num_entries);
   } else {
     updates.Reserve(num_entries);
   }
@@ -437,7 +437,7 @@ void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   }
   if (!applies_at_once_) return AddToRound(entries, first);
   if (key.is_updating) return QueueUpdate(entries, first);
-  if (!UpdateInPlace(entries, first)) UpdateIdleKey(entries, first);
+  if (!UpdatePlainly(entries, first)) UpdateIdleKey(entries, first);
 }
 
 void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
@@ -460,12 +460,12 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
   ++call_->num_pending;
 }
 
-bool PushAdmission::UpdateInPlace(const EntriesByKey& entries, uint32_t first) {
+bool PushAdmission::UpdatePlainly(const EntriesByKey& entries, uint32_t first) {
   if (is_copied_ || entries.keys[first].next != 0) return false;
-  const bool is_in_place = transaction_.work().updates.in_place().Add(
+  const bool is_plain = transaction_.work().updates.plain().Add(
       entries.keys[first].key, call_, request_.entries[first], first);
-  call_->num_pending += is_in_place;
-  return is_in_place;
+  call_->num_pending += is_plain;
+  return is_plain;
 }
 
 void PushAdmission::QueueUpdate(const EntriesByKey& entries, uint32_t first) {

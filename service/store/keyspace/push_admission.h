@@ -104,7 +104,7 @@ class PushAdmission {
   void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
   // Updates the key where the update is of the simplest kind; returns false,
   // and nothing has happened, if it is not.
-  bool UpdateInPlace(const EntriesByKey& entries, uint32_t first);
+  bool UpdatePlainly(const EntriesByKey& entries, uint32_t first);
   // One whose update runs: what it brings waits for that.
   void QueueUpdate(const EntriesByKey& entries, uint32_t first);
   // Where contributions wait for those of others.

@@ -218,11 +218,11 @@ void UpdatePass::Run() {
     status_ = tensorkv::Start(device_, std::exchange(uploads_, {}));
   }
   if (status_.ok()) status_ = Prepare();
-  if (!status_.ok()) return in_place_.Fail(status_);
-  if (!in_place_.updates().empty()) {
-    in_place_.Run(device_);
+  if (!status_.ok()) return plain_.Fail(status_);
+  if (!plain_.updates().empty()) {
+    plain_.Run(device_);
     // Either all take effect or none does, as far as that can be.
-    status_ = in_place_.status();
+    status_ = plain_.status();
     if (!status_.ok()) return;
   }
   RunBatch();

@@ -56,9 +56,8 @@ class UpdateRunner {
   // Publishes the values of a pass; returns the keys that have more to run.
   static std::vector<KeyPtr> EndPass(Transaction& transaction,
                                      UpdatePass& pass);
-  static void EndInPlace(Transaction& transaction,
-                         const InPlaceUpdates& updates,
-                         std::vector<KeyPtr>& more);
+  static void EndPlain(Transaction& transaction, const PlainUpdates& updates,
+                       std::vector<KeyPtr>& more);
   static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
                         const UpdatePass::Item& item);
   static void EndRound(Transaction& transaction, const UpdatePass::Item& item,

@@ -108,7 +108,7 @@ TEST_F(UpdatePassTest, FailedAllocationReleasesItsRoom) {
   EXPECT_EQ(account_->used_bytes(), 0u);
 }
 
-class InPlaceUpdatesTest : public UpdatePassTest {
+class PlainUpdatesTest : public UpdatePassTest {
  protected:
   // A key without states.
   RefPtr<StoredKey> Key(const RuleSpec& rule, double value = 1) {
@@ -121,13 +121,13 @@ class InPlaceUpdatesTest : public UpdatePassTest {
     return {.tensor = *Tensor::Filled(DType::kF32, {2}, value)};
   }
   bool Takes(StoredKey& key, const PushEntry& entry) {
-    return InPlaceUpdates().Add(&key, call_, entry, /*result=*/0);
+    return PlainUpdates().Add(&key, call_, entry, /*result=*/0);
   }
 
   const RefPtr<PushCall> call_ = MakeRefCounted<PushCall>();
 };
 
-TEST_F(InPlaceUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
+TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
   const auto key = Key({"accumulate", {}});
   PushEntry weighted = Entry(1);
   weighted.weight = 2;
@@ -141,7 +141,7 @@ TEST_F(InPlaceUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
   EXPECT_TRUE(Takes(*key, Entry(1)));
 }
 
-TEST_F(InPlaceUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
+TEST_F(PlainUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
   const RuleSpec accumulate = {"accumulate", {}};
   const auto multiplied = Key(accumulate);
   multiplied->multipliers = MakeRefCounted<BoundMultipliers>(Multipliers());
@@ -157,9 +157,9 @@ TEST_F(InPlaceUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
 }
 
 // More than one batch.
-TEST_F(InPlaceUpdatesTest, RunsAllByTheirRules) {
+TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
   std::vector<RefPtr<StoredKey>> keys;
-  InPlaceUpdates updates;
+  PlainUpdates updates;
   for (uint32_t i = 0; i < 3000; ++i) {
     keys.push_back(Key({i % 2 == 0 ? "accumulate" : "assign", {}}));
     EXPECT_TRUE(updates.Add(keys[i].get(), call_, Entry(i), i));
@@ -168,9 +168,9 @@ TEST_F(InPlaceUpdatesTest, RunsAllByTheirRules) {
 
   updates.Run(backend_);
 
-  for (const InPlaceUpdates::Update& update : updates.updates()) {
+  for (const PlainUpdates::Update& update : updates.updates()) {
     ASSERT_OK(updates.StatusOf(update));
-    InPlaceUpdates::Complete(update, absl::OkStatus(), /*restored_versions=*/7);
+    PlainUpdates::Complete(update, absl::OkStatus(), /*restored_versions=*/7);
     const StoredKey& key = *keys[update.result];
     ASSERT_EQ(First(key), update.result + (update.result % 2 == 0 ? 1 : 0));
     ASSERT_EQ(key.version, 8u);
@@ -178,16 +178,16 @@ TEST_F(InPlaceUpdatesTest, RunsAllByTheirRules) {
   }
 }
 
-TEST_F(InPlaceUpdatesTest, FailureKeepsValueVersionAndCount) {
+TEST_F(PlainUpdatesTest, FailureKeepsValueVersionAndCount) {
   const auto key = Key({"accumulate", {}});
-  InPlaceUpdates updates;
+  PlainUpdates updates;
   EXPECT_TRUE(updates.Add(key.get(), call_, Entry(5), 0));
   backend_.FailApply(absl::InternalError("broken"));
 
   updates.Run(backend_);
-  const InPlaceUpdates::Update& update = updates.updates()[0];
+  const PlainUpdates::Update& update = updates.updates()[0];
   const absl::Status& status = updates.StatusOf(update);
-  InPlaceUpdates::Complete(update, status, /*restored_versions=*/0);
+  PlainUpdates::Complete(update, status, /*restored_versions=*/0);
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(First(*key), 1);

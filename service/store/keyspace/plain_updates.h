@@ -1,7 +1,7 @@
 // Updates of the simplest kind, which most pushes of many keys are made of.
 
-#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_IN_PLACE_UPDATES_H_
-#define TENSORKV_SERVICE_STORE_KEYSPACE_IN_PLACE_UPDATES_H_
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PLAIN_UPDATES_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_PLAIN_UPDATES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ inline constexpr uint64_t kUpdateBytes = 64;
 //
 // Used by one thread at a time; Add is called with the namespace's mutex held,
 // Run without it.
-class InPlaceUpdates {
+class PlainUpdates {
  public:
   struct Update {
     StoredKey* key = nullptr;  // which stays while it is_updating
@@ -98,4 +98,4 @@ class InPlaceUpdates {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_IN_PLACE_UPDATES_H_
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PLAIN_UPDATES_H_

@@ -1,4 +1,4 @@
-#include "service/store/keyspace/in_place_updates.h"
+#include "service/store/keyspace/plain_updates.h"
 
 #include <algorithm>
 
@@ -14,31 +14,31 @@ constexpr size_t kBatchUpdates = 1024;
 // Says how far ahead of an update the memory of others is fetched.
 constexpr size_t kUpdatesAhead = 8;
 
-void Fetch(const InPlaceUpdates::Update& update) {
+void Fetch(const PlainUpdates::Update& update) {
   __builtin_prefetch(update.key);
   __builtin_prefetch(update.data);
 }
 
 // Returns whether the entry has a tensor of its key's dtype, and nothing with
 // it.
-bool IsUnpacked(const PushEntry& entry) {
+bool IsOneTensor(const PushEntry& entry) {
   return !entry.skip && !entry.encoding && !entry.rows &&
          (entry.weight == 0 || entry.weight == 1) && entry.tensor.has_data();
 }
 
 }  // namespace
 
-InPlaceUpdates::AskedRule::AskedRule(const UpdateRule& rule)
+PlainUpdates::AskedRule::AskedRule(const UpdateRule& rule)
     : rule(&rule),
       looks_at_nothing_else(rule.num_states() == 0 && !rule.takes_seed() &&
                             !rule.takes_sums()),
       is_assign(rule.kind() == RuleKind::kAssign),
       work_factor(rule.work_factor()) {}
 
-bool InPlaceUpdates::Takes(const StoredKey& key, const PushEntry& entry) const {
+bool PlainUpdates::Takes(const StoredKey& key, const PushEntry& entry) const {
   const Tensor& tensor = entry.tensor;
   if (!asked_.looks_at_nothing_else || key.rule_state != nullptr ||
-      key.multipliers || !IsUnpacked(entry) || tensor.dtype() != key.dtype() ||
+      key.multipliers || !IsOneTensor(entry) || tensor.dtype() != key.dtype() ||
       key.value->size_bytes() == 0 || !key.is_writable()) {
     return false;
   }
@@ -47,8 +47,8 @@ bool InPlaceUpdates::Takes(const StoredKey& key, const PushEntry& entry) const {
          !tensor.fills_buffer();
 }
 
-bool InPlaceUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
-                         const PushEntry& entry, uint32_t result) {
+bool PlainUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
+                       const PushEntry& entry, uint32_t result) {
   if (asked_.rule != key->rule.get()) asked_ = AskedRule(*key->rule);
   if (!Takes(*key, entry)) return false;
   if (!call_) call_ = call;
@@ -69,7 +69,7 @@ bool InPlaceUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
   return true;
 }
 
-void InPlaceUpdates::Run(Backend& device) {
+void PlainUpdates::Run(Backend& device) {
   const size_t batch_size = std::min(updates_.size(), kBatchUpdates);
   std::vector<TensorView> contributions(batch_size);
   std::vector<TensorUpdate> batch(batch_size);
@@ -97,8 +97,8 @@ void InPlaceUpdates::Run(Backend& device) {
   }
 }
 
-void InPlaceUpdates::Complete(const Update& update, const absl::Status& status,
-                              Version restored_versions) {
+void PlainUpdates::Complete(const Update& update, const absl::Status& status,
+                            Version restored_versions) {
   StoredKey& key = *update.key;
   key.is_updating = false;
   key.value_is_changing = false;
