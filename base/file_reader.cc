@@ -1,19 +1,42 @@
 #include "base/file_reader.h"
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
-#include "base/text_file.h"
 
 namespace tensorkv {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 using SteadyTime = SteadyClock::time_point;
+
+// More is no file of keys, tokens or rules.
+constexpr size_t kMaxBytes = 1 << 20;
+
+absl::StatusOr<std::string> ReadText(const WatchedFile& from) {
+  const auto wrong = [&from](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(from.option, ": ", what));
+  };
+  errno = 0;
+  std::ifstream file(from.path, std::ios::binary);
+  std::string text(kMaxBytes + 1, '\0');
+  // A directory opens, and only fails to be read.
+  if (!file || (!file.read(text.data(), text.size()) && !file.eof())) {
+    return wrong(absl::StrCat("cannot read ", from.path, ": ",
+                              errno == 0 ? "no text" : std::strerror(errno)));
+  }
+  text.resize(file.gcount());
+  if (text.size() <= kMaxBytes) return text;
+  return wrong(absl::StrCat(from.path, ": expected at most ", kMaxBytes,
+                            " bytes, got more"));
+}
 
 }  // namespace
 
@@ -23,7 +46,7 @@ absl::StatusOr<std::vector<FileText>> ReadFiles(
   for (const WatchedFile& file : files) {
     FileText& read = texts.emplace_back(FileText{file.option, file.path, ""});
     if (file.path.empty()) continue;
-    ASSIGN_OR_RETURN(read.text, ReadTextFile(file.option, file.path));
+    ASSIGN_OR_RETURN(read.text, ReadText(file));
   }
   return texts;
 }
