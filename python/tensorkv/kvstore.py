@@ -42,7 +42,7 @@ from tensorkv._safetensors import load_file, save_file
 from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
 from tensorkv._types import NDArray, Out
-from tensorkv._kvstore_aio import KVStoreCoroutines
+from tensorkv.aio import KVStoreCoroutines
 from tensorkv.client import Client
 from tensorkv.compression import encoding_of
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
@@ -62,7 +62,7 @@ class KVStore:
     A value is one array, or a list of arrays, one per device, which are summed.
     Of a list of keys, the values are a list with one such value per key.
     Arrays are those that tensorkv.Client takes. Of calls through `aio` that
-    wait for their turn, those with a higher `priority` go first.
+    wait for a thread, those with a higher `priority` go first.
 
     A push without optimizer or updater assigns: the value becomes the sum of
     what was pushed.
@@ -343,8 +343,6 @@ class KVStore:
             "expression or set_optimizer"
         )
 
-    _set_updater = set_updater
-
     def set_gradient_compression(
         self, compression_params: Dict[str, Any]
     ) -> None:
@@ -419,9 +417,6 @@ class KVStore:
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when all workers have come to it."""
-
-    def _barrier(self) -> None:
-        self.barrier()
 
     def close(self) -> None:
         """Ends the store, and the calls that are under way.
