@@ -5,7 +5,15 @@ from __future__ import annotations
 import contextlib
 import numbers
 import operator
-from typing import Any, ContextManager, Iterable, List, Optional, Sequence, Union
+from typing import (
+    Any,
+    ContextManager,
+    Iterable,
+    List,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from tensorkv import _core
 from tensorkv._arrays import all_to_core

@@ -323,8 +323,8 @@ class ValueVerbs:
     ) -> Any:
         """Reads rows: arrays of shape [n, ...], in the order of the ids.
 
-        Row ids are as in `push_rows`, and so are errors. The rows of one key are
-        of one moment, those of different keys perhaps of different ones.
+        Row ids are as in `push_rows`, and so are errors. The rows of one key
+        are of one moment, those of different keys perhaps of different ones.
         """
         keys, row_ids = as_list(key, row_ids, "row_ids")
         ids = _ids_of(row_ids)

@@ -117,8 +117,8 @@ class Coroutines:
         await asyncio.gather(*(client.aio.pull(key) for key in keys))
 
     Arguments, results and errors are those of the methods. Each call has one of
-    64 threads of its client, or of 32 that are there for `push` and `push_rows`.
-    Further ones wait for a thread, which goes first to the highest `priority`,
+    the client's 64 threads, or of 32 others that `push` and `push_rows` have.
+    Further calls wait for a thread, which goes first to the highest `priority`,
     where the method takes one: so many calls that wait for others must not wait
     for one that comes after them, unless that is a push.
 

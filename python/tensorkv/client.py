@@ -395,13 +395,10 @@ class Client(ValueVerbs):
         "SERVER_RESTARTED". The client of a KVStore, which counts steps itself,
         is asked by KVStore.resume.
 
-        The worker is done with its steps when it says so, by `leave`, by a
-        `with` block or an interpreter that ends without an exception, or by
-        `close` outside of one. However else it ends, it is lost. One that is
-        dropped stays a member, and ends with the interpreter. Where another
-        client of the process joins the namespace before, it is lost, as is one
-        that has not been dropped, where the other has its name, once the server
-        says that only the name is in the way.
+        tensorkv.DistKVStore says when the worker is done with its steps, and
+        when it is lost; for a store there it is a client here. A former worker
+        of the process that has the name, and was not dropped, is lost once the
+        server says that only the name is in the way.
 
         Args:
           name: unique among the workers, and the same for a worker that comes

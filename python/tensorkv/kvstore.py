@@ -12,9 +12,11 @@ array([[8., 8., 8.],
 
 from __future__ import annotations
 
+import contextlib
 from typing import (
     Any,
     Callable,
+    ContextManager,
     Dict,
     List,
     Optional,
@@ -34,7 +36,6 @@ from tensorkv._key_values import (
     is_list,
     kind_of,
     lists_of,
-    number_in,
     pulls_of_rows,
     sum_of,
 )
@@ -106,11 +107,6 @@ class KVStore:
         """How many workers the group has."""
         return 1
 
-    @property
-    def local_rank(self) -> int:
-        """The rank among the workers of this host: LOCAL_RANK, else 0."""
-        return number_in("LOCAL_RANK", 0)
-
     def is_capable(self, capability: str) -> bool:
         """Whether the store can do that. Errors: InvalidArgumentError."""
         if capability.lower() != "optimizer":
@@ -143,6 +139,10 @@ class KVStore:
 
     def _check_new(self, keys: List[str]) -> None:
         """Errors: AlreadyExistsError where `init` of them all would fail."""
+
+    def _watch_read(self, what: str) -> ContextManager[None]:
+        """Watches over a read that may wait for others: `what` it is."""
+        return contextlib.nullcontext()
 
     def push(
         self,
@@ -206,14 +206,14 @@ class KVStore:
         Returns `out`; without it, new arrays. Errors: NotFoundError;
         InvalidArgumentError where `out` has another dtype or shape.
         """
-        keys = self._keys(key)
-        if out is None:
-            if is_list(key):
-                return self._client.pull(keys, timeout=timeout)
-            return self._client.pull(keys[0], timeout=timeout)
-        pulled, outs = by_key(keys, lists_of(key, out, "out"))
-        self._client.pull(pulled, out=outs, timeout=timeout)
-        return out
+        with self._watch_read("pull"):
+            keys = self._keys(key)
+            if out is None:
+                wanted = keys if is_list(key) else keys[0]
+                return self._client.pull(wanted, timeout=timeout)
+            pulled, outs = by_key(keys, lists_of(key, out, "out"))
+            self._client.pull(pulled, out=outs, timeout=timeout)
+            return out
 
     @overload
     def pushpull(

@@ -209,7 +209,10 @@ class Publisher:
         client.set_rule("assign", key_pattern=f"{self._name}/*")
 
     def _keep(self, client: Client, state: Optional[str]) -> None:
-        """Deletes all other states. Errors: FailedPreconditionError."""
+        """Deletes all states but that one, if one is given.
+
+        Errors: FailedPreconditionError where there are other keys.
+        """
         keys = client.keys(f"{self._name}/")
         foreign = [key for key in keys if not self._is_own(key)]
         if foreign:
@@ -237,13 +240,8 @@ class Reader:
     the state that it gets next may be an earlier one.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        name: str = "published",
-        run: str = "",
-    ):
-        """`store` is a tensorkv.Client, or what tensorkv.create makes.
+    def __init__(self, store: Store, name: str = "published", run: str = ""):
+        """`store` is as Publisher has it.
 
         Args:
           name: that of the Publisher.
