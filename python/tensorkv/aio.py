@@ -20,9 +20,9 @@ from tensorkv import _core
 # not keep all others out.
 MAX_CALLS = 64
 MAX_PUSHES = 32
-# These wait for no other call, while others may wait for them: they have
-# threads of their own.
-_PUSHES = ("push", "push_rows")
+# A client's calls of these names wait for no other call, while others may wait
+# for them: they have threads of their own.
+_PUSHES = ("init", "push", "push_rows")
 
 
 class Threads:
@@ -117,10 +117,10 @@ class Coroutines:
         await asyncio.gather(*(client.aio.pull(key) for key in keys))
 
     Arguments, results and errors are those of the methods. Each call has one of
-    the client's 64 threads, or of 32 others that `push` and `push_rows` have.
-    Further calls wait for a thread, which goes first to the highest `priority`,
-    where the method takes one: so many calls that wait for others must not wait
-    for one that comes after them, unless that is a push.
+    the client's 64 threads, or of 32 others that `init`, `push` and `push_rows`
+    have. Further calls wait for a thread, which goes first to the highest
+    `priority`, where the method takes one: so many calls that wait for others
+    must not wait for one that comes after them, unless that has other threads.
 
     A task that is cancelled does not wait any more. Its call is cancelled too,
     at the server as well, and nobody knows whether it was made: `out` may be

@@ -334,7 +334,6 @@ class EveryKindTest(StoreTest):
             self.assertEqual(kv.type, kind)
             self.assertEqual((kv.rank, kv.num_workers), (0, 1))
             kv.barrier()
-            kv._barrier()
         self.assertEqual(self.open("LoCaL").type, "local")
 
 
@@ -365,7 +364,7 @@ class UpdaterTest(StoreTest):
         kv = self.open("local")
         keys = []
         kv.init("w", full(1))
-        kv._set_updater(lambda key, pushed, stored: keys.append(key))
+        kv.set_updater(lambda key, pushed, stored: keys.append(key))
         kv.push("w", full(1))
         self.assertEqual(keys, ["w"])
 

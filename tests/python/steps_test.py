@@ -1,6 +1,5 @@
 """Steps of keys that several threads or tasks push."""
 
-import asyncio
 import os
 import sys
 import threading
@@ -145,39 +144,6 @@ class PushesOfOneKeyTest(StoreTest):
         count = NUM_THREADS * NUM_PUSHES
         values = kv.pull(["a", "b", "c"])
         self.assert_array(values, [full(count), full(2 * count), full(count)])
-
-    def test_gathered_tasks_lose_none(self):
-        kv = self.open_summing()
-
-        async def push():
-            await asyncio.gather(
-                *(kv.aio.push("a", full(1)) for _ in range(NUM_PUSHES)),
-                *(
-                    kv.aio.pushpull("b", full(1), out=full(0))
-                    for _ in range(NUM_PUSHES)
-                ),
-            )
-
-        asyncio.run(push())
-
-        values = kv.pull(["a", "b"])
-        self.assert_array(values, [full(NUM_PUSHES)] * 2)
-
-    def test_a_wrong_push_beside_right_ones_leaves_no_hole(self):
-        kv = self.open_summing()
-
-        def work(i):
-            for _ in range(NUM_PUSHES):
-                if i == 0:
-                    with self.assertRaises(tensorkv.InvalidArgumentError):
-                        kv.push("a", full(1, shape=(9,)))
-                else:
-                    kv.push("a", full(1))
-
-        self.together(range(NUM_THREADS), work)
-
-        count = (NUM_THREADS - 1) * NUM_PUSHES
-        self.assert_array(kv.pull("a"), full(count))
 
     def test_workers_of_several_threads_meet_in_their_rounds(self):
         stores = self.open_group("dist_sync", 2)
