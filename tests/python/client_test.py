@@ -323,25 +323,6 @@ class ClientTest(StoreTest):
         copy = pickle.loads(pickle.dumps(error))
         self.assertEqual((copy.code, copy.key), ("DATA_LOSS", "w"))
 
-    def test_errors_about_long_keys_are_text(self):
-        client = self.open_client()
-        for beginning in ("", "a", "ab", "abc"):
-            key = beginning + "€" * 300
-            with self.assertRaises(tensorkv.NotFoundError) as raised:
-                client.pull(key)
-            self.assertEqual(raised.exception.key, key)
-
-    def test_a_wait_that_ends_names_what_was_missing(self):
-        # The server ends the wait a little before the client, which may give up
-        # first on a busy machine: then it waits again, for longer.
-        for timeout in (0.5, 2, 8, 32):
-            client = self.open_client(timeout=timeout)
-            with self.assertRaises(TimeoutError) as raised:
-                client.pull(new_namespace(), wait=True)
-            if raised.exception.reason:
-                break
-        self.assertEqual(raised.exception.reason, "WAIT_ENDED")
-
     def test_clients_say_what_they_are_of(self):
         self.assertEqual(
             repr(self.open_client()),

@@ -235,5 +235,6 @@ class RestartTest(StoreTest):
         self.assertEqual(self.reader.wait(), 1)
         self.assertEqual(number_of(self.reader.fetch()), 2)
 
+
 if __name__ == "__main__":
     unittest.main()
