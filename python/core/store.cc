@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <type_traits>
 #include <utility>
 
 #include "python/core/arguments.h"

@@ -130,7 +130,6 @@ class Store {
 template <typename Verb>
 auto Store::Call(Verb verb, bool may_wait) {
   const CallBounds bounds = CallScope::Current();
-  const std::shared_ptr<Session> session = this->session();
   auto call = [verb = std::move(verb), bounds](Session& session) mutable {
     if constexpr (std::is_invocable_v<Verb, Client>) {
       return verb(session.Bounded(bounds));
@@ -139,6 +138,7 @@ auto Store::Call(Verb verb, bool may_wait) {
     }
   };
   using Reply = std::invoke_result_t<decltype(call)&, Session&>;
+  const std::shared_ptr<Session> session = this->session();
   auto reply = std::make_shared<std::optional<Reply>>();
   RunCall(bounds.canceller, may_wait || !session->is_embedded(),
           [=, call = std::move(call)]() mutable {
