@@ -36,7 +36,7 @@ def labels(part, share=slice(None)):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--kvstore", default="tensorkv")
+    parser.add_argument("--kvstore", default="tensorkv_dist_sync")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch_size", type=int, default=100)
     parser.add_argument("--update_in_worker", action="store_true")

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "client/internal/steady_now.h"
+#include "python/core/arguments.h"
 #include "python/core/gil_release.h"
-#include "python/core/seconds_of.h"
 
 namespace tensorkv::python {
 namespace {

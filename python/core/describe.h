@@ -14,10 +14,19 @@
 namespace tensorkv::python {
 
 // Return the dicts that Python's callers get. REQUIRES: the GIL.
-pybind11::list Describe(const std::vector<KeyStatus>& keys);
+pybind11::dict Describe(const KeyStatus& key);
+pybind11::dict Describe(const GuardCounts& counts);
+pybind11::dict Describe(const WorkerStatus& worker);
 pybind11::dict Describe(const NamespaceStatus& status);
 pybind11::dict Describe(const CheckpointStatus& status);
 pybind11::dict Describe(const ServerStatus& status);
+
+template <typename Status>
+pybind11::list DescribeAll(const std::vector<Status>& all) {
+  pybind11::list list;
+  for (const Status& each : all) list.append(Describe(each));
+  return list;
+}
 
 }  // namespace tensorkv::python
 

@@ -3,7 +3,9 @@
 #ifndef TENSORKV_PYTHON_CORE_GIL_RELEASE_H_
 #define TENSORKV_PYTHON_CORE_GIL_RELEASE_H_
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 namespace tensorkv::python {
 
@@ -17,7 +19,13 @@ class GilRelease {
  public:
   // REQUIRES: the GIL.
   GilRelease() : state_(PyEval_SaveThread()) {}
-  ~GilRelease();
+  ~GilRelease() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+      for (;;) pause();
+    }
+  }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
 

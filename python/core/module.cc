@@ -4,10 +4,7 @@
 
 #include "base/version.h"
 #include "python/core/call_scope.h"
-#include "python/core/inbox.h"
-#include "python/core/namespace_config.h"
 #include "python/core/numpy_api.h"
-#include "python/core/pulled_arrays.h"
 #include "python/core/status_error.h"
 #include "python/core/store.h"
 
@@ -17,8 +14,5 @@ PYBIND11_MODULE(_core, module) {
   tensorkv::python::RegisterErrors();
   tensorkv::python::RegisterNumPy(module);
   tensorkv::python::CallScope::Register(module);
-  tensorkv::python::Inbox::Register(module);
-  tensorkv::python::PulledArray::Register(module);
-  tensorkv::python::RegisterNamespaceConfig(module);
   tensorkv::python::Store::Register(module);
 }

@@ -91,14 +91,14 @@ py::object NewArray(DType dtype, absl::Span<const int64_t> dimensions,
   return array;
 }
 
-std::optional<PlainArray> PlainArrayOf(py::handle object) {
+std::optional<ArrayView> ArrayViewOf(py::handle object) {
   if (Py_TYPE(object.ptr()) != numpy.array_type) return std::nullopt;
   const auto& array = *reinterpret_cast<const ArrayFields*>(object.ptr());
   constexpr int kNeeded = kContiguous | kAligned;
   if ((array.flags & kNeeded) != kNeeded) return std::nullopt;
   for (const DType dtype : kAllDTypes) {
     if (array.dtype != numpy.dtypes[static_cast<int>(dtype)]) continue;
-    return PlainArray{
+    return ArrayView{
         .object = object,
         .dtype = dtype,
         .dimensions = {array.dimensions, static_cast<size_t>(array.rank)},

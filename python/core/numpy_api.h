@@ -23,7 +23,7 @@ pybind11::object NewArray(DType dtype, absl::Span<const int64_t> dimensions,
                           void* data, pybind11::handle owner);
 
 // An array of NumPy's own class as it lies in memory.
-struct PlainArray {
+struct ArrayView {
   pybind11::handle object;
   DType dtype;
   absl::Span<const Py_ssize_t> dimensions;  // the array's own
@@ -33,7 +33,7 @@ struct PlainArray {
 
 // Nothing for any other object, and for an array whose elements are not
 // C-contiguous, aligned, and of a dtype that use_numpy was given.
-std::optional<PlainArray> PlainArrayOf(pybind11::handle object);
+std::optional<ArrayView> ArrayViewOf(pybind11::handle object);
 
 // Adds use_numpy, which takes the capsule with NumPy's C API and the dtypes by
 // the names that they have in the store. It is called once, before all else.

@@ -5,7 +5,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <utility>
 #include <vector>
 
 #include "contract/requests.h"
@@ -17,19 +16,9 @@ namespace tensorkv::python {
 // REQUIRES: the GIL, and that nobody else uses the memory. Throws as NewArray.
 pybind11::list ArraysOf(std::vector<Value> values);
 
-// A pulled tensor as an object with the buffer protocol, whose memory is the
-// tensor's. REQUIRES: nobody else uses the tensor's memory.
-class PulledArray {
- public:
-  explicit PulledArray(Value value) : value_(std::move(value)) {}
-
-  static void Register(pybind11::module_& module);
-
- private:
-  pybind11::buffer_info buffer();
-
-  Value value_;
-};
+// A tuple per value: an array of its bytes, with the value's memory as above,
+// the name of its dtype, which NumPy need not have, and its version.
+pybind11::list MemoryOf(std::vector<Value> values);
 
 }  // namespace tensorkv::python
 

@@ -154,7 +154,7 @@ Shape ShapeOf(absl::Span<const Py_ssize_t> dimensions) {
 Layout LayoutOf(py::handle array, bool is_written, absl::string_view key,
                 Exports& exports) {
   // An export costs more than the elements of a small array.
-  if (const std::optional<PlainArray> plain = PlainArrayOf(array);
+  if (const std::optional<ArrayView> plain = ArrayViewOf(array);
       plain && (plain->is_writable || !is_written)) {
     exports.Add(*plain);
     const Shape shape = ShapeOf(plain->dimensions);
@@ -195,7 +195,7 @@ Exports::~Exports() {
   }
 }
 
-void Exports::Add(const PlainArray& array) {
+void Exports::Add(const ArrayView& array) {
   held_.arrays.push_back(array.object.inc_ref().ptr());
 }
 

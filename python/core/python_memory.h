@@ -45,7 +45,7 @@ class Exports {
   const Py_buffer& Add(pybind11::handle object, bool is_written,
                        absl::string_view key);
   // REQUIRES: the GIL.
-  void Add(const PlainArray& array);
+  void Add(const ArrayView& array);
 
  private:
   HeldObjects held_;

@@ -122,44 +122,23 @@ absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
                               .canceller = bounds.canceller,
                               .timeout = bounds.timeout});
   }
-  return Bounded(bounds).Into(into).PushPull(std::move(entries),
-                                             {.step = step});
-}
-
-void Session::StartPush(std::vector<PushEntry> entries, Step step,
-                        const CallBounds& bounds,
-                        Client::Done<PushReply> done) {
-  Bounded(bounds).StartPush(std::move(entries), {.step = step},
-                            pushing_threads_, std::move(done));
-}
-
-void Session::StartPushPull(std::vector<PushEntry> entries, Step step,
-                            absl::Span<const Destination> into,
-                            const CallBounds& bounds,
-                            Client::Done<PullReply> done) {
-  Bounded(bounds).Into(into).StartPushPull(std::move(entries), {.step = step},
-                                           waiting_threads_, std::move(done));
-}
-
-void Session::StartPull(PullRequest request, absl::Span<const Destination> into,
-                        const CallBounds& bounds,
-                        Client::Done<PullReply> done) {
-  Bounded(bounds).Into(into).StartPull(std::move(request), waiting_threads_,
-                                       std::move(done));
+  return Own(
+      Bounded(bounds).Into(into).PushPull(std::move(entries), {.step = step}),
+      into);
 }
 
 absl::StatusOr<PullReply> Session::Pull(PullRequest request,
                                         absl::Span<const Destination> into,
                                         const CallBounds& bounds) {
-  const bool is_plain =
+  const bool reads_latest =
       !request.wait_for_keys &&
       std::all_of(request.entries.begin(), request.entries.end(),
                   [](const PullEntry& e) {
                     return e.min_version == 0 && e.state.empty();
                   });
   // What waits for something else than rounds needs no recovery.
-  if (worker_ == nullptr || !is_plain) {
-    return Bounded(bounds).Into(into).Pull(std::move(request));
+  if (worker_ == nullptr || !reads_latest) {
+    return Own(Bounded(bounds).Into(into).Pull(std::move(request)), into);
   }
   std::vector<std::string> keys;
   keys.reserve(request.entries.size());
@@ -190,7 +169,7 @@ absl::StatusOr<PullReply> Session::PullRows(std::vector<PullEntry> entries,
   }
   PullRowsRequest request;
   request.entries = std::move(entries);
-  return Bounded(bounds).PullRows(std::move(request));
+  return Own(Bounded(bounds).PullRows(std::move(request)));
 }
 
 absl::Status Session::Barrier(const std::string& name,
@@ -201,12 +180,13 @@ absl::Status Session::Barrier(const std::string& name,
   return Bounded(bounds).Barrier(name);
 }
 
-absl::Status Session::Own(PullReply& reply) const {
-  if (!is_embedded_) return absl::OkStatus();
-  for (Value& value : reply.values) {
+absl::StatusOr<PullReply> Session::Own(
+    absl::StatusOr<PullReply> reply, absl::Span<const Destination> into) const {
+  if (!is_embedded_ || !into.empty() || !reply.ok()) return reply;
+  for (Value& value : reply->values) {
     ASSIGN_OR_RETURN(value.tensor, CopyOf(value.tensor));
   }
-  return absl::OkStatus();
+  return reply;
 }
 
 }  // namespace tensorkv::python

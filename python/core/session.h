@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "client/call_threads.h"
 #include "client/client.h"
 #include "client/worker_client.h"
 #include "contract/requests.h"
@@ -70,40 +69,23 @@ class Session {
   absl::StatusOr<PullReply> Pull(PullRequest request,
                                  absl::Span<const Destination> into,
                                  const CallBounds& bounds);
-  // Returns whether the calls below are there: not for a worker, whose calls
-  // recover, nor for a store in this process.
-  bool may_start() const { return !is_embedded_ && worker_ == nullptr; }
-  // Push, Pull and PushPull for who does not wait; see Client::StartPush. The
-  // session outlives the call.
-  void StartPush(std::vector<PushEntry> entries, Step step,
-                 const CallBounds& bounds, Client::Done<PushReply> done);
-  void StartPushPull(std::vector<PushEntry> entries, Step step,
-                     absl::Span<const Destination> into,
-                     const CallBounds& bounds, Client::Done<PullReply> done);
-  void StartPull(PullRequest request, absl::Span<const Destination> into,
-                 const CallBounds& bounds, Client::Done<PullReply> done);
   // Like Push and Pull. The ids are the call's own.
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step,
                                      const CallBounds& bounds);
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
                                      const CallBounds& bounds);
-  // Makes the reply's tensors share no memory with a store.
-  absl::Status Own(PullReply& reply) const;
   absl::Status Barrier(const std::string& name, const CallBounds& bounds);
 
  private:
-  // Of started calls of one kind that have to block.
-  static constexpr int kMaxStartedThreads = 32;
-
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
+
+  // Returns the reply of a client. Its tensors share no memory with a store.
+  absl::StatusOr<PullReply> Own(absl::StatusOr<PullReply> reply,
+                                absl::Span<const Destination> into = {}) const;
 
   const bool is_embedded_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<WorkerClient> worker_;
-  // Pulls may wait for pushes, which wait for no other call: these have threads
-  // of their own.
-  CallThreads waiting_threads_{kMaxStartedThreads};
-  CallThreads pushing_threads_{kMaxStartedThreads};
 };
 
 }  // namespace tensorkv::python

@@ -28,8 +28,7 @@ py::str TextOf(absl::string_view text) {
 
 py::module_ Errors() { return py::module_::import("tensorkv.errors"); }
 
-}  // namespace
-
+// Return the exception that an error becomes. REQUIRES: the GIL.
 py::object ExceptionOf(const absl::Status& status) {
   py::object reason = py::none();
   py::dict metadata;
@@ -49,8 +48,6 @@ py::object ExceptionOf(const absl::Status& status) {
 py::object ExceptionOf(const UnusableError& error) {
   return Errors().attr(error.class_name())(error.what());
 }
-
-namespace {
 
 template <typename Error>
 [[noreturn]] void Raise(const Error& error) {

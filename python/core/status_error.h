@@ -43,10 +43,6 @@ class UnusableError : public std::exception {
   const char* const text_;
 };
 
-// The exception that an error becomes. REQUIRES: the GIL.
-pybind11::object ExceptionOf(const absl::Status& status);
-pybind11::object ExceptionOf(const UnusableError& error);
-
 // An error of a call that Python has already; not an interruption.
 class RaisedError : public pybind11::error_already_set {};
 

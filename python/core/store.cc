@@ -5,19 +5,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <type_traits>
 #include <utility>
 
-#include "base/status_macros.h"
-#include "contract/reason.h"
-#include "python/core/describe.h"
+#include "python/core/arguments.h"
 #include "python/core/exit_leaves.h"
 #include "python/core/gil_release.h"
-#include "python/core/namespace_config.h"
 #include "python/core/outs.h"
 #include "python/core/pulled_arrays.h"
 #include "python/core/python_memory.h"
-#include "python/core/seconds_of.h"
 
 namespace tensorkv::python {
 namespace {
@@ -78,74 +73,6 @@ py::list VersionsOf(const PushReply& reply) {
     versions.append(result.version);
   }
   return versions;
-}
-
-struct Nothing {};
-Nothing Take(const absl::Status& status) {
-  ThrowIfError(status);
-  return {};
-}
-template <typename T>
-T Take(absl::StatusOr<T> value) {
-  return ValueOrThrow(std::move(value));
-}
-
-const absl::Status& StatusOf(const absl::Status& status) { return status; }
-template <typename T>
-const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
-  return value.status();
-}
-
-// Returns the error of a call that the end of the store has ended.
-std::optional<UnusableError> ErrorOfEnd(const OpenCalls& calls,
-                                        const absl::Status& status) {
-  if (!absl::IsCancelled(status) || !calls.has_ended()) return std::nullopt;
-  return UnusableError("ClosedError",
-                       "the store was closed while the call was under way");
-}
-
-// What a call has come to. Throws UnusableError where the store was closed
-// meanwhile.
-template <typename Reply>
-auto Outcome(const OpenCalls& calls, Reply reply) {
-  if (const auto error = ErrorOfEnd(calls, StatusOf(reply))) throw *error;
-  return Take(std::move(reply));
-}
-
-// Returns the same as Outcome, on a thread that has waited, perhaps until the
-// interpreter ends.
-template <typename Reply>
-auto OutcomeOfWait(const OpenCalls& calls, Reply reply) {
-  const absl::Status& status = StatusOf(reply);
-  if (const auto error = ErrorOfEnd(calls, status)) RaiseInPython(*error);
-  if (!status.ok()) RaiseInPython(status);
-  return Take(std::move(reply));
-}
-
-// What a call that was started uses until its outcome was taken: the session
-// goes with the last call of a store that was closed.
-struct Started {
-  const std::shared_ptr<Session> session;
-  const std::shared_ptr<OpenCalls> calls;
-  const CallBounds bounds;
-  const SharedExports exports;
-  const OpenCalls::Call call{calls, bounds.canceller};
-};
-using SharedStarted = std::shared_ptr<const Started>;
-
-// Puts what a call has read into the inbox: arrays or, with `outs`, none.
-Client::Done<PullReply> PutValues(const std::shared_ptr<Inbox>& inbox,
-                                  uint64_t call, const SharedStarted& started,
-                                  const SharedOuts& outs) {
-  return [=](absl::StatusOr<PullReply> reply) {
-    inbox->Put(call, [=, reply = std::move(reply)]() mutable -> py::object {
-      std::vector<Value> values =
-          Outcome(*started->calls, std::move(reply)).values;
-      CopyToOthers(*outs);
-      if (!outs->first.empty()) return py::list();
-      return ArraysOf(std::move(values));
-    });
-  };
 }
 
 // Where gRPC runs; 0 while it runs nowhere.
@@ -216,42 +143,28 @@ const std::shared_ptr<Session>& Store::session() const {
   return session_;
 }
 
-const std::shared_ptr<Session>& Store::StartingSession() const {
-  const std::shared_ptr<Session>& session = this->session();
-  if (session->may_start()) return session;
-  throw StatusError(absl::FailedPreconditionError(
-      "the client has joined its namespace while the call waited for its "
-      "turn"));
-}
-
-template <typename Verb>
-auto Store::Call(Verb verb, bool may_wait) {
-  const CallBounds bounds = CallScope::Current();
-  auto call = [verb = std::move(verb), bounds](Session& session) mutable {
-    if constexpr (std::is_invocable_v<Verb, Client>) {
-      return verb(session.Bounded(bounds));
-    } else {
-      return verb(session, bounds);
-    }
-  };
-  using Reply = std::invoke_result_t<decltype(call)&, Session&>;
-  const std::shared_ptr<Session> session = this->session();
-  const OpenCalls::Call open(calls_, bounds.canceller);
-  auto reply = std::make_shared<std::optional<Reply>>();
-  if ((session->is_embedded() && !may_wait) || !IsMainThread()) {
+void Store::RunCall(const SharedCanceller& canceller, bool is_interruptible,
+                    absl::AnyInvocable<void() &&> call) {
+  const OpenCalls::Call open(calls_, canceller);
+  if (!is_interruptible || !IsMainThread()) {
     const GilRelease release;
-    reply->emplace(call(*session));
-  } else if (!thread_.Run([=, call = std::move(call)]() mutable {
-               reply->emplace(call(*session));
-             })) {
+    std::move(call)();
+  } else if (!thread_.Run(std::move(call))) {
     py::error_already_set interruption;
     {
       const GilRelease release;
-      bounds.canceller->CancelAndWait();
+      canceller->CancelAndWait();
     }
     throw interruption;
   }
-  return OutcomeOfWait(*calls_, *std::move(*reply));
+}
+
+void Store::RaiseIfError(const absl::Status& status) const {
+  if (absl::IsCancelled(status) && calls_->has_ended()) {
+    RaiseInPython(UnusableError(
+        "ClosedError", "the store was closed while the call was under way"));
+  }
+  if (!status.ok()) RaiseInPython(status);
 }
 
 void Store::Close(bool is_lost) {
@@ -300,12 +213,6 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
   return session()->worker()->was_lost();
 }
 
-Step Store::Resume() {
-  return Call([](Session& session, const CallBounds& bounds) {
-    return session.Resume(bounds);
-  });
-}
-
 py::list Store::Init(const Keys& keys, const py::list& arrays,
                      const std::string& on_existing, const std::string& state) {
   CheckLengths(keys, arrays);
@@ -338,15 +245,10 @@ std::vector<Value> Store::Receive(const Keys& keys,
                                   const SharedExports& exports, Reader read,
                                   bool may_wait) {
   const SharedOuts given = GivenOuts(keys, outs, *exports);
-  const bool is_owned = outs.has_value();
   PullReply reply = Call(
-      [=, read = std::move(read)](
-          Session& session,
-          const CallBounds& bounds) mutable -> absl::StatusOr<PullReply> {
-        ASSIGN_OR_RETURN(PullReply reply,
-                         std::move(read)(session, given->first, bounds));
-        if (!is_owned) RETURN_IF_ERROR(session.Own(reply));
-        return reply;
+      [=, read = std::move(read)](Session& session,
+                                  const CallBounds& bounds) mutable {
+        return std::move(read)(session, given->first, bounds);
       },
       may_wait);
   CopyToOthers(*given);
@@ -383,54 +285,6 @@ std::vector<Value> Store::PullValues(const Keys& keys,
       /*may_wait=*/wait || min_version > 0);
 }
 
-void Store::StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                      const Keys& keys, const py::list& arrays, Step step,
-                      const Weights& weights) {
-  CheckLengths(keys, arrays);
-  const SharedStarted started(new Started{StartingSession(), calls_,
-                                          CallScope::Current(),
-                                          std::make_shared<Exports>()});
-  auto entries = PushEntriesOf(keys, arrays, weights, started->exports);
-  const GilRelease release;
-  started->session->StartPush(
-      std::move(entries), step, started->bounds,
-      [=](absl::StatusOr<PushReply> reply) {
-        inbox->Put(call, [started, reply = std::move(reply)]() -> py::object {
-          return VersionsOf(Outcome(*started->calls, reply));
-        });
-      });
-}
-
-void Store::StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                          const Keys& keys, const py::list& arrays,
-                          const std::optional<py::list>& outs, Step step,
-                          const Weights& weights) {
-  CheckLengths(keys, arrays);
-  const SharedStarted started(new Started{StartingSession(), calls_,
-                                          CallScope::Current(),
-                                          std::make_shared<Exports>()});
-  auto entries = PushEntriesOf(keys, arrays, weights, started->exports);
-  const SharedOuts given = GivenOuts(keys, outs, *started->exports);
-  const GilRelease release;
-  started->session->StartPushPull(std::move(entries), step, given->first,
-                                  started->bounds,
-                                  PutValues(inbox, call, started, given));
-}
-
-void Store::StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                      const Keys& keys, const std::optional<py::list>& outs,
-                      bool wait, Version min_version, const std::string& state,
-                      const std::string& dtype) {
-  const SharedStarted started(new Started{StartingSession(), calls_,
-                                          CallScope::Current(),
-                                          std::make_shared<Exports>()});
-  const SharedOuts given = GivenOuts(keys, outs, *started->exports);
-  PullRequest request = RequestOf(keys, wait, min_version, state, dtype);
-  const GilRelease release;
-  started->session->StartPull(std::move(request), given->first, started->bounds,
-                              PutValues(inbox, call, started, given));
-}
-
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
                      bool wait, Version min_version, const std::string& state,
                      const std::string& dtype) {
@@ -439,12 +293,8 @@ py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
 
 py::list Store::PullMemory(const Keys& keys, bool wait, Version min_version,
                            const std::string& dtype) {
-  py::list values;
-  for (Value& value : PullValues(keys, std::nullopt, wait, min_version,
-                                 /*state=*/"", dtype)) {
-    values.append(PulledArray(std::move(value)));
-  }
-  return values;
+  return MemoryOf(PullValues(keys, std::nullopt, wait, min_version,
+                             /*state=*/"", dtype));
 }
 
 py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
@@ -471,127 +321,15 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
   for (size_t i = 0; i < keys.size(); ++i) {
     entries.push_back({.key = keys[i], .rows = RowIdsOf(row_ids[i], keys[i])});
   }
-  PullReply reply =
-      Call([=](Session& session,
-               const CallBounds& bounds) -> absl::StatusOr<PullReply> {
-        ASSIGN_OR_RETURN(PullReply reply, session.PullRows(entries, bounds));
-        RETURN_IF_ERROR(session.Own(reply));
-        return reply;
-      });
-  return ArraysOf(std::move(reply.values));
+  return ArraysOf(Call([=](Session& session, const CallBounds& bounds) {
+                    return session.PullRows(entries, bounds);
+                  }).values);
 }
 
 void Store::SetCompression(const std::string& text, uint64_t min_bytes) {
   const Compression compression = ValueOrThrow(Compression::Parse(text));
   options_.compression = {.rules = {{"", compression}}, .min_bytes = min_bytes};
   session()->client().SetCompression(options_.compression);
-}
-
-uint64_t Store::Delete(const Keys& keys, bool allow_missing) {
-  return Call(
-      [=](Client client) { return client.Delete(keys, allow_missing); });
-}
-
-py::list Store::List(const std::string& prefix) {
-  return Describe(Call([=](Client client) { return client.ListAll(prefix); }));
-}
-
-py::list Store::Stat(const Keys& keys, bool with_digest) {
-  return Describe(
-      Call([=](Client client) { return client.Stat(keys, with_digest); }));
-}
-
-void Store::SetRule(const std::string& text,
-                    const Hyperparameters& hyperparameters, bool keep_master,
-                    const std::string& key_pattern) {
-  RuleSpec rule = ValueOrThrow(ParseRuleSpec(text));
-  for (const auto& [name, value] : hyperparameters) {
-    rule.hyperparameters[name] = value;
-  }
-  rule.keep_master &= keep_master;
-  Call([=](Client client) { return client.SetRule(rule, key_pattern); });
-}
-
-void Store::SetMultipliers(double learning_rate, double weight_decay,
-                           const std::string& key_pattern) {
-  const Multipliers multipliers = {.learning_rate = learning_rate,
-                                   .weight_decay = weight_decay};
-  Call([=](Client client) {
-    return client.SetMultipliers(multipliers, key_pattern);
-  });
-}
-
-void Store::SetHyperparameters(const Hyperparameters& hyperparameters,
-                               const std::string& key_pattern) {
-  Call([=](Client client) {
-    return client.SetHyperparameters(hyperparameters, key_pattern);
-  });
-}
-
-bool Store::CreateNamespace(const std::string& name,
-                            const NamespaceConfig& config) {
-  return Call([=](Client client) -> absl::StatusOr<bool> {
-    const absl::Status status = client.CreateNamespace(name, config);
-    if (ReasonOf(status) == Reason::kNamespaceExists) return false;
-    RETURN_IF_ERROR(status);
-    return true;
-  });
-}
-
-py::dict Store::DescribeNamespace(const std::string& name) {
-  return Describe(
-      Call([=](Client client) { return client.DescribeNamespace(name); }));
-}
-
-py::list Store::ListNamespaces() {
-  py::list list;
-  for (const NamespaceStatus& status :
-       Call([](Client client) { return client.ListNamespaces(); })) {
-    list.append(Describe(status));
-  }
-  return list;
-}
-
-void Store::DeleteNamespace(const std::string& name) {
-  Call([=](Client client) { return client.DeleteNamespace(name); });
-}
-
-py::dict Store::SaveCheckpoint(const std::string& name,
-                               const std::vector<std::string>& namespaces) {
-  return Describe(Call(
-      [=](Client client) { return client.SaveCheckpoint(name, namespaces); }));
-}
-
-py::dict Store::RestoreCheckpoint(const std::string& name,
-                                  const std::vector<std::string>& namespaces,
-                                  const std::string& as_namespace,
-                                  const std::string& on_existing) {
-  const RestoreCheckpointRequest request = {
-      .name = name,
-      .namespaces = namespaces,
-      .as_namespace = as_namespace,
-      .on_existing = ByName<OnExisting>("on_existing", on_existing)};
-  return Describe(
-      Call([=](Client client) { return client.RestoreCheckpoint(request); }));
-}
-
-py::list Store::ListCheckpoints() {
-  py::list list;
-  for (const CheckpointStatus& status :
-       Call([](Client client) { return client.ListCheckpoints(); })) {
-    list.append(Describe(status));
-  }
-  return list;
-}
-
-py::dict Store::DescribeServer() {
-  return Describe(Call([](Client client) { return client.DescribeServer(); }));
-}
-
-void Store::Barrier(const std::string& name) {
-  Call([=](Session& session,
-           const CallBounds& bounds) { return session.Barrier(name, bounds); },
-       /*may_wait=*/true);
 }
 
 }  // namespace tensorkv::python

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -18,7 +20,7 @@
 #include "contract/requests.h"
 #include "python/core/call_scope.h"
 #include "python/core/call_thread.h"
-#include "python/core/inbox.h"
+#include "python/core/gil_release.h"
 #include "python/core/open_calls.h"
 #include "python/core/python_memory.h"
 #include "python/core/session.h"
@@ -46,9 +48,9 @@ class Store {
  private:
   static void RegisterOpening(pybind11::class_<Store>& store);
   static void RegisterValues(pybind11::class_<Store>& store);
-  static void RegisterStarted(pybind11::class_<Store>& store);
   static void RegisterKeys(pybind11::class_<Store>& store);
   static void RegisterNamespaces(pybind11::class_<Store>& store);
+  static void RegisterServer(pybind11::class_<Store>& store);
   static void RegisterState(pybind11::class_<Store>& store);
 
   using Keys = std::vector<std::string>;
@@ -62,8 +64,6 @@ class Store {
 
   // Throws UnusableError.
   const std::shared_ptr<Session>& session() const;
-  // One that starts calls. Throws StatusError (FAILED_PRECONDITION) too.
-  const std::shared_ptr<Session>& StartingSession() const;
   // What `verb(Session&, const CallBounds&)`, or `verb(Client)`, returns,
   // without its status. `may_wait` says that it may wait for others even in a
   // store in this process. Where signals interrupt a call, nobody writes its
@@ -73,6 +73,11 @@ class Store {
   // as SharedCanceller says.
   template <typename Verb>
   auto Call(Verb verb, bool may_wait = false);
+  // Waits for the call: on this thread, unless signals interrupt it.
+  void RunCall(const SharedCanceller& canceller, bool is_interruptible,
+               absl::AnyInvocable<void() &&> call);
+  // Raises the error that a call has ended with, if there is one.
+  void RaiseIfError(const absl::Status& status) const;
 
   // Ends the calls that are under way, and the session, whose worker is lost
   // then or done.
@@ -84,9 +89,6 @@ class Store {
   // Whether a worker of that name had been lost.
   bool Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout, std::optional<uint32_t> rank);
-  // The step that the worker makes next; joins a server again that has been
-  // restarted.
-  Step Resume();
   pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
                       const std::string& on_existing, const std::string& state);
   // `weights` has one for each key, or none.
@@ -112,46 +114,11 @@ class Store {
                              const std::optional<pybind11::list>& outs,
                              const SharedExports& exports, Reader read,
                              bool may_wait = false);
-  // These begin calls for who does not wait. The inbox gets what Push, Pull and
-  // PushPull return. The CallScope of the thread ends them.
-  void StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                 const Keys& keys, const pybind11::list& arrays, Step step,
-                 const Weights& weights);
-  void StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                     const Keys& keys, const pybind11::list& arrays,
-                     const std::optional<pybind11::list>& outs, Step step,
-                     const Weights& weights);
-  void StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                 const Keys& keys, const std::optional<pybind11::list>& outs,
-                 bool wait, Version min_version, const std::string& state,
-                 const std::string& dtype);
   pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
                           const pybind11::list& arrays, Step step,
                           bool update_all_rows);
   pybind11::list PullRows(const Keys& keys, const pybind11::list& row_ids);
   void SetCompression(const std::string& text, uint64_t min_bytes);
-  uint64_t Delete(const Keys& keys, bool allow_missing);
-  pybind11::list List(const std::string& prefix);
-  pybind11::list Stat(const Keys& keys, bool with_digest);
-  void SetRule(const std::string& text, const Hyperparameters& hyperparameters,
-               bool keep_master, const std::string& key_pattern);
-  void SetMultipliers(double learning_rate, double weight_decay,
-                      const std::string& key_pattern);
-  void SetHyperparameters(const Hyperparameters& hyperparameters,
-                          const std::string& key_pattern);
-  bool CreateNamespace(const std::string& name, const NamespaceConfig& config);
-  pybind11::dict DescribeNamespace(const std::string& name);
-  pybind11::list ListNamespaces();
-  void DeleteNamespace(const std::string& name);
-  void Barrier(const std::string& name);
-  pybind11::dict SaveCheckpoint(const std::string& name,
-                                const std::vector<std::string>& namespaces);
-  pybind11::dict RestoreCheckpoint(const std::string& name,
-                                   const std::vector<std::string>& namespaces,
-                                   const std::string& as_namespace,
-                                   const std::string& on_existing);
-  pybind11::list ListCheckpoints();
-  pybind11::dict DescribeServer();
 
   std::shared_ptr<Session> session_;
   const std::shared_ptr<OpenCalls> calls_ = std::make_shared<OpenCalls>();
@@ -159,6 +126,31 @@ class Store {
   const pid_t pid_;
   CallThread thread_;
 };
+
+template <typename Verb>
+auto Store::Call(Verb verb, bool may_wait) {
+  const CallBounds bounds = CallScope::Current();
+  auto call = [verb = std::move(verb), bounds](Session& session) mutable {
+    if constexpr (std::is_invocable_v<Verb, Client>) {
+      return verb(session.Bounded(bounds));
+    } else {
+      return verb(session, bounds);
+    }
+  };
+  using Reply = std::invoke_result_t<decltype(call)&, Session&>;
+  const std::shared_ptr<Session> session = this->session();
+  auto reply = std::make_shared<std::optional<Reply>>();
+  RunCall(bounds.canceller, may_wait || !session->is_embedded(),
+          [=, call = std::move(call)]() mutable {
+            reply->emplace(call(*session));
+          });
+  if constexpr (std::is_same_v<Reply, absl::Status>) {
+    RaiseIfError(**reply);
+  } else {
+    RaiseIfError((*reply)->status());
+    return **std::move(*reply);
+  }
+}
 
 }  // namespace tensorkv::python
 

@@ -2,22 +2,28 @@
 
 #include <pybind11/stl.h>
 
-#include "python/core/namespace_config.h"
-#include "python/core/seconds_of.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "python/core/arguments.h"
+#include "python/core/describe.h"
 #include "python/core/store.h"
 
 namespace tensorkv::python {
+namespace {
 
 namespace py = pybind11;
-using namespace py::literals;
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
 
 void Store::Register(py::module_& module) {
   py::class_<Store> store(module, "Store");
   RegisterOpening(store);
   RegisterValues(store);
-  RegisterStarted(store);
   RegisterKeys(store);
   RegisterNamespaces(store);
+  RegisterServer(store);
   RegisterState(store);
 }
 
@@ -38,71 +44,145 @@ void Store::RegisterOpening(py::class_<Store>& store) {
                                             .token_file = token_file},
                             .name_space = name_space,
                             .timeout = SecondsOf("timeout", timeout)});
-          },
-          "address"_a, "namespace"_a, "timeout"_a, "tls_ca"_a, "tls_cert"_a,
-          "tls_key"_a, "tls_server_name"_a, "token_file"_a)
-      .def_static("embed", &Store::Embed, "num_threads"_a)
-      .def("close", &Store::Close, "is_lost"_a)
+          })
+      .def_static("embed", &Store::Embed)
+      .def("close", &Store::Close)
       .def("close_at_exit", &Store::CloseAtExit)
-      .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,
-           "step_timeout"_a, "rank"_a)
-      .def("resume", &Store::Resume);
-}
-
-void Store::RegisterValues(py::class_<Store>& store) {
-  store
-      .def("init", &Store::Init, "keys"_a, "arrays"_a, "on_existing"_a,
-           "state"_a)
-      .def("push", &Store::Push, "keys"_a, "arrays"_a, "step"_a, "weights"_a)
-      .def("push_pull", &Store::PushPull, "keys"_a, "arrays"_a, "outs"_a,
-           "step"_a, "weights"_a)
-      .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
-           "state"_a, "dtype"_a)
-      .def("pull_memory", &Store::PullMemory, "keys"_a, "wait"_a,
-           "min_version"_a, "dtype"_a)
-      .def("push_rows", &Store::PushRows, "keys"_a, "row_ids"_a, "arrays"_a,
-           "step"_a, "update_all_rows"_a)
-      .def("pull_rows", &Store::PullRows, "keys"_a, "row_ids"_a)
-      .def("set_compression", &Store::SetCompression, "compression"_a,
-           "min_bytes"_a);
-}
-
-void Store::RegisterStarted(py::class_<Store>& store) {
-  store
-      .def("start_push", &Store::StartPush, "inbox"_a, "call"_a, "keys"_a,
-           "arrays"_a, "step"_a, "weights"_a)
-      .def("start_push_pull", &Store::StartPushPull, "inbox"_a, "call"_a,
-           "keys"_a, "arrays"_a, "outs"_a, "step"_a, "weights"_a)
-      .def("start_pull", &Store::StartPull, "inbox"_a, "call"_a, "keys"_a,
-           "outs"_a, "wait"_a, "min_version"_a, "state"_a, "dtype"_a)
-      .def_property_readonly("may_start", [](const Store& store) {
-        return store.session()->may_start();
+      .def("join", &Store::Join)
+      .def("resume", [](Store& store) {
+        return store.Call([](Session& session, const CallBounds& bounds) {
+          return session.Resume(bounds);
+        });
       });
 }
 
+void Store::RegisterValues(py::class_<Store>& store) {
+  store.def("init", &Store::Init)
+      .def("push", &Store::Push)
+      .def("push_pull", &Store::PushPull)
+      .def("pull", &Store::Pull)
+      .def("pull_memory", &Store::PullMemory)
+      .def("push_rows", &Store::PushRows)
+      .def("pull_rows", &Store::PullRows)
+      .def("set_compression", &Store::SetCompression);
+}
+
 void Store::RegisterKeys(py::class_<Store>& store) {
-  store.def("delete", &Store::Delete, "keys"_a, "allow_missing"_a)
-      .def("list", &Store::List, "prefix"_a)
-      .def("stat", &Store::Stat, "keys"_a, "with_digest"_a)
-      .def("set_rule", &Store::SetRule, "rule"_a, "hyperparameters"_a,
-           "keep_master"_a, "key_pattern"_a)
-      .def("set_multipliers", &Store::SetMultipliers, "learning_rate"_a,
-           "weight_decay"_a, "key_pattern"_a)
-      .def("set_hyperparameters", &Store::SetHyperparameters,
-           "hyperparameters"_a, "key_pattern"_a);
+  store
+      .def("delete",
+           [](Store& store, const Keys& keys, bool allow_missing) {
+             return store.Call([=](Client client) {
+               return client.Delete(keys, allow_missing);
+             });
+           })
+      .def("list",
+           [](Store& store, const std::string& prefix) {
+             return DescribeAll(store.Call(
+                 [=](Client client) { return client.ListAll(prefix); }));
+           })
+      .def("stat",
+           [](Store& store, const Keys& keys, bool with_digest) {
+             return DescribeAll(store.Call([=](Client client) {
+               return client.Stat(keys, with_digest);
+             }));
+           })
+      .def("set_rule",
+           [](Store& store, const std::string& text,
+              const Hyperparameters& hyperparameters, bool keep_master,
+              const std::string& key_pattern) {
+             RuleSpec rule = ValueOrThrow(ParseRuleSpec(text));
+             for (const auto& [name, value] : hyperparameters) {
+               rule.hyperparameters[name] = value;
+             }
+             rule.keep_master &= keep_master;
+             store.Call([=](Client client) {
+               return client.SetRule(rule, key_pattern);
+             });
+           })
+      .def("set_multipliers",
+           [](Store& store, double learning_rate, double weight_decay,
+              const std::string& key_pattern) {
+             const Multipliers multipliers = {.learning_rate = learning_rate,
+                                              .weight_decay = weight_decay};
+             store.Call([=](Client client) {
+               return client.SetMultipliers(multipliers, key_pattern);
+             });
+           })
+      .def("set_hyperparameters",
+           [](Store& store, const Hyperparameters& hyperparameters,
+              const std::string& key_pattern) {
+             store.Call([=](Client client) {
+               return client.SetHyperparameters(hyperparameters, key_pattern);
+             });
+           });
 }
 
 void Store::RegisterNamespaces(py::class_<Store>& store) {
-  store.def("create_namespace", &Store::CreateNamespace, "name"_a, "config"_a)
-      .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
-      .def("list_namespaces", &Store::ListNamespaces)
-      .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
-      .def("barrier", &Store::Barrier, "name"_a)
-      .def("save_checkpoint", &Store::SaveCheckpoint, "name"_a, "namespaces"_a)
-      .def("restore_checkpoint", &Store::RestoreCheckpoint, "name"_a,
-           "namespaces"_a, "as_namespace"_a, "on_existing"_a)
-      .def("list_checkpoints", &Store::ListCheckpoints)
-      .def("describe_server", &Store::DescribeServer);
+  store
+      .def("create_namespace",
+           [](Store& store, const std::string& name, const py::dict& given) {
+             const NamespaceConfig config = NamespaceConfigOf(given);
+             return store.Call([=](Client client) -> absl::StatusOr<bool> {
+               const absl::Status status = client.CreateNamespace(name, config);
+               if (ReasonOf(status) == Reason::kNamespaceExists) return false;
+               RETURN_IF_ERROR(status);
+               return true;
+             });
+           })
+      .def("describe_namespace",
+           [](Store& store, const std::string& name) {
+             return Describe(store.Call([=](Client client) {
+               return client.DescribeNamespace(name);
+             }));
+           })
+      .def("list_namespaces",
+           [](Store& store) {
+             return DescribeAll(store.Call(
+                 [](Client client) { return client.ListNamespaces(); }));
+           })
+      .def("delete_namespace",
+           [](Store& store, const std::string& name) {
+             store.Call(
+                 [=](Client client) { return client.DeleteNamespace(name); });
+           })
+      .def("barrier", [](Store& store, const std::string& name) {
+        store.Call(
+            [=](Session& session, const CallBounds& bounds) {
+              return session.Barrier(name, bounds);
+            },
+            /*may_wait=*/true);
+      });
+}
+
+void Store::RegisterServer(py::class_<Store>& store) {
+  store
+      .def("save_checkpoint",
+           [](Store& store, const std::string& name, const Texts& namespaces) {
+             return Describe(store.Call([=](Client client) {
+               return client.SaveCheckpoint(name, namespaces);
+             }));
+           })
+      .def("restore_checkpoint",
+           [](Store& store, const std::string& name, const Texts& namespaces,
+              const std::string& as_namespace, const std::string& on_existing) {
+             const RestoreCheckpointRequest request = {
+                 .name = name,
+                 .namespaces = namespaces,
+                 .as_namespace = as_namespace,
+                 .on_existing = ByName<OnExisting>("on_existing", on_existing)};
+             return Describe(store.Call([=](Client client) {
+               return client.RestoreCheckpoint(request);
+             }));
+           })
+      .def("list_checkpoints",
+           [](Store& store) {
+             return DescribeAll(store.Call(
+                 [](Client client) { return client.ListCheckpoints(); }));
+           })
+      .def("describe_server", [](Store& store) {
+        return Describe(
+            store.Call([](Client client) { return client.DescribeServer(); }));
+      });
 }
 
 void Store::RegisterState(py::class_<Store>& store) {

@@ -7,11 +7,9 @@ import numbers
 import operator
 from typing import (
     Any,
-    Callable,
     ContextManager,
     Iterable,
     List,
-    NamedTuple,
     Optional,
     Sequence,
     Union,
@@ -21,17 +19,6 @@ from tensorkv import _core
 from tensorkv._arrays import all_to_core
 
 Keys = Union[str, Sequence[str]]
-
-
-class CoreCall(NamedTuple):
-    """A method of the extension's Store, and what becomes of its result."""
-
-    name: str
-    arguments: tuple
-    answer: Callable[[Any], Any]
-
-    def make(self, store: Any) -> Any:
-        return self.answer(getattr(store, self.name)(*self.arguments))
 
 
 def as_list(keys: Keys, values: Any, what: str) -> tuple:

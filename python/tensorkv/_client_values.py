@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-    Callable,
-    List,
-    Optional,
-    Sequence,
-    Tuple,
-    Union,
-    cast,
-    overload,
-)
+from typing import Any, List, Optional, Sequence, Tuple, Union, cast, overload
 
-from tensorkv import _core
 from tensorkv._arrays import all_to_core, name_of
 from tensorkv._client_arguments import (
-    CoreCall,
     Keys,
     as_list,
     core_outs,
@@ -26,7 +14,6 @@ from tensorkv._client_arguments import (
     within,
 )
 from tensorkv._types import KeyStatus, NDArray, OnExisting, Out
-from tensorkv.errors import FailedPreconditionError
 from tensorkv.row_sparse import row_ids_of
 
 Array = Any
@@ -36,11 +23,7 @@ KeyList = Union[List[str], Tuple[str, ...]]
 class ValueVerbs:
     """What tensorkv.Client adds a connection to."""
 
-    _store: _core.Store
-    # What reads where the server was restarted.
-    _reading: Optional[_core.Store]
-    _open: Callable[[], _core.Store]
-    _follows_restarts: bool
+    _store: Any
     _compression: Optional[Tuple[str, int]]
 
     @overload
@@ -95,7 +78,6 @@ class ValueVerbs:
         value: Array,
         step: int = 0,
         weight: Optional[float] = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Optional[int]: ...
     @overload
@@ -105,7 +87,6 @@ class ValueVerbs:
         value: Sequence[Array],
         step: int = 0,
         weight: Union[None, float, Sequence[float]] = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> List[Optional[int]]: ...
     def push(
@@ -114,7 +95,6 @@ class ValueVerbs:
         value: Any,
         step: int = 0,
         weight: Any = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Any:
         """Contributes arrays of the stored shape.
@@ -128,8 +108,6 @@ class ValueVerbs:
           weight: for keys of the rule `average`, how much the arrays count in
             the mean, such as the number of samples: a number, or a list with
             one for each key.
-          priority: of calls through `aio` that wait for their turn, those with
-            a higher one go first. A call that is waited for has no queue.
 
         Returns:
           The version that the push made, or a list of them; 0 for a push that
@@ -137,9 +115,11 @@ class ValueVerbs:
           again by itself what is lost; it keeps a copy until the round is
           known to have closed.
         """
-        call = self._push_call(key, value, step, weight)
+        keys, values = as_list(key, value, "value")
+        arrays, weights = all_to_core(values), weights_of(weight, len(keys))
         with within(timeout):
-            return call.make(self._store)
+            versions = self._store.push(keys, arrays, step_of(step), weights)
+        return self._answer(key, versions or [None] * len(keys))
 
     @overload
     def pull(
@@ -150,7 +130,6 @@ class ValueVerbs:
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> NDArray: ...
     @overload
@@ -162,7 +141,6 @@ class ValueVerbs:
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> List[NDArray]: ...
     @overload
@@ -174,7 +152,6 @@ class ValueVerbs:
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Out: ...
     def pull(
@@ -185,7 +162,6 @@ class ValueVerbs:
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Any:
         """Reads values, all of one moment.
@@ -203,14 +179,18 @@ class ValueVerbs:
           dtype: a float dtype, such as "float16" or "bf16", no wider than
             the stored one, that the server converts values of floats to before
             it sends them, rounded to nearest even. Not for states.
-          priority: as in `push`.
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.
         """
-        call = self._pull_call(key, out, wait, min_version, state, dtype)
+        keys = as_list(key, None, "")[0]
+        outs = core_outs(key, out)
+        as_dtype = "" if dtype is None else name_of(dtype)
         with within(timeout):
-            return self._read(call.make)
+            pulled = self._store.pull(
+                keys, outs, wait, min_version, state, as_dtype
+            )
+        return self._answer(key, pulled) if out is None else out
 
     @overload
     def push_pull(
@@ -220,7 +200,6 @@ class ValueVerbs:
         out: None = None,
         step: int = 0,
         weight: Optional[float] = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> NDArray: ...
     @overload
@@ -231,7 +210,6 @@ class ValueVerbs:
         out: None = None,
         step: int = 0,
         weight: Union[None, float, Sequence[float]] = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> List[NDArray]: ...
     @overload
@@ -242,7 +220,6 @@ class ValueVerbs:
         out: Out,
         step: int = 0,
         weight: Union[None, float, Sequence[float]] = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Out: ...
     def push_pull(
@@ -252,7 +229,6 @@ class ValueVerbs:
         out: Any = None,
         step: int = 0,
         weight: Any = None,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Any:
         """Push, then pull of the same keys, in one round trip.
@@ -261,9 +237,14 @@ class ValueVerbs:
         with the rule assign the sum over the workers. Arguments and result as
         those of `push` and `pull`.
         """
-        call = self._push_pull_call(key, value, out, step, weight)
+        keys, values = as_list(key, value, "value")
+        arrays, outs = all_to_core(values), core_outs(key, out)
+        weights = weights_of(weight, len(keys))
         with within(timeout):
-            return call.make(self._store)
+            pulled = self._store.push_pull(
+                keys, arrays, outs, step_of(step), weights
+            )
+        return self._answer(key, pulled) if out is None else out
 
     @overload
     def push_rows(
@@ -273,7 +254,6 @@ class ValueVerbs:
         value: Array,
         step: int = 0,
         update_all_rows: bool = False,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Optional[int]: ...
     @overload
@@ -284,7 +264,6 @@ class ValueVerbs:
         value: Sequence[Array],
         step: int = 0,
         update_all_rows: bool = False,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> List[Optional[int]]: ...
     def push_rows(
@@ -294,7 +273,6 @@ class ValueVerbs:
         value: Any,
         step: int = 0,
         update_all_rows: bool = False,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Any:
         """Contributes rows of keys of rank 1 or more, by their first index.
@@ -307,7 +285,7 @@ class ValueVerbs:
         Args:
           row_ids: int32 or int64 of shape [n], in any order, or a list.
           value: of shape [n, ...], a row for each id.
-          step, priority: as in `push`.
+          step: as in `push`.
           update_all_rows: gives those that are not named zeros, so that the
             rule's decays reach them too.
 
@@ -328,7 +306,6 @@ class ValueVerbs:
         self,
         key: str,
         row_ids: Array,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> NDArray: ...
     @overload
@@ -336,26 +313,23 @@ class ValueVerbs:
         self,
         key: KeyList,
         row_ids: Sequence[Array],
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> List[NDArray]: ...
     def pull_rows(
         self,
         key: Keys,
         row_ids: Any,
-        priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Any:
         """Reads rows: arrays of shape [n, ...], in the order of the ids.
 
-        Row ids and priority are as in `push_rows`, and so are errors. The rows
-        of one key are of one moment, those of different keys perhaps of
-        different ones.
+        Row ids are as in `push_rows`, and so are errors. The rows of one key
+        are of one moment, those of different keys perhaps of different ones.
         """
         keys, row_ids = as_list(key, row_ids, "row_ids")
         ids = _ids_of(row_ids)
         with within(timeout):
-            pulled = self._read(lambda store: store.pull_rows(keys, ids))
+            pulled = self._store.pull_rows(keys, ids)
         return self._answer(key, pulled)
 
     def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
@@ -407,7 +381,7 @@ class ValueVerbs:
     ) -> List[str]:
         """The keys that begin with `prefix`, in byte order."""
         with within(timeout):
-            statuses = self._read(lambda store: store.list(prefix))
+            statuses = self._store.list(prefix)
         return [status["key"] for status in statuses]
 
     @overload
@@ -437,21 +411,8 @@ class ValueVerbs:
         """
         keys = as_list(key, None, "")[0]
         with within(timeout):
-            statuses = self._read(lambda store: store.stat(keys, with_digest))
+            statuses = self._store.stat(keys, with_digest)
         return self._answer(key, statuses)
-
-    def _read(self, read: Any) -> Any:
-        """What `read(store)` returns, which only reads."""
-        store = self._reading or self._store
-        try:
-            return read(store)
-        except FailedPreconditionError as error:
-            if error.reason != "SERVER_RESTARTED" or store.is_worker:
-                raise
-            if not self._follows_restarts:
-                raise
-        self._reading = self._open()
-        return read(self._reading)
 
     def _pull_memory(
         self,
@@ -460,54 +421,10 @@ class ValueVerbs:
         min_version: int,
         dtype: str,
         timeout: Optional[float],
-    ) -> List[Any]:
-        """Values as objects with the buffer protocol, a version and a dtype."""
+    ) -> List[Tuple[NDArray, str, int]]:
+        """Of each key its value's bytes, the name of its dtype, its version."""
         with within(timeout):
             return self._store.pull_memory(keys, wait, min_version, dtype)
-
-    # What the verbs of these names are for the extension. ClientCoroutines has
-    # them too, without the priority, which its queue takes.
-
-    def _push_call(
-        self, key: Keys, value: Any, step: int, weight: Any
-    ) -> CoreCall:
-        keys, values = as_list(key, value, "value")
-        weights = weights_of(weight, len(keys))
-        return CoreCall(
-            "push",
-            (keys, all_to_core(values), step_of(step), weights),
-            lambda versions: self._answer(key, versions or [None] * len(keys)),
-        )
-
-    def _pull_call(
-        self,
-        key: Keys,
-        out: Any,
-        wait: bool,
-        min_version: int,
-        state: str,
-        dtype: Any,
-    ) -> CoreCall:
-        keys = as_list(key, None, "")[0]
-        outs = core_outs(key, out)
-        as_dtype = "" if dtype is None else name_of(dtype)
-        return CoreCall(
-            "pull",
-            (keys, outs, wait, min_version, state, as_dtype),
-            lambda pulled: self._answer(key, pulled) if out is None else out,
-        )
-
-    def _push_pull_call(
-        self, key: Keys, value: Any, out: Any, step: int, weight: Any
-    ) -> CoreCall:
-        keys, values = as_list(key, value, "value")
-        values, outs = all_to_core(values), core_outs(key, out)
-        weights = weights_of(weight, len(keys))
-        return CoreCall(
-            "push_pull",
-            (keys, values, outs, step_of(step), weights),
-            lambda pulled: self._answer(key, pulled) if out is None else out,
-        )
 
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:

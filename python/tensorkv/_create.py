@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Optional, overload
+from typing import Optional
 
 from tensorkv.client import Path
 from tensorkv.dist_kvstore import DistKVStore
 from tensorkv.errors import InvalidArgumentError
 from tensorkv.kvstore import KVStore
 from tensorkv.local_kvstore import LocalKVStore
-
-LocalName = Literal[
-    "local",
-    "local_update_cpu",
-    "local_allreduce_cpu",
-    "device",
-    "local_allreduce_device",
-]
-DistName = Literal[
-    "dist",
-    "dist_sync",
-    "dist_device_sync",
-    "dist_sync_device",
-    "byteps",
-    "dist_async",
-    "dist_async_device",
-    "dist_device_async",
-]
 
 _LOCAL = (
     "local",
@@ -39,51 +21,6 @@ _SYNC = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "byteps")
 _ASYNC = ("dist_async", "dist_async_device", "dist_device_async")
 
 
-@overload
-def create(
-    name: LocalName = "local", *, num_threads: Optional[int] = None
-) -> KVStore: ...
-@overload
-def create(
-    name: DistName,
-    *,
-    address: Optional[str] = None,
-    namespace: Optional[str] = None,
-    num_workers: Optional[int] = None,
-    worker_name: Optional[str] = None,
-    resume: Optional[bool] = None,
-    timeout: Optional[float] = None,
-    step_timeout: Optional[float] = None,
-    lease: Optional[float] = None,
-    takeover_timeout: Optional[float] = None,
-    warn_after: Optional[float] = None,
-    tls_ca: Optional[Path] = None,
-    tls_cert: Optional[Path] = None,
-    tls_key: Optional[Path] = None,
-    tls_server_name: Optional[str] = None,
-    token_file: Optional[Path] = None,
-) -> DistKVStore: ...
-@overload
-def create(
-    name: str,
-    *,
-    num_threads: Optional[int] = None,
-    address: Optional[str] = None,
-    namespace: Optional[str] = None,
-    num_workers: Optional[int] = None,
-    worker_name: Optional[str] = None,
-    resume: Optional[bool] = None,
-    timeout: Optional[float] = None,
-    step_timeout: Optional[float] = None,
-    lease: Optional[float] = None,
-    takeover_timeout: Optional[float] = None,
-    warn_after: Optional[float] = None,
-    tls_ca: Optional[Path] = None,
-    tls_cert: Optional[Path] = None,
-    tls_key: Optional[Path] = None,
-    tls_server_name: Optional[str] = None,
-    token_file: Optional[Path] = None,
-) -> KVStore: ...
 def create(
     name: str = "local",
     *,

@@ -44,13 +44,13 @@ def _may_have_pushed(error: Any) -> bool:
     return not isinstance(error, (TypeError, ValueError))
 
 
-class Turn:
+class Ticket:
     """The steps of one call's keys, until all were pushed or the call failed.
 
     Attributes:
       is_shared: whether other calls push some of the keys at the same time, or
-        have done so before: then what waits for others is not to be part of a
-        turn.
+        have done so before: then nothing that waits for others is to be done
+        while the ticket is held.
     """
 
     def __init__(self, steps: "_Steps", keys: List[str], timeout: float):
@@ -59,22 +59,20 @@ class Turn:
         self.timeout = timeout
         self.is_shared = False
         self.steps: Dict[str, int] = {}
-        # What the call of an earlier turn has ended with, if nobody knows
+        # What the call of an earlier ticket has ended with, if nobody knows
         # whether it was made.
         self.refused_by: Optional[BaseException] = None
         self.pushed: Set[str] = set()
 
-    def __enter__(self) -> "Turn":
+    def __enter__(self) -> "Ticket":
         self._steps.begin(self)
         return self
 
     def __exit__(self, _: Any, error: Any, __: Any) -> None:
         self._steps.end(self, error)
 
-    def parts(
-        self, kinds: List[bool]
-    ) -> Iterable[Tuple[int, List[int]]]:
-        """Steps, and the places of the keys that are to be pushed with each.
+    def parts(self, kinds: List[bool]) -> Iterable[Tuple[int, List[int]]]:
+        """Steps, and the indices of the keys that are to be pushed with each.
 
         Keys of different kinds go by themselves. To go on says that the keys
         before were pushed.
@@ -82,9 +80,9 @@ class Turn:
         parts: Dict[Tuple[int, bool], List[int]] = {}
         for i, key in enumerate(self.keys):
             parts.setdefault((self.steps[key], kinds[i]), []).append(i)
-        for (step, _), places in parts.items():
-            yield step, places
-            self._steps.set_pushed(self, [self.keys[i] for i in places])
+        for (step, _), indices in parts.items():
+            yield step, indices
+            self._steps.set_pushed(self, [self.keys[i] for i in indices])
 
 
 class _Steps:
@@ -97,9 +95,9 @@ class _Steps:
         self._highest = first - 1
         self._changed = threading.Condition()
 
-    def turn(self, keys: List[str], timeout: float) -> Turn:
-        """The turn of a call that pushes each of these keys once."""
-        return Turn(self, keys, timeout)
+    def ticket(self, keys: List[str], timeout: float) -> Ticket:
+        """A ticket for a call that pushes each of these keys once."""
+        return Ticket(self, keys, timeout)
 
     def last(self) -> int:
         """The highest step that was pushed, of any key."""
@@ -116,32 +114,33 @@ class _Steps:
             self._first, self._highest = first, first - 1
             self._last.clear()
 
-    def begin(self, turn: Turn) -> None:
-        """Gives the turn its steps, when it may have them."""
+    def begin(self, ticket: Ticket) -> None:
+        """Gives the ticket its steps, once it may have them."""
         raise NotImplementedError
 
-    def set_pushed(self, turn: Turn, keys: List[str]) -> None:
-        turn.pushed.update(keys)
+    def set_pushed(self, ticket: Ticket, keys: List[str]) -> None:
+        ticket.pushed.update(keys)
         with self._changed:
-            self._highest = max(self._highest, turn.steps[keys[0]])
+            self._highest = max(self._highest, ticket.steps[keys[0]])
 
-    def end(self, turn: Turn, error: Optional[BaseException]) -> None:
+    def end(self, ticket: Ticket, error: Optional[BaseException]) -> None:
         """Takes back the steps that were not pushed."""
         raise NotImplementedError
 
-    def _take(self, turn: Turn) -> None:
+    def _take(self, ticket: Ticket) -> None:
         first = self._first
-        turn.steps = {k: self._last.get(k, first - 1) + 1 for k in turn.keys}
+        last = self._last
+        ticket.steps = {k: last.get(k, first - 1) + 1 for k in ticket.keys}
 
 
-class StepsInTurn(_Steps):
+class QueuedSteps(_Steps):
     """Has the pushes of a key made one after another, in the order of steps.
 
-    A call has the turn of all its keys at once, from before it takes their
-    steps until the server has answered. Calls get their turns in the order in
-    which they come, so that none waits for one that comes later; those of other
-    keys go beside it. A step counts once it was pushed: one that was refused is
-    there for the next call.
+    A call holds one ticket for all its keys, from before it takes their steps
+    until the server has answered. Tickets are served in the order in which they
+    come, so that none waits for a later one; those of other keys go beside it.
+    A step counts once it was pushed: one that was refused is there for the next
+    call.
 
     Where a call ends and nobody knows whether it has pushed, those that wait
     behind it are refused: what they push as the same step may be taken for a
@@ -150,88 +149,88 @@ class StepsInTurn(_Steps):
 
     def __init__(self, first: int):
         super().__init__(first)
-        # The calls that push a key, the one whose turn it is first.
-        self._calls: Dict[str, Deque[Turn]] = {}
+        # The tickets of a key, the one that is served first.
+        self._calls: Dict[str, Deque[Ticket]] = {}
         # Keys that calls have waited for.
         self._shared: Set[str] = set()
 
-    def begin(self, turn: Turn) -> None:
+    def begin(self, ticket: Ticket) -> None:
         with self._changed:
-            for key in turn.keys:
+            for key in ticket.keys:
                 calls = self._calls.setdefault(key, collections.deque())
                 if calls:
                     self._shared.add(key)
-                calls.append(turn)
+                calls.append(ticket)
             try:
                 came = self._changed.wait_for(
-                    lambda: turn.refused_by is not None or self._is_next(turn),
-                    turn.timeout,
+                    lambda: ticket.refused_by or self._is_next(ticket),
+                    ticket.timeout,
                 )
             except BaseException:
-                self._leave(turn)
+                self._leave(ticket)
                 raise
-            if turn.refused_by is None and came:
-                turn.is_shared = not self._shared.isdisjoint(turn.keys)
-                self._take(turn)
+            if ticket.refused_by is None and came:
+                ticket.is_shared = not self._shared.isdisjoint(ticket.keys)
+                self._take(ticket)
                 return
-            self._leave(turn)
-        if getattr(turn.refused_by, "reason", None) == "SERVER_RESTARTED":
-            raise copy.copy(turn.refused_by)
-        if turn.refused_by is not None:
+            self._leave(ticket)
+        if getattr(ticket.refused_by, "reason", None) == "SERVER_RESTARTED":
+            raise copy.copy(ticket.refused_by)
+        if ticket.refused_by is not None:
             raise AbortedError(
-                f"push of {turn.keys[0]!r}: the one before it, of another "
-                f"thread, has ended with {turn.refused_by!r}, and nobody knows "
-                "whether it counts; nothing of this one was pushed: push that "
-                "one again first"
+                f"push of {ticket.keys[0]!r}: the one before it, of another "
+                f"thread, has ended with {ticket.refused_by!r}, and nobody "
+                "knows whether it counts; nothing of this one was pushed: push "
+                "that one again first"
             )
         raise DeadlineExceededError(
-            f"push of {turn.keys[0]!r}: pushes of other threads have not ended "
-            f"within {turn.timeout:g} s"
+            f"push of {ticket.keys[0]!r}: pushes of other threads have not "
+            f"ended within {ticket.timeout:g} s"
         )
 
-    def set_pushed(self, turn: Turn, keys: List[str]) -> None:
-        super().set_pushed(turn, keys)
+    def set_pushed(self, ticket: Ticket, keys: List[str]) -> None:
+        super().set_pushed(ticket, keys)
         with self._changed:
-            self._last.update((key, turn.steps[key]) for key in keys)
+            self._last.update((key, ticket.steps[key]) for key in keys)
 
-    def end(self, turn: Turn, error: Optional[BaseException]) -> None:
+    def end(self, ticket: Ticket, error: Optional[BaseException]) -> None:
         with self._changed:
             if error is not None and _may_have_pushed(error):
-                for key in turn.keys:
-                    if key in turn.pushed:
+                for key in ticket.keys:
+                    if key in ticket.pushed:
                         continue
                     for behind in list(self._calls[key])[1:]:
                         behind.refused_by = error
-            self._leave(turn)
+            self._leave(ticket)
 
-    def _is_next(self, turn: Turn) -> bool:
-        return all(self._calls[key][0] is turn for key in turn.keys)
+    def _is_next(self, ticket: Ticket) -> bool:
+        return all(self._calls[key][0] is ticket for key in ticket.keys)
 
-    def _leave(self, turn: Turn) -> None:
-        for key in turn.keys:
+    def _leave(self, ticket: Ticket) -> None:
+        for key in ticket.keys:
             calls = self._calls[key]
-            calls.remove(turn)
+            calls.remove(ticket)
             if not calls:
                 del self._calls[key]
         self._changed.notify_all()
 
 
-class StepsAtOnce(_Steps):
+class UnorderedSteps(_Steps):
     """Counts steps where the server takes them in any order.
 
     No call waits for another. The step of one that fails is there again, unless
     a later one was taken meanwhile.
     """
 
-    def begin(self, turn: Turn) -> None:
+    def begin(self, ticket: Ticket) -> None:
         with self._changed:
-            self._take(turn)
-            self._last.update(turn.steps)
+            self._take(ticket)
+            self._last.update(ticket.steps)
 
-    def end(self, turn: Turn, error: Optional[BaseException]) -> None:
+    def end(self, ticket: Ticket, error: Optional[BaseException]) -> None:
         if error is None:
             return
         with self._changed:
-            for key in turn.steps.keys() - turn.pushed:
-                if self._last.get(key) == turn.steps[key]:
+            for key in ticket.steps.keys() - ticket.pushed:
+                if self._last.get(key) == ticket.steps[key]:
                     self._last[key] -= 1

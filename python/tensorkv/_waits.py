@@ -35,12 +35,12 @@ class WaitLog:
         self,
         rank: int,
         describe: Callable[[], Dict[str, Any]],
-        after: Optional[float],
+        after: float,
     ):
-        """`describe` describes the namespace; `after` None stands for never."""
+        """`describe` describes the namespace; `after` may be infinite."""
         self._rank = rank
         self._describe = describe
-        self._after = None if after == math.inf else after
+        self._after = after
         self._waits: Dict[int, _Wait] = {}
         self._numbers = itertools.count()
         self._closing = threading.Event()
@@ -50,7 +50,7 @@ class WaitLog:
     @contextlib.contextmanager
     def watch(self, what: str, step: int = 0) -> Iterator[None]:
         """Watches over what the block does: `what` it is, and of which step."""
-        if self._after is None:
+        if self._after == math.inf:
             yield
             return
         if self._thread is None:
@@ -78,7 +78,7 @@ class WaitLog:
                 self._thread.start()
 
     def _run(self) -> None:
-        while not self._closing.wait((self._after or 1) / 4):
+        while not self._closing.wait((self._after or 1.0) / 4):
             now = time.monotonic()
             due = [w for w in list(self._waits.values()) if w.next_at <= now]
             if due:

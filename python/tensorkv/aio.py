@@ -12,22 +12,21 @@ import os
 import queue
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from tensorkv import _core
 
-_MAX_CALLS = 32
-# Of one event loop: a server takes 128 calls of a connection at a time, and
-# those that wait must not keep all others out.
-_MAX_STARTED = 64
-_MAX_PUSHES = 32
-# These wait for no other call, while others may wait for them: they have
-# threads and a room of their own.
-_PUSHES = ("push", "push_rows")
+# A server takes 128 calls of a connection at a time, and those that wait must
+# not keep all others out.
+MAX_CALLS = 64
+MAX_PUSHES = 32
+# A client's calls of these names wait for no other call, while others may wait
+# for them: they have threads of their own.
+_PUSHES = ("init", "push", "push_rows")
 
 
 class Threads:
-    """Makes up to 32 calls at a time, on threads made when they are needed.
+    """Makes some calls at a time, on threads made when they are needed.
 
     Of the calls that wait for a thread the one with the highest priority is
     next, of several the first. Threads are daemons: the interpreter ends
@@ -35,7 +34,8 @@ class Threads:
     closed, callers make their calls themselves.
     """
 
-    def __init__(self):
+    def __init__(self, max_calls: int):
+        self._max_calls = max_calls
         self._pid = os.getpid()
         # A token for each call, or None to end a thread; a lock that Python's
         # garbage collector may come across would not do.
@@ -77,7 +77,7 @@ class Threads:
     ) -> None:
         # First what may fail, on a priority that is no number.
         entry = (-priority, next(self._numbers), future, call)
-        if self._count < _MAX_CALLS and not self._idle.acquire(False):
+        if self._count < self._max_calls and not self._idle.acquire(False):
             threading.Thread(
                 target=_serve,
                 args=(self._tokens, self._calls, self._idle),
@@ -110,141 +110,17 @@ def _make(future: Future, call: Callable[[], Any]) -> None:
         future.set_exception(error)
 
 
-class StartedCalls:
-    """Calls that need no thread: the client tells event loops of their ends.
-
-    Thread-safe.
-    """
-
-    def __init__(self):
-        self._ends: Dict[asyncio.AbstractEventLoop, _Ends] = {}
-        self._lock = threading.Lock()
-
-    async def make(
-        self,
-        start: Callable[..., None],
-        *arguments: Any,
-        priority: int,
-        is_push: bool = False,
-        timeout: Optional[float] = None,
-    ) -> Any:
-        """Awaits what `start(inbox, call, *arguments)` begins."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            ends = self._ends.get(loop)
-            if ends is None:
-                # Loops that were closed take nothing any more.
-                for each in [each for each in self._ends if each.is_closed()]:
-                    del self._ends[each]
-                ends = self._ends[loop] = _Ends()
-        return await ends.wait_for(
-            loop, start, arguments, priority, is_push, timeout
-        )
-
-
-class _Room:
-    """For so many at a time. Of those that wait, the highest priority is next.
-
-    For the thread of one event loop.
-    """
-
-    def __init__(self, size: int):
-        # While anybody waits there are none.
-        self._free = size
-        self._waiting: List[Tuple[int, int, asyncio.Future]] = []
-        self._numbers = itertools.count()
-
-    async def enter(self, priority: int) -> None:
-        if self._free > 0:
-            self._free -= 1
-            return
-        turn = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (-priority, next(self._numbers), turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            # Perhaps at the moment when its turn came.
-            if not turn.cancelled():
-                self.leave()
-            raise
-
-    def leave(self) -> None:
-        while self._waiting:
-            turn = heapq.heappop(self._waiting)[2]
-            if not turn.cancelled():
-                turn.set_result(None)
-                return
-        self._free += 1
-
-
-class _Ends:
-    """The ends of the calls of one event loop, on whose thread this is used."""
-
-    def __init__(self):
-        self._inbox = _core.Inbox()
-        self._calls: Dict[int, Tuple[asyncio.Future, _Room]] = {}
-        self._last = 0
-        self._pushes = _Room(_MAX_PUSHES)
-        self._others = _Room(_MAX_STARTED)
-
-    async def wait_for(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        start: Callable[..., None],
-        arguments: Tuple[Any, ...],
-        priority: int,
-        is_push: bool,
-        timeout: Optional[float],
-    ) -> Any:
-        room = self._pushes if is_push else self._others
-        await room.enter(priority)
-        self._last += 1
-        scope = _core.CallScope(timeout)
-        try:
-            with scope:
-                start(self._inbox, self._last, *arguments)
-        except BaseException:
-            room.leave()
-            raise
-        if not self._calls:
-            loop.add_reader(self._inbox.fileno(), self._take, loop)
-        future = loop.create_future()
-        self._calls[self._last] = future, room
-        try:
-            return await future
-        except asyncio.CancelledError:
-            scope.cancel()
-            raise
-
-    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
-        for call, result, error in self._inbox.take():
-            future, room = self._calls.pop(call)
-            room.leave()
-            if future.cancelled():
-                continue
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-        if not self._calls:
-            loop.remove_reader(self._inbox.fileno())
-
-
 class Coroutines:
-    """The methods of a Client or KVStore as coroutines.
+    """The methods of a Client, KVStore or Reader as coroutines.
 
         array = await client.aio.pull("w")
         await asyncio.gather(*(client.aio.pull(key) for key in keys))
 
-    Arguments, results and errors are those of the methods. `pull`, `push` and
-    `push_pull` of a Client, of a server and not joined, need no thread, however
-    long they wait: 32 pushes and 64 others of an event loop run at a time.
-    Where their tensors are so large that they go as streams, or go to a
-    cluster, and while they encode, they have one of 32 threads, and pushes of
-    32 others. All other calls have as many threads too. Further ones of each
-    kind wait for their turn, which comes first to those with the highest
+    Arguments, results and errors are those of the methods. Each call has one of
+    the client's 64 threads, or of 32 others that `init`, `push` and `push_rows`
+    have. Further calls wait for a thread, which goes first to the highest
     `priority`, where the method takes one: so many calls that wait for others
-    must not wait for one that comes after them, unless that is a push.
+    must not wait for one that comes after them, unless that has other threads.
 
     A task that is cancelled does not wait any more. Its call is cancelled too,
     at the server as well, and nobody knows whether it was made: `out` may be
@@ -257,13 +133,7 @@ class Coroutines:
         self._threads = threads
         self._pushing = pushing
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]:
-            return self.by_thread(name)
-
-    def by_thread(self, name: str) -> Callable[..., Any]:
-        """The method as a coroutine function, whose calls threads make."""
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
             raise AttributeError(f"{name!r} is no method to await")
         # The class is asked, since a property may be a call to the server.
@@ -271,21 +141,17 @@ class Coroutines:
             raise AttributeError(f"{name!r} is no method to await")
         method = getattr(self._target, name)
         threads = self._pushing if name in _PUSHES else self._threads
-        place = _place_of_priority(getattr(type(self._target), name))
+        index = _index_of_priority(getattr(type(self._target), name))
 
         @functools.wraps(method)
         async def call(*arguments: Any, **options: Any) -> Any:
             priority = options.get("priority", 0)
-            if place is not None and len(arguments) > place:
-                priority = arguments[place]
+            if index is not None and len(arguments) > index:
+                priority = arguments[index]
             bound = functools.partial(method, *arguments, **options)
             return await _made_by(threads, bound, priority)
 
         return call
-
-    async def _by_thread(self, call: Callable[[], Any]) -> Any:
-        """What `call` returns, which makes calls of the target."""
-        return await _made_by(self._threads, call, 0)
 
     def __dir__(self) -> List[str]:
         names = set(super().__dir__())
@@ -297,9 +163,14 @@ class Coroutines:
         return f"<coroutines of {self._target!r}>"
 
 
+# aio.pyi has the methods of each.
+ClientCoroutines = KVStoreCoroutines = ReaderCoroutines = Coroutines
+
+
 async def _made_by(
     threads: Threads, call: Callable[[], Any], priority: int
 ) -> Any:
+    """Awaits a call on a thread, which ends where the task is cancelled."""
     scope = _core.CallScope()
 
     def make() -> Any:
@@ -315,7 +186,7 @@ async def _made_by(
 
 
 @functools.lru_cache(maxsize=None)
-def _place_of_priority(method: Callable[..., Any]) -> Optional[int]:
-    """Its place among the arguments, less `self`; None where it is not one."""
+def _index_of_priority(method: Callable[..., Any]) -> Optional[int]:
+    """Its index among the arguments, less `self`; None where it is not one."""
     names = list(inspect.signature(method).parameters)
     return names.index("priority") - 1 if "priority" in names else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
-from typing import Any, List, Optional, Sequence, Union, cast
+from typing import Any, List, Optional, Sequence, Union
 
 from tensorkv import _core
 from tensorkv._at_exit import (
@@ -15,7 +16,6 @@ from tensorkv._at_exit import (
     named,
     watch_worker,
 )
-from tensorkv._client_aio import ClientCoroutines
 from tensorkv._client_arguments import within
 from tensorkv._client_values import ValueVerbs
 from tensorkv._types import (
@@ -29,7 +29,7 @@ from tensorkv._types import (
     OnWorkerLoss,
     ServerStatus,
 )
-from tensorkv.aio import StartedCalls, Threads
+from tensorkv.aio import MAX_CALLS, MAX_PUSHES, ClientCoroutines, Threads
 from tensorkv.errors import AlreadyExistsError, FailedPreconditionError
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
@@ -85,15 +85,11 @@ class Client(ValueVerbs):
         tls_key: Path = "",
         tls_server_name: str = "",
         token_file: Path = "",
-        follow_restarts: bool = False,
     ):
         """Connects in the background: a server that is down shows later.
 
         Args:
           timeout: seconds for each call that has no other.
-          follow_restarts: lets calls that only read (`pull`, `pull_rows`,
-            `keys`, `stat`) go on with a server that was restarted, whatever it
-            has then. Others are refused all the same until `reconnect`.
           tls_ca: a PEM file with the authorities that may sign the server's
             certificate. With it connections are encrypted, else in plain text.
           tls_cert, tls_key: PEM files with the client's certificate and key.
@@ -118,8 +114,6 @@ class Client(ValueVerbs):
             os.fspath(token_file),
         )
         self._store = self._open()
-        self._follows_restarts = follow_restarts
-        self._reading = None
         self._compression = None
         self.address = address
         self.namespace = namespace or "default"
@@ -133,8 +127,7 @@ class Client(ValueVerbs):
         """
         client = cls.__new__(cls)
         client._store = _core.Store.embed(num_threads)
-        client._follows_restarts = False
-        client._reading = client._compression = None
+        client._compression = None
         client.address = "local"
         client.namespace = "default"
         return client
@@ -157,9 +150,6 @@ class Client(ValueVerbs):
         try:
             self._store.close(is_lost)
         finally:
-            reading, self._reading = self._reading, None
-            if reading is not None:
-                reading.close(False)
             self._threads.close()
             self._pushing_threads.close()
 
@@ -184,29 +174,19 @@ class Client(ValueVerbs):
             store.set_compression(*self._compression)
         # Calls that are under way end with the store that they have.
         self._store = store
-        self._reading = None
 
     @property
     def aio(self) -> ClientCoroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
         return ClientCoroutines(self, self._threads, self._pushing_threads)
 
-    def _may_start(self, is_push: bool) -> bool:
-        """Whether a push, or else a read, needs no thread of its own."""
-        follows = self._follows_restarts and not is_push
-        return not follows and self._store.may_start
-
     @functools.cached_property
     def _threads(self) -> Threads:
-        return Threads()
+        return Threads(MAX_CALLS)
 
     @functools.cached_property
     def _pushing_threads(self) -> Threads:
-        return Threads()
-
-    @functools.cached_property
-    def _started(self) -> StartedCalls:
-        return StartedCalls()
+        return Threads(MAX_PUSHES)
 
     def __repr__(self) -> str:
         closed = "closed " if self._store.is_closed else ""
@@ -314,25 +294,8 @@ class Client(ValueVerbs):
             of all of a call; 0 for none. `on_large_norm`: "clip" or "refuse".
           budget_bytes: for all its tensors; 0 for the server's.
         """
-        config = _core.NamespaceConfig(
-            mode=mode,
-            num_workers=num_workers,
-            max_workers=max_workers,
-            staleness=staleness,
-            on_worker_loss=on_worker_loss,
-            rescale_partial_rounds=rescale_partial_rounds,
-            quorum=quorum,
-            quorum_grace=quorum_grace,
-            max_open_rounds=max_open_rounds,
-            aggregation=aggregation,
-            trim_fraction=trim_fraction,
-            mirrored=mirrored,
-            on_non_finite=on_non_finite,
-            max_norm=max_norm,
-            max_call_norm=max_call_norm,
-            on_large_norm=on_large_norm,
-            budget_bytes=budget_bytes,
-        )
+        config = dict(locals())
+        del config["self"], config["name"]
         return self._store.create_namespace(name, config)
 
     def describe_namespace(
@@ -340,8 +303,7 @@ class Client(ValueVerbs):
     ) -> NamespaceStatus:
         """What the namespace is, and who works there."""
         with within(timeout):
-            status = self._store.describe_namespace(name or self.namespace)
-        return cast(NamespaceStatus, status)
+            return self._store.describe_namespace(name or self.namespace)
 
     def delete_namespace(self, name: str) -> None:
         """Removes a namespace with all its keys."""
@@ -349,14 +311,14 @@ class Client(ValueVerbs):
 
     def list_namespaces(self) -> List[NamespaceStatus]:
         """The namespaces of the server, each without its workers."""
-        return cast(List[NamespaceStatus], self._store.list_namespaces())
+        return self._store.list_namespaces()
 
     # --- The server ---------------------------------------------------------
 
     def describe_server(self, timeout: Optional[float] = None) -> ServerStatus:
         """What the server is."""
         with within(timeout):
-            return cast(ServerStatus, self._store.describe_server())
+            return self._store.describe_server()
 
     def save_checkpoint(
         self,
@@ -374,8 +336,7 @@ class Client(ValueVerbs):
         AlreadyExistsError.
         """
         with within(timeout):
-            status = self._store.save_checkpoint(name, list(namespaces))
-        return cast(CheckpointStatus, status)
+            return self._store.save_checkpoint(name, list(namespaces))
 
     def restore_checkpoint(
         self,
@@ -399,17 +360,16 @@ class Client(ValueVerbs):
         FailedPreconditionError for a server without a folder.
         """
         with within(timeout):
-            status = self._store.restore_checkpoint(
+            return self._store.restore_checkpoint(
                 name, list(namespaces), as_namespace, on_existing
             )
-        return cast(CheckpointStatus, status)
 
     def list_checkpoints(
         self, timeout: Optional[float] = None
     ) -> List[CheckpointStatus]:
         """The checkpoints in the server's folder."""
         with within(timeout):
-            return cast(List[CheckpointStatus], self._store.list_checkpoints())
+            return self._store.list_checkpoints()
 
     # --- Workers ------------------------------------------------------------
 
@@ -435,13 +395,10 @@ class Client(ValueVerbs):
         "SERVER_RESTARTED". The client of a KVStore, which counts steps itself,
         is asked by KVStore.resume.
 
-        The worker is done with its steps when it says so, by `leave`, by a
-        `with` block or an interpreter that ends without an exception, or by
-        `close` outside of one. However else it ends, it is lost. One that is
-        dropped stays a member, and ends with the interpreter. Where another
-        client of the process joins the namespace before, it is lost, as is one
-        that has not been dropped, where the other has its name, once the server
-        says that only the name is in the way.
+        tensorkv.DistKVStore says when the worker is done with its steps, and
+        when it is lost; for a store there it is a client here. A former worker
+        of the process that has the name, and was not dropped, is lost once the
+        server says that only the name is in the way.
 
         Args:
           name: unique among the workers, and the same for a worker that comes
@@ -498,21 +455,7 @@ class Client(ValueVerbs):
 
     def _again(self) -> "Client":
         """A client of the server as it is now, which has not joined."""
-        again = type(self).__new__(type(self))
-        again.__dict__.update(
-            _open=self._open,
-            _store=self._open(),
-            _follows_restarts=self._follows_restarts,
-            _reading=None,
-            _compression=None,
-            address=self.address,
-            namespace=self.namespace,
-        )
+        again = copy.copy(self)
+        again._store = self._open()
+        again._compression = None
         return again
-
-
-# What help and inspect say of these is what they say of the verbs.
-for _name in ("push", "pull", "push_pull"):
-    functools.update_wrapper(
-        getattr(ClientCoroutines, _name), getattr(Client, _name)
-    )

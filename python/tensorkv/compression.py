@@ -14,7 +14,7 @@ class Encoding(NamedTuple):
     min_bytes: int
 
 
-# The encodings by the names that MXNet, BytePS and NumPy have for them.
+# The encodings by the names that MXNet and BytePS have for them.
 _TYPES = {
     "none": "none",
     "2bit": "2bit",
@@ -24,11 +24,8 @@ _TYPES = {
     "randomk": "randomk",
     "dithering": "dithering",
     "fp16": "f16",
-    "float16": "f16",
     "bf16": "bf16",
-    "bfloat16": "bf16",
     "fp8": "f8e4m3fn:128",
-    "float8_e4m3fn": "f8e4m3fn:128",
     "float8_e5m2": "f8e5m2:128",
     "int8": "i8",
 }

@@ -8,9 +8,8 @@ import socket
 import time
 import uuid
 import weakref
-from typing import Any, Dict, Iterator, List, Optional, Set
+from typing import Any, ContextManager, Dict, Iterator, List, Optional, Set
 
-from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
 from tensorkv._key_values import (
     Keys,
@@ -23,7 +22,7 @@ from tensorkv._key_values import (
     lists_of,
     number_in,
 )
-from tensorkv._steps import StepsAtOnce, StepsInTurn
+from tensorkv._steps import QueuedSteps, Ticket, UnorderedSteps
 from tensorkv._types import NamespaceStatus
 from tensorkv._waits import WaitLog
 from tensorkv.client import DEFAULT_ADDRESS, Client, Path
@@ -110,12 +109,8 @@ class DistKVStore(KVStore):
         step_timeout: float = 600.0,
         lease: float = 10.0,
         takeover_timeout: float = 60.0,
-        warn_after: Optional[float] = 5.0,
-        tls_ca: Path = "",
-        tls_cert: Path = "",
-        tls_key: Path = "",
-        tls_server_name: str = "",
-        token_file: Path = "",
+        warn_after: float = 5.0,
+        **credentials: Path,
     ):
         """Joins, as tensorkv.create says.
 
@@ -126,14 +121,7 @@ class DistKVStore(KVStore):
         address = address or os.environ.get("TENSORKV_ADDRESS", DEFAULT_ADDRESS)
         namespace = namespace or os.environ.get("TENSORKV_NAMESPACE", kind)
         client = Client(
-            address,
-            namespace=namespace,
-            timeout=timeout,
-            tls_ca=tls_ca,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_server_name=tls_server_name,
-            token_file=token_file,
+            address, namespace=namespace, timeout=timeout, **credentials
         )
         super().__init__(kind, client)
         self._mode = mode
@@ -150,7 +138,7 @@ class DistKVStore(KVStore):
         # Whether the rank has made steps before, in this run or another.
         self._has_steps = first > 1
         self._steps = (
-            StepsInTurn(first) if mode == "sync" else StepsAtOnce(first)
+            QueuedSteps(first) if mode == "sync" else UnorderedSteps(first)
         )
         self._waits = _waits_of(client, warn_after)
 
@@ -216,35 +204,11 @@ class DistKVStore(KVStore):
     ) -> None:
         keys, values = self._contributions(key, value)
         kinds = have_rows(keys, values)
-        with self._turn(keys, timeout) as turn:
-            for step, at in turn.parts(kinds):
+        with self._ticket(keys, timeout) as ticket:
+            for step, at in ticket.parts(kinds):
                 now = [keys[i] for i in at]
                 with self._watch(f"push of step {step}", step):
                     self._send(now, [values[i] for i in at], kinds[at[0]], step)
-
-    def pull(
-        self,
-        key: Keys,
-        out: Any = None,
-        priority: int = 0,
-        ignore_sparse: bool = True,
-        timeout: Optional[float] = None,
-    ) -> Any:
-        last = self._steps.last()
-        with self._watch(f"pull after step {last}", last):
-            return super().pull(key, out, priority, ignore_sparse, timeout)
-
-    def row_sparse_pull(
-        self,
-        key: Keys,
-        out: Any,
-        priority: int = 0,
-        row_ids: Any = None,
-        timeout: Optional[float] = None,
-    ) -> Any:
-        last = self._steps.last()
-        with self._watch(f"pull of rows after step {last}", last):
-            return super().row_sparse_pull(key, out, priority, row_ids, timeout)
 
     def pushpull(
         self,
@@ -259,12 +223,12 @@ class DistKVStore(KVStore):
         kinds = have_rows(keys, values)
         check_no_rows(kinds)
         outs = by_key(self._keys(key), lists_of(key, out, "out"))[1]
-        with self._turn(keys, timeout) as turn:
-            for step, at in turn.parts(kinds):
+        with self._ticket(keys, timeout) as ticket:
+            for step, at in ticket.parts(kinds):
                 now = [keys[i] for i in at]
                 sent, parts = flat(now, [values[i] for i in at])
                 with self._watch(f"pushpull of step {step}", step):
-                    if turn.is_shared:
+                    if ticket.is_shared:
                         self._client.push(sent, parts, step=step)
                         continue
                     # The value comes once, for the first entry of its key.
@@ -274,8 +238,8 @@ class DistKVStore(KVStore):
                         for first in [True] + [False] * (len(values[i]) - 1)
                     ]
                     self._client.push_pull(sent, parts, out=targets, step=step)
-        if turn.is_shared:
-            step = max(turn.steps.values())
+        if ticket.is_shared:
+            step = max(ticket.steps.values())
             with self._watch(f"pull of step {step}", step):
                 self._client.pull(keys, out=outs, timeout=timeout)
         return out
@@ -296,9 +260,6 @@ class DistKVStore(KVStore):
         with self._watch("barrier"):
             self._client.barrier("kvstore", timeout)
 
-    def close(self) -> None:
-        self._end(is_lost=ends_by_exception())
-
     def _end(self, is_lost: bool) -> None:
         waits = getattr(self, "_waits", None)
         if waits is not None:
@@ -317,14 +278,20 @@ class DistKVStore(KVStore):
                 "SERVER_RESTARTED",
             )
 
+    def _watch_read(self, what: str) -> ContextManager[None]:
+        last = self._steps.last()
+        return self._watch(f"{what} after step {last}", last)
+
     @contextlib.contextmanager
-    def _turn(self, keys: List[str], timeout: Optional[float]) -> Iterator[Any]:
+    def _ticket(
+        self, keys: List[str], timeout: Optional[float]
+    ) -> Iterator[Ticket]:
         """The steps of a call that pushes these keys."""
-        # Errors: ClosedError, ForkedError; nobody would end a turn here.
+        # Errors: ClosedError, ForkedError; nobody would close a ticket here.
         self._client._store.is_worker
         longest = self._step_timeout if timeout is None else timeout
-        with within(timeout), self._steps.turn(keys, longest) as turn:
-            yield turn
+        with within(timeout), self._steps.ticket(keys, longest) as ticket:
+            yield ticket
 
     def _check_new(self, keys: List[str]) -> None:
         if self.rank != 0 or self._comes_back:
@@ -456,7 +423,7 @@ def _unique_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
-def _waits_of(client: Client, after: Optional[float]) -> WaitLog:
+def _waits_of(client: Client, after: float) -> WaitLog:
     # The log's thread lives longer than who has dropped the store.
     of_client = weakref.ref(client)
 

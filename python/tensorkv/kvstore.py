@@ -12,9 +12,11 @@ array([[8., 8., 8.],
 
 from __future__ import annotations
 
+import contextlib
 from typing import (
     Any,
     Callable,
+    ContextManager,
     Dict,
     List,
     Optional,
@@ -34,7 +36,6 @@ from tensorkv._key_values import (
     is_list,
     kind_of,
     lists_of,
-    number_in,
     pulls_of_rows,
     sum_of,
 )
@@ -42,7 +43,7 @@ from tensorkv._safetensors import load_file, save_file
 from tensorkv._at_exit import ends_by_exception
 from tensorkv._client_arguments import within
 from tensorkv._types import NDArray, Out
-from tensorkv._kvstore_aio import KVStoreCoroutines
+from tensorkv.aio import KVStoreCoroutines
 from tensorkv.client import Client
 from tensorkv.compression import encoding_of
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
@@ -62,7 +63,7 @@ class KVStore:
     A value is one array, or a list of arrays, one per device, which are summed.
     Of a list of keys, the values are a list with one such value per key.
     Arrays are those that tensorkv.Client takes. Of calls through `aio` that
-    wait for their turn, those with a higher `priority` go first.
+    wait for a thread, those with a higher `priority` go first.
 
     A push without optimizer or updater assigns: the value becomes the sum of
     what was pushed.
@@ -106,11 +107,6 @@ class KVStore:
         """How many workers the group has."""
         return 1
 
-    @property
-    def local_rank(self) -> int:
-        """The rank among the workers of this host: LOCAL_RANK, else 0."""
-        return number_in("LOCAL_RANK", 0)
-
     def is_capable(self, capability: str) -> bool:
         """Whether the store can do that. Errors: InvalidArgumentError."""
         if capability.lower() != "optimizer":
@@ -143,6 +139,10 @@ class KVStore:
 
     def _check_new(self, keys: List[str]) -> None:
         """Errors: AlreadyExistsError where `init` of them all would fail."""
+
+    def _watch_read(self, what: str) -> ContextManager[None]:
+        """Watches over a read that may wait for others: `what` it is."""
+        return contextlib.nullcontext()
 
     def push(
         self,
@@ -206,14 +206,14 @@ class KVStore:
         Returns `out`; without it, new arrays. Errors: NotFoundError;
         InvalidArgumentError where `out` has another dtype or shape.
         """
-        keys = self._keys(key)
-        if out is None:
-            if is_list(key):
-                return self._client.pull(keys, timeout=timeout)
-            return self._client.pull(keys[0], timeout=timeout)
-        pulled, outs = by_key(keys, lists_of(key, out, "out"))
-        self._client.pull(pulled, out=outs, timeout=timeout)
-        return out
+        with self._watch_read("pull"):
+            keys = self._keys(key)
+            if out is None:
+                wanted = keys if is_list(key) else keys[0]
+                return self._client.pull(wanted, timeout=timeout)
+            pulled, outs = by_key(keys, lists_of(key, out, "out"))
+            self._client.pull(pulled, out=outs, timeout=timeout)
+            return out
 
     @overload
     def pushpull(
@@ -343,8 +343,6 @@ class KVStore:
             "expression or set_optimizer"
         )
 
-    _set_updater = set_updater
-
     def set_gradient_compression(
         self, compression_params: Dict[str, Any]
     ) -> None:
@@ -419,9 +417,6 @@ class KVStore:
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when all workers have come to it."""
-
-    def _barrier(self) -> None:
-        self.barrier()
 
     def close(self) -> None:
         """Ends the store, and the calls that are under way.

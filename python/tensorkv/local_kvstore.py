@@ -79,8 +79,6 @@ class LocalKVStore(KVStore):
                 super().set_updater(updater)
                 self._updater = None
 
-    _set_updater = set_updater
-
     def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
         with self._updating:
             super().set_optimizer(optimizer, **hyperparameters)

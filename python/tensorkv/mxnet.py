@@ -1,12 +1,11 @@
 """MXNet over a TensorKV server: stores for mx.kv.create and gluon.Trainer.
 
-To import this registers "tensorkv" and "tensorkv_dist_sync", which are one, and
-"tensorkv_dist_async":
+To import this registers "tensorkv_dist_sync" and "tensorkv_dist_async":
 
     import tensorkv.mxnet
 
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1},
-                            kvstore=mx.kv.create("tensorkv"))
+                            kvstore=mx.kv.create("tensorkv_dist_sync"))
 
 Address, namespace and number of workers are those of TENSORKV_ADDRESS,
 TENSORKV_NAMESPACE and DMLC_NUM_WORKER. There is no scheduler and no server of
@@ -15,10 +14,9 @@ MXNet; roles are not told apart.
 
 from __future__ import annotations
 
-import collections
 import copy
 import types
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List
 
 import mxnet
 import numpy as np
@@ -46,26 +44,16 @@ class TensorKV(KVStoreBase):
     MXNet's own servers, gluon.Trainer refuses another batch size after the
     first step, also for the last batch of an epoch.
 
-    Errors: subclasses of tensorkv.Error; UnimplementedError for arrays that are
-    not dense.
+    Methods do what those of tensorkv.KVStore do. Errors: subclasses of
+    tensorkv.Error; UnimplementedError for arrays that are not dense.
     """
 
-    _KIND = "dist_sync"
-
-    def __init__(self, store: Optional[KVStore] = None):
-        """Joins the group, or takes a store that has."""
-        self._store = store or tensorkv.create(self._KIND)
+    def __init__(self, store: KVStore):
+        self._store = store
         # gluon.Trainer looks here for the optimizer of states it has loaded.
         self._updater = types.SimpleNamespace(optimizer=None)
         # The hyperparameters that the server has.
         self._known: Dict[str, float] = {}
-        # This counts the pushes of each key, by its name in the store.
-        self._updates: Dict[str, int] = collections.Counter()
-
-    @property
-    def store(self) -> KVStore:
-        """The store behind."""
-        return self._store
 
     @property
     def type(self) -> str:
@@ -83,29 +71,24 @@ class TensorKV(KVStoreBase):
         return self._store.is_capable(capability)
 
     def init(self, key: Any, value: Any) -> None:
-        """Creates keys with the values of rank 0."""
         self._store.init(key, _each(value, _elements))
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0):
-        """init, and then pull."""
         self.init(key, value)
         self.pull(key, out)
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Contributes gradients, or values where there is no optimizer."""
         pushed = _each(value, _elements)
         self._follow_optimizer(key)
         self._store.push(key, pushed)
 
     def pull(self, key: Any, out: Any, priority: int = 0, **_: Any) -> None:
-        """Fills `out` with the values."""
         _each(out, _check_is_dense)
         _fill(key, out, self._store.pull(key))
 
     def pushpull(
         self, key: Any, value: Any, out: Any = None, priority: int = 0
     ) -> None:
-        """push, and then pull, in place without `out`."""
         out = value if out is None else out
         _each(out, _check_is_dense)
         pushed = _each(value, _elements)
@@ -113,60 +96,54 @@ class TensorKV(KVStoreBase):
         _fill(key, out, self._store.pushpull(key, pushed))
 
     def set_optimizer(self, optimizer: "mxnet.optimizer.Optimizer") -> None:
-        """Lets the server do what rank 0's optimizer would do.
-
-        Errors: UnimplementedError for an optimizer that no rule stands for.
-        """
+        """Lets the server do what rank 0's optimizer would do."""
         self._updater.optimizer = optimizer
         if self.rank != 0:
             return
-        plain = copy.copy(optimizer)
-        plain.lr, plain.lr_scheduler = optimizer.learning_rate, None
-        plain.lr_mult, plain.wd_mult = {}, {}
-        self._store.set_optimizer(plain)
-        self._known = _followed(plain)
-        for key, (lr_mult, wd_mult) in _multipliers(optimizer).items():
-            self._store.client.set_multipliers(
-                str(key), learning_rate=lr_mult, weight_decay=wd_mult
-            )
+        bare = copy.copy(optimizer)
+        bare.lr, bare.lr_scheduler = optimizer.learning_rate, None
+        bare.lr_mult, bare.wd_mult = {}, {}
+        self._store.set_optimizer(bare)
+        self._known = _followed(bare)
+        multiplied = {
+            key: (parameter.lr_mult, parameter.wd_mult)
+            for key, parameter in optimizer.param_dict.items()
+        }
+        for key in {*optimizer.lr_mult, *optimizer.wd_mult}:
+            lr_mult = optimizer.lr_mult.get(key, 1.0)
+            multiplied[key] = lr_mult, optimizer.wd_mult.get(key, 1.0)
+        for key, (lr_mult, wd_mult) in multiplied.items():
+            if (lr_mult, wd_mult) != (1.0, 1.0):
+                self._store.client.set_multipliers(
+                    str(key), learning_rate=lr_mult, weight_decay=wd_mult
+                )
 
     def set_gradient_compression(self, compression_params: Dict) -> None:
-        """As tensorkv.KVStore.set_gradient_compression."""
         self._store.set_gradient_compression(compression_params)
 
     def save_optimizer_states(
         self, fname: str, dump_optimizer: bool = False
     ) -> None:
-        """Writes the server's states to a safetensors file, without pickle.
-
-        The optimizer itself is not in it, whatever `dump_optimizer` says.
-        """
+        """Writes states alone: without pickle there is no optimizer object."""
         self._store.save_optimizer_states(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Sets what save_optimizer_states has written; one worker calls it.
+        """Sets the server's states; one worker calls it.
 
         That is rank 0 where a learning-rate scheduler is to go on.
         """
         self._store.load_optimizer_states(fname)
-        client = self._store.client
+        client, optimizer = self._store.client, self._updater.optimizer
         keys = client.keys()
-        counts = client.pull(keys, state="update_count") if keys else []
-        self._updates = collections.Counter(dict(zip(keys, map(int, counts))))
-        optimizer = self._updater.optimizer
-        if optimizer is not None:
-            optimizer.num_update = max(
-                [optimizer.begin_num_update, *self._updates.values()]
-            )
+        if keys and optimizer is not None:
+            counts = map(int, client.pull(keys, state="update_count"))
+            optimizer._index_update_count.update(zip(keys, counts))
+            optimizer.num_update = max(optimizer._index_update_count.values())
 
     def barrier(self) -> None:
-        """Returns when all workers have come to it."""
         self._store.barrier()
 
-    _barrier = barrier
-
     def close(self) -> None:
-        """Leaves the group."""
         self._store.close()
 
     def _follow_optimizer(self, key: Any) -> None:
@@ -174,31 +151,18 @@ class TensorKV(KVStoreBase):
         optimizer = self._updater.optimizer
         if optimizer is None or self.rank != 0:
             return
-        for each in map(str, _per_key(key, key)):
-            self._updates[each] += 1
-            optimizer.num_update = max(
-                optimizer.num_update, self._updates[each]
-            )
+        optimizer._update_count([str(each) for each in _list(key)])
         followed = _followed(optimizer)
         if followed != self._known:
             self._store.client.set_hyperparameters(**followed)
             self._known = followed
 
 
-class TensorKVAsync(TensorKV):
-    """A TensorKV where every push is an update."""
-
-    _KIND = "dist_async"
-
-
 # Trainers that are given a name take those with "dist" in them alone, where
 # there is one device.
 KVStoreBase.kv_registry.update(
-    {
-        "tensorkv": TensorKV,
-        "tensorkv_dist_sync": TensorKV,
-        "tensorkv_dist_async": TensorKVAsync,
-    }
+    tensorkv_dist_sync=lambda: TensorKV(tensorkv.create("dist_sync")),
+    tensorkv_dist_async=lambda: TensorKV(tensorkv.create("dist_async")),
 )
 
 
@@ -207,20 +171,6 @@ def _followed(optimizer: "mxnet.optimizer.Optimizer") -> Dict[str, float]:
         "learning_rate": float(optimizer.learning_rate),
         "rescale_grad": float(optimizer.rescale_grad),
     }
-
-
-def _multipliers(optimizer: "mxnet.optimizer.Optimizer") -> Dict[Any, tuple]:
-    """Returns what multiplies a key's learning rate and weight decay."""
-    found = {
-        key: (parameter.lr_mult, parameter.wd_mult)
-        for key, parameter in optimizer.param_dict.items()
-    }
-    for key in {*optimizer.lr_mult, *optimizer.wd_mult}:
-        found[key] = (
-            optimizer.lr_mult.get(key, 1.0),
-            optimizer.wd_mult.get(key, 1.0),
-        )
-    return {key: each for key, each in found.items() if each != (1.0, 1.0)}
 
 
 def _each(value: Any, convert: Callable[[NDArray], Any]) -> Any:
@@ -242,16 +192,14 @@ def _elements(array: NDArray) -> np.ndarray:
     return array.asnumpy()
 
 
-def _per_key(key: Any, value: Any) -> List[Any]:
-    return list(value) if isinstance(key, (list, tuple)) else [value]
-
-
 def _list(value: Any) -> List[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _fill(key: Any, out: Any, values: Any) -> None:
     """Copies the value of each key, or the first of its equal ones, to all."""
-    for targets, value in zip(_per_key(key, out), _per_key(key, values)):
+    if not isinstance(key, (list, tuple)):
+        out, values = [out], [values]
+    for targets, value in zip(out, values):
         for target in _list(targets):
             target[:] = _list(value)[0]

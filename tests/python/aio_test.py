@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import functools
 import inspect
 import os
 import subprocess
@@ -43,120 +42,24 @@ class AioTest(StoreTest):
         self.assertEqual(sorted(versions), list(range(2, 102)))
         self.assert_array(value, full(100))
 
-    def test_more_calls_may_wait_than_there_are_threads(self):
-        async def run():
-            aio = self.client.aio
-            outs = [full(0) for _ in range(50)]
-            waits = [
-                asyncio.create_task(aio.pull("later", out=out, wait=True))
-                for out in outs
-            ]
-            await self._await_waiting(50)
-            await aio.init("later", full(2))
-            for filled in await asyncio.gather(*waits):
-                self.assert_array(filled, full(2))
-            pulled = await aio.push_pull("later", full(3))
-            self.assert_array(pulled, full(3))
-            out = full(0)
-            await aio.push_pull(["later"], [full(4)], out=[[out, outs[0]]])
-            self.assert_array(outs[0], full(4))
-
-        asyncio.run(run())
-
-    def test_waits_leave_room_for_other_calls(self):
-        async def run():
-            waits = [
-                asyncio.create_task(self.client.aio.pull("later", wait=True))
-                for _ in range(300)
-            ]
-            await self._await_waiting(64)
-            await self.client.aio.init("later", full(1))
-            await asyncio.gather(*waits)
-
-        asyncio.run(run())
-
     async def _await_waiting(self, count):
         while self.client.describe_namespace()["calls_waiting"] < count:
             await asyncio.sleep(0.01)
 
-    def test_pushes_wait_for_no_pull(self):
-        self.client.init("w", full(1))
-
+    def test_pushes_and_inits_wait_for_no_pull(self):
         async def run():
+            aio = self.client.aio
             waits = [
-                asyncio.create_task(self.client.aio.pull("w", min_version=2))
+                asyncio.create_task(aio.pull("w", wait=True, min_version=2))
                 for _ in range(100)
             ]
             await self._await_waiting(64)
-            await self.client.aio.push("w", full(2))
+            await aio.init("w", full(1))
+            await aio.push("w", full(2))
             for value in await asyncio.gather(*waits):
                 self.assert_array(value, full(2))
 
         asyncio.run(run())
-
-    def test_pushes_wait_for_no_pull_where_calls_have_threads(self):
-        namespace = self.client.namespace
-        clustered = self.open_client("cluster:" + ADDRESS, namespace=namespace)
-        self.client.set_compression("f16")
-        clustered.set_compression("f16", min_bytes=0)
-
-        async def run(client, key, shape):
-            client.init(key, full(1, shape=shape))
-            waits = [
-                asyncio.create_task(client.aio.pull(key, min_version=2))
-                for _ in range(40)
-            ]
-            await self._await_waiting(32)
-            await client.aio.push(key, full(2, shape=shape))
-            for value in await asyncio.gather(*waits):
-                self.assertEqual(value[-1], 2)
-
-        # It goes as a stream.
-        asyncio.run(run(self.client, "large", (2 << 20) // 4))
-        asyncio.run(run(clustered, "small", 3))
-
-    def test_higher_priorities_are_next_where_calls_wait_for_their_turn(self):
-        self.client.init("w", full(1))
-        ended = []
-
-        async def run():
-            aio = self.client.aio
-            waits = [
-                asyncio.create_task(aio.pull(f"later-{i}", wait=True))
-                for i in range(64)
-            ]
-            await self._await_waiting(64)
-
-            async def pull(priority):
-                await aio.pull("w", priority=priority)
-                ended.append(priority)
-
-            low, given_up, *others = [
-                asyncio.create_task(pull(priority))
-                for priority in (-1, 9, 0, 7, 0)
-            ]
-            await asyncio.sleep(0)  # They have taken their places.
-            given_up.cancel()
-            self.client.init("later-0", full(2))
-            await asyncio.gather(low, *others, waits[0])
-            for i in range(1, 64):
-                self.client.init(f"later-{i}", full(2))
-            await asyncio.gather(*waits)
-
-        asyncio.run(run())
-
-        self.assertEqual(ended, [7, 0, 0, -1])
-
-    def test_loops_come_and_go_while_calls_wait(self):
-        async def run():
-            task = asyncio.create_task(self.client.aio.pull("never", wait=True))
-            await self.client.aio.init("w", full(1), on_existing="replace")
-            self.assert_array(await self.client.aio.pull("w"), full(1))
-            task.cancel()
-
-        for _ in range(20):
-            asyncio.run(run())
-        self.client.init("never", full(1))  # lets the calls end
 
     def test_what_is_pushed_and_pulled_is_let_go(self):
         self.client.init("w", full(0))
@@ -225,37 +128,39 @@ class AioTest(StoreTest):
 
         async def run():
             variable.set("the task's")
-            return await Coroutines(Target(), Threads(), Threads()).read()
+            return await Coroutines(Target(), Threads(1), Threads(1)).read()
 
         self.assertEqual(asyncio.run(run()), "the task's")
 
     def test_threads_make_the_calls_of_higher_priorities_first(self):
-        threads = Threads()
-        self.addCleanup(threads.close)
-        begun = threading.Semaphore(0)
-        gates = [threading.Event() for _ in range(32)]
-
-        def wait_at(gate):
-            begun.release()
-            gate.wait()
-
-        busy = [
-            threads.submit(functools.partial(wait_at, gate)) for gate in gates
-        ]
-        for _ in gates:
-            begun.acquire()
+        begun, may_end = threading.Event(), threading.Event()
         made = []
-        calls = [
-            threads.submit(functools.partial(made.append, priority), priority)
-            for priority in (0, -1, 3, 0, 9)
-        ]
-        gates[0].set()  # One thread makes them all.
-        for call in calls:
-            call.result()
-        for gate in gates:
-            gate.set()
-        for call in busy:
-            call.result()
+
+        class Target:
+            def wait(self):
+                begun.set()
+                may_end.wait()
+
+            def pull(self, key, out=None, priority=0):
+                made.append(priority)
+
+        async def run():
+            aio = Coroutines(Target(), Threads(1), Threads(1))
+            calls = [asyncio.create_task(aio.wait())]
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            for priority in (0, -1, 7, 3, 0, 9):
+                calls.append(
+                    asyncio.create_task(aio.pull("w", None, priority))
+                    if priority % 2
+                    else asyncio.create_task(aio.pull("w", priority=priority))
+                )
+            await asyncio.sleep(0)  # They wait for the thread.
+            calls[3].cancel()
+            may_end.set()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+        asyncio.run(run())
 
         self.assertEqual(made, [9, 3, 0, 0, -1])
 
@@ -312,36 +217,6 @@ class AioTest(StoreTest):
         )
         subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
         self.assertEqual(self.client.keys(), ["later"])
-
-    def test_what_waits_for_its_turn_while_the_client_joins_is_an_error(self):
-        async def run():
-            pull = self.client.aio.pull
-            waits = [
-                asyncio.create_task(pull("later", wait=True)) for _ in range(65)
-            ]
-            await self._await_waiting(64)
-            self.client.join("worker")
-            self.client.init("later", full(1))
-            *values, last = await asyncio.gather(*waits, return_exceptions=True)
-            for value in values:
-                self.assert_array(value, full(1))
-            self.assertIsInstance(last, tensorkv.FailedPreconditionError)
-
-        asyncio.run(run())
-
-    def test_a_task_that_is_cancelled_does_not_wait(self):
-        async def run():
-            task = asyncio.create_task(
-                self.client.aio.pull("later", wait=True)
-            )
-            while not self.client.describe_namespace()["calls_waiting"]:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            with self.assertRaises(asyncio.CancelledError):
-                await task
-            self.client.init("later", full(1))  # lets the call end
-
-        asyncio.run(run())
 
     def test_workers_of_one_loop_meet_in_their_rounds(self):
         workers = self.open_group("dist_sync", 3)

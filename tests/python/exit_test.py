@@ -266,29 +266,6 @@ class ExitTest(StoreTest):
         kv.init(["w", "v"], [full(2), full(3)])
         self.assert_array(kv.pull(["w", "v"]), [full(1), full(3)])
 
-    def test_a_worker_that_was_lost_comes_back_by_its_name(self):
-        namespace = new_namespace()
-
-        def open_store(name, **options):
-            return self.open(
-                "dist_sync",
-                namespace=namespace,
-                num_workers=2,
-                worker_name=name,
-                **options,
-            )
-
-        kv, other = open_store("w0"), open_store("w1")
-
-        def step(store):
-            store.init("w", full(0))
-            return store.pushpull("w", full(1 + store.rank))
-
-        self.assert_array(self.together([kv, other], step), [full(3)] * 2)
-        other._end(is_lost=True)
-        other = open_store("w1")
-        self.assertEqual(other.resume(), 1)
-
 
 if __name__ == "__main__":
     unittest.main()

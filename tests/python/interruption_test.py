@@ -233,21 +233,6 @@ class InterruptionTest(StoreTest):
         client.delete([key, other])
 
 
-# MeanGradients' thread waits for a group that never comes together.
-FAILING = """
-import torch, tensorkv
-from tensorkv.torch import MeanGradients
-kv = tensorkv.create(
-    "dist_sync", address={address!r}, namespace={namespace!r}, num_workers=2)
-kv.init("w", torch.zeros(3))
-mean = MeanGradients(kv)
-mean._thread.submit(lambda: kv.pushpull("w", torch.ones(3)))
-while kv.client.describe_namespace()["calls_waiting"] == 0:
-    pass
-raise ValueError("a bad batch")
-"""
-
-
 class CloseTest(StoreTest):
     """Calls end with what makes them."""
 
@@ -362,22 +347,6 @@ class CloseTest(StoreTest):
         for call in calls:
             with self.assertRaises(tensorkv.DeadlineExceededError):
                 call()
-
-    def test_an_exception_ends_a_program_beside_a_thread_that_waits(self):
-        try:
-            import torch  # noqa: F401
-        except ImportError:
-            self.skipTest("there is no PyTorch")
-        program = FAILING.format(address=ADDRESS, namespace=new_namespace())
-        ended = subprocess.run(
-            [sys.executable, "-c", program],
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=100,
-        )
-        self.assertEqual(ended.returncode, 1)
-        self.assertIn("a bad batch", ended.stderr)
-
 
 class ForkTest(StoreTest):
 

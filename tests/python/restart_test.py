@@ -38,20 +38,6 @@ class RestartedServerTest(StoreTest):
         client.push("w", full(2))
         self.assert_array(client.pull("w"), full(2))
 
-    def test_a_client_may_follow_with_what_only_reads(self):
-        client = self.connect(follow_restarts=True)
-        client.init("w", full(1))
-        self.server.restart()
-        self.assert_array(client.pull("w"), full(1))
-        self.assertEqual(client.keys(), ["w"])
-        self.assertEqual(client.stat("w")["version"], 1)
-        self.assert_refused(lambda: client.push("w", full(2)))
-        self.server.restart()
-        self.assert_array(client.pull("w"), full(1))
-        client.reconnect()
-        client.push("w", full(2))
-        self.assert_array(client.pull("w"), full(2))
-
     def test_workers_go_back_with_their_server(self):
         def open_store(**options):
             return self.open(

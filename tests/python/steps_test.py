@@ -1,13 +1,12 @@
 """Steps of keys that several threads or tasks push."""
 
-import asyncio
 import os
 import sys
 import threading
 import unittest
 
 import tensorkv
-from tensorkv._steps import StepsInTurn
+from tensorkv._steps import QueuedSteps
 
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import StoreTest, full
@@ -16,22 +15,22 @@ NUM_THREADS = 4
 NUM_PUSHES = 60
 
 
-class StepsInTurnTest(unittest.TestCase):
+class QueuedStepsTest(unittest.TestCase):
     def begin(self, steps, keys):
-        """A turn, and a thread that waits for it."""
-        turn = steps.turn(keys, 60)
+        """A ticket, and a thread that waits for it."""
+        ticket = steps.ticket(keys, 60)
         outcome = []
 
         def enter():
             try:
-                turn.__enter__()
-                outcome.append(dict(turn.steps))
+                ticket.__enter__()
+                outcome.append(dict(ticket.steps))
             except tensorkv.Error as error:
                 outcome.append(error)
 
         thread = threading.Thread(target=enter, daemon=True)
         thread.start()
-        return turn, thread, outcome
+        return ticket, thread, outcome
 
     def await_calls(self, steps, key, count):
         with steps._changed:
@@ -39,21 +38,21 @@ class StepsInTurnTest(unittest.TestCase):
                 steps._changed.wait(0.01)
 
     def push(self, steps, *keys):
-        with steps.turn(list(keys), 60) as turn:
-            for _ in turn.parts([False] * len(keys)):
+        with steps.ticket(list(keys), 60) as ticket:
+            for _ in ticket.parts([False] * len(keys)):
                 pass
-        return turn.steps
+        return ticket.steps
 
     def test_each_key_has_steps_of_its_own(self):
-        steps = StepsInTurn(5)
+        steps = QueuedSteps(5)
         self.assertEqual(self.push(steps, "a", "b"), {"a": 5, "b": 5})
         self.assertEqual(self.push(steps, "b"), {"b": 6})
         self.assertEqual(self.push(steps, "a", "b"), {"a": 6, "b": 7})
         self.assertEqual(steps.last(), 7)
 
     def test_a_call_waits_for_those_before_it_of_any_of_its_keys(self):
-        steps = StepsInTurn(1)
-        first = steps.turn(["a", "b"], 60)
+        steps = QueuedSteps(1)
+        first = steps.ticket(["a", "b"], 60)
         first.__enter__()
         second, thread, outcome = self.begin(steps, ["b", "c"])
         self.await_calls(steps, "c", 1)
@@ -76,8 +75,8 @@ class StepsInTurnTest(unittest.TestCase):
 
     def test_a_step_that_was_refused_is_that_of_the_next_call(self):
         for error in (tensorkv.InvalidArgumentError("no"), TypeError("no")):
-            steps = StepsInTurn(1)
-            first = steps.turn(["a"], 60)
+            steps = QueuedSteps(1)
+            first = steps.ticket(["a"], 60)
             first.__enter__()
             _, thread, outcome = self.begin(steps, ["a"])
             self.await_calls(steps, "a", 2)
@@ -91,8 +90,8 @@ class StepsInTurnTest(unittest.TestCase):
             tensorkv.DeadlineExceededError("late"),
             KeyboardInterrupt(),
         ):
-            steps = StepsInTurn(1)
-            first = steps.turn(["a", "b"], 60)
+            steps = QueuedSteps(1)
+            first = steps.ticket(["a", "b"], 60)
             first.__enter__()
             _, thread, outcome = self.begin(steps, ["b"])
             self.await_calls(steps, "b", 2)
@@ -103,8 +102,8 @@ class StepsInTurnTest(unittest.TestCase):
             self.assertEqual(self.push(steps, "a", "b"), {"a": 1, "b": 1})
 
     def test_who_waits_behind_one_that_found_a_restart_hears_of_it(self):
-        steps = StepsInTurn(1)
-        first = steps.turn(["a"], 60)
+        steps = QueuedSteps(1)
+        first = steps.ticket(["a"], 60)
         first.__enter__()
         _, thread, outcome = self.begin(steps, ["a"])
         self.await_calls(steps, "a", 2)
@@ -114,11 +113,11 @@ class StepsInTurnTest(unittest.TestCase):
         self.assertIsInstance(outcome[0], tensorkv.FailedPreconditionError)
         self.assertEqual(outcome[0].reason, "SERVER_RESTARTED")
 
-    def test_a_turn_that_does_not_come_in_time_takes_nothing(self):
-        steps = StepsInTurn(1)
-        with steps.turn(["a"], 60):
+    def test_a_ticket_that_is_not_served_in_time_takes_nothing(self):
+        steps = QueuedSteps(1)
+        with steps.ticket(["a"], 60):
             with self.assertRaises(tensorkv.DeadlineExceededError):
-                steps.turn(["a", "b"], 0).__enter__()
+                steps.ticket(["a", "b"], 0).__enter__()
             self.assertEqual(self.push(steps, "b"), {"b": 1})
 
 
@@ -145,39 +144,6 @@ class PushesOfOneKeyTest(StoreTest):
         count = NUM_THREADS * NUM_PUSHES
         values = kv.pull(["a", "b", "c"])
         self.assert_array(values, [full(count), full(2 * count), full(count)])
-
-    def test_gathered_tasks_lose_none(self):
-        kv = self.open_summing()
-
-        async def push():
-            await asyncio.gather(
-                *(kv.aio.push("a", full(1)) for _ in range(NUM_PUSHES)),
-                *(
-                    kv.aio.pushpull("b", full(1), out=full(0))
-                    for _ in range(NUM_PUSHES)
-                ),
-            )
-
-        asyncio.run(push())
-
-        values = kv.pull(["a", "b"])
-        self.assert_array(values, [full(NUM_PUSHES)] * 2)
-
-    def test_a_wrong_push_beside_right_ones_leaves_no_hole(self):
-        kv = self.open_summing()
-
-        def work(i):
-            for _ in range(NUM_PUSHES):
-                if i == 0:
-                    with self.assertRaises(tensorkv.InvalidArgumentError):
-                        kv.push("a", full(1, shape=(9,)))
-                else:
-                    kv.push("a", full(1))
-
-        self.together(range(NUM_THREADS), work)
-
-        count = (NUM_THREADS - 1) * NUM_PUSHES
-        self.assert_array(kv.pull("a"), full(count))
 
     def test_workers_of_several_threads_meet_in_their_rounds(self):
         stores = self.open_group("dist_sync", 2)

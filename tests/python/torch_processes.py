@@ -2,9 +2,7 @@
 
   torch_processes.py ADDRESS NAMESPACE
 
-  readers   a trainer and 4 readers
   hook      2 workers of one module
-  train     examples/pytorch_data_parallel.py with 2 workers
   publish   examples/publish_weights.py with a reader
 
 They are one program, since to import PyTorch takes longer than most of them.
@@ -22,10 +20,8 @@ import traceback
 
 import tensorkv
 import torch
-from tensorkv.torch import MeanGradients, Publisher, Reader
+from tensorkv.torch import MeanGradients
 
-NUM_READERS = 4
-NUM_STATES = 15
 NUM_WORKERS = 2
 
 
@@ -54,60 +50,6 @@ def in_processes(count, work):
     finally:
         ends = [os.waitpid(child, 0)[1] for child in children]
     assert not any(ends), f"statuses {ends}"
-
-
-def state(number):
-    """Tensors whose elements all are `number`."""
-    shapes = [(3,), (64, 64), (1 << 18,), (350, 500), ()]
-    tensors = {
-        str(i): torch.full(shape, float(number))
-        for i, shape in enumerate(shapes)
-    }
-    tensors["count"] = torch.tensor(number)
-    if number % 3 == 0:
-        tensors["sometimes"] = torch.full((10,), float(number))
-    return tensors
-
-
-def number_of(tensors):
-    numbers = {float(x) for t in tensors.values() for x in (t.min(), t.max())}
-    assert len(numbers) == 1, f"a mix of {sorted(numbers)}"
-    return int(numbers.pop())
-
-
-def readers(address, namespace):
-    def read(i):
-        client = tensorkv.Client(address, namespace=namespace)
-        client.create_namespace(namespace)
-        reader = Reader(client)
-        # Two take new tensors, two their own; one of each kind converts.
-        into, dtype = None, torch.float16 if i % 2 else None
-        if i < 2:
-            into = {k: t for k, t in state(1).items() if k != "sometimes"}
-            if dtype is not None:
-                into = {
-                    k: t.to(dtype) if t.is_floating_point() else t
-                    for k, t in into.items()
-                }
-        seen = []
-        while not seen or seen[-1] < NUM_STATES:
-            number = number_of(reader.fetch(into, None if into else dtype))
-            assert not seen or number >= seen[-1], "an older state"
-            if not seen:
-                client.init(f"started/{i}", b"1")
-            seen.append(number)
-        distinct = len(set(seen))
-        print(f"reader {i}: {len(seen)} states, {distinct} different ones")
-        assert distinct > 1
-
-    with in_processes(NUM_READERS, read):
-        client = tensorkv.Client(address, namespace=namespace)
-        client.create_namespace(namespace)
-        publisher = Publisher(client)
-        publisher.publish(state(1))
-        client.pull([f"started/{i}" for i in range(NUM_READERS)], wait=True)
-        for number in range(2, NUM_STATES + 1):
-            publisher.publish(state(number))
 
 
 def hook(address, namespace):
@@ -188,21 +130,6 @@ def run_examples(*commands):
         return texts
 
 
-def train(address, namespace):
-    command = [
-        "pytorch_data_parallel.py",
-        f"--address={address}",
-        f"--namespace={namespace}",
-        "--workers=2",
-        "--steps=80",
-    ]
-    texts = run_examples(command, command)
-    accuracies = [
-        float(re.search("accuracy ([0-9.]+)", text)[1]) for text in texts
-    ]
-    assert accuracies[0] == accuracies[1] > 0.75, accuracies
-
-
 def publish(address, namespace):
     options = [f"--address={address}", f"--name={namespace}"]
     trained, read = run_examples(
@@ -218,7 +145,7 @@ def publish(address, namespace):
 
 def main(address, namespace):
     torch.set_num_threads(1)
-    for part in (readers, hook, train, publish):
+    for part in (hook, publish):
         # They fork, and so must come before any client of their process.
         own = f"{namespace}-{part.__name__}"
         with contextlib.suppress(AssertionError):

@@ -122,17 +122,11 @@ class StoreOptimizerTest(StoreTest):
             losses.append(train(module, optimizer))
         self.assertTrue(torch.equal(*losses))
 
-    def test_a_servers_losses_are_the_same(self):
-        for kind, arguments in (
-            (torch.optim.SGD, dict(lr=0.1, momentum=0.9)),
-            (torch.optim.Adam, dict(lr=0.01)),
-        ):
-            for store in ("dist_sync", "dist_async"):
-                with self.subTest(store, kind=kind.__name__):
-                    self.assert_same_curve(
-                        lambda module: kind(module.parameters(), **arguments),
-                        store=self.open(store),
-                    )
+    def test_losses_of_a_group_without_rounds_are_the_same(self):
+        self.assert_same_curve(
+            lambda module: torch.optim.Adam(module.parameters(), lr=0.01),
+            store=self.open("dist_async"),
+        )
 
     def test_schedulers_and_groups_reach_the_store(self):
         def make(module):
@@ -575,14 +569,8 @@ class ProcessesTest(unittest.TestCase):
     def assert_passed(self, part):
         self.assertIn(f"{part} passed\n", self.output)
 
-    def test_readers_never_see_a_mix_of_versions(self):
-        self.assert_passed("readers")
-
     def test_gradients_of_distributed_data_parallel_meet_in_the_store(self):
         self.assert_passed("hook")
-
-    def test_workers_of_the_example_train_one_network(self):
-        self.assert_passed("train")
 
     def test_readers_of_the_example_use_what_its_trainer_publishes(self):
         self.assert_passed("publish")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping, Sequence, Union
+from typing import Any, Dict, Iterable, Mapping, Sequence, Tuple, Union
 
 import torch
 
@@ -75,12 +75,15 @@ def put_back(
                 tensor.copy_(changed)
 
 
-def from_pulled(pulled: Any, shape: Sequence[int]) -> torch.Tensor:
+def from_pulled(
+    pulled: Tuple[Any, str, int], shape: Sequence[int]
+) -> torch.Tensor:
     """A tensor over memory that the extension module has pulled."""
-    dtype = dtype_of(pulled.dtype)
+    memory, name, _ = pulled
+    dtype = dtype_of(name)
     if 0 in shape:
         return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(pulled, dtype=dtype).reshape(shape)
+    return torch.frombuffer(memory, dtype=dtype).reshape(shape)
 
 
 def state_of(state: State) -> Dict[str, torch.Tensor]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import queue
-import threading
 from typing import Callable, Dict, List, Optional
 
 import torch
 
+from tensorkv.aio import Threads
 from tensorkv.errors import InvalidArgumentError
 from tensorkv.kvstore import KVStore
 from tensorkv.torch._tensors import on_host, put_back
@@ -20,33 +19,6 @@ def _check_has_rounds(store: KVStore, what: str) -> None:
             f"{what}: expected a store that sums what all workers push, such "
             f"as dist_sync, got {store.type}"
         )
-
-
-class _Thread:
-    """Makes calls one after another, and ends with its owner.
-
-    The interpreter does not wait for it.
-    """
-
-    def __init__(self, name: str):
-        self._calls: "queue.SimpleQueue[Optional[Callable[[], None]]]"
-        self._calls = queue.SimpleQueue()
-        threading.Thread(
-            target=self._make, args=(self._calls,), name=name, daemon=True
-        ).start()
-
-    def submit(self, call: Callable[[], None]) -> None:
-        self._calls.put(call)
-
-    def __del__(self) -> None:
-        self._calls.put(None)
-
-    @staticmethod
-    def _make(calls: "queue.SimpleQueue[Optional[Callable[[], None]]]") -> None:
-        for call in iter(calls.get, None):
-            call()
-            # What it holds is not to live until there is another.
-            del call
 
 
 class MeanGradients:
@@ -71,7 +43,7 @@ class MeanGradients:
         self._store = store
         self._name = name
         # There is one, so that workers push their buckets in the same order.
-        self._thread = _Thread("tensorkv-gradients")
+        self._thread = Threads(max_calls=1)
         # Of each bucket, by its index.
         self._keys: Dict[int, str] = {}
         if store.rank == 0:
@@ -85,7 +57,7 @@ class MeanGradients:
         Errors of the store come out of backward() as a RuntimeError.
         """
         gradients = bucket.buffer()
-        device, devices, wait = gradients.device, [], _do_nothing
+        device, devices, wait = gradients.device, [], lambda: None
         if device.type == "cuda":
             # The backward pass may run on a stream of its own.
             computed = torch.cuda.current_stream(device).record_event()
@@ -123,10 +95,6 @@ class MeanGradients:
             future.set_exception(error)
 
 
-def _do_nothing() -> None:
-    pass
-
-
 class _Copies:
     """The floats of a module, of which a store has one copy for a group."""
 
@@ -162,12 +130,6 @@ class _Copies:
 
     def _values(self) -> list:
         return [on_host(tensor) for tensor in self._tensors.values()]
-
-    def _exchange(self, contributions: list) -> None:
-        """Takes what the store makes of the group's contributions."""
-        values = self._values()
-        self._store.pushpull(self._keys, contributions, out=values)
-        put_back(self._tensors.values(), values)
 
 
 def _check_is_exact(store: KVStore) -> None:
@@ -304,8 +266,9 @@ class DiLoCo(_Copies):
         self._steps += 1
         if self._steps % self._inner_steps:
             return False
-        self._exchange(
-            [old - new for old, new in zip(self._start, self._values())]
-        )
-        self._start = [value.clone() for value in self._values()]
+        values = self._values()
+        moves = [old - new for old, new in zip(self._start, values)]
+        self._store.pushpull(self._keys, moves, out=values)
+        put_back(self._tensors.values(), values)
+        self._start = [value.clone() for value in values]
         return True

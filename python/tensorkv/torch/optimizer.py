@@ -157,20 +157,8 @@ class StoreOptimizer(torch.optim.Optimizer):
         """The step to make next, by KVStore.resume, with its parameters.
 
         For a worker that has come back, and where the server was restarted from
-        a checkpoint, which `step` tells by an error whose `reason` is
-        "SERVER_RESTARTED":
-
-            step = optimizer.resume()
-            while step <= num_steps:
-                ...
-                try:
-                    optimizer.step()
-                except tensorkv.FailedPreconditionError as error:
-                    if error.reason != "SERVER_RESTARTED":
-                        raise
-                    step = optimizer.resume()
-                else:
-                    step += 1
+        a checkpoint, which `step` tells by an error as KVStore.pushpull does:
+        tensorkv.DistKVStore has the loop.
         """
         step = self._store.resume()
         parameters = list(self._keys)

@@ -22,6 +22,7 @@ from typing import (
 
 import torch
 
+from tensorkv.aio import ReaderCoroutines
 from tensorkv.client import Client
 from tensorkv.errors import (
     Error,
@@ -71,8 +72,9 @@ class _Manifest:
         return json.dumps(fields).encode()
 
     @classmethod
-    def of(cls, pulled: Any) -> "_Manifest":
-        return cls(version=pulled.version, **json.loads(bytes(pulled)))
+    def of(cls, pulled: Tuple[Any, str, int]) -> "_Manifest":
+        text, _, version = pulled
+        return cls(version=version, **json.loads(bytes(text)))
 
 
 class _FollowedServer:
@@ -82,16 +84,15 @@ class _FollowedServer:
     refused as before, since it may not know that there is another state.
     """
 
-    def __init__(self, client: Client, follows: bool = True):
+    def __init__(self, client: Client):
         self.client = client
-        self._follows = follows
         self.restarts = 0
 
     def call(self, call: Callable[[Client], _Result]) -> _Result:
         try:
             return call(self.client)
         except FailedPreconditionError as error:
-            if error.reason != "SERVER_RESTARTED" or not self._follows:
+            if error.reason != "SERVER_RESTARTED":
                 raise
         self.client = self.client._again()
         self.restarts += 1
@@ -121,11 +122,8 @@ class Publisher:
         self._server = _FollowedServer(client_of(store))
         self._name = name
         self._run = run
-        # The tensors' keys of the state that is published; None where that is
-        # not known.
-        self._published: Optional[List[str]] = None
-        # Whether there may be keys of states that are not published.
-        self._has_rests = False
+        # Whether the keys below the name are those of what is published.
+        self._is_tidy = False
 
     def __repr__(self) -> str:
         return f"<tensorkv.torch.Publisher of {self._name!r}>"
@@ -169,20 +167,29 @@ class Publisher:
             },
         )
         text = manifest.encode()
-        restarts = self._server.restarts
-        if self._published is None:
-            self._server.call(self._take_over)
-        if self._has_rests:
-            self._server.call(self._delete_rests)
         keys = _keys(self._name, manifest.state, tensors)
-        self._has_rests = True
-        version = self._server.call(
-            lambda client: self._put(client, keys, list(tensors.values()), text)
-        )
-        before, self._published = self._published or [], keys
-        # The server may have had another state than the last of this publisher.
-        self._has_rests = self._server.restarts > restarts
-        self._delete(before)
+
+        def put(client: Client) -> int:
+            if keys:
+                # One that was made although it failed is made again.
+                values = list(tensors.values())
+                client.init(keys, values, on_existing="replace")
+            name = f"{self._name}/{MANIFEST}"
+            return client.init(name, text, on_existing="replace")
+
+        if not self._is_tidy:
+            self._server.call(self._take_over)
+        self._is_tidy = False
+        version = self._server.call(put)
+        try:
+            self._server.call(lambda c: self._keep(c, manifest.state))
+            self._is_tidy = True
+        except Error as error:
+            _log.warning(
+                "%s/: a state that is published no more was not deleted: %s",
+                self._name,
+                error,
+            )
         return version
 
     def unpublish(self) -> None:
@@ -190,29 +197,22 @@ class Publisher:
 
         def delete(client: Client) -> None:
             client.delete(f"{self._name}/{MANIFEST}", allow_missing=True)
-            keys = client.keys(f"{self._name}/")
-            own = [key for key in keys if self._is_own(key)]
-            if own:
-                client.delete(own, allow_missing=True)
+            self._keep(client, None)
 
         self._server.call(delete)
-        self._published, self._has_rests = None, False
-
-    def _put(
-        self,
-        client: Client,
-        keys: List[str],
-        tensors: List[torch.Tensor],
-        manifest: bytes,
-    ) -> int:
-        if keys:
-            # One that was made although it failed is made again.
-            client.init(keys, tensors, on_existing="replace")
-        name = f"{self._name}/{MANIFEST}"
-        return client.init(name, manifest, on_existing="replace")
+        self._is_tidy = False
 
     def _take_over(self, client: Client) -> None:
-        """Learns what an earlier Publisher has left."""
+        """Deletes what belongs to no state that is published."""
+        manifest = _manifest_in(client, self._name)
+        self._keep(client, manifest and manifest.state)
+        client.set_rule("assign", key_pattern=f"{self._name}/*")
+
+    def _keep(self, client: Client, state: Optional[str]) -> None:
+        """Deletes all states but that one, if one is given.
+
+        Errors: FailedPreconditionError where there are other keys.
+        """
         keys = client.keys(f"{self._name}/")
         foreign = [key for key in keys if not self._is_own(key)]
         if foreign:
@@ -220,38 +220,10 @@ class Publisher:
                 f"{self._name}/: expected the keys of Publishers alone, got "
                 f"{foreign[0]!r}; publish under another name"
             )
-        client.set_rule("assign", key_pattern=f"{self._name}/*")
-        manifest = _manifest_in(client, self._name)
-        self._published = [] if manifest is None else _keys(
-            self._name, manifest.state, manifest.tensors
-        )
-        self._has_rests = True
-
-    def _delete_rests(self, client: Client) -> None:
-        """Deletes what belongs to no state that is published."""
-        manifest = _manifest_in(client, self._name)
-        known = set() if manifest is None else set(
-            _keys(self._name, manifest.state, manifest.tensors)
-        )
-        known.add(f"{self._name}/{MANIFEST}")
-        keys = client.keys(f"{self._name}/")
-        rests = [k for k in keys if self._is_own(k) and k not in known]
-        if rests:
-            client.delete(rests, allow_missing=True)
-
-    def _delete(self, keys: List[str]) -> None:
-        """Deletes a former state: the next call does it, if this cannot."""
-        if not keys:
-            return
-        try:
-            self._server.call(lambda c: c.delete(keys, allow_missing=True))
-        except Error as error:
-            self._has_rests = True
-            _log.warning(
-                "%s/: a state that is published no more was not deleted: %s",
-                self._name,
-                error,
-            )
+        kept = f"{self._name}/{MANIFEST}", f"{self._name}/.{state}/"
+        others = [key for key in keys if not key.startswith(kept)]
+        if others:
+            client.delete(others, allow_missing=True)
 
     def _is_own(self, key: str) -> bool:
         rest = key[len(self._name) + 1 :]
@@ -268,28 +240,17 @@ class Reader:
     the state that it gets next may be an earlier one.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        name: str = "published",
-        run: str = "",
-        follow_restarts: bool = True,
-    ):
-        """`store` is a tensorkv.Client, or what tensorkv.create makes.
+    def __init__(self, store: Store, name: str = "published", run: str = ""):
+        """`store` is as Publisher has it.
 
         Args:
           name: that of the Publisher.
           run: the run whose states are read, if a Publisher names one; states
             of others are as if they were not there.
-          follow_restarts: else calls fail after a restart, with the `reason`
-            "SERVER_RESTARTED".
         """
-        client = client_of(store)
-        self._server = _FollowedServer(client, follow_restarts)
+        self._server = _FollowedServer(client_of(store))
         self._name = name
         self._run = run
-        # What was fetched last, or is to be passed over.
-        self._seen: Optional[_Manifest] = None
         self._fetched: Optional[_Manifest] = None
 
     def __repr__(self) -> str:
@@ -307,40 +268,31 @@ class Reader:
         """What was published with the state that was fetched last."""
         return dict(self._fetched.metadata) if self._fetched else {}
 
-    def skip(self) -> int:
-        """Lets `wait` pass over what is published now.
-
-        Returns its version; 0 where there is nothing.
-        """
-        manifest = self._server.call(lambda c: _manifest_in(c, self._name))
-        if manifest is None or not self._is_wanted(manifest):
-            return 0
-        self._seen = manifest
-        return manifest.version
+    @property
+    def aio(self) -> ReaderCoroutines:
+        """`wait` and `fetch` as coroutines: `await reader.aio.fetch()`."""
+        client = self._server.client
+        return ReaderCoroutines(self, client._threads, client._pushing_threads)
 
     def wait(
         self, version: Optional[int] = None, timeout: Optional[float] = None
     ) -> int:
         """Returns when the published version is at least `version`.
 
-        Without `version`, when there is a state that was not fetched, and not
-        skipped. Returns what the version is. `timeout` is in seconds; without
-        it, that of the client. Errors: DeadlineExceededError.
+        Without `version`, when there is a state that was not fetched. Returns
+        what the version is. `timeout` is in seconds; without it, that of the
+        client. Errors: DeadlineExceededError.
         """
-        seen = self._seen
+        last = self._fetched
         if version is not None:
-            return self._await(lambda m: m.version >= version, version, timeout)
+            least = version
+            found = self._await(lambda m: m.version >= least, least, timeout)
+            return found.version
         return self._await(
-            lambda m: seen is None or m.state != seen.state,
-            seen.version + 1 if seen else 0,
+            lambda m: last is None or m.state != last.state,
+            last.version + 1 if last else 0,
             timeout,
-        )
-
-    async def wait_async(
-        self, version: Optional[int] = None, timeout: Optional[float] = None
-    ) -> int:
-        """`wait`, as a coroutine."""
-        return await self._in_thread(lambda: self.wait(version, timeout))
+        ).version
 
     def fetch(
         self,
@@ -372,8 +324,7 @@ class Reader:
         end = None if timeout is None else time.monotonic() + timeout
         tried = None
         while True:
-            self._await(lambda _: True, 0, _left(end))
-            manifest = self._latest
+            manifest = self._await(lambda _: True, 0, _left(end))
             try:
                 wanted = _wanted(manifest.tensors, targets, dtype)
                 tensors = self._pull(manifest, wanted, _left(end))
@@ -383,7 +334,7 @@ class Reader:
                 if manifest.state == tried:
                     raise
                 tried = manifest.state
-        self._seen = self._fetched = manifest
+        self._fetched = manifest
         if targets is None:
             return tensors
         with torch.no_grad():
@@ -391,29 +342,13 @@ class Reader:
                 targets[name].copy_(tensor)
         return targets
 
-    async def fetch_async(
-        self,
-        into: Optional[State] = None,
-        dtype: Optional[torch.dtype] = None,
-        timeout: Optional[float] = None,
-    ) -> Dict[str, torch.Tensor]:
-        """`fetch`, as a coroutine."""
-        return await self._in_thread(lambda: self.fetch(into, dtype, timeout))
-
-    async def _in_thread(self, call: Callable[[], _Result]) -> _Result:
-        """Makes the call on a thread; it ends where the task is cancelled."""
-        return await self._server.client.aio._by_thread(call)
-
-    def _is_wanted(self, manifest: _Manifest) -> bool:
-        return not self._run or manifest.run == self._run
-
     def _await(
         self,
         is_enough: Callable[[_Manifest], bool],
         min_version: int,
         timeout: Optional[float],
-    ) -> int:
-        """Waits for a manifest, and keeps it as the latest."""
+    ) -> _Manifest:
+        """Waits for a manifest of the run that is wanted."""
         end = None if timeout is None else time.monotonic() + timeout
         key = [f"{self._name}/{MANIFEST}"]
         while True:
@@ -425,9 +360,9 @@ class Reader:
                 return client._pull_memory(key, True, least, "", left)[0]
 
             manifest = _Manifest.of(self._server.call(pull))
-            if self._is_wanted(manifest) and is_enough(manifest):
-                self._latest = manifest
-                return manifest.version
+            is_wanted = not self._run or manifest.run == self._run
+            if is_wanted and is_enough(manifest):
+                return manifest
             min_version = manifest.version + 1
 
     def _pull(

@@ -38,8 +38,13 @@ async def coroutines(array: Floats) -> None:
     client = tensorkv.Client("host:1")
     pulled: Floats = await client.aio.pull("a", wait=True)
     await client.aio.push(["a"], [pulled])
+    await client.aio.set_rule("sgd", learning_rate=0.1)
+    keys: List[str] = await client.aio.keys(prefix="a")
+    print(keys, await client.aio.create_namespace("n", mode="sync"))
     kv = tensorkv.create()
     await kv.aio.push("a", array)
+    same: Floats = await kv.aio.broadcast("a", array, out=array)
+    print(same)
 
 
 def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:

@@ -40,6 +40,8 @@ async def coroutines(client: tensorkv.Client, kv: tensorkv.KVStore) -> None:
     number: int = await client.aio.pull("w")  # E
     await kv.aio.psh("w", array)  # E
     await client.aio.push("w", array, sstep=1)  # E
+    names: str = await client.aio.keys()  # E
+    await kv.aio.init("w")  # E
 
 
 def weights(publisher: Publisher, reader: Reader) -> None:
