@@ -41,19 +41,13 @@ struct GlobalFlags {
 struct Invocation {
   const GlobalFlags& flags;
   Client& client;
-  // A client of another server, or of another namespace, with the flags'
-  // credentials and timeout.
+  // A client of another server, with the flags' namespace, credentials and
+  // timeout.
   std::function<absl::StatusOr<Client>(const std::string& target)> client_of;
-  std::function<absl::StatusOr<Client>(const std::string& name_space)>
-      client_in;
   // Checks that the server says that it serves.
   std::function<absl::Status()> check_health;
   std::istream& in;
   std::ostream& out;
-  // True if somebody looks at `out`, so that what is there may be overwritten.
-  bool shows_out = false;
-  // Where calls that take long say how far they are; null if nobody looks.
-  std::ostream* progress = nullptr;
 
   // Prints `table`, or a line for each item, as `json_of` writes it.
   template <typename Items, typename JsonOf>

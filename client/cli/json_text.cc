@@ -201,30 +201,6 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
   return Dump(NamespaceObject(status));
 }
 
-std::string TopJson(const ServerLook& look, const ServerLook* before) {
-  Json namespaces = Json::array();
-  for (const NamespaceStatus& status : look.namespaces) {
-    const auto rates = RatesOf(status, look, before);
-    Json json = NamespaceObject(status);
-    json["updates_per_second"] =
-        rates ? Json(rates->updates_per_second) : Json();
-    json["rounds_per_second"] = rates ? Json(rates->rounds_per_second) : Json();
-    namespaces.push_back(std::move(json));
-  }
-  return Dump({{"time", absl::FormatTime(look.time, absl::UTCTimeZone())},
-               {"server", ServerObject(look.server)},
-               {"namespaces", std::move(namespaces)}});
-}
-
-std::string LoadResultJson(const LoadResult& result) {
-  return Dump({{"call", result.call},
-               {"bytes_per_call", result.bytes_per_call},
-               {"calls", result.num_calls},
-               {"seconds", absl::ToDoubleSeconds(result.duration)},
-               {"p50_seconds", absl::ToDoubleSeconds(result.median)},
-               {"p99_seconds", absl::ToDoubleSeconds(result.p99)}});
-}
-
 std::string ServerStatusJson(const ServerStatus& status) {
   return Dump(ServerObject(status));
 }

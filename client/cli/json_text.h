@@ -6,9 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "client/cli/load.h"
 #include "client/cli/metadata_text.h"
-#include "client/cli/server_look.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -27,11 +25,6 @@ std::string PushResultJson(absl::string_view key, const PushResult& result);
 std::string KeyStatusJson(const KeyStatus& status);
 
 std::string NamespaceStatusJson(const NamespaceStatus& status);
-// {"time":...,"server":{...},"namespaces":[{...}]}, as the two others have
-// them; rates are null where there is no look before.
-std::string TopJson(const ServerLook& look, const ServerLook* before);
-// {"call":"push","bytes_per_call":1048576,...}
-std::string LoadResultJson(const LoadResult& result);
 std::string WorkerStatusJson(const WorkerStatus& status);
 // Returns the incarnation as 16 hexadecimal digits.
 std::string ServerStatusJson(const ServerStatus& status);

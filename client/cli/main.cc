@@ -48,8 +48,6 @@ int main(int argc, char** argv) {
       .in = std::cin,
       .out = std::cout,
       .err = std::cerr,
-      .shows_out = isatty(STDOUT_FILENO) == 1,
-      .shows_err = isatty(STDERR_FILENO) == 1,
       .is_reader_gone = tensorkv::IsReaderGone};
   return tensorkv::RunCli(std::vector<std::string>(argv + 1, argv + argc),
                           environment);

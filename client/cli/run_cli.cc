@@ -61,14 +61,11 @@ void AddCommands(CLI::App& app, Action& action) {
   AddWorkersCommand(app, action);
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
-  AddTopCommand(app, action);
-  AddBenchCommand(app, action);
   AddClusterCommands(app, action);
   AddCheckpointCommands(app, action);
   AddSafetensorsCommands(app, action);
   AddTokenCommand(app, action);
   AddHealthCommand(app, action);
-  AddCompletionCommand(app, action);
   app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));
   app.require_subcommand(1);
   app.footer(
@@ -181,38 +178,28 @@ absl::Status RunAction(const Action& action, const GlobalFlags& flags,
                        const CliEnvironment& environment) {
   ASSIGN_OR_RETURN(const absl::Duration timeout, ParseTimeout(flags.timeout));
   const auto connect =
-      [&](const std::string& target,
-          const std::string& name_space) -> absl::StatusOr<Client> {
+      [&](const std::string& target) -> absl::StatusOr<Client> {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
                      environment.connect(target, flags.credentials));
     // No target: the user has just said which server it is.
     return Client(std::move(connection), {.target = "",
-                                          .name_space = name_space,
+                                          .name_space = flags.name_space,
                                           .rank = flags.rank,
                                           .timeout = timeout});
   };
-  absl::StatusOr<Client> client = connect(flags.server, flags.name_space);
+  absl::StatusOr<Client> client = connect(flags.server);
   if (!client.ok()) return AsUsageError("--server", client.status());
   Invocation invocation = {
       .flags = flags,
       .client = *client,
-      .client_of =
-          [&](const std::string& target) {
-            return connect(target, flags.name_space);
-          },
-      .client_in =
-          [&](const std::string& name_space) {
-            return connect(flags.server, name_space);
-          },
+      .client_of = connect,
       .check_health =
           [&] {
             return environment.check_health(flags.server, flags.credentials,
                                             timeout);
           },
       .in = environment.in,
-      .out = environment.out,
-      .shows_out = environment.shows_out,
-      .progress = environment.shows_err ? &environment.err : nullptr};
+      .out = environment.out};
   return action(invocation);
 }
 

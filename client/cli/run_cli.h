@@ -32,9 +32,6 @@ struct CliEnvironment {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
-  // True where these are terminals.
-  bool shows_out = false;
-  bool shows_err = false;
   // Returns whether whoever read `out` has gone, as `head` does. Null: nobody
   // goes.
   std::function<bool()> is_reader_gone = nullptr;

@@ -14,7 +14,6 @@
 #include "base/status_macros.h"
 #include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
-#include "client/cli/progress.h"
 #include "tensor/safetensors.h"
 
 namespace tensorkv {
@@ -47,21 +46,13 @@ absl::Span<const SafetensorsEntry> NextCall(
   return entries.subspan(0, num_keys);
 }
 
-uint64_t BytesOf(absl::Span<const SafetensorsEntry> entries) {
-  uint64_t bytes = 0;
-  for (const SafetensorsEntry& entry : entries) bytes += entry.size_bytes();
-  return bytes;
-}
-
 // Calls `make_call` with all entries, some at a time.
 template <typename Call>
 absl::Status InCalls(absl::Span<const SafetensorsEntry> entries,
-                     Invocation& invocation, Call make_call) {
-  Progress progress(invocation.progress, BytesOf(entries));
+                     Call make_call) {
   while (!entries.empty()) {
     const absl::Span<const SafetensorsEntry> next = NextCall(entries);
     RETURN_IF_ERROR(make_call(next));
-    progress.Add(BytesOf(next));
     entries.remove_prefix(next.size());
   }
   return absl::OkStatus();
@@ -100,8 +91,7 @@ absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
     return FileError(flags.path, entries.status().message());
   }
   RETURN_IF_ERROR(InCalls(
-      *entries, invocation,
-      [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
+      *entries, [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
         std::vector<InitEntry> init;
         for (const SafetensorsEntry& entry : some) {
           ASSIGN_OR_RETURN(Tensor tensor,
@@ -153,7 +143,7 @@ absl::Status WriteFile(const std::string& path, absl::string_view header,
                        Invocation& invocation) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << header;
-  RETURN_IF_ERROR(InCalls(entries, invocation,
+  RETURN_IF_ERROR(InCalls(entries,
                           [&](absl::Span<const SafetensorsEntry> some) {
                             return ExportSome(some, path, invocation, file);
                           }));

@@ -104,27 +104,6 @@ expect_error 1 'cannot be read' import "$TEST_TMPDIR/nonexistent"
 head -c 100 "$saved_keys" >"$TEST_TMPDIR/cut.safetensors"
 expect_error 1 'cut.safetensors' import "$TEST_TMPDIR/cut.safetensors"
 
-# Completion, by the shell that it is for.
-# complete_line WORD... prints what may stand for the last word.
-complete_line() {
-  COMP_WORDS=(tensorkv "$@")
-  COMP_CWORD=$#
-  _tensorkv
-  echo "${COMPREPLY[*]}"
-}
-source <(tensorkv completion bash)
-[[ $(complete_line pu) == 'push pull pushpull' ]] || fail "completion of pu"
-[[ $(complete_line ns d) == describe ]] || fail "completion of ns d"
-[[ $(complete_line -n x pull w --wait) == --wait_for_keys ]] ||
-  fail "completion of a flag: $(complete_line pull w --wait)"
-[[ $(complete_line pull --out) == --output ]] || fail "completion of --out"
-# The words that bash makes of --server=127.0.0.1:7363, and of others.
-for split in '= 127.0.0.1 : 7363' '127.0.0.1 : 7363' '= [ :: 1] : 7363'; do
-  # shellcheck disable=SC2086
-  [[ $(complete_line --server $split ns d) == describe ]] ||
-    fail "completion after --server $split"
-done
-
 # Failed calls exit with 1 and say what the server said; wrong flags with 2.
 expect_error 1 'ALREADY_EXISTS: key "3"' init 3 --shape=2,3 --fill=2
 expect_error 1 'DEADLINE_EXCEEDED' pull 3 --min_version=100 --timeout=200ms

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         "push 3 --fill=1 --rank=-1", "push 3 --fill=1 --step=x",
         "push 3 --fill=1 --step=-1", "pull 3 5 --npy=x.npy",
         "pull 3 --min_version=-1", "pull 3 --prefix=a", "rm 3 -p a",
-        "ls --limit=-1", "completion", "completion fish", "ls --timeout=0",
+        "ls --limit=-1", "ls --timeout=0",
         "ls --timeout=-1s", "ls --timeout=soon", "rule set sgd(",
         "rule tune momentum", "rule tune momentum=much",
         "ns create n --mode=fast", "ns create n --rule=sgd(",

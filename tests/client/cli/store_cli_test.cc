@@ -51,33 +51,6 @@ TEST_F(StoreCliTest, StoreInNoCluster) {
   EXPECT_THAT(outcome.err, HasSubstr("in no cluster"));
 }
 
-TEST_F(StoreCliTest, BenchMeasuresAndLeavesNothing) {
-  const std::string outcome =
-      Print("bench --size=4KiB --keys=3 --threads=2 --time=1ms");
-
-  EXPECT_THAT(outcome, AllOf(HasSubstr("\npush  12.0 KiB"),
-                             HasSubstr("\npull  12.0 KiB")));
-  EXPECT_THAT(Print("bench --time=1ms -o json"),
-              HasSubstr("{\"call\":\"pull\",\"bytes_per_call\":1048576,"));
-  EXPECT_THAT(Print("ns ls"), Not(HasSubstr("bench")));
-  for (const std::string flag : {"--size=2", "--time=0", "--keys=0"}) {
-    EXPECT_EQ(Run("bench " + flag).exit_code, kExitUsage) << flag;
-  }
-}
-
-TEST_F(StoreCliTest, TopLooksAgain) {
-  Print("init w --shape=3,2 --fill=1");
-
-  const std::string looks = Print("top --count=2 --interval=1ms -o wide");
-
-  EXPECT_THAT(looks, AllOf(HasSubstr(", up "), HasSubstr("contributions\n"),
-                           HasSubstr("default    async  0     0        1     "),
-                           HasSubstr("  0.0  ")));
-  EXPECT_THAT(Print("top --count=1 -o json"),
-              HasSubstr("\"updates_per_second\":null"));
-  EXPECT_EQ(Run("top --interval=0s").exit_code, kExitUsage);
-}
-
 TEST_F(StoreCliTest, RowsAlone) {
   Print("init w --shape=3,2 --fill=1");
 
@@ -316,19 +289,6 @@ TEST_F(StoreCliTest, NamespaceWithKeysIsRemovedOnlyByForce) {
   EXPECT_THAT(outcome.err, HasSubstr("has 1 keys: --force"));
   Print("ns rm n --force");
   EXPECT_THAT(Print("ns ls"), Not(HasSubstr("\nn ")));
-}
-
-TEST_F(StoreCliTest, CompletionKnowsCommandsAndTheirFlags) {
-  const std::string script = Print("completion bash");
-
-  EXPECT_THAT(script, HasSubstr("'') words='init push pull pushpull ls "));
-  EXPECT_THAT(script, HasSubstr("'ns') words='create ls describe "));
-  EXPECT_THAT(script, HasSubstr("'pull') words='--"));
-  EXPECT_THAT(script, HasSubstr("--wait_for_keys"));
-  // An address is split at its colon.
-  EXPECT_THAT(script, HasSubstr(":[=:]*) skip=1 ;;"));
-  EXPECT_THAT(Print("completion zsh"),
-              AllOf(HasSubstr("bashcompinit"), HasSubstr(script)));
 }
 
 }  // namespace
