@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
-#include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
+#include "client/cli/option_types.h"
 #include "tensor/safetensors.h"
 
 namespace tensorkv {
@@ -143,10 +143,10 @@ absl::Status WriteFile(const std::string& path, absl::string_view header,
                        Invocation& invocation) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << header;
-  RETURN_IF_ERROR(InCalls(entries,
-                          [&](absl::Span<const SafetensorsEntry> some) {
-                            return ExportSome(some, path, invocation, file);
-                          }));
+  RETURN_IF_ERROR(
+      InCalls(entries, [&](absl::Span<const SafetensorsEntry> some) {
+        return ExportSome(some, path, invocation, file);
+      }));
   file.close();
   return file ? absl::OkStatus() : FileError(path, "cannot be written");
 }

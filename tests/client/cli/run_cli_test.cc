@@ -48,12 +48,12 @@ INSTANTIATE_TEST_SUITE_P(
         "push 3 --fill=1 --rank=-1", "push 3 --fill=1 --step=x",
         "push 3 --fill=1 --step=-1", "pull 3 5 --npy=x.npy",
         "pull 3 --min_version=-1", "pull 3 --prefix=a", "rm 3 -p a",
-        "ls --limit=-1", "ls --timeout=0",
-        "ls --timeout=-1s", "ls --timeout=soon", "rule set sgd(",
-        "rule tune momentum", "rule tune momentum=much",
-        "ns create n --mode=fast", "ns create n --rule=sgd(",
-        "ns create n --budget=lots", "ns create n --budget=-1",
-        "ns create n --workers=-2"));
+        "ls --limit=-1", "ls --timeout=0", "ls --timeout=-1s",
+        "ls --timeout=soon", "ls --timeout=7", "ns create n --quorum_grace=0",
+        "rule set sgd(", "rule set sgd( --lr_mult=2", "rule tune momentum",
+        "rule tune momentum=much", "ns create n --mode=fast",
+        "ns create n --rule=sgd(", "ns create n --budget=lots",
+        "ns create n --budget=-1", "ns create n --workers=-2"));
 
 TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
   Script script;
@@ -94,20 +94,22 @@ TEST(ClusterCliTest, ListsServersAndWhatTheyHave) {
     return out.str();
   };
 
-  EXPECT_EQ(run({"cluster", "status"}),
-            "cluster \"c\", placement 7\n"
-            "server  address  live  partitions  to_restore  keys  used\n"
-            "a       a:1      yes   2           0           7     2.0 KiB\n"
-            "b       b:1      no    1           0           ?     ?\n");
-  EXPECT_THAT(run({"cluster", "status", "--output=json"}),
-              HasSubstr(R"("keys":null,)"));
+  EXPECT_EQ(
+      run({"cluster", "status"}),
+      "name  address  is_live  partitions  to_restore  num_keys  used_bytes\n"
+      "a     a:1      true     2           0           7         2.0 KiB\n"
+      "b     b:1      false    1           0           ?         ?\n");
+  EXPECT_THAT(
+      run({"cluster", "status", "--output=json"}),
+      AllOf(HasSubstr(R"("partitions":2,"to_restore":0,"num_keys":"7")"),
+            HasSubstr("\"partitions\":1,\"to_restore\":0}\n")));
   script.reply<ResizeClusterRequest>() = {.servers = {{.name = "a"}},
                                           .partitions_to_move = 3};
-  EXPECT_EQ(run({"cluster", "resize", "--remove=b"}),
-            "the keys are to be on a; partitions to move: 3, to restore: 0\n");
-  EXPECT_EQ(run({"cluster", "resize", "--output=json"}),
-            "{\"servers\":[\"a\"],\"partitions_to_move\":3,"
-            "\"partitions_to_restore\":0}\n");
+  EXPECT_EQ(
+      run({"cluster", "resize", "--remove=b"}),
+      "servers:                name=a address=\"\" weight=1 is_live=false\n"
+      "partitions_to_move:     3\n"
+      "partitions_to_restore:  0\n");
 }
 
 TEST(RunCliTest, UnknownCommandIsNamed) {
@@ -139,7 +141,7 @@ TEST_P(HelpTest, IsOutputAndExitCode0) {
 TEST(RunCliTest, GlobalFlagsStandBeforeOrAfterTheCommand) {
   Script script;
 
-  for (const char* line : {"--timeout=7 --namespace=n --rank=3 pull w",
+  for (const char* line : {"--timeout=7s --namespace=n --rank=3 pull w",
                            "pull w --timeout=7s --namespace=n --rank=3"}) {
     RunOn(std::make_unique<ScriptedConnection>(script),
           absl::StrSplit(line, ' '));
@@ -157,16 +159,6 @@ TEST(RunCliTest, LastOfRepeatedGlobalFlagsCounts) {
         {"--namespace=a", "ls", "--namespace=b"});
 
   EXPECT_EQ(script.last<ListRequest>().name_space, "b");
-}
-
-TEST(RunCliTest, WrongRuleLeavesMultipliersAsTheyAre) {
-  Script script;
-
-  const auto run = RunOn(std::make_unique<ScriptedConnection>(script),
-                         {"rule", "set", "sgd(", "--lr_mult=2"});
-
-  EXPECT_EQ(run.exit_code, kExitUsage);
-  EXPECT_THAT(script.verbs, ::testing::IsEmpty());
 }
 
 TEST(RunCliTest, LsReadsAllPages) {
@@ -201,7 +193,7 @@ TEST(RunCliTest, PullWaitsIfToldTo) {
   Script script;
 
   RunOn(std::make_unique<ScriptedConnection>(script),
-        {"pull", "w", "--wait-for-keys", "--min_version=4"});
+        {"pull", "w", "--wait_for_keys", "--min_version=4"});
 
   EXPECT_TRUE(script.last<PullRequest>().wait_for_keys);
   EXPECT_EQ(script.last<PullRequest>().entries.at(0).min_version, 4);
@@ -284,13 +276,14 @@ TEST(RunCliTest, ServerPrintsWhatItIs) {
 
   EXPECT_THAT(
       RunOn(std::make_unique<ScriptedConnection>(script), {"server"}).out,
-      AllOf(HasSubstr("version:          1.2\n"),
-            HasSubstr("incarnation:      00000000000000ab\n"),
-            HasSubstr("used:             8 B\n")));
+      AllOf(HasSubstr("version:            1.2\n"),
+            HasSubstr("incarnation:        00000000000000ab\n"),
+            HasSubstr("devices:            [cpu]\n"),
+            HasSubstr("used_bytes:         8 B\n")));
   EXPECT_THAT(RunOn(std::make_unique<ScriptedConnection>(script),
                     {"server", "--output=json"})
                   .out,
-              HasSubstr("\"used_bytes\":8"));
+              HasSubstr("\"used_bytes\":\"8\""));
 }
 
 TEST(RunCliTest, ServerOfTheEnvironmentIsTheDefault) {
@@ -325,7 +318,7 @@ TEST(RunCliTest, CredentialsAreFlagsOfAllCommands) {
   std::istringstream in;
   std::ostringstream out;
 
-  RunCli({"ls", "--tls_ca=a", "--tls-cert=c", "--tls_key=k",
+  RunCli({"ls", "--tls_ca=a", "--tls_cert=c", "--tls_key=k",
           "--tls_server_name=s", "--token_file=t"},
          {.connect =
               [&](const std::string&, const Credentials& given) {
