@@ -5,20 +5,13 @@
 #include "CLI/CLI.hpp"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "client/cli/json_text.h"
-#include "client/cli/metadata_text.h"
+#include "client/cli/option_types.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {
 
 constexpr char kNameHelp[] = "The checkpoint, as ls lists it";
-
-// Prints checkpoints as the output format asks for.
-void Print(const std::vector<CheckpointStatus>& checkpoints,
-           Invocation& invocation) {
-  invocation.Print(checkpoints, CheckpointJson,
-                   CheckpointTable(checkpoints, invocation.flags.columns()));
-}
 
 void AddSave(CLI::App& checkpoint, Action& action) {
   struct Flags {
@@ -36,7 +29,7 @@ void AddSave(CLI::App& checkpoint, Action& action) {
     ASSIGN_OR_RETURN(
         const CheckpointStatus status,
         invocation.client.SaveCheckpoint(flags.name, flags.namespaces));
-    Print({status}, invocation);
+    invocation.Print(MessageOf<v1::CheckpointStatus>(status));
     return absl::OkStatus();
   };
   OnRun(*save, action, flags, run);
@@ -44,7 +37,6 @@ void AddSave(CLI::App& checkpoint, Action& action) {
 
 void AddRestore(CLI::App& checkpoint, Action& action) {
   const auto request = std::make_shared<RestoreCheckpointRequest>();
-  const auto replaces = std::make_shared<bool>(false);
   CLI::App* const restore = checkpoint.add_subcommand(
       "restore", "Make namespaces of a checkpoint while the server goes on");
   restore->add_option("name", request->name, kNameHelp)->required();
@@ -52,17 +44,16 @@ void AddRestore(CLI::App& checkpoint, Action& action) {
                       "Namespaces to restore (default: all)");
   restore->add_option("--as", request->as_namespace,
                       "What to call the one namespace (default: its name)");
-  restore->add_flag("--replace", *replaces,
-                    "Replace namespaces that exist: their state is lost");
-  restore->callback([&action, request, replaces] {
-    action = [request, replaces](Invocation& invocation) -> absl::Status {
-      if (*replaces) request->on_existing = OnExisting::kReplace;
-      ASSIGN_OR_RETURN(const CheckpointStatus status,
-                       invocation.client.RestoreCheckpoint(*request));
-      Print({status}, invocation);
-      return absl::OkStatus();
-    };
-  });
+  AddChoice(*restore, "--on_existing", request->on_existing,
+            "fail, or replace namespaces that exist: their state is lost");
+  const auto run = [](const RestoreCheckpointRequest& request,
+                      Invocation& invocation) -> absl::Status {
+    ASSIGN_OR_RETURN(const CheckpointStatus status,
+                     invocation.client.RestoreCheckpoint(request));
+    invocation.Print(MessageOf<v1::CheckpointStatus>(status));
+    return absl::OkStatus();
+  };
+  OnRun(*restore, action, request, run);
 }
 
 void AddList(CLI::App& checkpoint, Action& action) {
@@ -71,7 +62,12 @@ void AddList(CLI::App& checkpoint, Action& action) {
         action = [](Invocation& invocation) -> absl::Status {
           ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> checkpoints,
                            invocation.client.ListCheckpoints());
-          Print(checkpoints, invocation);
+          invocation.PrintTable(
+              MessageOf<v1::ListCheckpointsResponse>(
+                  ListCheckpointsReply{checkpoints})
+                  .checkpoints(),
+              {"name", "create_time", "bytes", "written_bytes", "num_keys",
+               "namespaces", "sequence", "automatic"});
           return absl::OkStatus();
         };
       });
@@ -105,7 +101,7 @@ void AddCheckpointCommands(CLI::App& app, Action& action) {
            [](const std::string& name, Invocation& invocation) -> absl::Status {
              ASSIGN_OR_RETURN(const CheckpointStatus status,
                               invocation.client.VerifyCheckpoint(name));
-             Print({status}, invocation);
+             invocation.Print(MessageOf<v1::CheckpointStatus>(status));
              return absl::OkStatus();
            });
 }

@@ -1,31 +1,49 @@
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "client/cli/json_text.h"
-#include "client/cli/metadata_text.h"
-#include "client/cli/plain_text.h"
+#include "contract/proto_codec.h"
+#include "nlohmann/json.hpp"
 
 namespace tensorkv {
 namespace {
 
-// Asks the server itself what it has.
-absl::Status Fill(Invocation& invocation, ClusterServerStatus& status) {
-  ASSIGN_OR_RETURN(Client server, invocation.client_of(status.server.address));
-  ASSIGN_OR_RETURN(const ServerStatus described, server.DescribeServer());
-  ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
-                   server.ListNamespaces());
+struct Holdings {
   uint64_t num_keys = 0;
-  for (const NamespaceStatus& each : namespaces) num_keys += each.num_keys;
-  status.num_keys = num_keys;
-  status.used_bytes = described.used_bytes;
-  return absl::OkStatus();
+  uint64_t used_bytes = 0;
+};
+
+// Asks the server itself what it has.
+absl::StatusOr<Holdings> Ask(const v1::ClusterServer& server,
+                             Invocation& invocation) {
+  if (!server.is_live()) return absl::UnavailableError("it is not live");
+  ASSIGN_OR_RETURN(Client client, invocation.client_of(server.address()));
+  ASSIGN_OR_RETURN(const ServerStatus status, client.DescribeServer());
+  ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
+                   client.ListNamespaces());
+  Holdings holdings = {.used_bytes = status.used_bytes};
+  for (const NamespaceStatus& each : namespaces) {
+    holdings.num_keys += each.num_keys;
+  }
+  return holdings;
+}
+
+// Counts the partitions of server number `owner` that it does not have yet.
+int64_t NumToRestore(const ClusterPlacement& placement, uint32_t owner) {
+  int64_t count = 0;
+  for (const LostPartitions& lost : placement.lost) {
+    count += std::ranges::count_if(lost.partitions, [&](uint32_t partition) {
+      return placement.owners[partition] == owner;
+    });
+  }
+  return count;
 }
 
 absl::Status RunStatus(Invocation& invocation) {
@@ -35,25 +53,32 @@ absl::Status RunStatus(Invocation& invocation) {
   if (placement.owners.empty()) {
     return absl::FailedPreconditionError("the server is in no cluster");
   }
-  std::vector<ClusterServerStatus> servers;
+  const auto message = MessageOf<v1::DescribeClusterResponse>(cluster);
+  std::vector<std::vector<std::string>> rows = {{"name", "address", "is_live",
+                                                 "partitions", "to_restore",
+                                                 "num_keys", "used_bytes"}};
   for (uint32_t i = 0; i < placement.servers.size(); ++i) {
-    ClusterServerStatus status = {.server = placement.servers[i]};
-    status.num_partitions =
-        std::count(placement.owners.begin(), placement.owners.end(), i);
-    for (const LostPartitions& lost : placement.lost) {
-      status.num_to_restore += std::ranges::count_if(
-          lost.partitions,
-          [&](uint32_t partition) { return placement.owners[partition] == i; });
-    }
+    const v1::ClusterServer& server = message.placement().servers(i);
+    const auto num_partitions = std::ranges::count(placement.owners, i);
+    const int64_t num_to_restore = NumToRestore(placement, i);
     // One that does not answer shows as such.
-    if (status.server.is_live) Fill(invocation, status).IgnoreError();
-    servers.push_back(std::move(status));
+    const absl::StatusOr<Holdings> holdings = Ask(server, invocation);
+    rows.push_back({server.name(), server.address(),
+                    server.is_live() ? "true" : "false",
+                    absl::StrCat(num_partitions), absl::StrCat(num_to_restore),
+                    holdings.ok() ? absl::StrCat(holdings->num_keys) : "?",
+                    holdings.ok() ? ByteText(holdings->used_bytes) : "?"});
+    if (!invocation.flags.is_json()) continue;
+    auto json = nlohmann::ordered_json::parse(MessageJson(server));
+    json["partitions"] = num_partitions;
+    json["to_restore"] = num_to_restore;
+    if (holdings.ok()) {
+      json["num_keys"] = absl::StrCat(holdings->num_keys);
+      json["used_bytes"] = absl::StrCat(holdings->used_bytes);
+    }
+    invocation.out << json.dump() << "\n";
   }
-  invocation.Print(
-      servers, ClusterServerJson,
-      absl::StrCat("cluster \"", PlainText(placement.cluster), "\", placement ",
-                   placement.version, "\n",
-                   ClusterTable(servers, invocation.flags.columns())));
+  if (!invocation.flags.is_json()) invocation.out << TableText(std::move(rows));
   return absl::OkStatus();
 }
 
@@ -61,18 +86,7 @@ absl::Status RunResize(const ResizeClusterRequest& request,
                        Invocation& invocation) {
   ASSIGN_OR_RETURN(const ResizeClusterReply reply,
                    invocation.client.ResizeCluster(request));
-  if (invocation.flags.is_json()) {
-    invocation.out << ResizeJson(reply) << "\n";
-    return absl::OkStatus();
-  }
-  std::vector<std::string> names;
-  for (const ClusterServer& server : reply.servers) {
-    names.push_back(server.name);
-  }
-  invocation.out << "the keys are to be on "
-                 << PlainText(absl::StrJoin(names, ", "))
-                 << "; partitions to move: " << reply.partitions_to_move
-                 << ", to restore: " << reply.partitions_to_restore << "\n";
+  invocation.Print(MessageOf<v1::ResizeClusterResponse>(reply));
   return absl::OkStatus();
 }
 

@@ -41,12 +41,6 @@ void AddRuleCommands(CLI::App& app, Action& action);
 // server.
 void AddServerCommand(CLI::App& app, Action& action);
 
-// top.
-void AddTopCommand(CLI::App& app, Action& action);
-
-// bench.
-void AddBenchCommand(CLI::App& app, Action& action);
-
 // cluster status, cluster resize.
 void AddClusterCommands(CLI::App& app, Action& action);
 
@@ -61,9 +55,6 @@ void AddTokenCommand(CLI::App& app, Action& action);
 
 // health.
 void AddHealthCommand(CLI::App& app, Action& action);
-
-// completion. The other commands are complete when it runs.
-void AddCompletionCommand(CLI::App& app, Action& action);
 
 }  // namespace tensorkv
 

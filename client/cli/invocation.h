@@ -10,12 +10,13 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cli/metadata_text.h"
+#include "client/cli/message_text.h"
 #include "client/client.h"
 #include "client/credentials.h"
 
@@ -27,42 +28,41 @@ struct GlobalFlags {
   Credentials credentials;
   std::string name_space;
   std::string output = "table";
-  std::string timeout = "30s";
+  absl::Duration timeout = absl::Seconds(30);
   std::optional<uint32_t> rank;
   Step step = 0;
 
   bool is_json() const { return output == "json"; }
-  Columns columns() const {
-    return output == "wide" ? Columns::kWide : Columns::kUsual;
-  }
 };
 
 // One run of one command. Refers to what RunCli owns.
 struct Invocation {
   const GlobalFlags& flags;
   Client& client;
-  // A client of another server, or of another namespace, with the flags'
-  // credentials and timeout.
+  // A client of another server, with the flags' namespace, credentials and
+  // timeout.
   std::function<absl::StatusOr<Client>(const std::string& target)> client_of;
-  std::function<absl::StatusOr<Client>(const std::string& name_space)>
-      client_in;
-  // Checks that the server says that it serves.
-  std::function<absl::Status()> check_health;
   std::istream& in;
   std::ostream& out;
-  // True if somebody looks at `out`, so that what is there may be overwritten.
-  bool shows_out = false;
-  // Where calls that take long say how far they are; null if nobody looks.
-  std::ostream* progress = nullptr;
 
-  // Prints `table`, or a line for each item, as `json_of` writes it.
-  template <typename Items, typename JsonOf>
-  void Print(const Items& items, JsonOf json_of, const std::string& table) {
-    if (!flags.is_json()) {
-      out << table;
+  // Prints the message as MessageJson or MessageText.
+  void Print(const google::protobuf::Message& message) {
+    out << (flags.is_json() ? MessageJson(message) + "\n"
+                            : MessageText(message));
+  }
+
+  // Prints each message as MessageJson, or all as MessageTable.
+  template <typename Messages>
+  void PrintTable(const Messages& messages,
+                  const std::vector<std::string>& columns,
+                  bool with_header = true) {
+    if (flags.is_json()) {
+      for (const auto& message : messages) Print(message);
       return;
     }
-    for (const auto& item : items) out << json_of(item) << "\n";
+    const std::string table = MessageTable(
+        {messages.pointer_begin(), messages.pointer_end()}, columns);
+    out << (with_header ? table : table.substr(table.find('\n') + 1));
   }
 };
 

@@ -5,14 +5,11 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "client/cli/json_text.h"
-#include "client/cli/metadata_text.h"
 #include "client/cli/usage_error.h"
 #include "client/internal/next_page.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 
@@ -42,13 +39,6 @@ struct KeyFlags {
   uint64_t limit = 0;
 };
 
-// The header of the table stands above the first page alone.
-void PrintPage(const ListReply& page, bool is_first, Invocation& invocation) {
-  std::string table = KeyTable(page.keys, invocation.flags.columns());
-  if (!is_first) table.erase(0, table.find('\n') + 1);
-  invocation.Print(page.keys, KeyStatusJson, table);
-}
-
 // Prints each page when it comes, so that a server of a million keys answers at
 // once.
 absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
@@ -58,7 +48,9 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
     request.page_size =
         static_cast<uint32_t>(std::min<uint64_t>(num_left, kKeysOfPage));
     ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
-    PrintPage(page, /*is_first=*/request.page_token.empty(), invocation);
+    invocation.PrintTable(MessageOf<v1::ListResponse>(page).keys(),
+                          {"key", "dtype", "shape", "version", "value_bytes"},
+                          /*with_header=*/request.page_token.empty());
     num_left -= std::min<uint64_t>(num_left, page.keys.size());
     RETURN_IF_ERROR(NextPage(page.next_page_token, request));
   } while (!request.page_token.empty() && num_left > 0 && invocation.out);
@@ -68,27 +60,24 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
 absl::Status RunStat(const KeyFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
                    invocation.client.Stat(flags.keys, flags.with_digest));
-  std::vector<std::string> texts;
-  for (const KeyStatus& status : statuses) texts.push_back(KeyText(status));
-  invocation.Print(statuses, KeyStatusJson, absl::StrJoin(texts, "\n"));
+  const auto stat = MessageOf<v1::StatResponse>(StatReply{statuses});
+  for (const v1::KeyStatus& status : stat.keys()) invocation.Print(status);
   return absl::OkStatus();
 }
 
 absl::Status RunRm(const KeyFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys,
                    KeysToUse(flags.keys, flags.prefix, invocation));
-  uint64_t num_deleted = 0;
+  v1::DeleteResponse deleted;
   if (!keys.empty()) {
     // With a prefix, a key that somebody else has removed meanwhile is no
     // error.
-    ASSIGN_OR_RETURN(num_deleted,
+    ASSIGN_OR_RETURN(const uint64_t num_deleted,
                      invocation.client.Delete(
                          keys, flags.allow_missing || !flags.prefix.empty()));
+    deleted.set_num_deleted(num_deleted);
   }
-  invocation.out << (invocation.flags.is_json()
-                         ? absl::StrCat("{\"deleted\":", num_deleted, "}")
-                         : absl::StrCat("deleted ", num_deleted))
-                 << "\n";
+  invocation.Print(deleted);
   return absl::OkStatus();
 }
 

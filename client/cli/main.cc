@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cli/health_check.h"
 #include "client/cli/run_cli.h"
 #include "client/cluster/connect.h"
 #include "client/connection.h"
@@ -44,12 +43,9 @@ int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);
   const tensorkv::CliEnvironment environment = {
       .connect = tensorkv::Connect,
-      .check_health = tensorkv::CheckHealth,
       .in = std::cin,
       .out = std::cout,
       .err = std::cerr,
-      .shows_out = isatty(STDOUT_FILENO) == 1,
-      .shows_err = isatty(STDERR_FILENO) == 1,
       .is_reader_gone = tensorkv::IsReaderGone};
   return tensorkv::RunCli(std::vector<std::string>(argv + 1, argv + argc),
                           environment);

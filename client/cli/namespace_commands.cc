@@ -1,18 +1,14 @@
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "base/byte_size.h"
 #include "base/status_macros.h"
-#include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
-#include "client/cli/json_text.h"
-#include "client/cli/metadata_text.h"
-#include "client/cli/usage_error.h"
+#include "client/cli/option_types.h"
+#include "contract/proto_codec.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv {
@@ -20,63 +16,50 @@ namespace {
 
 struct NamespaceFlags {
   std::string name;
-  NamespaceConfig config;  // without what has a text below
-  std::string quorum_grace = "0s";
-  std::string budget = "0";
-  std::string rule = "assign";
-  bool keep = false;
+  NamespaceConfig config;
+  OnExisting on_existing = OnExisting::kFail;
   bool force = false;
 };
 
-absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
-  NamespaceConfig config = flags.config;
-  const absl::StatusOr<RuleSpec> rule = ParseRuleSpec(flags.rule);
-  if (!rule.ok()) return AsUsageError("--rule", rule.status());
-  config.rule = *rule;
-  if (!absl::ParseDuration(flags.quorum_grace, &config.quorum_grace)) {
-    return UsageError(absl::StrCat("--quorum_grace=", flags.quorum_grace,
-                                   ": expected a duration, as 500ms"));
-  }
-  const absl::StatusOr<uint64_t> budget_bytes = ParseByteSize(flags.budget);
-  if (!budget_bytes.ok()) {
-    return AsUsageError("--budget", budget_bytes.status());
-  }
-  config.budget_bytes = *budget_bytes;
-  return config;
-}
-
 absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(const NamespaceConfig config, MakeConfig(flags));
-  return invocation.client.CreateNamespace(
-      flags.name, config, flags.keep ? OnExisting::kKeep : OnExisting::kFail);
+  return invocation.client.CreateNamespace(flags.name, flags.config,
+                                           flags.on_existing);
 }
 
 absl::Status RunNamespaceLs(const NamespaceFlags& flags,
                             Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    invocation.client.ListNamespaces());
-  invocation.Print(namespaces, NamespaceStatusJson,
-                   NamespaceTable(namespaces, invocation.flags.columns()));
+  invocation.PrintTable(
+      MessageOf<v1::ListNamespacesResponse>(ListNamespacesReply{namespaces})
+          .namespaces(),
+      {"name", "config.mode", "config.num_workers", "live_workers", "num_keys",
+       "memory.values", "memory.state", "config.rule"});
   return absl::OkStatus();
 }
 
-absl::Status RunDescribe(const NamespaceFlags& flags, Invocation& invocation) {
+absl::StatusOr<v1::NamespaceStatus> Describe(const NamespaceFlags& flags,
+                                             Invocation& invocation) {
   const std::string& name =
       flags.name.empty() ? invocation.flags.name_space : flags.name;
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    invocation.client.DescribeNamespace(name));
-  invocation.Print(std::array{status}, NamespaceStatusJson,
-                   NamespaceText(status));
+  return MessageOf<v1::NamespaceStatus>(status);
+}
+
+absl::Status RunDescribe(const NamespaceFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(const v1::NamespaceStatus status,
+                   Describe(flags, invocation));
+  invocation.Print(status);
   return absl::OkStatus();
 }
 
 absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
-  const std::string& name =
-      flags.name.empty() ? invocation.flags.name_space : flags.name;
-  ASSIGN_OR_RETURN(const NamespaceStatus status,
-                   invocation.client.DescribeNamespace(name));
-  invocation.Print(status.workers, WorkerStatusJson,
-                   WorkerTable(status.workers, invocation.flags.columns()));
+  ASSIGN_OR_RETURN(const v1::NamespaceStatus status,
+                   Describe(flags, invocation));
+  invocation.PrintTable(status.workers(),
+                        {"worker.rank", "name", "worker.epoch", "is_live",
+                         "has_left", "step", "lease_remaining"});
   return absl::OkStatus();
 }
 
@@ -110,8 +93,8 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
                    "Multiply the sum of n of N workers by N/n");
   command.add_option("--quorum", config.quorum,
                      "sync: contributions that close a round after a time");
-  command.add_option("--quorum_grace", flags.quorum_grace,
-                     "That time, as 500ms");
+  AddParsed(command, "--quorum_grace", config.quorum_grace, ParseDuration,
+            "That time, as 500ms");
   AddChoice(command, "--aggregation", config.aggregation,
             "sync: the sum, median or trimmed_mean of a round");
   command.add_option("--trim_fraction", config.trim_fraction,
@@ -127,14 +110,14 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
                      "Bound on the norm of all tensors of a push; 0: none");
   AddChoice(command, "--large_norm", guard.on_large_norm,
             "clip or refuse pushes whose norm is above these");
-  command.add_option("--rule", flags.rule, "The rule of its keys");
-  command.add_option(
-      "--budget", flags.budget,
-      "Bytes it may hold, such as 8GiB; 0: as many as the server");
+  AddParsed(command, "--rule", config.rule, ParseRuleSpec,
+            "The rule of its keys");
+  AddParsed(command, "--budget", config.budget_bytes, ParseByteSize,
+            "Bytes it may hold, such as 8GiB; 0: as many as the server");
   command.add_option("--max_open_rounds", config.max_open_rounds,
                      "Rounds of a key open at once; 0: the server's default");
-  command.add_flag("--keep", flags.keep,
-                   "One that exists with the same configuration is no error");
+  AddChoice(command, "--on_existing", flags.on_existing,
+            "fail, or keep one that exists with the same configuration");
 }
 
 }  // namespace

@@ -10,19 +10,18 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "client/cli/json_text.h"
-#include "client/cli/metadata_text.h"
+#include "client/cli/option_types.h"
 #include "client/cli/usage_error.h"
+#include "contract/proto_codec.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv {
 namespace {
 
 struct RuleFlags {
-  std::string spec;
+  std::optional<RuleSpec> rule;
   std::string pattern;
   std::vector<std::string> assignments;
-  std::vector<std::string> keys;
   std::optional<double> lr_mult;
   std::optional<double> wd_mult;
   bool multipliers = false;
@@ -31,24 +30,15 @@ struct RuleFlags {
 };
 
 absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
-  if (flags.spec.empty() && !flags.has_multipliers()) {
+  if (!flags.rule && !flags.has_multipliers()) {
     return UsageError("rule set: expected a rule, --lr_mult or --wd_mult");
-  }
-  std::optional<RuleSpec> rule;
-  if (!flags.spec.empty()) {
-    absl::StatusOr<RuleSpec> parsed = ParseRuleSpec(flags.spec);
-    if (!parsed.ok()) {
-      return AsUsageError(absl::StrCat("rule \"", flags.spec, "\""),
-                          parsed.status());
-    }
-    rule = *std::move(parsed);
   }
   if (flags.has_multipliers()) {
     RETURN_IF_ERROR(invocation.client.SetMultipliers(
         {flags.lr_mult.value_or(1), flags.wd_mult.value_or(1)}, flags.pattern));
   }
-  return rule ? invocation.client.SetRule(*rule, flags.pattern)
-              : absl::OkStatus();
+  return flags.rule ? invocation.client.SetRule(*flags.rule, flags.pattern)
+                    : absl::OkStatus();
 }
 
 absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {
@@ -58,36 +48,17 @@ absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {
       .status();
 }
 
-void PrintRules(const std::vector<RuleBinding>& rules, Invocation& invocation) {
-  const auto json_of = [](const RuleBinding& binding) {
-    return RuleJson(binding.key_pattern, binding.rule);
-  };
-  invocation.Print(rules, json_of, RuleTable(rules));
-}
-
-void PrintMultipliers(const std::vector<MultipliersBinding>& bindings,
-                      Invocation& invocation) {
-  invocation.Print(bindings, MultipliersJson, MultipliersTable(bindings));
-}
-
-// Prints what governs each key, with the values of its next update.
-absl::Status PrintKeys(const RuleFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
-                   invocation.client.Stat(flags.keys));
-  for (const KeyStatus& key : keys) {
-    invocation.out << (invocation.flags.is_json() ? KeyStatusJson(key) + "\n"
-                                                  : KeyText(key));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status RunGet(const RuleFlags& flags, Invocation& invocation) {
-  if (!flags.keys.empty()) return PrintKeys(flags, invocation);
   ASSIGN_OR_RETURN(
       const NamespaceStatus status,
       invocation.client.DescribeNamespace(invocation.flags.name_space));
-  PrintRules(status.rules, invocation);
-  PrintMultipliers(status.multipliers, invocation);
+  const auto message = MessageOf<v1::NamespaceStatus>(status);
+  invocation.PrintTable(message.rules(), {"key_pattern", "rule"});
+  if (!message.multipliers().empty()) {
+    invocation.PrintTable(message.multipliers(),
+                          {"key_pattern", "multipliers.learning_rate",
+                           "multipliers.weight_decay"});
+  }
   return absl::OkStatus();
 }
 
@@ -112,7 +83,10 @@ absl::Status RunTune(const RuleFlags& flags, Invocation& invocation) {
                    ParseAssignments(flags.assignments));
   ASSIGN_OR_RETURN(const RuleSpec rule, invocation.client.SetHyperparameters(
                                             hyperparameters, flags.pattern));
-  PrintRules({{flags.pattern, rule}}, invocation);
+  v1::RuleBinding binding;
+  binding.set_key_pattern(flags.pattern);
+  ToProto(rule, binding.mutable_rule());
+  invocation.Print(binding);
   return absl::OkStatus();
 }
 
@@ -134,10 +108,10 @@ void AddRuleCommands(CLI::App& app, Action& action) {
     return command;
   };
   CLI::App* set = add("set", "Choose the rule of a namespace", RunSet);
-  set->add_option("rule", flags->spec,
-                  "As 'adam(learning_rate=0.01)', "
-                  "'sgd(schedule=cosine(max_updates=1000))' or "
-                  "'expression(lr=0.1): stored -= lr * grad'");
+  AddParsed(*set, "rule", flags->rule, ParseRuleSpec,
+            "As 'adam(learning_rate=0.01)', "
+            "'sgd(schedule=cosine(max_updates=1000))' or "
+            "'expression(lr=0.1): stored -= lr * grad'");
   set->add_option("--lr_mult", flags->lr_mult,
                   "What multiplies the keys' learning rate, whatever their "
                   "rule is");
@@ -148,11 +122,7 @@ void AddRuleCommands(CLI::App& app, Action& action) {
   unset->add_option("pattern", flags->pattern, "As '*.bias'")->required();
   unset->add_flag("--multipliers", flags->multipliers,
                   "Remove the pattern's --lr_mult and --wd_mult instead");
-  CLI::App* get = add("get",
-                      "Print the rules of a namespace, or what governs some "
-                      "keys",
-                      RunGet);
-  get->add_option("keys", flags->keys, "Print their effective values");
+  add("get", "Print the rules and multipliers of a namespace", RunGet);
   CLI::App* tune =
       add("tune", "Change hyperparameters and keep all state", RunTune);
   tune->add_option("hyperparameters", flags->assignments,

@@ -6,12 +6,12 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "client/cli/commands.h"
 #include "client/cli/invocation.h"
+#include "client/cli/option_types.h"
 #include "client/cli/plain_text.h"
 #include "client/cli/usage_error.h"
 #include "client/client.h"
@@ -43,11 +43,12 @@ void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
   app.add_option("-n,--namespace", flags.name_space,
                  "Namespace of the keys [default]");
   app.add_option("-o,--output", flags.output,
-                 "table, wide (with more columns) or json")
-      ->check(CLI::IsMember({"table", "wide", "json"}))
+                 "table, or json: protobuf's, of the messages in proto/, with "
+                 "64-bit integers as strings")
+      ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
-  app.add_option("-t,--timeout", flags.timeout, "Bound of every call, as 500ms")
-      ->capture_default_str();
+  AddParsed(app, "-t,--timeout", flags.timeout, ParseDuration,
+            "Bound of every call, as 500ms [30s]");
   app.add_option("--rank", flags.rank, "Sign calls as this worker");
   app.add_option("--step", flags.step, "The worker's step of a push")
       ->check(CLI::NonNegativeNumber);
@@ -61,14 +62,11 @@ void AddCommands(CLI::App& app, Action& action) {
   AddWorkersCommand(app, action);
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
-  AddTopCommand(app, action);
-  AddBenchCommand(app, action);
   AddClusterCommands(app, action);
   AddCheckpointCommands(app, action);
   AddSafetensorsCommands(app, action);
   AddTokenCommand(app, action);
   AddHealthCommand(app, action);
-  AddCompletionCommand(app, action);
   app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));
   app.require_subcommand(1);
   app.footer(
@@ -84,14 +82,6 @@ void LetFlagsFallThrough(CLI::App& app) {
     command->footer("tensorkv --help lists the flags that all commands take.");
     LetFlagsFallThrough(*command);
   }
-}
-
-// Names of flags have underscores, as on the server; dashes do as well.
-std::string WithUnderscores(std::string argument) {
-  if (!absl::StartsWith(argument, "--")) return argument;
-  const auto name_end = std::find(argument.begin() + 2, argument.end(), '=');
-  std::replace(argument.begin() + 2, name_end, '-', '_');
-  return argument;
 }
 
 // CLI11 takes what is in brackets for a list of values, which the name of a key
@@ -140,10 +130,6 @@ std::string CommandOf(const CLI::App& app) {
 // Returns the exit code if that was all there is to do.
 std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
                          const CliEnvironment& environment) {
-  // After "--" there are no flags.
-  std::transform(arguments.begin(),
-                 std::find(arguments.begin(), arguments.end(), "--"),
-                 arguments.begin(), WithUnderscores);
   std::transform(arguments.begin(), arguments.end(), arguments.begin(),
                  WithMark);
   std::reverse(arguments.begin(), arguments.end());
@@ -163,56 +149,25 @@ std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
   }
 }
 
-// "500ms", "1.5s", or a number of seconds.
-absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
-  absl::Duration timeout;
-  double seconds;
-  if (absl::SimpleAtod(text, &seconds)) {
-    timeout = absl::Seconds(seconds);
-  } else if (!absl::ParseDuration(text, &timeout)) {
-    timeout = absl::ZeroDuration();
-  }
-  if (timeout > absl::ZeroDuration()) return timeout;
-  return UsageError(absl::StrCat("--timeout=", text,
-                                 ": expected more than zero, as 10s or 500ms"));
-}
-
 absl::Status RunAction(const Action& action, const GlobalFlags& flags,
                        const CliEnvironment& environment) {
-  ASSIGN_OR_RETURN(const absl::Duration timeout, ParseTimeout(flags.timeout));
   const auto connect =
-      [&](const std::string& target,
-          const std::string& name_space) -> absl::StatusOr<Client> {
+      [&](const std::string& target) -> absl::StatusOr<Client> {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
                      environment.connect(target, flags.credentials));
     // No target: the user has just said which server it is.
     return Client(std::move(connection), {.target = "",
-                                          .name_space = name_space,
+                                          .name_space = flags.name_space,
                                           .rank = flags.rank,
-                                          .timeout = timeout});
+                                          .timeout = flags.timeout});
   };
-  absl::StatusOr<Client> client = connect(flags.server, flags.name_space);
+  absl::StatusOr<Client> client = connect(flags.server);
   if (!client.ok()) return AsUsageError("--server", client.status());
-  Invocation invocation = {
-      .flags = flags,
-      .client = *client,
-      .client_of =
-          [&](const std::string& target) {
-            return connect(target, flags.name_space);
-          },
-      .client_in =
-          [&](const std::string& name_space) {
-            return connect(flags.server, name_space);
-          },
-      .check_health =
-          [&] {
-            return environment.check_health(flags.server, flags.credentials,
-                                            timeout);
-          },
-      .in = environment.in,
-      .out = environment.out,
-      .shows_out = environment.shows_out,
-      .progress = environment.shows_err ? &environment.err : nullptr};
+  Invocation invocation = {.flags = flags,
+                           .client = *client,
+                           .client_of = connect,
+                           .in = environment.in,
+                           .out = environment.out};
   return action(invocation);
 }
 

@@ -12,9 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
-#include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
-#include "client/cli/progress.h"
+#include "client/cli/option_types.h"
 #include "tensor/safetensors.h"
 
 namespace tensorkv {
@@ -47,21 +46,13 @@ absl::Span<const SafetensorsEntry> NextCall(
   return entries.subspan(0, num_keys);
 }
 
-uint64_t BytesOf(absl::Span<const SafetensorsEntry> entries) {
-  uint64_t bytes = 0;
-  for (const SafetensorsEntry& entry : entries) bytes += entry.size_bytes();
-  return bytes;
-}
-
 // Calls `make_call` with all entries, some at a time.
 template <typename Call>
 absl::Status InCalls(absl::Span<const SafetensorsEntry> entries,
-                     Invocation& invocation, Call make_call) {
-  Progress progress(invocation.progress, BytesOf(entries));
+                     Call make_call) {
   while (!entries.empty()) {
     const absl::Span<const SafetensorsEntry> next = NextCall(entries);
     RETURN_IF_ERROR(make_call(next));
-    progress.Add(BytesOf(next));
     entries.remove_prefix(next.size());
   }
   return absl::OkStatus();
@@ -100,8 +91,7 @@ absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
     return FileError(flags.path, entries.status().message());
   }
   RETURN_IF_ERROR(InCalls(
-      *entries, invocation,
-      [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
+      *entries, [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
         std::vector<InitEntry> init;
         for (const SafetensorsEntry& entry : some) {
           ASSIGN_OR_RETURN(Tensor tensor,
@@ -153,10 +143,10 @@ absl::Status WriteFile(const std::string& path, absl::string_view header,
                        Invocation& invocation) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << header;
-  RETURN_IF_ERROR(InCalls(entries, invocation,
-                          [&](absl::Span<const SafetensorsEntry> some) {
-                            return ExportSome(some, path, invocation, file);
-                          }));
+  RETURN_IF_ERROR(
+      InCalls(entries, [&](absl::Span<const SafetensorsEntry> some) {
+        return ExportSome(some, path, invocation, file);
+      }));
   file.close();
   return file ? absl::OkStatus() : FileError(path, "cannot be written");
 }
@@ -197,34 +187,31 @@ absl::Status RunExport(const FileFlags& flags, Invocation& invocation) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<FileFlags> AddFileCommand(
-    CLI::App& app, Action& action, const char* name, const char* description,
-    absl::Status (*run)(const FileFlags&, Invocation&), CLI::App*& command) {
-  const auto flags = std::make_shared<FileFlags>();
-  command = app.add_subcommand(name, description);
-  command->add_option("file", flags->path, "A .safetensors file")->required();
-  OnRun(*command, action, flags, run);
-  return flags;
-}
-
 }  // namespace
 
 void AddSafetensorsCommands(CLI::App& app, Action& action) {
-  CLI::App* command = nullptr;
-  auto flags = AddFileCommand(
-      app, action, "import",
-      "Create keys with the tensors of a .safetensors file, 1000 with each "
-      "call: an error leaves those before it",
-      RunImport, command);
-  command->add_option("-p,--prefix", flags->prefix, "Put before their names");
-  AddChoice(*command, "--on_existing", flags->on_existing,
+  const auto flags = std::make_shared<FileFlags>();
+  const auto add = [&](const char* name, const char* help, auto run) {
+    CLI::App* command = app.add_subcommand(name, help);
+    command->add_option("file", flags->path, "A .safetensors file")->required();
+    OnRun(*command, action, flags, run);
+    return command;
+  };
+
+  CLI::App* import =
+      add("import",
+          "Create keys with the tensors of a .safetensors file, 1000 with each "
+          "call: an error leaves those before it",
+          RunImport);
+  import->add_option("-p,--prefix", flags->prefix, "Put before their names");
+  AddChoice(*import, "--on_existing", flags->on_existing,
             "What to do about keys that exist: fail, keep or replace");
-  flags = AddFileCommand(app, action, "export",
-                         "Write values to a .safetensors file; keys of "
-                         "different calls may be of different moments",
-                         RunExport, command);
-  command->add_option("-p,--prefix", flags->prefix,
-                      "Only keys that begin like this");
+  add("export",
+      "Write values to a .safetensors file; keys of different calls may be of "
+      "different moments",
+      RunExport)
+      ->add_option("-p,--prefix", flags->prefix,
+                   "Only keys that begin like this");
 }
 
 }  // namespace tensorkv

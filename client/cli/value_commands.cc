@@ -9,16 +9,15 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
-#include "client/cli/json_text.h"
 #include "client/cli/npy.h"
+#include "client/cli/option_types.h"
 #include "client/cli/plain_text.h"
 #include "client/cli/usage_error.h"
 #include "client/cli/value_source.h"
 #include "client/cli/value_text.h"
 #include "client/compression/compression.h"
-#include "client/compression/compressor.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -34,12 +33,12 @@ struct ValueCommandFlags {
   ValueFlags value;
   OnExisting on_existing = OnExisting::kFail;
   uint32_t times = 1;
-  std::string compression = "none";
+  Compression compression;
   Version min_version = 0;
   bool wait_for_keys = false;
   std::string npy_out;
   std::string state;
-  std::string dtype;  // of what is pulled
+  DType pulled_dtype = DType::kUnknown;
 };
 
 void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
@@ -47,12 +46,12 @@ void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
 }
 
 void AddValueFlags(CLI::App& command, ValueFlags& flags) {
-  command.add_option("--shape", flags.shape, "Dimensions, as 2,3");
-  command.add_option(
-      "--dtype", flags.dtype,
-      "f32 f64 f16 bf16 f8e4m3fn f8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 "
-      "bool");
-  command.add_option("-f,--fill", flags.fill, "The number in every element");
+  AddParsed(command, "--shape", flags.shape, ParseShape, "Dimensions, as 2,3");
+  AddParsed(command, "--dtype", flags.dtype, ParseDType,
+            "f32 f64 f16 bf16 f8e4m3fn f8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 "
+            "bool");
+  AddParsed(command, "-f,--fill", flags.fill, ParseFill,
+            "The number in every element");
   command.add_option("--npy", flags.npy,
                      "A .npy file with the value; - for the standard input; "
                      "--dtype converts it");
@@ -117,16 +116,15 @@ absl::StatusOr<std::vector<PushEntry>> MakeEntries(
     const PushEntry entry = {.key = flags.keys[i], .tensor = tensors[i]};
     entries.insert(entries.end(), flags.times, entry);
   }
-  const absl::StatusOr<Compression> compression =
-      Compression::Parse(flags.compression);
-  if (!compression.ok()) return UsageError(compression.status().message());
-  return Compressor({.rules = {{"", *compression}}, .min_bytes = 0})
-      .Compress(invocation.flags.step, std::move(entries));
+  invocation.client.SetCompression(
+      {.rules = {{"", flags.compression}}, .min_bytes = 0});
+  return entries;
 }
 
-std::string PushResultText(const std::string& key, const PushResult& result) {
-  if (result.step != 0) return absl::StrCat(key, ": step ", result.step);
-  return absl::StrCat(key, ": version ", result.version);
+std::string PushResultText(const std::string& key,
+                           const v1::PushResult& result) {
+  if (result.step() != 0) return absl::StrCat(key, ": step ", result.step());
+  return absl::StrCat(key, ": version ", result.version());
 }
 
 absl::StatusOr<PushReply> PushEntries(const ValueCommandFlags& flags,
@@ -149,11 +147,12 @@ absl::Status RunPush(const ValueCommandFlags& flags, Invocation& invocation) {
                    MakeEntries(flags, invocation));
   ASSIGN_OR_RETURN(const PushReply reply,
                    PushEntries(flags, std::move(entries), invocation));
+  const auto response = MessageOf<v1::PushResponse>(reply);
   // The entries of one key have one result.
-  for (size_t i = 0; i < reply.results.size(); i += flags.times) {
-    const std::string& key = flags.keys[i / flags.times];
-    const PushResult& result = reply.results[i];
-    invocation.out << (invocation.flags.is_json() ? PushResultJson(key, result)
+  for (size_t i = 0; i < flags.keys.size(); ++i) {
+    const std::string& key = flags.keys[i];
+    const v1::PushResult& result = response.results(i * flags.times);
+    invocation.out << (invocation.flags.is_json() ? MessageJson(key, result)
                                                   : PushResultText(key, result))
                    << "\n";
   }
@@ -195,10 +194,8 @@ void PrintValues(const std::vector<std::string>& keys,
 absl::StatusOr<PullReply> PullKeys(const std::vector<std::string>& keys,
                                    const ValueCommandFlags& flags,
                                    Invocation& invocation) {
-  PullRequest request = {.wait_for_keys = flags.wait_for_keys};
-  if (!flags.dtype.empty()) {
-    ASSIGN_OR_RETURN(request.dtype, ParseDType(flags.dtype));
-  }
+  PullRequest request = {.wait_for_keys = flags.wait_for_keys,
+                         .dtype = flags.pulled_dtype};
   for (const std::string& key : keys) {
     request.entries.push_back({key, flags.min_version, flags.state});
   }
@@ -266,8 +263,8 @@ CLI::Option* AddRows(CLI::App& command, ValueCommandFlags& flags,
 }
 
 CLI::Option* AddCompression(CLI::App& command, ValueCommandFlags& flags) {
-  return command.add_option(
-      "--compression", flags.compression,
+  return AddParsed(
+      command, "--compression", flags.compression, Compression::Parse,
       "Encode the values: 2bit:THRESHOLD, 1bit:THRESHOLD, sign, "
       "topk:FRACTION, randomk:FRACTION, dithering:BITS[,natural][,l2], "
       "i8:BLOCK, f8e4m3fn[:BLOCK], f8e5m2[:BLOCK], f16 or bf16");
@@ -322,11 +319,9 @@ void AddPull(CLI::App& app, Action& action) {
   CLI::Option* const pulled_rows =
       AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3")
           ->excludes(state);
-  pull->add_option("--dtype", pull_flags->dtype,
-                   "Have the server convert floats, to no wider ones: to f16, "
-                   "bf16, f8e4m3fn, f8e5m2, f32 or f64")
-      ->check(
-          CLI::IsMember({"f16", "bf16", "f8e4m3fn", "f8e5m2", "f32", "f64"}))
+  AddParsed(*pull, "--dtype", pull_flags->pulled_dtype, ParseDType,
+            "Have the server convert floats, to no wider ones: to f16, bf16, "
+            "f8e4m3fn, f8e5m2, f32 or f64")
       ->excludes(state)
       ->excludes(pulled_rows);
   pull->add_option("--npy", pull_flags->npy_out,

@@ -23,26 +23,6 @@ namespace {
 // The next whole number is also what one that is no double is rounded to.
 constexpr double kLargestExactWhole = 9007199254740991.0;
 
-absl::StatusOr<Shape> ParseShape(absl::string_view text) {
-  const std::string subject = absl::StrCat("--shape=", text);
-  if (absl::ConsumePrefix(&text, "[") != absl::ConsumeSuffix(&text, "]")) {
-    return UsageError(absl::StrCat(subject, ": expected [ and ], or neither"));
-  }
-  std::vector<int64_t> dimensions;
-  for (const absl::string_view part :
-       absl::StrSplit(text, ',', absl::SkipWhitespace())) {
-    int64_t dimension;
-    if (!absl::SimpleAtoi(part, &dimension)) {
-      return UsageError(absl::StrCat(
-          subject, ": expected whole numbers as in 2,3, got \"", part, "\""));
-    }
-    dimensions.push_back(dimension);
-  }
-  absl::StatusOr<Shape> shape = Shape::Create(dimensions);
-  if (!shape.ok()) return AsUsageError(subject, shape.status());
-  return shape;
-}
-
 absl::StatusOr<std::string> ReadAll(const std::string& path, std::istream& in) {
   if (path == "-") {
     return std::string(std::istreambuf_iterator<char>(in), {});
@@ -52,18 +32,6 @@ absl::StatusOr<std::string> ReadAll(const std::string& path, std::istream& in) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-absl::StatusOr<std::optional<DType>> DTypeOf(const ValueFlags& flags) {
-  if (!flags.dtype) return std::nullopt;
-  const absl::StatusOr<DType> parsed = ParseDType(*flags.dtype);
-  if (!parsed.ok()) return AsUsageError("--dtype", parsed.status());
-  return *parsed;
-}
-
-absl::Status NotHeld(DType dtype, absl::string_view fill) {
-  return UsageError(absl::StrCat("--fill=", fill, ": expected a number that ",
-                                 NameOf(dtype), " holds"));
-}
-
 // Checks that the number, rounded, is finite, infinite or NaN as it was before.
 absl::Status CheckFloatFill(DType dtype, double fill) {
   ASSIGN_OR_RETURN(const Tensor rounded, Tensor::Filled(dtype, Shape(), fill));
@@ -71,7 +39,9 @@ absl::Status CheckFloatFill(DType dtype, double fill) {
   const double stored = wide.elements<double>()[0];
   const bool is_same = std::isfinite(stored) == std::isfinite(fill) &&
                        std::isnan(stored) == std::isnan(fill);
-  return is_same ? absl::OkStatus() : NotHeld(dtype, absl::StrCat(fill));
+  if (is_same) return absl::OkStatus();
+  return UsageError(absl::StrCat("--fill=", fill, ": expected a number that ",
+                                 NameOf(dtype), " holds"));
 }
 
 absl::Status CheckFill(DType dtype, double fill) {
@@ -86,56 +56,64 @@ absl::Status CheckFill(DType dtype, double fill) {
 
 }  // namespace
 
-absl::StatusOr<ValueSource> ValueSource::Create(const ValueFlags& flags,
+absl::StatusOr<Shape> ParseShape(absl::string_view text) {
+  if (absl::ConsumePrefix(&text, "[") != absl::ConsumeSuffix(&text, "]")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected [ and ], or neither, got ", text));
+  }
+  std::vector<int64_t> dimensions;
+  for (const absl::string_view part :
+       absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    int64_t dimension;
+    if (!absl::SimpleAtoi(part, &dimension)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected whole numbers as in 2,3, got \"", part, "\""));
+    }
+    dimensions.push_back(dimension);
+  }
+  return Shape::Create(dimensions);
+}
+
+absl::StatusOr<double> ParseFill(absl::string_view text) {
+  double fill;
+  // Numbers too large for a double are read as infinity, which has no digits.
+  if (!absl::SimpleAtod(text, &fill) ||
+      (std::isinf(fill) && absl::c_any_of(text, absl::ascii_isdigit))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a number that f64 holds, got ", text));
+  }
+  return fill;
+}
+
+absl::StatusOr<ValueSource> ValueSource::Create(ValueFlags flags,
                                                 std::istream& in) {
   if (flags.npy.has_value() == flags.fill.has_value()) {
     return UsageError("expected --fill=NUMBER or --npy=FILE, one of them");
   }
-  if (!flags.npy.has_value()) return FromFill(flags);
+  if (!flags.npy.has_value()) return ValueSource(std::move(flags), {});
   if (flags.shape.has_value()) {
     return UsageError("--npy has its own shape: expected no other");
   }
-  return FromNpy(flags, in);
-}
-
-absl::StatusOr<ValueSource> ValueSource::FromNpy(const ValueFlags& flags,
-                                                 std::istream& in) {
-  const std::string subject = absl::StrCat("--npy=", *flags.npy);
   ASSIGN_OR_RETURN(const std::string bytes, ReadAll(*flags.npy, in));
   absl::StatusOr<Tensor> tensor = ParseNpy(bytes);
-  ASSIGN_OR_RETURN(const std::optional<DType> dtype, DTypeOf(flags));
-  if (tensor.ok() && dtype) tensor = ConvertedTo(*dtype, *tensor);
-  if (!tensor.ok()) return AsUsageError(subject, tensor.status());
-  return ValueSource(*std::move(tensor));
-}
-
-absl::StatusOr<ValueSource> ValueSource::FromFill(const ValueFlags& flags) {
-  ASSIGN_OR_RETURN(const std::optional<DType> dtype, DTypeOf(flags));
-  std::optional<Shape> shape;
-  if (flags.shape.has_value()) {
-    ASSIGN_OR_RETURN(shape, ParseShape(*flags.shape));
+  if (tensor.ok() && flags.dtype) tensor = ConvertedTo(*flags.dtype, *tensor);
+  if (!tensor.ok()) {
+    return AsUsageError(absl::StrCat("--npy=", *flags.npy), tensor.status());
   }
-  double fill;
-  if (!absl::SimpleAtod(*flags.fill, &fill)) {
-    return UsageError(
-        absl::StrCat("--fill=", *flags.fill, ": expected a number"));
-  }
-  // Numbers too large for a double are read as infinity, which has no digits.
-  if (std::isinf(fill) && absl::c_any_of(*flags.fill, absl::ascii_isdigit)) {
-    return NotHeld(DType::kF64, *flags.fill);
-  }
-  return ValueSource(dtype, std::move(shape), fill);
+  flags.dtype = tensor->dtype();
+  flags.shape = tensor->shape();
+  return ValueSource(std::move(flags), *std::move(tensor));
 }
 
 absl::StatusOr<Tensor> ValueSource::Make(DType dtype,
                                          const Shape& shape) const {
   if (tensor_.has_value()) return *tensor_;
-  const DType own_dtype = dtype_.value_or(dtype);
-  RETURN_IF_ERROR(CheckFill(own_dtype, fill_));
+  dtype = flags_.dtype.value_or(dtype);
+  RETURN_IF_ERROR(CheckFill(dtype, *flags_.fill));
   absl::StatusOr<Tensor> tensor =
-      Tensor::Filled(own_dtype, shape_.value_or(shape), fill_);
+      Tensor::Filled(dtype, flags_.shape.value_or(shape), *flags_.fill);
   if (absl::IsInvalidArgument(tensor.status())) {
-    return AsUsageError(absl::StrCat("--fill=", fill_), tensor.status());
+    return AsUsageError(absl::StrCat("--fill=", *flags_.fill), tensor.status());
   }
   return tensor;
 }

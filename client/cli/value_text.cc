@@ -5,6 +5,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/elements.h"
+#include "client/cli/message_text.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -27,6 +29,13 @@ std::string Joined(int64_t count, const char* separator,
   return text;
 }
 
+std::string ElementJson(const Tensor& tensor, int64_t index) {
+  const std::string text = ElementText(tensor, index);
+  if (text == "nan") return "\"NaN\"";
+  if (text == "inf") return "\"Infinity\"";
+  return text == "-inf" ? "\"-Infinity\"" : text;
+}
+
 }  // namespace
 
 std::string ValueText(const Tensor& tensor) {
@@ -39,6 +48,18 @@ std::string ValueText(const Tensor& tensor) {
     });
   };
   return Joined(tensor.num_elements() / row_size, "\n", row_text) + "\n";
+}
+
+std::string ValueJson(absl::string_view key, const Value& value) {
+  // A manifest is without the elements.
+  std::string json = MessageJson(
+      key, MessageOf<v1::PullManifest>(PullReply{.values = {value}}).values(0));
+  json.pop_back();
+  json += ",\"values\":[";
+  for (int64_t i = 0; i < value.tensor.num_elements(); ++i) {
+    absl::StrAppend(&json, i > 0 ? "," : "", ElementJson(value.tensor, i));
+  }
+  return json + "]}";
 }
 
 }  // namespace tensorkv

@@ -13,7 +13,7 @@ tensorkv() {
     client/cli/tensorkv --server="$server" "$@"
 }
 
-# same_names FILE MEMBER [FIELD] compares the names in FILE, each of which ends
+# same_names FILE MEMBER WHAT compares the names in FILE, each of which ends
 # with a zero byte, with the member MEMBER of the lines of JSON that it reads.
 same_names() {
   /usr/bin/python3 -c '
@@ -52,7 +52,7 @@ for namespace in "${namespaces[@]:0:24}"; do
   tensorkv ns create -- "$namespace"
   printf '%s\0' "$namespace" >>"$TEST_TMPDIR/created"
 done
-tensorkv ns ls -o json | same_names "$TEST_TMPDIR/created" namespace 'ns ls'
+tensorkv ns ls -o json | same_names "$TEST_TMPDIR/created" name 'ns ls'
 
 # A server that begins with the last checkpoint of this one.
 kill "$server_pid"
@@ -60,7 +60,7 @@ tail --pid="$server_pid" -f /dev/null
 start_server --checkpoint_dir="$TEST_TMPDIR/checkpoints"
 tensorkv ls -o json | same_names "$names" key 'after a restart'
 tensorkv ns ls -o json |
-  same_names "$TEST_TMPDIR/created" namespace 'ns ls after a restart'
+  same_names "$TEST_TMPDIR/created" name 'ns ls after a restart'
 tensorkv pull -o json -- "${keys[@]}" | same_names "$names" key pull
 
 for namespace in "${namespaces[@]:0:5}"; do

@@ -69,18 +69,24 @@ expect 0 "$(arrays 3.0)" pull 5 7 9
 expect 0 $'5: version 3\n7: version 3\n9: version 3' \
   push 5 7 9 --fill=1 --times=4
 expect 0 "$(arrays 11.0)" pull 5 7 9
-values='"shape":[2,3],"version":4,"values":[6.0,6.0,6.0,6.0,6.0,6.0]'
-expect 0 "{\"key\":\"3\",\"dtype\":\"f32\",$values}" pull 3 --output=json
 
 # JSON that other programs read.
-expect 0 '{"deleted":2}' rm 7 9 --output=json
-expect 0 '{"key":"5","version":4}' push 5 --fill=0 --output=json
+expect 0 '{"num_deleted":"2"}' rm 7 9 --output=json
+expect 0 '{"key":"5","version":"4","step":"0","repeated":false}' \
+  push 5 --fill=0 --output=json
+tensorkv --output=json pull 3 |
+  /usr/bin/python3 -c '
+import json, sys
+value = json.load(sys.stdin)
+assert value["tensor"] == {"dtype": "DTYPE_F32", "shape": ["2", "3"]}, value
+assert value["values"] == 6 * [6.0], value
+' || fail "pull --output=json"
 tensorkv --output=json stat 3 5 --digest |
   /usr/bin/python3 -c '
 import json, sys
 keys = [json.loads(line) for line in sys.stdin]
 assert [key["key"] for key in keys] == ["3", "5"], keys
-assert [key["version"] for key in keys] == [4, 4], keys
+assert [key["version"] for key in keys] == ["4", "4"], keys
 ' || fail "stat --output=json"
 
 # .npy files, written by NumPy and read back by NumPy.
@@ -103,27 +109,6 @@ expect_error 1 'ALREADY_EXISTS' import "$saved_keys" --prefix=again-
 expect_error 1 'cannot be read' import "$TEST_TMPDIR/nonexistent"
 head -c 100 "$saved_keys" >"$TEST_TMPDIR/cut.safetensors"
 expect_error 1 'cut.safetensors' import "$TEST_TMPDIR/cut.safetensors"
-
-# Completion, by the shell that it is for.
-# complete_line WORD... prints what may stand for the last word.
-complete_line() {
-  COMP_WORDS=(tensorkv "$@")
-  COMP_CWORD=$#
-  _tensorkv
-  echo "${COMPREPLY[*]}"
-}
-source <(tensorkv completion bash)
-[[ $(complete_line pu) == 'push pull pushpull' ]] || fail "completion of pu"
-[[ $(complete_line ns d) == describe ]] || fail "completion of ns d"
-[[ $(complete_line -n x pull w --wait) == --wait_for_keys ]] ||
-  fail "completion of a flag: $(complete_line pull w --wait)"
-[[ $(complete_line pull --out) == --output ]] || fail "completion of --out"
-# The words that bash makes of --server=127.0.0.1:7363, and of others.
-for split in '= 127.0.0.1 : 7363' '127.0.0.1 : 7363' '= [ :: 1] : 7363'; do
-  # shellcheck disable=SC2086
-  [[ $(complete_line --server $split ns d) == describe ]] ||
-    fail "completion after --server $split"
-done
 
 # Failed calls exit with 1 and say what the server said; wrong flags with 2.
 expect_error 1 'ALREADY_EXISTS: key "3"' init 3 --shape=2,3 --fill=2

@@ -29,7 +29,8 @@ set +m
 start_server --budget=64MiB
 export TENSORKV_SERVER=$server
 stderr=$TEST_TMPDIR/stderr
-for command in 'top --interval=1ms' 'top --interval=1ms --output=json'; do
+client/cli/tensorkv init w --shape=100000 --fill=1
+for command in 'pull w --npy=-' 'pull w --output=json'; do
   # It has words of its own.
   # shellcheck disable=SC2086
   { client/cli/tensorkv $command 2>"$stderr" && code=0 || code=$?

@@ -174,10 +174,6 @@ class Package:
             write(self.root / "DEBIAN" / script,
                   (HERE / ("tensorkv-server." + script)).read_text(), 0o755)
 
-    def add_completion(self, source):
-        write(self.root / "usr/share/bash-completion/completions/tensorkv",
-              run(source / "bin/tensorkv", "completion", "bash"))
-
     def add_library(self):
         series = self.facts["series"]
         write(self.root / "DEBIAN/shlibs", "libtensorkv %s %s (>= %s)\n" % (
@@ -237,8 +233,6 @@ def make_programs(source, work, facts, output):
         package.add_documents(source)
         if name == "tensorkv-server":
             package.add_service()
-        else:
-            package.add_completion(source)
         package.build(output)
 
 

@@ -1,11 +1,12 @@
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/npy.h"
 #include "client/cli/run_cli.h"
 #include "client/local/local_connection.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/cli/run_on.h"
 #include "tests/client/shared_connection.h"
@@ -19,316 +20,294 @@ using ::tensorkv::testing::Full;
 using ::tensorkv::testing::Outcome;
 using ::tensorkv::testing::RunOn;
 using ::tensorkv::testing::SharedConnection;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
-// Command lines, split at blanks, one after the other on a store in this
-// process.
-class StoreCliTest : public ::testing::Test {
- protected:
-  Outcome Run(const std::string& line, const std::string& input = "") {
-    return RunOn([&] { return std::make_unique<SharedConnection>(store_); },
-                 absl::StrSplit(line, ' ', absl::SkipEmpty()), input);
+// Runs the words of `line` on `store`.
+Outcome Run(LocalConnection& store, absl::string_view line,
+            const std::string& input = "") {
+  return RunOn([&] { return std::make_unique<SharedConnection>(store); },
+               absl::StrSplit(line, ' ', absl::SkipEmpty()), input);
+}
+
+// Whether `text` is `pattern`, in which "..." stands for anything.
+bool Matches(absl::string_view text, absl::string_view pattern) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(pattern, "...");
+  if (text.substr(0, parts[0].size()) != parts[0]) return false;
+  text.remove_prefix(parts[0].size());
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const bool is_last = i + 1 == parts.size();
+    const size_t at = is_last ? text.rfind(parts[i]) : text.find(parts[i]);
+    if (at == absl::string_view::npos) return false;
+    text.remove_prefix(at + parts[i].size());
   }
+  return text.empty();
+}
 
-  // What a command prints that succeeds.
-  std::string Print(const std::string& line, const std::string& input = "") {
-    const Outcome outcome = Run(line, input);
-    EXPECT_EQ(outcome.exit_code, kExitOk) << line << ": " << outcome.err;
-    EXPECT_EQ(outcome.err, "");
-    return outcome.out;
-  }
-
-  LocalConnection store_;
+// Command lines after "$ ", one after the other on a store in this process, and
+// below each what it prints, at the end its exit code if that is not 0.
+struct Transcript {
+  const char* name;
+  const char* text;
 };
 
-TEST_F(StoreCliTest, StoreInNoCluster) {
-  const Outcome outcome = Run("cluster status");
+class StoreCliTest : public ::testing::TestWithParam<Transcript> {};
 
-  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
-  EXPECT_THAT(outcome.err, HasSubstr("in no cluster"));
-}
+TEST_P(StoreCliTest, PrintsWhatIsExpected) {
+  LocalConnection store;
+  for (const absl::string_view step :
+       absl::StrSplit(GetParam().text, "\n$ ", absl::SkipEmpty())) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(step, absl::MaxSplits('\n', 1));
+    const std::string expected =
+        parts.size() == 1 || parts[1].empty() ? "" : parts[1] + "\n";
 
-TEST_F(StoreCliTest, BenchMeasuresAndLeavesNothing) {
-  const std::string outcome =
-      Print("bench --size=4KiB --keys=3 --threads=2 --time=1ms");
+    const Outcome outcome = Run(store, parts[0]);
 
-  EXPECT_THAT(outcome, AllOf(HasSubstr("\npush  12.0 KiB"),
-                             HasSubstr("\npull  12.0 KiB")));
-  EXPECT_THAT(Print("bench --time=1ms -o json"),
-              HasSubstr("{\"call\":\"pull\",\"bytes_per_call\":1048576,"));
-  EXPECT_THAT(Print("ns ls"), Not(HasSubstr("bench")));
-  for (const std::string flag : {"--size=2", "--time=0", "--keys=0"}) {
-    EXPECT_EQ(Run("bench " + flag).exit_code, kExitUsage) << flag;
+    const std::string got =
+        absl::StrCat(outcome.out, outcome.err,
+                     outcome.exit_code == kExitOk
+                         ? ""
+                         : absl::StrCat("exit ", outcome.exit_code, "\n"));
+    EXPECT_TRUE(Matches(got, expected)) << parts[0] << "\nexpected:\n"
+                                        << expected << "got:\n"
+                                        << got;
   }
 }
 
-TEST_F(StoreCliTest, TopLooksAgain) {
-  Print("init w --shape=3,2 --fill=1");
+constexpr Transcript kTranscripts[] = {
+    {"Values", R"(
+$ init 3 5 --shape=1 --fill=2
+$ pull 3 5
+3:
+2.0
+5:
+2.0
+$ push 3 5 --fill=1 --times=2
+3: version 2
+5: version 2
+$ --output=json push 3 --fill=1
+{"key":"3","version":"3","step":"0","repeated":false}
+$ pull 3 5 --output=json
+{"key":"3","version":"3","tensor":{...},"num_contributions":0,"values":[1.0]}
+{"key":"5",...,"values":[2.0]}
+$ pushpull 3 5 --fill=1 --times=3
+3:
+3.0
+5:
+3.0
+$ pull x
+tensorkv: NOT_FOUND: key "x"...
+exit 1)"},
+    {"DTypeAndShapeOfTheKey", R"(
+$ init 3 --shape=2 --dtype=i32 --fill=2
+$ push 3 --fill=-7
+3: version 2
+$ pull 3
+-7 -7)"},
+    {"RowsAlone", R"(
+$ init w --shape=3,2 --fill=1
+$ push w --rows=2,0,2 --fill=5
+w: version 2
+$ pull w --rows=2,1
+10.0 10.0
+1.0 1.0
+$ push w --rows 1 --update_all_rows --fill=5
+w: version 3
+$ pull w
+0.0 0.0
+5.0 5.0
+0.0 0.0
+$ pull w --rows=3
+...got 3...
+exit 1
+$ push w --rows=1 --fill=5 --compression=f16
+...exit 2)"},
+    // f8e5m2 has 8 and 10; of two that are as near it is the even one.
+    {"ValuesOfAnotherDType", R"(
+$ init w --shape=2 --fill=9
+$ pull w --dtype=f8e5m2
+8.0 8.0
+$ pull w --dtype=f16 --output=json
+..."DTYPE_F16"...
+$ pull w --dtype=i8
+...exit 1
+$ pull w --dtype=f16 --rows=1
+...exit 2)"},
+    {"CompressedPushes", R"(
+$ init w --shape=2 --fill=0
+$ push w --fill=3 --compression=2bit:0.5
+w: version 2
+$ pull w
+0.5 0.5
+$ push w --fill=3 --compression=3bit
+tensorkv: --compression: ...
+exit 2)"},
+    {"SyncPushNamesItsRound", R"(
+$ ns create train --mode=sync --workers=1
+$ init w --shape=1 --fill=0 --namespace=train
+$ push w --fill=4 --namespace=train --rank=0 --step=1
+w: step 1
+$ pull w --namespace=train
+4.0)"},
+    {"InitOfAnExistingKey", R"(
+$ init 3 --shape=1 --fill=2
+$ init 3 --shape=1 --fill=9
+...exit 1
+$ init 3 --shape=1 --fill=9 --on_existing=keep
+$ pull 3
+2.0
+$ init 3 --shape=1 --fill=9 --on_existing=replace
+$ pull 3
+9.0)"},
+    {"Keys", R"(
+$ init a1 a2 b --shape=2,3 --fill=2
+$ ls a
+key  dtype  shape  version  value_bytes
+a1   f32    [2,3]  1        24 B
+a2   f32    [2,3]  1        24 B
+$ ls --limit=2 --output=json
+{"key":"a1",...}
+{"key":"a2",...}
+$ stat a1 b --digest
+key:                        a1
+...
+digest:                     ...
+key:                        b
+...
+$ pull --prefix=a
+a1:
+2.0 2.0 2.0
+2.0 2.0 2.0
+a2:
+2.0 2.0 2.0
+2.0 2.0 2.0
+$ rm a1 nothing --allow_missing
+num_deleted:  1
+$ rm a2 --output=json
+{"num_deleted":"1"}
+$ rm -p b
+num_deleted:  1
+$ rm -p b
+num_deleted:  0
+$ pull -p b
+$ ls --output=json)"},
+    {"Namespaces", R"(
+$ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB
+$ ns ls
+name     mode   num_workers  live_workers  num_keys  values  state  rule
+...
+train    sync   2            0             0         0 B     0 B    sgd(...
+$ ns describe train
+...
+config.mode:                    sync
+...
+config.budget_bytes:            1.0 MiB
+...
+$ ns describe --output=json --namespace=train
+{"name":"train",..."config":{"mode":"MODE_SYNC",...
+$ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB
+...exit 1
+$ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB --on_existing=keep
+$ workers train
+rank  name  epoch  is_live  has_left  step  lease_remaining
+$ workers --namespace=train --output=json
+$ init w --shape=1 --fill=2 --namespace=train
+$ ns rm train
+...has 1 keys: --force...
+exit 1
+$ ns rm train --force
+$ ns ls --output=json
+{"name":"default",...})"},
+    {"NamespacesOfTheFlags", R"(
+$ ns create g --non_finite=skip --max_norm=1.5 --max_call_norm=2.5 --large_norm=refuse
+$ ns describe g
+...
+config.gradient_guard.on_non_finite:  skip
+config.gradient_guard.max_norm:       1.5
+config.gradient_guard.on_large_norm:  refuse
+config.gradient_guard.max_call_norm:  2.5
+...
+$ ns create t --mode=sync --workers=3 --aggregation=trimmed_mean --trim_fraction=0.25 --quorum=2 --quorum_grace=500ms
+tensorkv: INVALID_ARGUMENT: ...
+exit 1
+$ ns create t --mode=sync --workers=3 --aggregation=trimmed_mean --trim_fraction=0.25
+$ ns describe t
+...
+config.aggregation:             trimmed_mean
+config.trim_fraction:           0.25
+...
+$ ns create q --mode=sync --workers=3 --quorum=2 --quorum_grace=500ms
+$ ns describe q
+...
+config.quorum:                  2
+config.quorum_grace:            500ms
+...)"},
+    {"Rules", R"(
+$ rule set sgd(learning_rate=0.5)
+$ rule set adam --pattern=*.bias
+$ rule tune momentum=0.25 learning_rate=0.125
+key_pattern:  ""
+rule:         sgd(...learning_rate=0.125...momentum=0.25...)
+$ rule get
+key_pattern  rule
+*.bias       adam(...)
+""           sgd(...)
+$ rule get --output=json
+{"key_pattern":"*.bias","rule":{"name":"adam",...}}
+{"key_pattern":"",...}
+$ rule set --lr_mult=2 --wd_mult=0 --pattern=*.bias
+$ rule get
+...
+key_pattern  learning_rate  weight_decay
+*.bias       2              0
+$ init fc.bias --shape=1 --fill=0
+$ stat fc.bias
+...
+rule:                       adam(...)
+update_count:               0
+multipliers.learning_rate:  2
+multipliers.weight_decay:   0
+learning_rate:              0.002
+...
+$ rule unset *.bias --multipliers
+$ rule unset *.bias
+$ rule get
+key_pattern  rule
+""           sgd(...))"},
+    {"NamesOfCommandsAndBrackets", R"(
+$ init ls [a,b] [c] c --shape=2 --fill=1
+$ pull ls [a,b]
+ls:
+1.0 1.0
+[a,b]:
+1.0 1.0
+$ rm [c]
+num_deleted:  1
+$ pull c
+1.0 1.0)"},
+    {"ShortNamesOfFlags", R"(
+$ ns create n
+$ init w --shape=1 -f 2 -n n
+$ pull w -n n -o json -t 5s
+...[2.0]}
+$ stat w -d -n n
+...
+digest:...)"},
+    {"StoreInNoCluster", R"(
+$ cluster status
+...in no cluster
+exit 1)"},
+};
 
-  const std::string looks = Print("top --count=2 --interval=1ms -o wide");
+INSTANTIATE_TEST_SUITE_P(, StoreCliTest, ::testing::ValuesIn(kTranscripts),
+                         [](const auto& each) { return each.param.name; });
 
-  EXPECT_THAT(looks, AllOf(HasSubstr(", up "), HasSubstr("contributions\n"),
-                           HasSubstr("default    async  0     0        1     "),
-                           HasSubstr("  0.0  ")));
-  EXPECT_THAT(Print("top --count=1 -o json"),
-              HasSubstr("\"updates_per_second\":null"));
-  EXPECT_EQ(Run("top --interval=0s").exit_code, kExitUsage);
-}
-
-TEST_F(StoreCliTest, RowsAlone) {
-  Print("init w --shape=3,2 --fill=1");
-
-  EXPECT_EQ(Print("push w --rows=2,0,2 --fill=5"), "w: version 2\n");
-  EXPECT_EQ(Print("pull w --rows=2,1"), "10.0 10.0\n1.0 1.0\n");
-  EXPECT_EQ(Print("push w --rows 1 --update_all_rows --fill=5"),
-            "w: version 3\n");
-  EXPECT_EQ(Print("pull w"), "0.0 0.0\n5.0 5.0\n0.0 0.0\n");
-  EXPECT_THAT(Run("pull w --rows=3").err, HasSubstr("got 3"));
-  EXPECT_EQ(Run("push w --rows=1 --fill=5 --compression=f16").exit_code,
-            kExitUsage);
-}
-
-TEST_F(StoreCliTest, ValuesOfAnotherDType) {
-  Print("init w --shape=2 --fill=9");
-
-  // f8e5m2 has 8 and 10; of two that are as near it is the even one.
-  EXPECT_EQ(Print("pull w --dtype=f8e5m2"), "8.0 8.0\n");
-  EXPECT_THAT(Print("pull w --dtype=f16 --output=json"), HasSubstr("\"f16\""));
-  EXPECT_EQ(Run("pull w --dtype=i8").exit_code, kExitUsage);
-  EXPECT_EQ(Run("pull w --dtype=f16 --rows=1").exit_code, kExitUsage);
-}
-
-TEST_F(StoreCliTest, JsonHasAnObjectPerLine) {
-  Print("init 3 5 --shape=1 --fill=2");
-
-  EXPECT_EQ(Print("pull 3 5 --output=json"),
-            "{\"key\":\"3\",\"dtype\":\"f32\",\"shape\":[1],\"version\":1,"
-            "\"values\":[2.0]}\n"
-            "{\"key\":\"5\",\"dtype\":\"f32\",\"shape\":[1],\"version\":1,"
-            "\"values\":[2.0]}\n");
-}
-
-TEST_F(StoreCliTest, PushPrintsTheVersionOfEachKey) {
-  Print("init 3 5 --shape=1 --fill=2");
-
-  EXPECT_EQ(Print("push 3 5 --fill=1 --times=2"),
-            "3: version 2\n5: version 2\n");
-  EXPECT_EQ(Print("--output=json push 3 --fill=1"),
-            "{\"key\":\"3\",\"version\":3}\n");
-}
-
-TEST_F(StoreCliTest, PushPullPrintsTheOutcomeOfEachKey) {
-  Print("init 3 5 --shape=1 --fill=2");
-
-  EXPECT_EQ(Print("pushpull 3 5 --fill=1 --times=3"), "3:\n3.0\n5:\n3.0\n");
-}
-
-TEST_F(StoreCliTest, PushTakesDTypeAndShapeOfTheKey) {
-  Print("init 3 --shape=2 --dtype=i32 --fill=2");
-
-  Print("push 3 --fill=-7");
-
-  EXPECT_EQ(Print("pull 3"), "-7 -7\n");
-}
-
-TEST_F(StoreCliTest, SyncPushNamesItsRound) {
-  Print("ns create train --mode=sync --workers=1");
-  Print("init w --shape=1 --fill=0 --namespace=train");
-
-  EXPECT_EQ(Print("push w --fill=4 --namespace=train --rank=0 --step=1"),
-            "w: step 1\n");
-  EXPECT_EQ(Print("pull w --namespace=train"), "4.0\n");
-}
-
-TEST_F(StoreCliTest, NpyGoesInAndOutThroughTheStandardStreams) {
+TEST(StoreCliNpyTest, GoesInAndOutThroughTheStandardStreams) {
+  LocalConnection store;
   ASSERT_OK_AND_ASSIGN(const std::string file, FormatNpy(Full({2, 2}, 5)));
 
-  Print("init 3 --npy -", file);
+  EXPECT_EQ(Run(store, "init 3 --npy -", file).exit_code, kExitOk);
 
-  EXPECT_EQ(Print("pull 3 --npy -"), file);
-}
-
-TEST_F(StoreCliTest, InitOfAnExistingKeyCanKeepOrReplace) {
-  Print("init 3 --shape=1 --fill=2");
-
-  EXPECT_EQ(Run("init 3 --shape=1 --fill=9").exit_code, kExitCallFailed);
-  Print("init 3 --shape=1 --fill=9 --on_existing=keep");
-  EXPECT_EQ(Print("pull 3"), "2.0\n");
-  Print("init 3 --shape=1 --fill=9 --on_existing=replace");
-  EXPECT_EQ(Print("pull 3"), "9.0\n");
-}
-
-TEST_F(StoreCliTest, LsStatAndRm) {
-  Print("init a1 a2 b --shape=2,3 --fill=2");
-
-  EXPECT_EQ(Print("ls a"),
-            "key  dtype  shape  version  size\n"
-            "a1   f32    [2,3]  1        24 B\n"
-            "a2   f32    [2,3]  1        24 B\n");
-  EXPECT_THAT(Print("stat a1 b --digest"),
-              AllOf(HasSubstr("key:           a1\n"), HasSubstr("\n\nkey:"),
-                    HasSubstr("digest:")));
-  EXPECT_EQ(Print("rm a1 nothing --allow_missing"), "deleted 1\n");
-  EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
-  EXPECT_THAT(Print("ls --output=json"), StartsWith("{\"key\":\"b\""));
-}
-
-TEST_F(StoreCliTest, NamespacesAreCreatedListedDescribedAndRemoved) {
-  Print("ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB");
-
-  EXPECT_THAT(Print("ns ls"), HasSubstr("\ntrain      sync   2 "));
-  EXPECT_THAT(Print("ns describe train"),
-              AllOf(HasSubstr("mode:               sync\n"),
-                    HasSubstr("budget:             1.0 MiB\n")));
-  EXPECT_THAT(Print("ns describe --output=json --namespace=train"),
-              StartsWith("{\"namespace\":\"train\",\"mode\":\"sync\""));
-  Print(
-      "ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB "
-      "--keep");
-  EXPECT_THAT(Print("workers train"), StartsWith("rank  worker  epoch"));
-  EXPECT_EQ(Print("workers --namespace=train --output=json"), "");
-  Print("ns rm train");
-  EXPECT_THAT(Print("ns ls --output=json"), Not(HasSubstr("train")));
-}
-
-TEST_F(StoreCliTest, NamespacesHaveTheGuardOfTheFlags) {
-  for (const std::string policy : {"apply", "count", "skip", "refuse"}) {
-    Print("ns create " + policy + " --non_finite=" + policy +
-          " --max_norm=1.5 --max_call_norm=2.5 --large_norm=refuse");
-    EXPECT_THAT(Print("ns describe --output=json " + policy),
-                HasSubstr("\"gradient_guard\":{\"on_non_finite\":\"" + policy +
-                          "\",\"max_norm\":1.5,\"max_call_norm\":2.5,"
-                          "\"on_large_norm\":\"refuse\",\"counts\":[]}"));
-  }
-}
-
-TEST_F(StoreCliTest, NamespacesHaveTheAggregationOfTheFlags) {
-  Print("ns create m --mode=sync --workers=3 --aggregation=median");
-  Print(
-      "ns create t --mode=sync --workers=3 --aggregation=trimmed_mean "
-      "--trim_fraction=0.25");
-
-  EXPECT_THAT(Print("ns describe m"),
-              HasSubstr("aggregation:        median\n"));
-  EXPECT_THAT(
-      Print("ns describe t"),
-      HasSubstr("aggregation:        trimmed_mean without 0.25 at each end\n"));
-  EXPECT_THAT(Print("ns describe --output=json t"),
-              HasSubstr("\"aggregation\":\"trimmed_mean\",\"trim_fraction\":"
-                        "0.25"));
-}
-
-TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
-  Print("rule set sgd(learning_rate=0.5)");
-  Print("rule set adam --pattern=*.bias");
-
-  EXPECT_THAT(
-      Print("rule tune momentum=0.25 learning_rate=0.125"),
-      AllOf(HasSubstr("momentum=0.25"), HasSubstr("learning_rate=0.125")));
-  EXPECT_THAT(Print("rule get"),
-              AllOf(HasSubstr("*.bias   adam"), HasSubstr("*        sgd")));
-  EXPECT_THAT(Print("rule get --output=json"),
-              HasSubstr("{\"pattern\":\"*.bias\",\"rule\":\"adam\""));
-
-  EXPECT_EQ(Print("rule set --lr_mult=2 --wd_mult=0 --pattern=*.bias"), "");
-  EXPECT_THAT(Print("rule get"), HasSubstr("*.bias   2        0\n"));
-  Print("init fc.bias --shape=1 --fill=0");
-  EXPECT_THAT(Print("rule get fc.bias"),
-              AllOf(HasSubstr("adam("), HasSubstr("update count:        0\n"),
-                    HasSubstr("next learning rate:  0.002\n")));
-  EXPECT_EQ(Print("rule unset *.bias --multipliers"), "");
-  EXPECT_EQ(Print("rule unset *.bias"), "");
-  EXPECT_THAT(Print("rule get"), ::testing::Not(HasSubstr("*.bias")));
-}
-
-TEST_F(StoreCliTest, RatesAreThoseOfHyperparametersOfTheRule) {
-  Print("init w --shape=1 --fill=0");
-  Print(
-      "rule set "
-      "expression(lr=0.5,weight_decay=0.25):stored-=lr*weight_decay*grad");
-
-  EXPECT_THAT(Print("stat w"), AllOf(Not(HasSubstr("next learning rate:")),
-                                     HasSubstr("next weight decay:  0.25\n")));
-  EXPECT_THAT(Print("stat w --output=json"),
-              AllOf(Not(HasSubstr("next_learning_rate")),
-                    HasSubstr("\"next_weight_decay\":0.25")));
-}
-
-TEST_F(StoreCliTest, FailedCallIsOneLineAndExitCode1) {
-  const Outcome outcome = Run("pull x");
-
-  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_THAT(outcome.err, StartsWith("tensorkv: NOT_FOUND: key \"x\""));
-  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1);
-}
-
-TEST_F(StoreCliTest, CommandsTakeTheNamesOfOthersAsKeys) {
-  Print("init ls rule --shape=1 --fill=2");
-
-  EXPECT_EQ(Print("pull ls rule"), "ls:\n2.0\nrule:\n2.0\n");
-}
-
-TEST_F(StoreCliTest, BracketsBelongToNames) {
-  Print("init [a,b] [c] c --shape=2 --fill=1");
-
-  EXPECT_EQ(Print("pull [a,b]"), "1.0 1.0\n");
-  EXPECT_EQ(Print("rm [c]"), "deleted 1\n");
-  EXPECT_EQ(Print("pull c"), "1.0 1.0\n");
-}
-
-TEST_F(StoreCliTest, PrefixStandsForAllKeysThatBeginLikeIt) {
-  Print("init a1 a2 b --shape=1 --fill=2");
-
-  EXPECT_EQ(Print("pull --prefix=a"), "a1:\n2.0\na2:\n2.0\n");
-  EXPECT_EQ(Print("rm -p a"), "deleted 2\n");
-  EXPECT_EQ(Print("rm -p a"), "deleted 0\n");
-  EXPECT_EQ(Print("pull -p a"), "");
-  EXPECT_EQ(Print("pull b"), "2.0\n");
-}
-
-TEST_F(StoreCliTest, LsEndsAtItsLimit) {
-  Print("init a b c --shape=1 --fill=2");
-
-  const std::string keys = Print("ls --limit=2 --output=json");
-
-  EXPECT_THAT(keys, AllOf(HasSubstr("\"a\""), HasSubstr("\"b\"")));
-  EXPECT_THAT(keys, Not(HasSubstr("\"c\"")));
-}
-
-TEST_F(StoreCliTest, FlagsHaveShortNamesAndTakeDashes) {
-  Print("ns create n");
-  Print("init w --shape=1 -f 2 -n n --on-existing=keep");
-
-  EXPECT_THAT(Print("pull w -n n -o json -t 5s"), HasSubstr("[2.0]"));
-  EXPECT_THAT(Print("stat w -d -n n"), HasSubstr("digest:"));
-}
-
-TEST_F(StoreCliTest, NamespaceWithKeysIsRemovedOnlyByForce) {
-  Print("ns create n");
-  Print("init w --shape=1 --fill=2 --namespace=n");
-
-  const Outcome outcome = Run("ns rm n");
-  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
-  EXPECT_THAT(outcome.err, HasSubstr("has 1 keys: --force"));
-  Print("ns rm n --force");
-  EXPECT_THAT(Print("ns ls"), Not(HasSubstr("\nn ")));
-}
-
-TEST_F(StoreCliTest, CompletionKnowsCommandsAndTheirFlags) {
-  const std::string script = Print("completion bash");
-
-  EXPECT_THAT(script, HasSubstr("'') words='init push pull pushpull ls "));
-  EXPECT_THAT(script, HasSubstr("'ns') words='create ls describe "));
-  EXPECT_THAT(script, HasSubstr("'pull') words='--"));
-  EXPECT_THAT(script, HasSubstr("--wait_for_keys"));
-  // An address is split at its colon.
-  EXPECT_THAT(script, HasSubstr(":[=:]*) skip=1 ;;"));
-  EXPECT_THAT(Print("completion zsh"),
-              AllOf(HasSubstr("bashcompinit"), HasSubstr(script)));
+  EXPECT_EQ(Run(store, "pull 3 --npy -").out, file);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "client/cli/value_source.h"
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -20,9 +21,12 @@ namespace {
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::HasElements;
 using ::tensorkv::testing::IsFilledWith;
+using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::tensorkv::testing::Vector;
 using ::testing::HasSubstr;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 absl::StatusOr<ValueSource> Create(const ValueFlags& flags,
                                    const std::string& input = "") {
@@ -44,21 +48,39 @@ void ExpectUsageError(const absl::Status& status, const std::string& part) {
 }
 
 TEST(ValueSourceTest, FillMakesTheShapeAndDTypeOfTheFlags) {
-  ASSERT_OK_AND_ASSIGN(const Tensor tensor,
-                       Make({.shape = "2,3", .dtype = "bf16", .fill = "1.5"}));
+  ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      Make({.shape = Shape({2, 3}), .dtype = DType::kBF16, .fill = 1.5}));
 
   EXPECT_EQ(tensor.Description(), "bf16[2,3]");
   EXPECT_THAT(tensor, IsFilledWith(1.5));
 }
 
-TEST(ValueSourceTest, ShapesMayHaveBracketsOrBeScalar) {
-  EXPECT_EQ(Make({.shape = "[4, 5]", .fill = "0"})->Description(), "f32[4,5]");
-  EXPECT_EQ(Make({.shape = "[]", .fill = "0"})->Description(), "f32[]");
-  EXPECT_EQ(Make({.shape = "0", .fill = "0"})->Description(), "f32[0]");
+TEST(ParseShapeTest, ShapesMayHaveBracketsOrBeScalar) {
+  EXPECT_THAT(ParseShape("2,3"), IsOkAndHolds(Shape({2, 3})));
+  EXPECT_THAT(ParseShape("[4, 5]"), IsOkAndHolds(Shape({4, 5})));
+  EXPECT_THAT(ParseShape("[]"), IsOkAndHolds(Shape()));
+  EXPECT_THAT(ParseShape("0"), IsOkAndHolds(Shape({0})));
+}
+
+TEST(ParseShapeTest, OthersAreErrors) {
+  for (const char* text : {"2,x", "[2,3", "-2", "9223372036854775807,2"}) {
+    EXPECT_THAT(ParseShape(text), StatusIs(absl::StatusCode::kInvalidArgument))
+        << text;
+  }
+}
+
+TEST(ParseFillTest, IsANumberThatADoubleHolds) {
+  EXPECT_THAT(ParseFill("-1.5e3"), IsOkAndHolds(-1500));
+  EXPECT_THAT(ParseFill("infinity"), IsOkAndHolds(kInfinity));
+  for (const char* text : {"one", "", "-1e309"}) {
+    EXPECT_THAT(ParseFill(text), StatusIs(absl::StatusCode::kInvalidArgument))
+        << text;
+  }
 }
 
 TEST(ValueSourceTest, WhatTheFlagsLeaveOutIsTheKeys) {
-  ASSERT_OK_AND_ASSIGN(const ValueSource source, Create({.fill = "8"}));
+  ASSERT_OK_AND_ASSIGN(const ValueSource source, Create({.fill = 8}));
 
   EXPECT_FALSE(source.dtype().has_value());
   EXPECT_FALSE(source.shape().has_value());
@@ -89,7 +111,7 @@ TEST(ValueSourceTest, NpyFileIsRead) {
 
 TEST(ValueSourceTest, NoValueOrTwoAreUsageErrors) {
   ExpectUsageError(Create({}).status(), "--fill=NUMBER or --npy=FILE");
-  ExpectUsageError(Create({.fill = "1", .npy = "-"}).status(),
+  ExpectUsageError(Create({.fill = 1, .npy = "-"}).status(),
                    "--fill=NUMBER or --npy=FILE");
 }
 
@@ -97,68 +119,49 @@ TEST(ValueSourceTest, NpyIsConvertedToTheDTypeOfTheFlag) {
   ASSERT_OK_AND_ASSIGN(const std::string file, FormatNpy(Full({2}, 1.5)));
 
   ASSERT_OK_AND_ASSIGN(const ValueSource source,
-                       Create({.dtype = "bf16", .npy = "-"}, file));
+                       Create({.dtype = DType::kBF16, .npy = "-"}, file));
 
   ASSERT_OK_AND_ASSIGN(const Tensor tensor, source.Make(DType::kF32, {}));
   EXPECT_EQ(tensor.Description(), "bf16[2]");
   EXPECT_THAT(tensor, IsFilledWith(1.5));
-  ExpectUsageError(Create({.dtype = "i8", .npy = "-"}, file).status(),
+  ExpectUsageError(Create({.dtype = DType::kI8, .npy = "-"}, file).status(),
                    "--npy=-: expected floats");
 }
 
 TEST(ValueSourceTest, NpyExcludesShape) {
-  ExpectUsageError(Create({.shape = "2", .npy = "-"}).status(), "--npy");
-}
-
-TEST(ValueSourceTest, FlagsThatCannotBeReadAreUsageErrors) {
-  ExpectUsageError(Make({.shape = "2,x", .fill = "1"}).status(),
-                   "--shape=2,x: expected whole numbers");
-  ExpectUsageError(Make({.shape = "[2,3", .fill = "1"}).status(),
-                   "--shape=[2,3: expected [ and ]");
-  ExpectUsageError(Make({.shape = "-2", .fill = "1"}).status(), "--shape=-2");
-  ExpectUsageError(
-      Make({.shape = "9223372036854775807,2", .fill = "1"}).status(),
-      "--shape");
-  ExpectUsageError(Make({.dtype = "float", .fill = "1"}).status(), "--dtype");
-  ExpectUsageError(Make({.fill = "one"}).status(),
-                   "--fill=one: expected a number");
+  ExpectUsageError(Create({.shape = Shape({2}), .npy = "-"}).status(), "--npy");
 }
 
 TEST(ValueSourceTest, NumbersThatTheDTypeLacksAreUsageErrors) {
-  ExpectUsageError(Make({.dtype = "i32", .fill = "1.5"}).status(),
-                   "whole number");
-  ExpectUsageError(Make({.dtype = "i8", .fill = "300"}).status(), "--fill=300");
-  ExpectUsageError(Make({.dtype = "i64", .fill = "1e17"}).status(), "2^53");
-  ExpectUsageError(Make({.dtype = "i64", .fill = "9007199254740993"}).status(),
-                   "2^53");
-  ExpectUsageError(Make({.dtype = "u8", .fill = "nan"}).status(),
-                   "whole number");
-  ExpectUsageError(Make({.fill = "1e39"}).status(),
-                   "--fill=1e+39: expected a number that f32 holds");
-  ExpectUsageError(Make({.dtype = "f64", .fill = "-1e309"}).status(),
-                   "--fill=-1e309: expected a number that f64 holds");
-  ExpectUsageError(Make({.dtype = "f16", .fill = "65520"}).status(),
-                   "f16 holds");
-  ExpectUsageError(Make({.dtype = "bf16", .fill = "3.4e38"}).status(),
-                   "bf16 holds");
-  ExpectUsageError(Make({.dtype = "f8e5m2", .fill = "61440"}).status(),
-                   "f8e5m2 holds");
-  ExpectUsageError(Make({.dtype = "f8e4m3fn", .fill = "465"}).status(),
-                   "f8e4m3fn holds");
-  ExpectUsageError(Make({.dtype = "f8e4m3fn", .fill = "inf"}).status(),
-                   "f8e4m3fn holds");
+  const auto expect_lacks = [](DType dtype, double fill,
+                               const std::string& part) {
+    ExpectUsageError(Make({.dtype = dtype, .fill = fill}).status(), part);
+  };
+  expect_lacks(DType::kI32, 1.5, "whole number");
+  expect_lacks(DType::kI8, 300, "--fill=300");
+  expect_lacks(DType::kI64, 1e17, "2^53");
+  expect_lacks(DType::kI64, 9007199254740993, "2^53");
+  expect_lacks(DType::kU8, std::nan(""), "whole number");
+  expect_lacks(DType::kF32, 1e39, "--fill=1e+39: expected a number that f32");
+  expect_lacks(DType::kF16, 65520, "f16 holds");
+  expect_lacks(DType::kBF16, 3.4e38, "bf16 holds");
+  expect_lacks(DType::kF8E5M2, 61440, "f8e5m2 holds");
+  expect_lacks(DType::kF8E4M3FN, 465, "f8e4m3fn holds");
+  expect_lacks(DType::kF8E4M3FN, kInfinity, "f8e4m3fn holds");
 }
 
 TEST(ValueSourceTest, FloatsHoldWhatIsRoundedToThem) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  EXPECT_THAT(*Make({.dtype = "f16", .fill = "65519.9999999"}),
+  EXPECT_THAT(*Make({.dtype = DType::kF16, .fill = 65519.9999999}),
               IsFilledWith(65504));
-  EXPECT_THAT(*Make({.dtype = "f8e4m3fn", .fill = "-464"}), IsFilledWith(-448));
-  EXPECT_THAT(*Make({.fill = "-inf"}), IsFilledWith(-kInfinity));
-  EXPECT_THAT(*Make({.dtype = "f64", .fill = "infinity"}),
+  EXPECT_THAT(*Make({.dtype = DType::kF8E4M3FN, .fill = -464}),
+              IsFilledWith(-448));
+  EXPECT_THAT(*Make({.fill = -kInfinity}), IsFilledWith(-kInfinity));
+  EXPECT_THAT(*Make({.dtype = DType::kF64, .fill = kInfinity}),
               IsFilledWith(kInfinity));
-  EXPECT_EQ(ElementText(*Make({.dtype = "f8e4m3fn", .fill = "nan"}), 0), "nan");
-  EXPECT_THAT(*Make({.fill = "1e-50"}), IsFilledWith(0));
+  EXPECT_EQ(
+      ElementText(*Make({.dtype = DType::kF8E4M3FN, .fill = std::nan("")}), 0),
+      "nan");
+  EXPECT_THAT(*Make({.fill = 1e-50}), IsFilledWith(0));
 }
 
 TEST(ValueSourceTest, FilesThatCannotBeReadAreUsageErrors) {

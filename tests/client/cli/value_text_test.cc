@@ -1,9 +1,13 @@
 #include "client/cli/value_text.h"
 
+#include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/odd_names.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
@@ -36,6 +40,35 @@ TEST(ValueTextTest, EightElementsOfARowAreShownAndOfMoreTheEnds) {
 TEST(ValueTextTest, EightRowsAreShownAndOfMoreTheEnds) {
   EXPECT_EQ(ValueText(Range({8, 1})), "0\n1\n2\n3\n4\n5\n6\n7\n");
   EXPECT_EQ(ValueText(Range({100, 1})), "0\n1\n2\n...\n97\n98\n99\n");
+}
+
+TEST(ValueJsonTest, IsAValueWhoseElementsAreAtItsEnd) {
+  EXPECT_EQ(ValueJson("3", {1, Full({2, 3}, 2), 4}),
+            "{\"key\":\"3\",\"version\":\"1\",\"tensor\":{"
+            "\"dtype\":\"DTYPE_F32\",\"shape\":[\"2\",\"3\"]},"
+            "\"num_contributions\":4,\"values\":[2.0,2.0,2.0,2.0,2.0,2.0]}");
+}
+
+TEST(ValueJsonTest, ElementsAreThemselvesAndStringsIfTheyAreNotFinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto values_of = [](const std::vector<double>& elements, DType dtype) {
+    return nlohmann::json::parse(
+        ValueJson("k", {1, Vector(elements, dtype)}))["values"];
+  };
+
+  EXPECT_EQ(values_of({0.1, 1e-9}, DType::kF32), nlohmann::json({0.1, 1e-9}));
+  EXPECT_EQ(values_of({infinity, -infinity, infinity - infinity}, DType::kF32),
+            nlohmann::json({"Infinity", "-Infinity", "NaN"}));
+  EXPECT_EQ(values_of({-1, 7}, DType::kI8), nlohmann::json({-1, 7}));
+  EXPECT_EQ(values_of({1, 0}, DType::kBool), nlohmann::json({true, false}));
+  EXPECT_EQ(values_of({}, DType::kF32), nlohmann::json::array());
+}
+
+TEST(ValueJsonTest, EveryNameComesBack) {
+  for (const std::string& name : testing::OddNames(1024)) {
+    EXPECT_EQ(nlohmann::json::parse(ValueJson(name, {1, Tensor()}))["key"],
+              name);
+  }
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ class Server:
         self.run("--namespace=guarded", "init", "w", "--shape=8", "--fill=1")
         self.run("--namespace=guarded", "push", "w", "--fill=8")
         self.run("checkpoint", "save", "first")
-        wait = self.cli("pull", "k", "--wait-for-keys")
+        wait = self.cli("pull", "k", "--wait_for_keys")
         waiting = 'tensorkv_waiting{namespace="default",reason="key"} 1'
         await_that(self.page, lambda page: waiting in page, waiting)
         self.run("init", "k", "--shape=8", "--fill=1")

@@ -1,0 +1,134 @@
+#include "client/cli/message_text.h"
+
+#include "contract/proto_codec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/odd_names.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+v1::KeyStatus Weights() {
+  return MessageOf<v1::StatResponse>(
+             StatReply{{{.key = "fc1.w",
+                         .dtype = DType::kBF16,
+                         .shape = {2, 3},
+                         .version = 12,
+                         .value_bytes = 2048,
+                         .rule = {.name = "sgd",
+                                  .hyperparameters = {{"momentum", 0.5}}},
+                         .states = {"master", "momentum"}}}})
+      .keys(0);
+}
+
+TEST(MessageJsonTest, HasTheNamesAndTheDefaultsOfTheMessage) {
+  const Json json = Json::parse(MessageJson(Weights()));
+
+  EXPECT_EQ(json["key"], "fc1.w");
+  EXPECT_EQ(json["dtype"], "DTYPE_BF16");
+  EXPECT_EQ(json["shape"], Json({"2", "3"}));
+  EXPECT_EQ(json["state_bytes"], "0");
+  EXPECT_EQ(json["rule"]["hyperparameters"]["momentum"], 0.5);
+  EXPECT_FALSE(json.contains("digest"));
+}
+
+TEST(MessageJsonTest, EveryNameComesBackOnOneLine) {
+  for (const std::string& name : testing::OddNames(1024)) {
+    v1::KeyStatus status;
+    status.set_key(name);
+    for (const std::string& text :
+         {MessageJson(status), MessageJson(name, v1::PushResult())}) {
+      EXPECT_EQ(text.find('\n'), std::string::npos) << name;
+      EXPECT_EQ(Json::parse(text)["key"], name);
+    }
+  }
+  EXPECT_TRUE(Json::accept(MessageJson("\xff\xfe", v1::PushResult())));
+}
+
+TEST(MessageTextTest, HasALineForEachField) {
+  v1::KeyStatus status = Weights();
+  status.set_digest(0xab);
+
+  EXPECT_EQ(MessageText(status),
+            "key:                        fc1.w\n"
+            "dtype:                      bf16\n"
+            "shape:                      [2,3]\n"
+            "version:                    12\n"
+            "value_bytes:                2.0 KiB\n"
+            "state_bytes:                0 B\n"
+            "rule:                       sgd(momentum=0.5)\n"
+            "digest:                     00000000000000ab\n"
+            "update_count:               0\n"
+            "multipliers.learning_rate:  1\n"
+            "multipliers.weight_decay:   1\n"
+            "learning_rate:              0\n"
+            "weight_decay:               0\n"
+            "states:                     [master,momentum]\n");
+}
+
+TEST(MessageTextTest, MessagesWithinHaveTheirPathOrALineEach) {
+  NamespaceStatus status;
+  status.name = "n";
+  status.config.mode = Mode::kSync;
+  status.config.gradient_guard = {.max_norm = 1.5};
+  status.rules = {{"*.bias", {.name = "sgd"}}, {"", {.name = "assign"}}};
+  status.memory.values = 1536;
+  status.device_memory = {{"cuda:0", {.state = 2}}};
+  status.waits = {{WaitReason::kRound, 2, 3, absl::Milliseconds(1500)}};
+  status.guard_counts = {{.not_finite = 1}, {.rank = 3, .too_large = 2}};
+
+  EXPECT_THAT(
+      MessageText(MessageOf<v1::NamespaceStatus>(status)),
+      AllOf(HasSubstr("config.mode:                          sync\n"),
+            HasSubstr("config.gradient_guard.on_large_norm:  clip\n"),
+            HasSubstr("rules:                                "
+                      "key_pattern=*.bias rule=sgd\n"),
+            HasSubstr("rules:                                "
+                      "key_pattern=\"\" rule=assign\n"),
+            HasSubstr("memory.values:                        1.5 KiB\n"),
+            HasSubstr("device=cuda:0 memory.values=0 B memory.state=2 B"),
+            HasSubstr("reason=round calls_waiting=2 calls_ended=3 "
+                      "waited=1.5s\n"),
+            HasSubstr(" not_finite=1 too_large=0\n"),
+            HasSubstr(" rank=3 not_finite=0 too_large=2\n")));
+  status.config.gradient_guard = {};
+  EXPECT_THAT(MessageText(MessageOf<v1::NamespaceStatus>(status)),
+              Not(HasSubstr("gradient_guard")));
+}
+
+TEST(MessageTextTest, TimesAreThoseOfTheCalendar) {
+  EXPECT_THAT(MessageText(MessageOf<v1::CheckpointStatus>(CheckpointStatus{
+                  .create_time = absl::FromUnixSeconds(86400)})),
+              HasSubstr("create_time:    1970-01-02T00:00:00Z\n"));
+}
+
+TEST(MessageTableTest, HasALinePerMessageAndAColumnPerPath) {
+  const v1::KeyStatus weights = Weights();
+  v1::KeyStatus other;
+  other.set_key("b");
+  other.mutable_rule()->set_name("assign");
+
+  EXPECT_EQ(MessageTable({&weights, &other},
+                         {"key", "shape", "rule", "multipliers.learning_rate"}),
+            "key    shape  rule               learning_rate\n"
+            "fc1.w  [2,3]  sgd(momentum=0.5)  1\n"
+            "b      []     assign             0\n");
+}
+
+TEST(TableTextTest, ColumnsAreAlignedAndLinesEndWithoutBlanks) {
+  EXPECT_EQ(TableText({{"a", "b"}, {"long", ""}, {"x", "yy"}}),
+            "a     b\nlong\nx     yy\n");
+}
+
+TEST(TableTextTest, CellsAreNoCommandsForTheTerminal) {
+  EXPECT_EQ(TableText({{"\x1b[2Ja", "\u009b2J"}}), " [2Ja   2J\n");
+}
+
+}  // namespace
+}  // namespace tensorkv
