@@ -42,15 +42,6 @@ class MeteredTensorStore final : public TensorStore {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallContext& context) override;
 
-  // Return the bytes of all methods together; those of requests, then of
-  // replies.
-  double received_bytes() const {
-    return init_bytes_.Value() + push_bytes_.Value() + push_pull_bytes_.Value();
-  }
-  double sent_bytes() const {
-    return pull_.sent_bytes->Value() + push_pull_.sent_bytes->Value();
-  }
-
  private:
   static constexpr size_t kNumOutcomes = 4;
 

@@ -45,9 +45,6 @@ class Engine {
   EventLog& event_log() { return event_log_; }
 
   const NamespaceSummaries& summaries() const { return store_; }
-  // Return the bytes of tensors that calls have brought, and replies taken.
-  double received_bytes() const { return metered_store_.received_bytes(); }
-  double sent_bytes() const { return metered_store_.sent_bytes(); }
 
   // Returns whether the caller has made that call in that namespace, or is
   // making it.

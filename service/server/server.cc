@@ -25,6 +25,7 @@
 #include "service/rpc/admit_server.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
+#include "service/status/status_page.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -502,23 +503,6 @@ std::vector<Reading> Server::OtherReadings() {
   };
 }
 
-StatusSources Server::StatusSourcesOf() {
-  return {.store = &engine_.own_store(),
-          .namespaces = &engine_.namespaces(),
-          .summaries = &engine_.summaries(),
-          .server = [this] { return Describe(); },
-          .cluster = [this] { return placement_.Describe(); },
-          .partitions_to_move =
-              [this] {
-                return cluster_part() == nullptr
-                           ? 0.0
-                           : cluster_part()->counts().partitions_to_move;
-              },
-          .readiness = [this] { return readiness(); },
-          .received_bytes = [this] { return engine_.received_bytes(); },
-          .sent_bytes = [this] { return engine_.sent_bytes(); }};
-}
-
 absl::Status Server::StartHttp() {
   if (options_.metrics_listen.empty()) return absl::OkStatus();
   std::vector<const prometheus::Collectable*> collectables =
@@ -535,7 +519,13 @@ absl::Status Server::StartHttp() {
     endpoint.tls = [this] { return files_->certificates().current(); };
     endpoint.pages_need_certificate = options_.tls.needs_client_cert();
   }
-  if (options_.status_page) endpoint.pages = StatusPages(StatusSourcesOf());
+  if (options_.status_page) {
+    // They see all keys of this server, whoever asks, and are not counted.
+    HandlerDependencies calls = HandlerDependenciesOf();
+    calls.store = &engine_.own_store();
+    calls.namespaces = &engine_.namespaces();
+    endpoint.pages = StatusPages(calls, &engine_.summaries());
+  }
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
       HttpEndpoint::Create(std::move(endpoint));
   if (!http.ok()) return CannotListen(options_.metrics_listen, http.status());

@@ -51,7 +51,6 @@
 #include "service/server/server_files.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
-#include "service/status/status_page.h"
 
 namespace tensorkv {
 
@@ -136,7 +135,6 @@ class Server {
   void JoinCluster();
   TakeoverCheckpoints TakeoverCheckpointsOf();
   absl::Status StartHttp();
-  StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
