@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "service/metrics/histogram_bounds.h"
+#include "base/histogram_buckets.h"
 
 namespace tensorkv {
 namespace {
@@ -63,8 +63,9 @@ MeteredTensorStore::ReplyMetrics MeteredTensorStore::AddReplyMetrics(
                      .Help("Time from a call's arrival to its values.")
                      .Register(*registry);
   for (size_t i = 0; i < kNumOutcomes; ++i) {
-    metrics.wait_seconds[i] = &family.Add(
-        {{"method", method}, {"outcome", kOutcomeNames[i]}}, LatencyBounds());
+    metrics.wait_seconds[i] =
+        &family.Add({{"method", method}, {"outcome", kOutcomeNames[i]}},
+                    kLatencyBucketsSeconds);
   }
   return metrics;
 }

@@ -15,13 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/listen_address.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "contract/keep_grpc.h"
 #include "contract/method.h"
 #include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/server_builder.h"
 #include "service/checkpoint/checkpoint_directory.h"
-#include "service/metrics/server_gauges.h"
 #include "service/rpc/admit_server.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
@@ -180,9 +180,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
       connection_filter_(ConnectionFilterOf()),
-      readings_(ReadingsOf()) {
-  AddServerGauges(Describe(), &registry_);
-}
+      readings_(ReadingsOf()) {}
 
 AccessControl::Options Server::AccessOptionsOf() {
   return {
@@ -459,7 +457,7 @@ std::vector<Reading> Server::ReadingsOf() {
   std::vector<std::vector<Reading>> others = {
       CheckpointReadings(options_.checkpoint_interval,
                          [this] { return checkpoint_counts(); }),
-      files_->FileReadings()};
+      files_->FileReadings(), ProcessReadings()};
   if (options_.cluster) {
     others.push_back(
         ClusterReadings(&placement_, [this] { return cluster_part(); }));
@@ -473,7 +471,15 @@ std::vector<Reading> Server::ReadingsOf() {
 
 std::vector<Reading> Server::OtherReadings() {
   using prometheus::MetricType;
-  return {
+  std::vector<Reading> readings = {
+      {"tensorkv_build_info",
+       "Always 1; the version is in the label.",
+       MetricType::Gauge,
+       [] { return 1; },
+       {{"version", kVersion}}},
+      {"tensorkv_budget_bytes", "Bound on what is kept in the host's memory.",
+       MetricType::Gauge,
+       [this] { return engine_.budgets().host()->limit_bytes(); }},
       {"tensorkv_used_bytes", "What is kept in the host's memory.",
        MetricType::Gauge,
        [this] { return engine_.budgets().host()->used_bytes(); }},
@@ -501,6 +507,14 @@ std::vector<Reading> Server::OtherReadings() {
        MetricType::Gauge,
        [this] { return is_shut_down_ || watched().ok() ? 0 : 1; }},
   };
+  for (const DeviceBudget& on : engine_.budgets().DeviceBudgets()) {
+    readings.push_back({"tensorkv_device_budget_bytes",
+                        "Bound on the tensors kept in a device's memory.",
+                        MetricType::Gauge,
+                        [bytes = on.budget_bytes] { return bytes; },
+                        {{"device", on.device}}});
+  }
+  return readings;
 }
 
 absl::Status Server::StartHttp() {
@@ -509,7 +523,6 @@ absl::Status Server::StartHttp() {
       engine_.collectables();
   collectables.push_back(&registry_);
   collectables.push_back(&readings_);
-  collectables.push_back(&process_);
   HttpEndpointOptions endpoint = {.listen = options_.metrics_listen,
                                   .collectables = std::move(collectables),
                                   .health = [this] { return health(); },
