@@ -533,9 +533,9 @@ absl::Status Server::StartHttp() {
     endpoint.pages_need_certificate = options_.tls.needs_client_cert();
   }
   if (options_.status_page) {
-    // They see all keys of this server, whoever asks, and are not counted.
+    // They see all keys of this server, whoever asks.
     HandlerDependencies calls = HandlerDependenciesOf();
-    calls.store = &engine_.own_store();
+    calls.store = &engine_.store();
     calls.namespaces = &engine_.namespaces();
     endpoint.pages = StatusPages(calls, &engine_.summaries());
   }

@@ -28,7 +28,7 @@ namespace tensorkv {
 //
 // They make the calls without a caller, change nothing, and answer with no more
 // than some megabytes. What `dependencies` names, and `summaries`, outlives the
-// pages and is thread-safe; the store counts no calls of clients.
+// pages and is thread-safe.
 std::map<std::string, HttpPage, std::less<>> StatusPages(
     const HandlerDependencies& dependencies,
     const NamespaceSummaries* summaries);

@@ -61,8 +61,6 @@ TEST_F(ServerMonitoringTest, ShowsTheStore) {
   EXPECT_THAT(text, HasSubstr("tensorkv_keys{namespace=\"default\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("tensorkv_memory_bytes{namespace=\"default\","
                               "use=\"values\"} 5\n"));
-  EXPECT_THAT(text,
-              HasSubstr("tensorkv_sent_bytes_total{method=\"Pull\"} 5\n"));
 }
 
 TEST_F(ServerMonitoringTest, ShowsTheServer) {
