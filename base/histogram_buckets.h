@@ -4,10 +4,12 @@
 #ifndef TENSORKV_BASE_HISTOGRAM_BUCKETS_H_
 #define TENSORKV_BASE_HISTOGRAM_BUCKETS_H_
 
+#include <initializer_list>
+
 namespace tensorkv {
 
 // Seconds, from 10 microseconds to 100 seconds.
-inline constexpr double kLatencyBucketsSeconds[] = {
+inline constexpr std::initializer_list<double> kLatencyBucketsSeconds = {
     0.00001, 0.00005, 0.0001, 0.0003, 0.0006, 0.0008, 0.001, 0.002,
     0.003,   0.004,   0.005,  0.006,  0.008,  0.01,   0.013, 0.016,
     0.02,    0.025,   0.03,   0.04,   0.05,   0.065,  0.08,  0.1,
@@ -15,7 +17,7 @@ inline constexpr double kLatencyBucketsSeconds[] = {
     0.8,     1,       2,      5,      10,     20,     50,    100};
 
 // Bytes, from 1 KiB to 4 GiB.
-inline constexpr double kSizeBucketsBytes[] = {
+inline constexpr std::initializer_list<double> kSizeBucketsBytes = {
     1024,    2048,     4096,     16384,     65536,      262144,    1048576,
     4194304, 16777216, 67108864, 268435456, 1073741824, 4294967296};
 

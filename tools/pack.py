@@ -16,14 +16,12 @@ Layout of the archive, below one folder with its name:
 """
 
 import argparse
-import gzip
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 
 # Debian 12's. What needs more would not start there.
@@ -178,17 +176,9 @@ class Stage:
 
 def archive(root, output):
     """The same content gives the same bytes."""
-    def neutral(info):
-        info.uid = info.gid = info.mtime = 0
-        info.uname = info.gname = "root"
-        return info
-
-    with open(output, "wb") as file, gzip.GzipFile(
-            filename="", fileobj=file, mode="wb", mtime=0) as packed:
-        with tarfile.open(fileobj=packed, mode="w") as tar:
-            for path in [root] + sorted(root.rglob("*")):
-                tar.add(path, path.relative_to(root.parent), recursive=False,
-                        filter=neutral)
+    run("tar", "--create", "--file", output, "--use-compress-program=gzip -n",
+        "--sort=name", "--mtime=@0", "--owner=root:0", "--group=root:0",
+        "--directory", root.parent, root.name)
 
 
 def add_tests(stage, options):

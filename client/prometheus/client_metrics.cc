@@ -1,6 +1,5 @@
 #include "client/prometheus/client_metrics.h"
 
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -22,10 +21,6 @@ prometheus::Labels LabelsOf(Method method) {
 prometheus::Family<prometheus::Counter>& CounterFamily(
     prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-prometheus::Histogram::BucketBoundaries LatencyBuckets() {
-  return {std::begin(kLatencyBucketsSeconds), std::end(kLatencyBucketsSeconds)};
 }
 
 // A code beyond the known ones counts as Unknown.
@@ -64,7 +59,8 @@ ClientMetrics::ClientMetrics(std::shared_ptr<prometheus::Registry> registry)
     if (KindOf(method) != MethodKind::kUnary) continue;
     const prometheus::Labels labels = LabelsOf(method);
     SeriesOf(method).started = &started.Add(labels);
-    SeriesOf(method).handling_seconds = &handling.Add(labels, LatencyBuckets());
+    SeriesOf(method).handling_seconds =
+        &handling.Add(labels, kLatencyBucketsSeconds);
   }
 }
 

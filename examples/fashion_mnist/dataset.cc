@@ -1,12 +1,17 @@
 #include "examples/fashion_mnist/dataset.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "examples/fashion_mnist/idx_file.h"
 
 namespace tensorkv::fashion_mnist {
 namespace {
@@ -15,6 +20,63 @@ namespace {
 constexpr float kPixelMean = 0.2860F;
 constexpr float kPixelDeviation = 0.3530F;
 constexpr float kWhite = 255.0F;
+
+constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
+
+struct IdxFile {
+  std::vector<int64_t> dimensions;
+  std::vector<uint8_t> bytes;
+};
+
+bool Read(gzFile file, uint8_t* to, size_t size) {
+  return gzread(file, to, size) == static_cast<int>(size);
+}
+
+// Returns whether all has been read, and gzip was right.
+bool HasEnded(gzFile file) {
+  int error = Z_OK;
+  uint8_t more = 0;
+  const int num_read = gzread(file, &more, 1);
+  gzerror(file, &error);
+  return num_read == 0 && error == Z_OK;
+}
+
+// Reads an IDX file, which gzip may have compressed: two zero bytes, the
+// element type (8, unsigned byte), the rank, the dimensions (big-endian, 4
+// bytes each), and the elements, row-major.
+absl::StatusOr<IdxFile> ReadIdx(const std::string& path, uint8_t rank) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(
+      gzopen(path.c_str(), "rb"), gzclose);
+  if (file == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot open ", path, ": ", strerror(errno)));
+  }
+  const auto expected = [&path](const auto&... what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected ", what...));
+  };
+  const std::array<uint8_t, 4> magic = {0, 0, 8, rank};
+  std::array<uint8_t, 4> word = {};
+  if (!Read(file.get(), word.data(), word.size()) || word != magic) {
+    return expected("an IDX file of unsigned bytes, of rank ", rank);
+  }
+  IdxFile idx;
+  uint64_t size = 1;
+  for (int i = 0; i < rank; ++i) {
+    if (!Read(file.get(), word.data(), word.size())) {
+      return expected(rank, " dimensions, got ", i);
+    }
+    idx.dimensions.push_back(int64_t{word[0]} << 24 | word[1] << 16 |
+                             word[2] << 8 | word[3]);
+    size *= idx.dimensions.back();
+    if (size > kMaxBytes) return expected("at most ", kMaxBytes, " elements");
+  }
+  idx.bytes.resize(size);
+  if (!Read(file.get(), idx.bytes.data(), size) || !HasEnded(file.get())) {
+    return expected(size, " elements, got fewer or more, or gzip is broken");
+  }
+  return idx;
+}
 
 absl::Status CheckLabels(const IdxFile& labels, int64_t num_images) {
   if (labels.dimensions != std::vector<int64_t>{num_images}) {
@@ -36,12 +98,8 @@ absl::Status CheckLabels(const IdxFile& labels, int64_t num_images) {
 absl::StatusOr<Dataset> LoadDataset(const std::string& data_dir, Split split) {
   const std::string stem =
       absl::StrCat(data_dir, split == Split::kTrain ? "/train" : "/t10k");
-  ASSIGN_OR_RETURN(IdxFile images, ReadIdxFile(stem + "-images-idx3-ubyte.gz"));
-  if (images.dimensions.size() != 3) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        stem, " images: expected rank 3, got rank ", images.dimensions.size()));
-  }
-  ASSIGN_OR_RETURN(IdxFile labels, ReadIdxFile(stem + "-labels-idx1-ubyte.gz"));
+  ASSIGN_OR_RETURN(IdxFile images, ReadIdx(stem + "-images-idx3-ubyte.gz", 3));
+  ASSIGN_OR_RETURN(IdxFile labels, ReadIdx(stem + "-labels-idx1-ubyte.gz", 1));
   RETURN_IF_ERROR(CheckLabels(labels, images.dimensions[0]));
   return Dataset{.image_size = images.dimensions[1] * images.dimensions[2],
                  .pixels = std::move(images.bytes),

@@ -41,8 +41,9 @@ struct Batch {
 };
 
 // Reads a split from the files that Fashion-MNIST is published as.
-// Errors: those of ReadIdxFile; InvalidArgument if images and labels do not
-// belong together.
+// Errors: NotFound if a file cannot be opened; InvalidArgument if gzip or the
+// format is broken, a file has more than 256 MiB of elements, or images and
+// labels do not belong together. Messages name the file.
 absl::StatusOr<Dataset> LoadDataset(const std::string& data_dir, Split split);
 
 // Every `num_shards`-th image, from number `index` on: shards are disjoint and

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "service/metrics/families.h"
+#include "service/metrics/readings.h"
 
 namespace tensorkv {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/histogram_buckets.h"
 #include "contract/code_names.h"
-#include "service/metrics/histogram_bounds.h"
 
 namespace tensorkv {
 namespace {
@@ -46,9 +46,10 @@ GrpcServerMetrics::GrpcServerMetrics(prometheus::Registry* registry)
 void GrpcServerMetrics::AddSeries(Method method) {
   MethodMetrics& metrics = of(method);
   prometheus::Labels labels = LabelsOf(method);
-  metrics.handling_seconds = &handling_seconds_.Add(labels, LatencyBounds());
-  metrics.received_bytes = &received_bytes_.Add(labels, SizeBounds());
-  metrics.sent_bytes = &sent_bytes_.Add(labels, SizeBounds());
+  metrics.handling_seconds =
+      &handling_seconds_.Add(labels, kLatencyBucketsSeconds);
+  metrics.received_bytes = &received_bytes_.Add(labels, kSizeBucketsBytes);
+  metrics.sent_bytes = &sent_bytes_.Add(labels, kSizeBucketsBytes);
   for (size_t code = 0; code < kNumCodes; ++code) {
     labels["grpc_code"] = kCodeNames[code];
     metrics.handled[code] = &handled_.Add(labels);

@@ -1,10 +1,11 @@
 #include "service/metrics/metered_backend.h"
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 
 #include "absl/time/time.h"
-#include "service/metrics/histogram_bounds.h"
+#include "base/histogram_buckets.h"
 
 namespace tensorkv {
 namespace {
@@ -13,7 +14,8 @@ using prometheus::Counter;
 using prometheus::Histogram;
 
 // Tensors per batch: one launch takes some hundreds.
-constexpr double kBatchBounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+constexpr std::initializer_list<double> kBatchBounds = {
+    1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
 prometheus::Labels DeviceOf(const Backend& backend) {
   return {{"device", std::string(backend.name())}};
@@ -63,11 +65,11 @@ MeteredBackend::MeteredBackend(std::unique_ptr<Backend> inner,
     : inner_(std::move(inner)),
       clock_(*clock),
       seconds_(AddHistogram(registry, *inner_, "tensorkv_update_seconds",
-                            "Time of one batch of updates.", LatencyBounds())),
+                            "Time of one batch of updates.",
+                            kLatencyBucketsSeconds)),
       batch_tensors_(
           AddHistogram(registry, *inner_, "tensorkv_update_batch_tensors",
-                       "Tensors updated by one batch.",
-                       {std::begin(kBatchBounds), std::end(kBatchBounds)})),
+                       "Tensors updated by one batch.", kBatchBounds)),
       updated_bytes_(AddCounter(registry, *inner_,
                                 "tensorkv_updated_bytes_total",
                                 "Bytes of the values written by updates.")),

@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "service/metrics/families.h"
+#include "service/metrics/readings.h"
 
 namespace tensorkv {
 namespace {

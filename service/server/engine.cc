@@ -50,7 +50,6 @@ Engine::Engine(const ServerOptions& options, OpenedDevice device,
       backend_(std::move(device.backend), &alarms_, registry),
       store_(StoreOptionsOf(options, device, &event_log_, exchange), &backend_,
              &alarms_),
-      metered_store_(&store_, &alarms_, registry),
       collectable_(&store_),
       device_collectable_(std::string(backend_.name()),
                           std::move(device.usage)) {}

@@ -12,7 +12,6 @@
 #include "prometheus/registry.h"
 #include "service/metrics/device_collectable.h"
 #include "service/metrics/metered_backend.h"
-#include "service/metrics/metered_tensor_store.h"
 #include "service/metrics/store_collectable.h"
 #include "service/server/event_log.h"
 #include "service/server/open_device.h"
@@ -33,10 +32,7 @@ class Engine {
          prometheus::Registry* registry, RoundExchange* exchange);
   ~Engine();
 
-  // Returns the store for the calls of clients.
-  TensorStore& store() { return metered_store_; }
-  // Returns that for the server's own calls, which are not counted.
-  TensorStore& own_store() { return store_; }
+  TensorStore& store() { return store_; }
   NamespaceAdmin& namespaces() { return store_; }
   Staging& staging() { return store_; }
   Snapshots& snapshots() { return store_; }
@@ -45,9 +41,6 @@ class Engine {
   EventLog& event_log() { return event_log_; }
 
   const NamespaceSummaries& summaries() const { return store_; }
-  // Return the bytes of tensors that calls have brought, and replies taken.
-  double received_bytes() const { return metered_store_.received_bytes(); }
-  double sent_bytes() const { return metered_store_.sent_bytes(); }
 
   // Returns whether the caller has made that call in that namespace, or is
   // making it.
@@ -95,7 +88,6 @@ class Engine {
   EventLog event_log_;
   MeteredBackend backend_;
   MemoryTensorStore store_;
-  MeteredTensorStore metered_store_;
   const StoreCollectable collectable_;
   const DeviceCollectable device_collectable_;
 };

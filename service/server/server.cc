@@ -15,16 +15,17 @@
 #include "absl/strings/str_cat.h"
 #include "base/listen_address.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "contract/keep_grpc.h"
 #include "contract/method.h"
 #include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/server_builder.h"
 #include "service/checkpoint/checkpoint_directory.h"
-#include "service/metrics/server_gauges.h"
 #include "service/rpc/caller.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
+#include "service/status/status_page.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -176,9 +177,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
       connection_filter_(ConnectionFilterOf()),
-      readings_(ReadingsOf()) {
-  AddServerGauges(Describe(), &registry_);
-}
+      readings_(ReadingsOf()) {}
 
 AccessControl::Options Server::AccessOptionsOf() {
   return {
@@ -455,7 +454,7 @@ std::vector<Reading> Server::ReadingsOf() {
   std::vector<std::vector<Reading>> others = {
       CheckpointReadings(options_.checkpoint_interval,
                          [this] { return checkpoint_counts(); }),
-      files_->FileReadings()};
+      files_->FileReadings(), ProcessReadings()};
   if (options_.cluster) {
     others.push_back(
         ClusterReadings(&placement_, [this] { return cluster_part(); }));
@@ -469,7 +468,15 @@ std::vector<Reading> Server::ReadingsOf() {
 
 std::vector<Reading> Server::OtherReadings() {
   using prometheus::MetricType;
-  return {
+  std::vector<Reading> readings = {
+      {"tensorkv_build_info",
+       "Always 1; the version is in the label.",
+       MetricType::Gauge,
+       [] { return 1; },
+       {{"version", kVersion}}},
+      {"tensorkv_budget_bytes", "Bound on what is kept in the host's memory.",
+       MetricType::Gauge,
+       [this] { return engine_.budgets().host()->limit_bytes(); }},
       {"tensorkv_used_bytes", "What is kept in the host's memory.",
        MetricType::Gauge,
        [this] { return engine_.budgets().host()->used_bytes(); }},
@@ -497,23 +504,14 @@ std::vector<Reading> Server::OtherReadings() {
        MetricType::Gauge,
        [this] { return is_shut_down_ || watched().ok() ? 0 : 1; }},
   };
-}
-
-StatusSources Server::StatusSourcesOf() {
-  return {.store = &engine_.own_store(),
-          .namespaces = &engine_.namespaces(),
-          .summaries = &engine_.summaries(),
-          .server = [this] { return Describe(); },
-          .cluster = [this] { return placement_.Describe(); },
-          .partitions_to_move =
-              [this] {
-                return cluster_part() == nullptr
-                           ? 0.0
-                           : cluster_part()->counts().partitions_to_move;
-              },
-          .readiness = [this] { return readiness(); },
-          .received_bytes = [this] { return engine_.received_bytes(); },
-          .sent_bytes = [this] { return engine_.sent_bytes(); }};
+  for (const DeviceBudget& on : engine_.budgets().DeviceBudgets()) {
+    readings.push_back({"tensorkv_device_budget_bytes",
+                        "Bound on the tensors kept in a device's memory.",
+                        MetricType::Gauge,
+                        [bytes = on.budget_bytes] { return bytes; },
+                        {{"device", on.device}}});
+  }
+  return readings;
 }
 
 absl::Status Server::StartHttp() {
@@ -522,7 +520,6 @@ absl::Status Server::StartHttp() {
       engine_.collectables();
   collectables.push_back(&registry_);
   collectables.push_back(&readings_);
-  collectables.push_back(&process_);
   HttpEndpointOptions endpoint = {.listen = options_.metrics_listen,
                                   .collectables = std::move(collectables),
                                   .health = [this] { return health(); },
@@ -532,7 +529,13 @@ absl::Status Server::StartHttp() {
     endpoint.tls = [this] { return files_->certificates().current(); };
     endpoint.pages_need_certificate = options_.tls.needs_client_cert();
   }
-  if (options_.status_page) endpoint.pages = StatusPages(StatusSourcesOf());
+  if (options_.status_page) {
+    // They see all keys of this server, whoever asks.
+    HandlerDependencies calls = HandlerDependenciesOf();
+    calls.store = &engine_.store();
+    calls.namespaces = &engine_.namespaces();
+    endpoint.pages = StatusPages(calls, &engine_.summaries());
+  }
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
       HttpEndpoint::Create(std::move(endpoint));
   if (!http.ok()) return CannotListen(options_.metrics_listen, http.status());

@@ -26,7 +26,6 @@
 #include "service/cluster/placed_store.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
-#include "service/metrics/process_collectable.h"
 #include "service/metrics/readings.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/health_service.h"
@@ -51,7 +50,6 @@
 #include "service/server/server_files.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
-#include "service/status/status_page.h"
 
 namespace tensorkv {
 
@@ -136,7 +134,6 @@ class Server {
   void JoinCluster();
   TakeoverCheckpoints TakeoverCheckpointsOf();
   absl::Status StartHttp();
-  StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
@@ -217,7 +214,6 @@ class Server {
   // It is there, for calls that come while the server starts.
   std::atomic<bool> is_in_cluster_ = false;
 
-  const ProcessCollectable process_;
   const Readings readings_;
   std::unique_ptr<HttpEndpoint> http_;
 };

@@ -1,110 +1,105 @@
 #include "service/status/status_page.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/answer.h"
 #include "base/status_macros.h"
+#include "contract/any_call.h"
+#include "contract/messages_of.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+#include "service/rpc/message_codec.h"
 #include "service/status/page_files.h"
-#include "service/status/status_json.h"
 
 namespace tensorkv {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
-// With names of 1 KiB and rules of 256 bytes, 1 MiB holds as many and the rest.
-constexpr uint32_t kKeysPerPage = 300;
-constexpr size_t kNamespacesPerPage = 250;
+// Pages of lists end where a message would become larger.
+constexpr MessageLimits kLimits = {.max_message_bytes = 4 << 20};
+constexpr size_t kMaxRounds = 100;
+constexpr size_t kMaxRanks = 32;
 
-struct Query {
-  std::optional<std::string> name_space;
-  std::string prefix;
-  std::string after;
-};
-
-absl::StatusOr<Query> ParseQuery(const HttpQuery& fields) {
-  Query query;
-  for (const auto& [name, value] : fields) {
-    if (name == "namespace") {
-      query.name_space = value;
-    } else if (name == "prefix") {
-      query.prefix = value;
-    } else if (name == "after") {
-      query.after = value;
-    } else {
-      return absl::InvalidArgumentError(
-          "query: expected namespace, prefix and after alone");
-    }
-  }
-  return query;
+// Returns the JSON as UTF-8, whatever bytes the names have.
+std::string TextOf(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// For a short time, and without a caller.
-CallContext ContextOfPage() { return {.timeout = absl::Seconds(10)}; }
-
-absl::StatusOr<Json> ServerJson(const StatusSources& sources,
-                                const std::string& after) {
-  Json json = {{"server", JsonOf(sources.server())}};
-  Json& server = json["server"];
-  const absl::Status readiness = sources.readiness();
-  server["ready"] = readiness.ok();
-  server["why_not_ready"] = std::string(readiness.message());
-  server["received_bytes"] = sources.received_bytes();
-  server["sent_bytes"] = sources.sent_bytes();
-  json["cluster"] = JsonOf(sources.cluster());
-  if (!json["cluster"].is_null()) {
-    json["cluster"]["partitions_to_move"] = sources.partitions_to_move();
+absl::StatusOr<std::string> TextOf(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options)
+           .ok()) {
+    return absl::InternalError("the reply cannot be written in JSON");
   }
-  ASSIGN_OR_RETURN(
-      const std::vector<NamespaceStatus> namespaces,
-      sources.namespaces->ListNamespaces(
-          after, kNamespacesPerPage, [](absl::string_view) { return true; },
-          ContextOfPage()));
-  json["namespaces"] = Json::array();
-  for (const NamespaceStatus& each : namespaces) {
-    json["namespaces"].push_back(JsonOf(each));
-  }
-  json["next"] =
-      namespaces.size() == kNamespacesPerPage ? namespaces.back().name : "";
-  return json;
+  return text;
 }
 
-absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
-                                   const Query& query) {
-  ASSIGN_OR_RETURN(const NamespaceStatus status,
-                   sources.namespaces->DescribeNamespace(*query.name_space,
-                                                         ContextOfPage()));
+// Makes the call whose request has the fields of the query. REQUIRES: it is
+// answered at once.
+template <typename Request>
+absl::StatusOr<std::string> Ask(const Handlers& handlers,
+                                const HttpQuery& query) {
+  typename MessagesOf<Request>::Request request;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(
+      TextOf(Json(query)), &request);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "query: expected fields of ", request.GetDescriptor()->name(), ": ",
+        parsed.message().ToString()));
+  }
+  ASSIGN_OR_RETURN(grpc::ByteBuffer bytes, Serialize(request, kLimits));
+  const Answer<absl::StatusOr<grpc::ByteBuffer>> answer;
+  handlers.of(kMethodOf<Request>)
+      .run(&bytes, {.timeout = absl::Seconds(10)},
+           [answer](absl::StatusOr<grpc::ByteBuffer> reply) {
+             answer.Set(std::move(reply));
+           });
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply_bytes, answer.Wait());
+  typename MessagesOf<Request>::Response reply;
+  RETURN_IF_ERROR(Parse(&reply_bytes, kLimits, &reply));
+  return TextOf(reply);
+}
+
+absl::StatusOr<std::string> OpenRoundsText(const NamespaceSummaries& summaries,
+                                           const HttpQuery& query) {
+  const auto name_space = query.find("namespace");
+  if (name_space == query.end() || query.size() > 1) {
+    return absl::InvalidArgumentError("query: expected namespace alone");
+  }
   ASSIGN_OR_RETURN(const std::vector<OpenRound> rounds,
-                   sources.summaries->OpenRounds(*query.name_space));
-  ListRequest list;
-  list.name_space = *query.name_space;
-  list.prefix = query.prefix;
-  list.page_size = kKeysPerPage;
-  list.page_token = query.after;
-  ASSIGN_OR_RETURN(const ListReply reply,
-                   sources.store->List(list, ContextOfPage()));
-  Json json = {{"namespace", JsonOf(status)},
-               {"num_workers", status.workers.size()},
-               {"workers", JsonOf(status.workers)},
-               {"rounds", JsonOf(rounds)},
-               {"awaited", AwaitedJson(rounds, status.workers)},
-               {"keys", Json::array()},
-               {"next", reply.next_page_token}};
-  for (const KeyStatus& key : reply.keys) json["keys"].push_back(JsonOf(key));
-  return json;
+                   summaries.OpenRounds(name_space->second));
+  Json list = Json::array();
+  for (const OpenRound& round : rounds) {
+    if (list.size() == kMaxRounds) break;
+    std::vector<uint32_t> ranks = round.missing;
+    ranks.resize(std::min(ranks.size(), kMaxRanks));
+    list.push_back({{"key", round.key},
+                    {"step", round.step},
+                    {"missing", std::move(ranks)},
+                    {"num_missing", round.missing.size()}});
+  }
+  const Json reply = {{"rounds", std::move(list)}};
+  return TextOf(reply);
 }
 
-absl::StatusOr<std::string> StatusText(const StatusSources& sources,
-                                       const HttpQuery& fields) {
-  ASSIGN_OR_RETURN(const Query query, ParseQuery(fields));
-  ASSIGN_OR_RETURN(const Json json, query.name_space
-                                        ? NamespaceJson(sources, query)
-                                        : ServerJson(sources, query.after));
-  return TextOf(json);
+HttpPage JsonPage(
+    std::function<absl::StatusOr<std::string>(const HttpQuery&)> text) {
+  return {.content_type = "application/json",
+          .text = std::move(text),
+          .is_for_own_hosts = true};
 }
 
 HttpPage FilePage(const char* content_type, absl::string_view text) {
@@ -116,17 +111,28 @@ HttpPage FilePage(const char* content_type, absl::string_view text) {
 }  // namespace
 
 std::map<std::string, HttpPage, std::less<>> StatusPages(
-    StatusSources sources) {
-  HttpPage json = {.content_type = "application/json",
-                   .text =
-                       [sources = std::move(sources)](const HttpQuery& query) {
-                         return StatusText(sources, query);
-                       },
-                   .is_for_own_hosts = true};
-  return {{"/", FilePage("text/html; charset=utf-8", kStatusHtml)},
-          {"/status.css", FilePage("text/css; charset=utf-8", kStatusCss)},
-          {"/status.js", FilePage("text/javascript; charset=utf-8", kStatusJs)},
-          {"/status.json", std::move(json)}};
+    const HandlerDependencies& dependencies,
+    const NamespaceSummaries* summaries) {
+  std::map<std::string, HttpPage, std::less<>> pages = {
+      {"/", FilePage("text/html; charset=utf-8", kStatusHtml)},
+      {"/status.css", FilePage("text/css; charset=utf-8", kStatusCss)},
+      {"/status.js", FilePage("text/javascript; charset=utf-8", kStatusJs)},
+      {"/status/OpenRounds", JsonPage([summaries](const HttpQuery& query) {
+         return OpenRoundsText(*summaries, query);
+       })}};
+  const auto handlers = std::make_shared<const Handlers>(dependencies, kLimits);
+  const auto add = [&]<typename Request>(Request) {
+    pages[absl::StrCat("/status/", NameOf(kMethodOf<Request>))] =
+        JsonPage([handlers](const HttpQuery& query) {
+          return Ask<Request>(*handlers, query);
+        });
+  };
+  add(DescribeServerRequest());
+  add(DescribeClusterRequest());
+  add(ListNamespacesRequest());
+  add(DescribeNamespaceRequest());
+  add(ListRequest());
+  return pages;
 }
 
 }  // namespace tensorkv

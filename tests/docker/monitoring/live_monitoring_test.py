@@ -257,7 +257,7 @@ class MonitoringTest(unittest.TestCase):
         on_gpus = {name for name, gpu in documented().items() if gpu}
         # There is no GPU to ask.
         sources = "".join(path.read_text() for path in
-                          pathlib.Path("service/metrics").glob("*.cc"))
+                          pathlib.Path("service").glob("*/*.cc"))
 
         self.assertEqual(set(documented()) - on_gpus,
                          set(self.server.families()))

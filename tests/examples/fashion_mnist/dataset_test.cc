@@ -36,6 +36,17 @@ class DatasetTest : public ::testing::Test {
               IdxBytes(dimensions, pixels));
   }
 
+  // Files whose images are `contents`, compressed, without the last bytes.
+  void ExpectWrong(const std::string& contents, const std::string& why,
+                   size_t num_missing = 0) {
+    const std::string path = dir_ + "/train-images-idx3-ubyte.gz";
+    WriteGzip(path, contents);
+    std::filesystem::resize_file(
+        path, std::filesystem::file_size(path) - num_missing);
+    EXPECT_THAT(LoadDataset(dir_, Split::kTrain),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(path + why)));
+  }
+
   void WriteLabels(const std::string& labels) {
     WriteGzip(dir_ + "/train-labels-idx1-ubyte.gz",
               IdxBytes({static_cast<uint32_t>(labels.size())}, labels));
@@ -72,12 +83,38 @@ TEST_F(DatasetTest, LoadFromEmptyDirectoryIsNotFound) {
               StatusIs(StatusCode::kNotFound, HasSubstr("t10k-images")));
 }
 
-TEST_F(DatasetTest, ImagesOfAnotherRankAreInvalid) {
-  WriteImages({2, 2}, "abcd");
+TEST_F(DatasetTest, FilesOfAnotherFormatAreInvalid) {
+  std::string other_type = IdxBytes({1, 1, 1}, "x");
+  other_type[2] = 0x0D;
+  const std::string why = ": expected an IDX file of unsigned bytes, of rank 3";
 
-  EXPECT_THAT(LoadDataset(dir_, Split::kTrain),
-              StatusIs(StatusCode::kInvalidArgument,
-                       HasSubstr("expected rank 3, got rank 2")));
+  ExpectWrong("", why);
+  ExpectWrong("this is no IDX file", why);
+  ExpectWrong(other_type, why);
+  ExpectWrong(IdxBytes({2, 2}, "abcd"), why);
+}
+
+TEST_F(DatasetTest, FilesOfAnotherSizeAreInvalid) {
+  ExpectWrong(IdxBytes({1, 1, 1}, "").substr(0, 11),
+              ": expected 3 dimensions, got 1");
+  ExpectWrong(IdxBytes({2, 1, 2}, "abc"), ": expected 4 elements");
+  ExpectWrong(IdxBytes({2, 1, 2}, "abcde"), ": expected 4 elements");
+  ExpectWrong(IdxBytes({0x80000000, 0x80000000, 0x80000000}, ""),
+              ": expected at most");
+}
+
+TEST_F(DatasetTest, FilesThatGzipFindsBrokenAreInvalid) {
+  ExpectWrong(IdxBytes({2, 1, 2}, "abcd"), ": expected", /*num_missing=*/1);
+  ExpectWrong(IdxBytes({2, 1, 2}, "abcd"), ": expected", /*num_missing=*/10);
+}
+
+TEST_F(DatasetTest, DimensionsMayHaveMoreThanOneByte) {
+  WriteImages({1, 2, 0x0102}, std::string(2 * 0x0102, 'x'));
+  WriteLabels("\3");
+
+  ASSERT_OK_AND_ASSIGN(const Dataset dataset, LoadDataset(dir_, Split::kTrain));
+
+  EXPECT_EQ(dataset.image_size, 2 * 258);
 }
 
 TEST_F(DatasetTest, FewerLabelsThanImagesAreInvalid) {

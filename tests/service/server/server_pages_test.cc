@@ -61,8 +61,6 @@ TEST_F(ServerMonitoringTest, ShowsTheStore) {
   EXPECT_THAT(text, HasSubstr("tensorkv_keys{namespace=\"default\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("tensorkv_memory_bytes{namespace=\"default\","
                               "use=\"values\"} 5\n"));
-  EXPECT_THAT(text,
-              HasSubstr("tensorkv_sent_bytes_total{method=\"Pull\"} 5\n"));
 }
 
 TEST_F(ServerMonitoringTest, ShowsTheServer) {
@@ -130,8 +128,8 @@ class StatusPageTest : public ::testing::Test {
   HttpResponse Get(const std::string& path) {
     return HttpGet(server_->metrics_port(), path);
   }
-  Json Status(const std::string& query = "") {
-    return Json::parse(Get("/status.json" + query).body);
+  Json Status(const std::string& call) {
+    return Json::parse(Get("/status/" + call).body);
   }
   // A sync namespace of two workers, in which the first waits for the other.
   void OpenRound(const std::string& key) {
@@ -167,54 +165,55 @@ class StatusPageTest : public ::testing::Test {
 
 TEST_F(StatusPageTest, ShowsTheServerAndItsNamespaces) {
   ASSERT_OK(Init(*stub_, "bytes"));
-  ASSERT_OK(Pull(*stub_));
 
-  const Json status = Status();
+  const Json server = Status("DescribeServer");
+  const Json list = Status("ListNamespaces");
 
-  EXPECT_EQ(status["server"]["ready"], true);
-  EXPECT_EQ(status["server"]["devices"], Json({"cpu"}));
-  EXPECT_EQ(status["server"]["budget_bytes"], kBudget);
-  EXPECT_EQ(status["server"]["received_bytes"], 5);
-  EXPECT_EQ(status["server"]["sent_bytes"], 5);
-  ASSERT_EQ(status["namespaces"].size(), 1u);
-  EXPECT_EQ(status["namespaces"][0]["name"], "default");
-  EXPECT_EQ(status["namespaces"][0]["memory"]["values"], 5);
-  EXPECT_EQ(status["next"], "");
-  EXPECT_EQ(Status("?after=default")["namespaces"].size(), 0u);
+  EXPECT_EQ(server["devices"], Json({"cpu"}));
+  EXPECT_EQ(server["budget_bytes"], absl::StrCat(kBudget));
+  ASSERT_EQ(list["namespaces"].size(), 1u);
+  EXPECT_EQ(list["namespaces"][0]["name"], "default");
+  EXPECT_EQ(list["namespaces"][0]["memory"]["values"], "5");
+  EXPECT_EQ(list["next_page_token"], "");
+  EXPECT_EQ(Status("ListNamespaces?page_token=default")["namespaces"],
+            Json::array());
+  EXPECT_EQ(Status("DescribeCluster")["placement"]["servers"], Json::array());
 }
 
 TEST_F(StatusPageTest, ShowsWorkersAndWhomRoundsWaitFor) {
   OpenRound("w");
 
-  const Json status = Status("?namespace=pair");
+  const Json status = Status("DescribeNamespace?namespace=pair")["status"];
 
-  EXPECT_EQ(status["namespace"]["rounds_open"], 1);
-  EXPECT_EQ(status["rounds"],
-            Json::parse(R"([{"key": "w", "step": 1, "missing": [1],
-                             "num_missing": 1}])"));
+  EXPECT_EQ(status["rounds_open"], "1");
+  EXPECT_EQ(Status("OpenRounds?namespace=pair"),
+            Json::parse(R"({"rounds": [{"key": "w", "step": 1, "missing": [1],
+                                        "num_missing": 1}]})"));
   ASSERT_EQ(status["workers"].size(), 1u);
   EXPECT_EQ(status["workers"][0]["name"], "first");
-  EXPECT_EQ(status["workers"][0]["step"], 1);
-  EXPECT_GT(status["workers"][0]["lease_seconds"], 1.0);
+  EXPECT_EQ(status["workers"][0]["step"], "1");
+  EXPECT_THAT(std::string(status["workers"][0]["lease_remaining"]),
+              ::testing::EndsWith("s"));
 }
 
 TEST_F(StatusPageTest, ShowsKeysByPages) {
   for (int i = 0; i < 310; ++i) {
     ASSERT_OK(Init(*stub_, "bytes", absl::StrCat("k", 1000 + i)));
   }
+  const std::string list = "List?namespace=default&page_size=300&prefix=k";
 
-  const Json first = Status("?namespace=default&prefix=k");
-  const Json rest = Status("?namespace=default&prefix=k&after=" +
-                           first["next"].get<std::string>());
+  const Json first = Status(list);
+  const Json rest = Status(
+      list + "&page_token=" + first["next_page_token"].get<std::string>());
 
   EXPECT_EQ(first["keys"].size() + rest["keys"].size(), 310u);
   EXPECT_EQ(first["keys"][0]["key"], "k1000");
-  EXPECT_EQ(first["keys"][0]["dtype"], "u8");
-  EXPECT_EQ(first["keys"][0]["shape"], Json({5}));
+  EXPECT_EQ(first["keys"][0]["dtype"], "DTYPE_U8");
+  EXPECT_EQ(first["keys"][0]["shape"], Json({"5"}));
   EXPECT_EQ(first["keys"][0]["version"], "1");
   EXPECT_EQ(rest["keys"].back()["key"], "k1309");
-  EXPECT_EQ(rest["next"], "");
-  EXPECT_EQ(Status("?namespace=default&prefix=k12")["keys"].size(), 100u);
+  EXPECT_EQ(rest["next_page_token"], "");
+  EXPECT_EQ(Status(list + "12")["keys"].size(), 100u);
 }
 
 // Names are whatever clients choose.
@@ -223,7 +222,7 @@ TEST_F(StatusPageTest, NamesAreTextAlone) {
   ASSERT_OK(Init(*stub_, "bytes", key));
 
   const HttpResponse reply = Get(
-      "/status.json?namespace=default&prefix=%3C%2Fscript%3E%3Cimg+src%3Dx");
+      "/status/List?namespace=default&prefix=%3C%2Fscript%3E%3Cimg+src%3Dx");
 
   EXPECT_THAT(reply.headers, HasSubstr("Content-Type: application/json\r\n"));
   EXPECT_THAT(reply.headers, HasSubstr("X-Content-Type-Options: nosniff"));
@@ -237,8 +236,11 @@ TEST_F(StatusPageTest, NamesAreTextAlone) {
 }
 
 TEST_F(StatusPageTest, WrongQueriesAreRefused) {
-  EXPECT_EQ(Get("/status.json?namespace=nobody").code, 404);
-  EXPECT_EQ(Get("/status.json?name=default").code, 400);
+  EXPECT_EQ(Get("/status/DescribeNamespace?namespace=nobody").code, 404);
+  EXPECT_EQ(Get("/status/OpenRounds?namespace=nobody").code, 404);
+  EXPECT_EQ(Get("/status/OpenRounds").code, 400);
+  EXPECT_EQ(Get("/status/List?name=default").code, 400);
+  EXPECT_EQ(Get("/status/DeleteNamespace?namespace=default").code, 404);
   EXPECT_EQ(Get("/status.css").code, 200);
 }
 
@@ -246,7 +248,7 @@ TEST_F(StatusPageTest, IsNotThereUnlessItIsAskedFor) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
 
   EXPECT_EQ(HttpGet(server->metrics_port(), "/").code, 404);
-  EXPECT_EQ(HttpGet(server->metrics_port(), "/status.json").code, 404);
+  EXPECT_EQ(HttpGet(server->metrics_port(), "/status/List").code, 404);
 }
 
 // The last of the suite.

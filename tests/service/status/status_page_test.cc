@@ -5,7 +5,6 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/alarms.h"
@@ -13,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "nlohmann/json.hpp"
-#include "service/status/status_json.h"
+#include "service/rpc/incarnation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/testing/status_matchers.h"
 
@@ -69,45 +68,24 @@ class StatusPagesTest : public ::testing::Test {
                 });
     EXPECT_OK(answer.Wait());
   }
-  Json Status() {
+  Json Rounds() {
     const absl::StatusOr<std::string> text =
-        pages_.at("/status.json").text({{"namespace", "group"}});
+        pages_.at("/status/OpenRounds").text({{"namespace", "group"}});
     EXPECT_OK(text);
-    return Json::parse(*text);
+    return Json::parse(*text)["rounds"];
   }
 
   CpuBackend backend_{1};
   SteadyAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 64 << 20}, &backend_, &alarms_};
-  const std::map<std::string, HttpPage, std::less<>> pages_ = StatusPages(
-      {.store = &store_, .namespaces = &store_, .summaries = &store_});
+  const Incarnation incarnation_{1};
+  const std::map<std::string, HttpPage, std::less<>> pages_ =
+      StatusPages({.store = &store_,
+                   .namespaces = &store_,
+                   .staging = &store_,
+                   .incarnation = &incarnation_},
+                  &store_);
 };
-
-TEST(StatusJsonTest, ClusterHasTheServersAndWhatEachOwns) {
-  const DescribeClusterReply reply = {
-      .server_name = "b",
-      .placement = {
-          .cluster = "c",
-          .version = 7,
-          .servers = {{.name = "a", .address = "a:1"},
-                      {.name = "b", .address = "b:1", .is_live = true}},
-          .owners = {0, 1, 1},
-          .lost = {{.server = "x", .partitions = {2}}}}};
-
-  const Json cluster = JsonOf(reply);
-
-  EXPECT_EQ(cluster["placement_version"], 7);
-  EXPECT_EQ(cluster["servers"][0]["partitions"], 1);
-  EXPECT_EQ(cluster["servers"][0]["live"], false);
-  EXPECT_EQ(cluster["servers"][1]["partitions"], 2);
-  EXPECT_EQ(cluster["servers"][1]["partitions_to_restore"], 1);
-  EXPECT_EQ(cluster["servers"][1]["self"], true);
-  EXPECT_TRUE(JsonOf(DescribeClusterReply()).is_null());
-}
-
-TEST_F(StatusPagesTest, AwaitsNobodyWithoutRounds) {
-  EXPECT_EQ(Status()["awaited"], Json::array());
-}
 
 TEST_F(StatusPagesTest, RoundsOfTheLowestStepsComeFirst) {
   const Worker ahead = Join("ahead");
@@ -116,7 +94,7 @@ TEST_F(StatusPagesTest, RoundsOfTheLowestStepsComeFirst) {
     for (Step step = 1; step <= 2; ++step) Push(ahead, key, step);
   }
 
-  const Json rounds = Status()["rounds"];
+  const Json rounds = Rounds();
 
   ASSERT_EQ(rounds.size(), 4u);
   for (size_t i = 0; i < rounds.size(); ++i) {
@@ -126,37 +104,19 @@ TEST_F(StatusPagesTest, RoundsOfTheLowestStepsComeFirst) {
   }
 }
 
-TEST_F(StatusPagesTest, AwaitedAreThoseWhomMostRoundsWaitFor) {
-  InitKey("k");
+TEST_F(StatusPagesTest, HasTheFirstRoundsAndRanksOfMany) {
   const Worker ahead = Join("ahead");
-  const Worker behind = Join("behind");
-  Push(ahead, "k", 1);
-  Push(ahead, "k", 2);
-  Push(behind, "k", 1);
-
-  const Json awaited = Status()["awaited"];
-
-  // The page has 32 of them: the worker that has contributed to one of the
-  // rounds comes after all who have not.
-  ASSERT_EQ(awaited.size(), 32u);
-  EXPECT_EQ(awaited[0], Json::parse(R"({"rank": 2, "name": "", "live": false,
-                                        "left": false,
-                                        "rounds": 2})"));
-}
-
-TEST_F(StatusPagesTest, AwaitedWorkersHaveTheNamesThatTheyJoinedWith) {
-  InitKey("k");
-  std::vector<Worker> workers;
-  for (uint32_t i = 0; i < kNumWorkers; ++i) {
-    workers.push_back(Join(absl::StrCat("worker ", i)));
-  }
-  for (const Worker& worker : workers) {
-    if (worker.rank != 7) Push(worker, "k", 1);
+  for (int i = 0; i < 120; ++i) {
+    const std::string key = absl::StrCat("k", 100 + i);
+    InitKey(key);
+    Push(ahead, key, 1);
   }
 
-  EXPECT_EQ(Status()["awaited"],
-            Json::parse(R"([{"rank": 7, "name": "worker 7", "live": true,
-                             "left": false, "rounds": 1}])"));
+  const Json rounds = Rounds();
+
+  ASSERT_EQ(rounds.size(), 100u);
+  EXPECT_EQ(rounds.back()["key"], "k199");
+  EXPECT_EQ(rounds[0]["missing"].size(), 32u);
 }
 
 }  // namespace
