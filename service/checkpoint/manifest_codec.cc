@@ -68,7 +68,7 @@ absl::Status ReadReply(absl::StatusOr<Reply> reply, CallAnswer& answer) {
   return reply.status();
 }
 
-// Reads one that is set. Errors: DataLoss. The outer status tells of those.
+// Errors: DataLoss. The outer status tells of those.
 absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
   switch (proto.answer_case()) {
     case v1::SavedCall::kError:
@@ -96,7 +96,7 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
     case v1::SavedCall::ANSWER_NOT_SET:
       break;
   }
-  return Malformed("a call with an answer that is none");
+  return Malformed("a call without an answer");
 }
 
 void CallToProto(const CallSnapshot& call, v1::SavedCall* proto) {
@@ -104,7 +104,7 @@ void CallToProto(const CallSnapshot& call, v1::SavedCall* proto) {
   proto->mutable_call_id()->set_client_id(call.id.client_id);
   proto->mutable_call_id()->set_sequence(call.id.sequence);
   proto->set_fingerprint(call.fingerprint);
-  if (call.answer == nullptr) return;
+  proto->set_forgotten(call.forgotten);
   const CallAnswer& answer = *call.answer;
   if (!answer.ok()) return AnswerToProto(answer.status(), proto);
   std::visit([proto](const auto& reply) { ReplyToProto(reply, proto); },
@@ -115,8 +115,8 @@ absl::StatusOr<CallSnapshot> CallOf(const v1::SavedCall& proto) {
   CallSnapshot call = {
       .caller = proto.caller(),
       .id = {proto.call_id().client_id(), proto.call_id().sequence()},
-      .fingerprint = proto.fingerprint()};
-  if (proto.answer_case() == v1::SavedCall::ANSWER_NOT_SET) return call;
+      .fingerprint = proto.fingerprint(),
+      .forgotten = proto.forgotten()};
   auto answer = std::make_shared<CallAnswer>(CallReply());
   RETURN_IF_ERROR(ReadAnswer(proto, *answer));
   call.answer = std::move(answer);

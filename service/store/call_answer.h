@@ -35,15 +35,20 @@ struct CallIdentity {
   bool is_push = false;
 };
 
-// The last call of a client.
+// A call that was remembered, or if its sequence is `forgotten`, one that
+// stands for those of its client which were forgotten.
 struct CallSnapshot {
   std::string caller;
   CallId id;
   uint64_t fingerprint = 0;
-  // Null if it was being made, or was forgotten: nobody can tell.
+  // Null if it was being made, or was forgotten.
   std::shared_ptr<const CallAnswer> answer;
+  // Up to here, what is not remembered of its client was forgotten.
+  uint64_t forgotten = 0;
   // Says what CallIdentity says; false of a call that was restored.
   bool is_push = false;
+
+  bool is_forgotten() const { return id.sequence == forgotten; }
 };
 
 }  // namespace tensorkv

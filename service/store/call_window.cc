@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -28,8 +27,8 @@ constexpr uint64_t kWaiterOverheadBytes = 2048;
 // off.
 constexpr uint64_t kMaxErrorBytes = 768;
 
-// Says how many clients Save looks at at a time: about 0.1 ms.
-constexpr size_t kClientsPerLock = 512;
+// Says how many calls Save copies at a time: about 0.1 ms.
+constexpr size_t kCallsPerLock = 512;
 
 // Attempts of one call that may wait. Each begins when the one before ends,
 // on that one's stack.
@@ -82,9 +81,9 @@ CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
   return limited;
 }
 
-std::string NameOf(const CallId& id) {
-  return absl::StrCat("call ", id.sequence, " of client ",
-                      absl::BytesToHexString(id.client_id));
+std::string NameOf(const std::string& client_id, uint64_t sequence) {
+  return absl::StrCat("call ", sequence, " of client ",
+                      absl::BytesToHexString(client_id));
 }
 
 absl::Status CheckId(const CallId& id) {
@@ -107,8 +106,7 @@ void CallWindow::Attempt::Keep(const CallAnswer& answer) {
 void CallWindow::Attempt::End() {
   if (window_ == nullptr) return;
   const std::shared_ptr<CallWindow> window = std::move(window_);
-  const CallPtr call = std::move(call_);
-  window->EndAttempt(call);
+  window->EndAttempt(*call_);
 }
 
 std::shared_ptr<CallWindow> CallWindow::Create(const CallWindowOptions& options,
@@ -126,20 +124,17 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
                        AttemptCallback on_attempt) {
   const uint64_t ticket =
       context.cancellation ? context.cancellation->TakeTicket() : 0;
-  WaiterPtr waiter;
+  std::shared_ptr<Waiter> waiter;
   // Nothing if it waits.
   const auto enter = [&]() -> absl::StatusOr<std::optional<Attempt>> {
+    Dropped dropped;  // goes after the lock
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckMayCall(context.caller, identity.id));
-    ASSIGN_OR_RETURN(const CallPtr call, FindOrAdd(context.caller, identity));
-    if (call->is_under_way) {
-      ASSIGN_OR_RETURN(waiter, Park(call, identity.request_bytes,
-                                    context.timeout, on_attempt));
-      return std::nullopt;
-    }
-    if (call->answer != nullptr) Unlist(*call->client);
-    call->is_under_way = true;
-    return Attempt(shared_from_this(), call, call->answer);
+    ASSIGN_OR_RETURN(Call * call, FindOrAdd(context.caller, identity, dropped));
+    if (!call->is_under_way) return BeginAttempt(*call);
+    ASSIGN_OR_RETURN(waiter, Park(*call, identity.request_bytes,
+                                  context.timeout, on_attempt));
+    return std::nullopt;
   };
   absl::StatusOr<std::optional<Attempt>> attempt = enter();
   if (!attempt.ok()) return std::move(on_attempt)(attempt.status());
@@ -156,40 +151,65 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
 absl::Status CallWindow::CheckMayCall(const Caller& caller,
                                       const CallId& id) const {
   if (caller.unless_remembered.ok()) return absl::OkStatus();
-  const auto found = clients_.find(ClientKey(caller.name, id.client_id));
-  if (found == clients_.end()) return caller.unless_remembered;
-  const Client& client = *found->second;
-  return client.Has(id.sequence) && client.call->answer != nullptr
-             ? absl::OkStatus()
-             : caller.unless_remembered;
+  const auto client = clients_.find(ClientKey(caller.name, id.client_id));
+  if (client == clients_.end()) return caller.unless_remembered;
+  const auto call = client->second->calls.find(id.sequence);
+  const bool is_remembered =
+      call != client->second->calls.end() && call->second.answer &&
+      ReasonOf(call->second.answer->status()) != Reason::kOutcomeUnknown;
+  return is_remembered ? absl::OkStatus() : caller.unless_remembered;
 }
 
-absl::StatusOr<CallWindow::CallPtr> CallWindow::FindOrAdd(
-    const Caller& caller, const CallIdentity& identity) {
+absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
+    const Caller& caller, const CallIdentity& identity, Dropped& dropped) {
   RETURN_IF_ERROR(CheckId(identity.id));
-  Trim();
-  ASSIGN_OR_RETURN(Client* const client,
-                   FindOrAddClient({caller.name, identity.id.client_id}));
-  if (client->Has(identity.id.sequence)) {
-    if (client->call->fingerprint == identity.fingerprint) return client->call;
+  Trim(dropped);
+  DropOldClients();
+  ASSIGN_OR_RETURN(
+      Client * client,
+      FindOrAddClient({caller.name, identity.id.client_id}, dropped));
+  const uint64_t sequence = identity.id.sequence;
+  const auto known = client->calls.find(sequence);
+  if (known != client->calls.end()) {
+    if (known->second.fingerprint == identity.fingerprint) {
+      return &known->second;
+    }
     return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                          NameOf(identity.id),
+                          NameOf(client->key.second, sequence),
                           ": expected the request that it was made with, got "
                           "another one by the same call_id")),
                       Reason::kCallIdReused);
   }
-  RETURN_IF_ERROR(CheckRemembered(*client, identity.id.sequence));
-  absl::StatusOr<CallPtr> call = Add(*client, identity);
-  if (!call.ok()) ForgetIfUnused(*client);
-  return call;
+  RETURN_IF_ERROR(CheckRemembered(*client, sequence));
+  const uint64_t bytes = SumOfBytes(
+      kCallOverheadBytes, std::max(identity.answer_bytes, kMaxErrorBytes));
+  // A caller that makes a call has had the answer to the one before, not to a
+  // later one.
+  Call* const latest = client->latest;
+  const bool is_newer = latest != nullptr && sequence > latest->sequence;
+  absl::StatusOr<Reservation> reservation =
+      Reserve(bytes, is_newer ? latest : nullptr, dropped);
+  if (!reservation.ok()) {
+    ForgetIfUnused(*client);
+    return reservation.status();
+  }
+  Call& call = client->calls[sequence];
+  call.client = client;
+  call.sequence = sequence;
+  call.fingerprint = identity.fingerprint;
+  call.is_push = identity.is_push;
+  call.reservation = *std::move(reservation);
+  return &call;
 }
 
 absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
-    const ClientKey& key) {
+    const ClientKey& key, Dropped& dropped) {
   const auto known = clients_.find(key);
   if (known != clients_.end()) {
-    MarkUsed(*known->second);
-    return known->second.get();
+    Client* const client = known->second.get();
+    client->last_used = alarms_.Now();
+    by_use_.splice(by_use_.end(), by_use_, client->use);
+    return client;
   }
   if (clients_.size() >= options_.max_clients) {
     return WithReason(
@@ -201,8 +221,8 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
   }
   ASSIGN_OR_RETURN(
       Reservation reservation,
-      Reservation::Create(account_, kClientOverheadBytes + key.first.size() +
-                                        key.second.size()));
+      Reserve(kClientOverheadBytes + key.first.size() + key.second.size(),
+              nullptr, dropped));
   auto client = std::make_unique<Client>();
   client->key = key;
   client->last_used = alarms_.Now();
@@ -211,47 +231,54 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
   return (clients_[key] = std::move(client)).get();
 }
 
-absl::StatusOr<CallWindow::CallPtr> CallWindow::Add(
-    Client& client, const CallIdentity& identity) {
-  // Its memory may be what this one needs.
-  Drop(client);
-  auto call = std::make_shared<Call>();
-  ASSIGN_OR_RETURN(
-      call->reservation,
-      Reservation::Create(account_, SumOfBytes(kCallOverheadBytes,
-                                               std::max(identity.answer_bytes,
-                                                        kMaxErrorBytes))));
-  call->client = &client;
-  call->id = identity.id;
-  call->fingerprint = identity.fingerprint;
-  call->is_push = identity.is_push;
-  call->former_sequence =
-      std::exchange(client.last_sequence, identity.id.sequence);
-  client.call = call;
-  return call;
+absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes, Call* done_with,
+                                                Dropped& dropped) {
+  for (;;) {
+    absl::StatusOr<Reservation> reservation =
+        Reservation::Create(account_, bytes);
+    if (reservation.ok()) return reservation;
+    // Answers that are dropped for a call that is refused nevertheless are lost
+    // in vain.
+    const uint64_t droppable =
+        superseded_bytes_ +
+        (done_with == nullptr ? 0 : done_with->reservation.bytes());
+    if (bytes > SumOfBytes(account_->available_bytes(), droppable)) {
+      return reservation;
+    }
+    Call* const call = superseded_.empty() ? std::exchange(done_with, nullptr)
+                                           : superseded_.begin()->second;
+    if (call == nullptr) return reservation;
+    Drop(*call, dropped);
+    dropped.clear();  // gives back what it had reserved
+  }
 }
 
 absl::Status CallWindow::CheckRemembered(const Client& client,
                                          uint64_t sequence) {
-  if (sequence > client.last_sequence) return absl::OkStatus();
+  if (sequence > client.forgotten) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
-          NameOf({client.key.second, sequence}), ": expected a sequence above ",
-          client.last_sequence,
+          NameOf(client.key.second, sequence), ": expected a sequence above ",
+          client.forgotten,
           ": what came before is remembered no more, so that nobody can tell "
           "whether this call has been made")),
       Reason::kOutcomeUnknown);
 }
 
-absl::StatusOr<CallWindow::WaiterPtr> CallWindow::Park(
-    const CallPtr& call, uint64_t request_bytes, absl::Duration timeout,
+CallWindow::Attempt CallWindow::BeginAttempt(Call& call) {
+  if (call.answer != nullptr) Unlist(call);
+  call.is_under_way = true;
+  return Attempt(shared_from_this(), &call, call.answer);
+}
+
+absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
+    Call& call, uint64_t request_bytes, absl::Duration timeout,
     AttemptCallback& on_attempt) {
   RETURN_IF_ERROR(no_waits_);
-  const auto others = waiters_.find(call.get());
-  if (others != waiters_.end() && others->second.size() >= kMaxWaiters) {
-    return absl::UnavailableError(
-        absl::StrCat(NameOf(call->id), ": ", kMaxWaiters,
-                     " repeats of it wait for their first attempt"));
+  if (call.waiters.size() >= kMaxWaiters) {
+    return absl::UnavailableError(absl::StrCat(
+        NameOf(call.client->key.second, call.sequence), ": ", kMaxWaiters,
+        " repeats of it wait for their first attempt"));
   }
   ASSIGN_OR_RETURN(
       Reservation reservation,
@@ -259,7 +286,7 @@ absl::StatusOr<CallWindow::WaiterPtr> CallWindow::Park(
                           SumOfBytes(kWaiterOverheadBytes, request_bytes)));
   auto waiter = std::make_shared<Waiter>();
   waiter->reservation = std::move(reservation);
-  waiter->call = call;
+  waiter->call = &call;
   waiter->on_attempt = std::move(on_attempt);
   waiter->started = alarms_.Now();
   waiter->alarm = alarms_.Schedule(
@@ -269,31 +296,31 @@ absl::StatusOr<CallWindow::WaiterPtr> CallWindow::Park(
           self->EndWait(waiter, absl::StatusCode::kDeadlineExceeded);
         }
       });
-  waiters_[call.get()].push_back(waiter);
+  call.waiters.push_back(waiter);
   ++waits_.calls_waiting;
   return waiter;
 }
 
 CallWindow::AttemptCallback CallWindow::TakeCallback(Waiter& waiter) {
   waiter.reservation.Clear();
-  waiter.call = nullptr;  // what listens to the caller may keep the waiter
   --waits_.calls_waiting;
   ++waits_.calls_ended;
   waits_.waited += alarms_.Now() - waiter.started;
   return std::exchange(waiter.on_attempt, nullptr);
 }
 
-void CallWindow::EndWait(const WaiterPtr& waiter, absl::StatusCode code) {
+void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
+                         absl::StatusCode code) {
   AttemptCallback on_attempt;
   std::string name;
   {
     MutexLock lock(&mutex_);
     if (!waiter->on_attempt) return;
-    name = NameOf(waiter->call->id);
-    const auto found = waiters_.find(waiter->call.get());
-    std::erase(found->second, waiter);
-    if (found->second.empty()) waiters_.erase(found);
+    Call& call = *waiter->call;
+    call.waiters.erase(
+        std::find(call.waiters.begin(), call.waiters.end(), waiter));
     on_attempt = TakeCallback(*waiter);
+    name = NameOf(call.client->key.second, call.sequence);
   }
   alarms_.Cancel(waiter->alarm);
   const absl::Duration waited = alarms_.Now() - waiter->started;
@@ -309,10 +336,10 @@ absl::StatusOr<bool> CallWindow::Knows(const Caller& caller,
                                        const CallId& id) const {
   RETURN_IF_ERROR(CheckId(id));
   MutexLock lock(&mutex_);
-  const auto found = clients_.find(ClientKey(caller.name, id.client_id));
-  if (found == clients_.end()) return false;
-  if (found->second->Has(id.sequence)) return true;
-  RETURN_IF_ERROR(CheckRemembered(*found->second, id.sequence));
+  const auto client = clients_.find(ClientKey(caller.name, id.client_id));
+  if (client == clients_.end()) return false;
+  if (client->second->calls.contains(id.sequence)) return true;
+  RETURN_IF_ERROR(CheckRemembered(*client->second, id.sequence));
   return false;
 }
 
@@ -332,23 +359,22 @@ void CallWindow::Keep(Call& call, const CallAnswer& answer) {
   call.answer.swap(kept);
 }
 
-void CallWindow::EndAttempt(const CallPtr& call) {
-  WaiterPtr next;
+void CallWindow::EndAttempt(Call& call) {
+  Dropped dropped;
+  std::shared_ptr<Waiter> next;
   AttemptCallback on_attempt;
   // Nothing if nobody waits.
   const auto end = [&]() -> std::optional<Attempt> {
     MutexLock lock(&mutex_);
-    const auto found = waiters_.find(call.get());
-    if (found == waiters_.end()) {
-      call->is_under_way = false;
-      if (call->client != nullptr) Retire(*call);
+    if (call.waiters.empty()) {
+      call.is_under_way = false;
+      Retire(call, dropped);
       return std::nullopt;
     }
-    next = std::move(found->second.front());
-    found->second.pop_front();
-    if (found->second.empty()) waiters_.erase(found);
+    next = std::move(call.waiters.front());
+    call.waiters.pop_front();
     on_attempt = TakeCallback(*next);
-    return Attempt(shared_from_this(), call, call->answer);
+    return Attempt(shared_from_this(), &call, call.answer);
   };
   std::optional<Attempt> attempt = end();
   if (!attempt) return;
@@ -356,107 +382,162 @@ void CallWindow::EndAttempt(const CallPtr& call) {
   std::move(on_attempt)(*std::move(attempt));
 }
 
-void CallWindow::Retire(Call& call) {
-  Client& client = *call.client;
+void CallWindow::Retire(Call& call, Dropped& dropped) {
   if (call.answer == nullptr) {
-    client.last_sequence = call.former_sequence;
-    call.client = nullptr;
-    client.call = nullptr;  // the last attempt has it
+    Client& client = *call.client;
+    dropped.push_back(client.calls.extract(call.sequence));
     return ForgetIfUnused(client);
   }
   const uint64_t used = kCallOverheadBytes + SizeOf(*call.answer);
   const uint64_t reserved = call.reservation.bytes();
   const Reservation excess =
       call.reservation.Split(reserved - std::min(used, reserved));
-  ended_bytes_ += call.reservation.bytes();
-  client.end = ended_.insert(ended_.end(), &client);
-  MarkUsed(client);
-  Trim();
-}
-
-void CallWindow::MarkUsed(Client& client) {
-  client.last_used = alarms_.Now();
-  by_use_.splice(by_use_.end(), by_use_, client.use);
-}
-
-void CallWindow::Trim() {
-  const absl::Duration oldest = alarms_.Now() - options_.max_age;
-  while (!by_use_.empty() && by_use_.front()->last_used <= oldest) {
-    Client& client = *by_use_.front();
-    if (client.call != nullptr && client.call->is_under_way) break;
-    Drop(client);
-    by_use_.pop_front();
-    clients_.erase(ClientKey(client.key));
+  Client& client = *call.client;
+  call.ended = alarms_.Now();
+  if (client.latest != nullptr && client.latest->sequence > call.sequence) {
+    // A late repeat of an older call: the newer answer may yet be asked for.
+    AddSuperseded(call);
+  } else {
+    if (Call* const before = client.latest) {
+      latest_.erase(before->age);
+      AddSuperseded(*before);
+    }
+    client.latest = &call;
+    call.age = latest_.emplace_hint(latest_.end(), call.ended, &call);
   }
-  while (ended_bytes_ > options_.max_bytes && ended_.size() > 1) {
-    Drop(*ended_.front());
+  ended_bytes_ += call.reservation.bytes();
+  ++client.num_ended;
+  client.last_used = call.ended;
+  by_use_.splice(by_use_.end(), by_use_, client.use);
+  TrimClient(client, dropped);
+  Trim(dropped);
+}
+
+void CallWindow::AddSuperseded(Call& call) {
+  call.age = superseded_.emplace(call.ended, &call);
+  superseded_bytes_ += call.reservation.bytes();
+}
+
+CallWindow::Call* CallWindow::LeastUseful() const {
+  if (!superseded_.empty()) return superseded_.begin()->second;
+  return latest_.empty() ? nullptr : latest_.begin()->second;
+}
+
+void CallWindow::TrimClient(Client& client, Dropped& dropped) {
+  auto call = client.calls.begin();
+  while (client.num_ended > options_.max_calls_per_client) {
+    Call& lowest = call->second;
+    ++call;
+    if (!lowest.is_under_way) Drop(lowest, dropped);
+  }
+}
+
+void CallWindow::Trim(Dropped& dropped) {
+  const absl::Duration oldest = alarms_.Now() - options_.max_age;
+  for (ByEnd* const calls : {&superseded_, &latest_}) {
+    while (!calls->empty() && calls->begin()->first <= oldest) {
+      Drop(*calls->begin()->second, dropped);
+    }
+  }
+  while (ended_bytes_ > options_.max_bytes &&
+         superseded_.size() + latest_.size() > 1) {
+    Drop(*LeastUseful(), dropped);
+  }
+}
+
+void CallWindow::DropOldClients() {
+  const absl::Duration oldest = alarms_.Now() - options_.max_age;
+  while (!by_use_.empty() && by_use_.front()->last_used <= oldest &&
+         by_use_.front()->calls.empty()) {
+    const ClientKey key = by_use_.front()->key;
+    by_use_.pop_front();
+    clients_.erase(key);
   }
 }
 
 void CallWindow::ForgetIfUnused(Client& client) {
-  if (client.call != nullptr || client.last_sequence > 0) return;
+  if (!client.calls.empty() || client.forgotten > 0) return;
   by_use_.erase(client.use);
   clients_.erase(ClientKey(client.key));
 }
 
-void CallWindow::Drop(Client& client) {
-  if (client.call == nullptr) return;
-  if (!client.call->is_under_way) Unlist(client);
-  client.call->client = nullptr;
-  client.call = nullptr;
+void CallWindow::Drop(Call& call, Dropped& dropped) {
+  Unlist(call);
+  Client& client = *call.client;
+  client.forgotten = std::max(client.forgotten, call.sequence);
+  dropped.push_back(client.calls.extract(call.sequence));
 }
 
-void CallWindow::Unlist(Client& client) {
-  ended_.erase(client.end);
-  ended_bytes_ -= client.call->reservation.bytes();
+void CallWindow::Unlist(Call& call) {
+  Client& client = *call.client;
+  const bool is_latest = client.latest == &call;
+  (is_latest ? latest_ : superseded_).erase(call.age);
+  if (is_latest) {
+    client.latest = nullptr;
+  } else {
+    superseded_bytes_ -= call.reservation.bytes();
+  }
+  ended_bytes_ -= call.reservation.bytes();
+  --client.num_ended;
 }
 
 void CallWindow::EndWaits(const absl::Status& status) {
-  decltype(waiters_) waiters;
+  std::vector<std::shared_ptr<Waiter>> waiters;
   std::vector<AttemptCallback> callbacks;
   {
     MutexLock lock(&mutex_);
     no_waits_ = status;
-    waiters.swap(waiters_);
-    for (const auto& [call, of_call] : waiters) {
-      for (const WaiterPtr& waiter : of_call) {
-        callbacks.push_back(TakeCallback(*waiter));
+    for (auto& [id, client] : clients_) {
+      for (auto& [sequence, call] : client->calls) {
+        for (std::shared_ptr<Waiter>& waiter : call.waiters) {
+          callbacks.push_back(TakeCallback(*waiter));
+          waiters.push_back(std::move(waiter));
+        }
+        call.waiters.clear();
       }
     }
   }
-  for (const auto& [call, of_call] : waiters) {
-    for (const WaiterPtr& waiter : of_call) alarms_.Cancel(waiter->alarm);
+  for (size_t i = 0; i < waiters.size(); ++i) {
+    alarms_.Cancel(waiters[i]->alarm);
+    std::move(callbacks[i])(status);
   }
-  for (AttemptCallback& callback : callbacks) std::move(callback)(status);
 }
 
 // A client that comes meanwhile may be passed over: it was not there
 // throughout.
 std::vector<CallSnapshot> CallWindow::Save(
     absl::FunctionRef<void(absl::Duration)> paused) const {
+  const auto save = [](const Client& client, std::vector<CallSnapshot>& calls) {
+    const auto& [caller, client_id] = client.key;
+    for (const auto& [sequence, call] : client.calls) {
+      calls.push_back({caller,
+                       {client_id, sequence},
+                       call.fingerprint,
+                       call.answer,
+                       client.forgotten,
+                       call.is_push});
+    }
+    if (client.forgotten == 0) return;
+    calls.push_back({.caller = caller,
+                     .id = {client_id, client.forgotten},
+                     .forgotten = client.forgotten});
+  };
   std::vector<CallSnapshot> calls;
   ClientKey last;  // comes before any
   bool has_more = true;
   while (has_more) {
     std::vector<CallSnapshot> some;
-    some.reserve(kClientsPerLock);
+    some.reserve(kCallsPerLock + options_.max_calls_per_client);
     absl::Duration pause;
     {
       MutexLock lock(&mutex_);
       const absl::Duration start = alarms_.Now();
       auto next = clients_.upper_bound(last);
-      for (size_t i = 0; i < kClientsPerLock && next != clients_.end();
+      for (size_t i = 0; i < kCallsPerLock && next != clients_.end() &&
+                         some.size() < kCallsPerLock;
            ++i, ++next) {
-        const Client& client = *next->second;
+        save(*next->second, some);
         last = next->first;
-        if (client.last_sequence == 0) continue;
-        CallSnapshot& saved = some.emplace_back();
-        saved.caller = client.key.first;
-        saved.id = {client.key.second, client.last_sequence};
-        if (client.call == nullptr) continue;
-        saved.fingerprint = client.call->fingerprint;
-        saved.answer = client.call->answer;
-        saved.is_push = client.call->is_push;
       }
       has_more = next != clients_.end();
       pause = alarms_.Now() - start;
@@ -468,23 +549,33 @@ std::vector<CallSnapshot> CallWindow::Save(
 }
 
 void CallWindow::Restore(const std::vector<CallSnapshot>& calls) {
-  MutexLock lock(&mutex_);
-  for (const CallSnapshot& each : calls) RestoreCall(each);
+  for (const CallSnapshot& each : calls) {
+    if (!each.is_forgotten()) RestoreCall(each);
+  }
+  // Only now: what is remembered may come before what was forgotten.
+  for (const CallSnapshot& each : calls) {
+    if (each.forgotten > 0) RestoreForgotten(each);
+  }
 }
 
 void CallWindow::RestoreCall(const CallSnapshot& saved) {
-  const absl::StatusOr<Client*> client =
-      FindOrAddClient({saved.caller, saved.id.client_id});
-  if (!client.ok()) return;
-  if (saved.answer == nullptr) {
-    (*client)->last_sequence = saved.id.sequence;
-    return;
-  }
-  const absl::StatusOr<CallPtr> call =
-      Add(**client, {saved.id, saved.fingerprint, SizeOf(*saved.answer)});
-  if (!call.ok()) return ForgetIfUnused(**client);
+  Dropped dropped;  // goes after the lock
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<Call*> call =
+      FindOrAdd({saved.caller},
+                {saved.id, saved.fingerprint, SizeOf(*saved.answer)}, dropped);
+  if (!call.ok()) return;
   (*call)->answer = saved.answer;
-  Retire(**call);
+  Retire(**call, dropped);
+}
+
+void CallWindow::RestoreForgotten(const CallSnapshot& saved) {
+  Dropped dropped;  // goes after the lock
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<Client*> client =
+      FindOrAddClient({saved.caller, saved.id.client_id}, dropped);
+  if (!client.ok()) return;
+  (*client)->forgotten = std::max((*client)->forgotten, saved.forgotten);
 }
 
 WaitStatus CallWindow::waits() const {

@@ -29,9 +29,11 @@
 namespace tensorkv {
 
 struct CallWindowOptions {
+  // Ended calls of one client that are remembered.
+  uint32_t max_calls_per_client = 128;
   // Clients that are remembered.
   uint32_t max_clients = 100'000;
-  // Since the last use of a client, or the end of its call.
+  // Since the end of a call, or the last use of a client.
   absl::Duration max_age = absl::Minutes(15);
   // Bounds the answers to ended calls; the latest is kept whatever its size.
   uint64_t max_bytes = 64 << 20;
@@ -41,9 +43,7 @@ struct CallWindowOptions {
 
 // Recognises repeated calls. Thread-safe; owned by shared_ptr. A client is a
 // caller and a client id: who knows another caller's client id neither reads
-// its answers nor takes its place. Each client has one call at a time, and the
-// call of its highest sequence is the one that is remembered: who makes a call
-// has had the answer to the one before.
+// its answers nor takes its place.
 //
 // Whoever makes a call enters here first and gets an Attempt: those of a call
 // follow one another. One knows the answer that an earlier one has kept;
@@ -54,16 +54,18 @@ struct CallWindowOptions {
 //  2. An answer that was kept is never replaced by a missing one: after Keep,
 //     every later attempt gets that answer, or FailedPrecondition once it has
 //     been dropped, for as long as the client is remembered.
-//  3. A client whose call has an attempt under way is not dropped. If a later
-//     call comes, the attempts of the former go on, and its answer is theirs.
+//  3. A call that has an attempt under way or waiting, is not dropped.
 //  4. The bytes of all that is remembered are reserved from the account.
 //
-// Where answers take too many bytes, those go first whose calls ended first. A
-// client is dropped when it has not called for max_age; a call that is repeated
-// then, which nobody may do, counts as new.
+// Answers are dropped when there are too many (of a client, or bytes of all)
+// and when they are too old. Those go first that are not their client's latest,
+// which is that of the highest sequence, then the oldest. Where the account has
+// no memory for a call, such answers go too, but of the latest only its
+// client's own: who makes a call has had the answer to the one before. A client
+// is dropped when it has not called for max_age; a call that is repeated then,
+// which nobody may do, counts as new.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
-  using CallPtr = std::shared_ptr<Call>;
 
  public:
   // The right to make a call, until End or destruction. Move-only; used by one
@@ -87,14 +89,12 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
 
    private:
     friend class CallWindow;
-    Attempt(std::shared_ptr<CallWindow> window, CallPtr call,
+    Attempt(std::shared_ptr<CallWindow> window, Call* call,
             std::shared_ptr<const CallAnswer> answer)
-        : window_(std::move(window)),
-          call_(std::move(call)),
-          answer_(std::move(answer)) {}
+        : window_(std::move(window)), call_(call), answer_(std::move(answer)) {}
 
     std::shared_ptr<CallWindow> window_;  // null after the end
-    CallPtr call_;
+    Call* call_;
     std::shared_ptr<const CallAnswer> answer_;
   };
   using AttemptCallback = absl::AnyInvocable<void(absl::StatusOr<Attempt>) &&>;
@@ -106,11 +106,10 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
 
   // Calls `on_attempt` once, now or on the thread that ends the attempt before,
   // unlocked. Errors: InvalidArgument (no client id or sequence;
-  // another call has that name) · FailedPrecondition (a later call has come, or
-  // the answer was dropped) · DeadlineExceeded and Cancelled (of `context`,
-  // while another attempt ran) · Unavailable (too many attempts wait; EndWaits)
-  // · ResourceExhausted (no memory to remember it) · the caller's, for calls
-  // that are not remembered.
+  // another call has that name) · FailedPrecondition (too long ago to tell) ·
+  // DeadlineExceeded and Cancelled (of `context`, while another attempt ran) ·
+  // Unavailable (too many attempts wait; EndWaits) · ResourceExhausted (no
+  // memory to remember it) · the caller's, for calls that are not remembered.
   void Enter(const CallIdentity& call, const CallContext& context,
              AttemptCallback on_attempt);
 
@@ -122,9 +121,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
 
-  // Returns of each client the call of its highest sequence, if that has come
-  // to anything. Goes through the clients some at a time; `paused` hears how
-  // long each took.
+  // Returns every call that is remembered or being made throughout, by
+  // sequence, and for each client one that stands for its forgotten calls. Goes
+  // through the clients some at a time; `paused` hears how long each took.
   std::vector<CallSnapshot> Save(
       absl::FunctionRef<void(absl::Duration)> paused) const;
   // Remembers calls that were saved, for as long as if they had just ended;
@@ -138,44 +137,43 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Client;
   // The name of a caller, and the client id that it goes by.
   using ClientKey = std::pair<std::string, std::string>;
+  using ByEnd = std::multimap<absl::Duration, Call*>;
   // A Waiter is an attempt that waits for the one before.
   struct Waiter {
-    CallPtr call;
+    Call* call = nullptr;
     AttemptCallback on_attempt;  // null when it has ended
     Alarms::Id alarm = 0;
     absl::Duration started;
     Reservation reservation;
   };
-  using WaiterPtr = std::shared_ptr<Waiter>;
   struct Call {
-    // Null once a later call of the client has come.
     Client* client = nullptr;
-    CallId id;
+    uint64_t sequence = 0;
     uint64_t fingerprint = 0;
     bool is_push = false;
     bool is_under_way = false;
     std::shared_ptr<const CallAnswer> answer;
+    std::deque<std::shared_ptr<Waiter>> waiters;
     Reservation reservation;
-    // The client's last sequence before.
-    uint64_t former_sequence = 0;
+    // Where it is in latest_ or superseded_, if no attempt is under way.
+    absl::Duration ended;
+    ByEnd::iterator age;
   };
   struct Client {
-    bool Has(uint64_t sequence) const {
-      return call != nullptr && call->id.sequence == sequence;
-    }
-
     ClientKey key;
-    // The one of the highest sequence; null if its answer was dropped, or
-    // nothing has come of it.
-    CallPtr call;
-    // No call up to here but `call` is remembered.
-    uint64_t last_sequence = 0;
+    std::map<uint64_t, Call> calls;
+    uint32_t num_ended = 0;
+    // The call of the highest sequence among those that have ended and have
+    // no attempt under way.
+    Call* latest = nullptr;
+    // The calls up to here that are not in `calls` are forgotten.
+    uint64_t forgotten = 0;
     absl::Duration last_used;
     std::list<Client*>::iterator use;
-    // Where it is in ended_, if its call has an answer and no attempt.
-    std::list<Client*>::iterator end;
     Reservation reservation;
   };
+  // Dropped holds what is destroyed after the lock.
+  using Dropped = std::vector<std::map<uint64_t, Call>::node_type>;
 
   CallWindow(const CallWindowOptions& options, Alarms* alarms,
              RefPtr<BudgetAccount> account);
@@ -184,37 +182,47 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // there.
   absl::Status CheckMayCall(const Caller& caller, const CallId& id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<CallPtr> FindOrAdd(const Caller& caller,
-                                    const CallIdentity& call)
+  absl::StatusOr<Call*> FindOrAdd(const Caller& caller,
+                                  const CallIdentity& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key)
+  absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key,
+                                          Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<CallPtr> Add(Client& client, const CallIdentity& identity)
+  // Returns the call to drop first for want of bytes; null if there is none.
+  Call* LeastUseful() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops answers, if it must, to free memory for `bytes`: of the latest only
+  // `done_with`, which may be null.
+  absl::StatusOr<Reservation> Reserve(uint64_t bytes, Call* done_with,
+                                      Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
+  Attempt BeginAttempt(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets an attempt wait for the one that is under way.
-  absl::StatusOr<WaiterPtr> Park(const CallPtr& call, uint64_t request_bytes,
-                                 absl::Duration timeout,
-                                 AttemptCallback& on_attempt)
+  absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
+                                               uint64_t request_bytes,
+                                               absl::Duration timeout,
+                                               AttemptCallback& on_attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndWait(const WaiterPtr& waiter, absl::StatusCode code);
+  void EndWait(const std::shared_ptr<Waiter>& waiter, absl::StatusCode code);
   // Counts the end of a wait; its callback is the caller's to call.
   AttemptCallback TakeCallback(Waiter& waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(Call& call, const CallAnswer& answer);
-  void RestoreCall(const CallSnapshot& saved)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndAttempt(const CallPtr& call);
+  void RestoreCall(const CallSnapshot& saved);
+  void RestoreForgotten(const CallSnapshot& saved);
+  void EndAttempt(Call& call);
   // Remembers the answer of a call without an attempt, or forgets the call.
-  void Retire(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops answers and clients that are too old, or too many.
-  void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lets go of the client's call: an attempt that is under way keeps it.
-  void Drop(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Unlist(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void MarkUsed(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Retire(Call& call, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddSuperseded(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Trim(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TrimClient(Client& client, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropOldClients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets a client of which nothing has been remembered yet.
   void ForgetIfUnused(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(Call& call, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Unlist(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CallWindowOptions options_;
   Alarms& alarms_;
@@ -225,12 +233,13 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
       ABSL_GUARDED_BY(mutex_);
   // Clients by last use, the oldest first.
   std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);
-  // Those whose calls have an answer and no attempt, by their ends.
-  std::list<Client*> ended_ ABSL_GUARDED_BY(mutex_);
-  // Counts the bytes of all these calls.
+  // Calls without an attempt under way: the latest of each client, and the
+  // others.
+  ByEnd latest_ ABSL_GUARDED_BY(mutex_);
+  ByEnd superseded_ ABSL_GUARDED_BY(mutex_);
+  // Count the bytes of all these calls, and of the superseded ones.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By call: the attempts that wait for the one under way.
-  std::map<const Call*, std::deque<WaiterPtr>> waiters_ ABSL_GUARDED_BY(mutex_);
+  uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};

@@ -208,9 +208,7 @@ namespace {
 Contribution::Fate FateOfFailed(const Call& call, bool is_mirrored,
                                 const absl::Status& status) {
   // What has failed or ended here may count at other servers.
-  if (is_mirrored || ReasonOf(status) == Reason::kOutcomeUnknown) {
-    return Contribution::Fate::kMaybe;
-  }
+  if (is_mirrored) return Contribution::Fate::kMaybe;
   const bool was_refused = ReasonOf(status) != Reason::kUnspecified ||
                            absl::IsInvalidArgument(status);
   if (call.num_under_way > 0) return Contribution::Fate::kPending;

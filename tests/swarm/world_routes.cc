@@ -83,7 +83,7 @@ void WorldState::CheckRefusal(const Attempt& attempt,
   // What is remembered is told, wherever the keys are.
   if (ReasonOf(status) == Reason::kWrongServer && !call.answer.empty() &&
       call.is_compared && call.id && HasHeadroom(plan_) && !attempt.is_lost &&
-      IsLast(attempt.call) &&
+      call.id->sequence == last_sequence_[call.actor] &&
       call.generation == spaces_[call.space].generation) {
     Find(absl::StrCat("a repeat is sent away: ", call.what, ": ", call.answer,
                       ", and then ", status.ToString()));

@@ -74,28 +74,12 @@ CallPtr WorldState::NewCall(const Action& action, bool changes) {
     call->timeout = absl::Milliseconds(50 + action.number % 2500);
   }
   if (!changes) return call;
-  NameCall(call);
+  call->id = CallId{absl::StrCat("actor", action.actor),
+                    ++last_sequence_[action.actor]};
   std::vector<CallPtr>& made = made_[action.actor];
   made.push_back(call);
   if (made.size() > kMostCallsRemembered) made.erase(made.begin());
   return call;
-}
-
-// By a client id that no other call needs any more, as clients do.
-void WorldState::NameCall(const CallPtr& call) {
-  std::vector<CallPtr>& last = last_calls_[call->actor];
-  auto former = std::ranges::find_if(last, [](const CallPtr& each) {
-    return each->num_attempts > 0 && each->num_under_way == 0;
-  });
-  if (former == last.end()) former = last.insert(former, nullptr);
-  const auto number = former - last.begin();
-  call->id = CallId{absl::StrCat("actor", call->actor, ".", number),
-                    *former == nullptr ? 1 : (*former)->id->sequence + 1};
-  *former = call;
-}
-
-bool WorldState::IsLast(const CallPtr& call) const {
-  return std::ranges::count(last_calls_[call->actor], call) > 0;
 }
 
 AttemptPtr WorldState::Begin(const CallPtr& call, bool blocks) {
@@ -147,8 +131,8 @@ void WorldState::EndAttempt(const AttemptPtr& attempt,
       call.generation != space.generation) {
     return;
   }
-  // A client's last answer is kept, and no other.
-  const bool is_latest = IsLast(attempt->call);
+  // A client's latest answer is kept, whatever came of its earlier calls.
+  const bool is_latest = call.id->sequence == last_sequence_[call.actor];
   // The values that a PushPull reads may be elsewhere by now.
   const bool may_have_moved = is_cluster() && !call.is_compared;
   const bool is_forgotten = ReasonOf(status) == Reason::kOutcomeUnknown;

@@ -44,9 +44,6 @@ class WorldState {
   // --- The ways of every call (world_state.cc) -------------------------------
   CallPtr NewCall(const Action& action, bool changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NameCall(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether it is the last by its client id.
-  bool IsLast(const CallPtr& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   AttemptPtr Begin(const CallPtr& call, bool blocks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CallContext ContextOf(const Attempt& attempt) const;
@@ -160,9 +157,7 @@ class WorldState {
   std::vector<Space> spaces_ ABSL_GUARDED_BY(mutex_);
   std::vector<AttemptPtr> under_way_ ABSL_GUARDED_BY(mutex_);
   std::array<std::vector<CallPtr>, kNumActors> made_ ABSL_GUARDED_BY(mutex_);
-  // The last call of each client id of an actor.
-  std::array<std::vector<CallPtr>, kNumActors> last_calls_
-      ABSL_GUARDED_BY(mutex_);
+  std::array<uint64_t, kNumActors> last_sequence_ ABSL_GUARDED_BY(mutex_) = {};
   // By uid, key and version.
   std::map<std::tuple<uint64_t, uint32_t, Version>, Elements> values_
       ABSL_GUARDED_BY(mutex_);

@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/ongoing_snapshot.h"
@@ -31,30 +33,58 @@ constexpr size_t kKeysPerRestoreBatch = 4096;
 
 // --- Saving ------------------------------------------------------------------
 
+std::shared_ptr<const CallAnswer> UnknownOutcome() {
+  static const auto* const answer =
+      new std::shared_ptr<const CallAnswer>(std::make_shared<const CallAnswer>(
+          WithReason(absl::FailedPreconditionError(
+                         "the call was being made when the state was saved: "
+                         "nobody can tell whether it has been made"),
+                     Reason::kOutcomeUnknown)));
+  return *answer;
+}
+
+// Calls by caller, client id and sequence.
+class CallsByName {
+ public:
+  // Unless one of that name is there.
+  void Add(CallSnapshot call) {
+    Name name = {call.caller, call.id.client_id, call.id.sequence};
+    calls_.emplace(std::move(name), std::move(call));
+  }
+
+  std::vector<CallSnapshot> Take() && {
+    std::vector<CallSnapshot> calls;
+    for (auto& [name, call] : calls_) calls.push_back(std::move(call));
+    return calls;
+  }
+
+ private:
+  using Name = std::tuple<std::string, std::string, uint64_t>;
+
+  std::map<Name, CallSnapshot> calls_;
+};
+
 // Returns what is to be remembered of the calls that there were before the
-// snapshot and after it, for each client the last. Calls that had an answer
-// before have their effect in the snapshot; of those that had none, one cannot
-// tell. Contributions to rounds are recognised by step and rank; their answers
-// speak of rounds that may not be in the snapshot.
+// snapshot and after it. Calls that had an answer before have their effect in
+// the snapshot; of those that had none, one cannot tell; nor of those that were
+// forgotten. Contributions to rounds are recognised by step and rank; their
+// answers speak of rounds that may not be in the snapshot.
 std::vector<CallSnapshot> CallsOfSnapshot(std::vector<CallSnapshot> before,
                                           std::vector<CallSnapshot> after,
                                           bool has_rounds) {
-  std::map<std::pair<std::string, std::string>, CallSnapshot> last;
+  CallsByName calls;
   for (CallSnapshot& call : before) {
     const bool has_failed = call.answer && !call.answer->ok();
     if (has_rounds && call.is_push && !has_failed) continue;
-    last[{call.caller, call.id.client_id}] = std::move(call);
+    if (!call.answer) call.answer = UnknownOutcome();
+    calls.Add(std::move(call));
   }
   for (CallSnapshot& call : after) {
     if (has_rounds && call.is_push) continue;
-    CallSnapshot& known = last[{call.caller, call.id.client_id}];
-    if (known.id.sequence >= call.id.sequence) continue;
-    known = std::move(call);
-    known.answer = nullptr;
+    call.answer = UnknownOutcome();
+    calls.Add(std::move(call));
   }
-  std::vector<CallSnapshot> calls;
-  for (auto& [client, call] : last) calls.push_back(std::move(call));
-  return calls;
+  return std::move(calls).Take();
 }
 
 // Measures how long the mutex is held.

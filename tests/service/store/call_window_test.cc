@@ -242,57 +242,47 @@ TEST_F(CallWindowTest, MalformedIdsAreInvalid) {
   EXPECT_TRUE(Enter(1, std::string(64, 'x'))->is_under_way());
 }
 
-TEST_F(CallWindowTest, LaterCallTakesThePlaceOfTheFormer) {
-  Make(2);
-  Make(3);
+TEST_F(CallWindowTest, TooManyCallsDropTheLowest) {
+  Open({.max_calls_per_client = 2});
+  for (uint64_t sequence : {1, 2, 3}) Make(sequence);
 
-  EXPECT_EQ(Enter(3)->found(), 3u);
-  ASSERT_TRUE(Enter(2)->error);
-  EXPECT_THAT(*Enter(2)->error,
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  ASSERT_TRUE(Enter(1)->error);
+  EXPECT_THAT(*Enter(1)->error,
               StatusIs(StatusCode::kFailedPrecondition,
-                       HasSubstr("expected a sequence above 3")));
+                       HasSubstr("expected a sequence above 1")));
 }
 
-TEST_F(CallWindowTest, CallBelowTheLastThatNeverCameIsRefused) {
-  Make(2);
+TEST_F(CallWindowTest, CallBelowTheWindowThatNeverCameIsRefused) {
+  Open({.max_calls_per_client = 1});
+  for (uint64_t sequence : {2, 3}) Make(sequence);
 
   EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
   EXPECT_THAT(window_->Knows({}, {"c", 1}),
               StatusIs(StatusCode::kFailedPrecondition));
 }
 
-TEST_F(CallWindowTest, CallThatHasNotHappenedLeavesItsSequences) {
-  Make(2);
-  Enter(5).reset();
-
-  Make(4);
-
-  EXPECT_EQ(Enter(4)->found(), 4u);
-  EXPECT_TRUE(Enter(2)->error);
-}
-
-TEST_F(CallWindowTest, CallUnderWayGoesOnWhenALaterOneHasCome) {
+TEST_F(CallWindowTest, CallUnderWayIsNotDropped) {
+  Open({.max_calls_per_client = 1});
   const auto first = Enter(1);
-  const auto waits = Enter(1);
-  Make(2);
+  for (uint64_t sequence : {2, 3, 4}) Make(sequence);
 
-  const auto late = Enter(1);
+  const auto repeat = Enter(1);
   first->Keep(1);
   first->attempt->End();
 
-  EXPECT_EQ(waits->found(), 1u);
-  EXPECT_THAT(*late->error, StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_EQ(repeat->found(), 1u);
 }
 
-TEST_F(CallWindowTest, AnswerStaysAsLongAsItsClientIsRemembered) {
+TEST_F(CallWindowTest, OldAnswersAreDropped) {
   Open({.max_age = absl::Minutes(1)});
   Make(1);
   alarms_.Advance(absl::Seconds(30));
-  EXPECT_EQ(Enter(1)->found(), 1u);
+  Make(2);
   alarms_.Advance(absl::Seconds(30));
 
-  EXPECT_EQ(Enter(1)->found(), 1u);
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
 }
 
 TEST_F(CallWindowTest, SilentClientsAreForgotten) {
@@ -317,15 +307,20 @@ TEST_F(CallWindowTest, ClientsAreBounded) {
 
 TEST_F(CallWindowTest, BytesOfAnswersAreBounded) {
   Open({.max_bytes = 3000});
-  Make(1, "known");
-  const uint64_t bytes_of_one = account_->used_bytes();
-  for (int i = 0; i < 9; ++i) Make(1, absl::StrCat("c", i));
+  for (uint64_t sequence = 1; sequence <= 100; ++sequence) Make(sequence);
 
-  EXPECT_LT(account_->used_bytes(), 10 * bytes_of_one);
-  EXPECT_EQ(Enter(1, "c8")->found(), 1u);
-  EXPECT_THAT(*Enter(1, "known")->error,
-              StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_TRUE(Enter(2, "known")->is_under_way());
+  EXPECT_LT(account_->used_bytes(), 4000u);
+  EXPECT_EQ(Enter(100)->found(), 100u);
+}
+
+TEST_F(CallWindowTest, LatestAnswersOfOtherClientsAreDroppedLast) {
+  Open({.max_bytes = 3000});
+  Make(1, "d");
+  for (uint64_t sequence = 1; sequence <= 9; ++sequence) Make(sequence);
+
+  EXPECT_EQ(Enter(1, "d")->found(), 1u);
+  EXPECT_EQ(Enter(9)->found(), 9u);
+  EXPECT_EQ(Enter(1)->error->code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(CallWindowTest, TheLatestAnswerIsKeptWhateverItsSize) {
@@ -343,7 +338,14 @@ TEST_F(CallWindowTest, MemoryIsReservedBeforeTheAttempt) {
   EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kResourceExhausted));
 }
 
-TEST_F(CallWindowTest, AnswersOfOthersMakeNoRoomForACall) {
+TEST_F(CallWindowTest, AnswersMakeRoomForACall) {
+  for (uint64_t sequence = 1; sequence <= 50; ++sequence) Make(sequence);
+  answer_bytes_ = kBudgetBytes - 5000;
+
+  EXPECT_TRUE(Enter(51)->is_under_way());
+}
+
+TEST_F(CallWindowTest, LatestAnswersOfOthersMakeNoRoomForACall) {
   Make(1, "known");
   Make(1, "other");
   answer_bytes_ = kBudgetBytes;
@@ -357,7 +359,19 @@ TEST_F(CallWindowTest, AnswersOfOthersMakeNoRoomForACall) {
   EXPECT_EQ(Enter(1, "other")->found(), 1u);
 }
 
-TEST_F(CallWindowTest, AnswerMakesRoomForItsClientsNextCall) {
+TEST_F(CallWindowTest, CallThatIsRefusedForItsSizeDropsNothing) {
+  Make(1);
+  Make(2);
+  answer_bytes_ = kBudgetBytes + 1;
+  ASSERT_THAT(*Enter(3)->error, StatusIs(StatusCode::kResourceExhausted));
+
+  answer_bytes_ = 0;
+
+  EXPECT_EQ(Enter(1)->found(), 1u);
+  EXPECT_EQ(Enter(2)->found(), 2u);
+}
+
+TEST_F(CallWindowTest, TheCallersLatestAnswerMakesRoomForItsNextCall) {
   answer_bytes_ = kBudgetBytes / 3 * 2;
   const auto first = Enter(1);
   first->attempt->Keep(CallReply(InitReply{
@@ -422,29 +436,63 @@ TEST_F(CallWindowTest, WhatWasForgottenStaysSoWhenItIsRestored) {
   EXPECT_EQ(Enter(1, "d")->found(), 1u);
 }
 
-TEST_F(CallWindowTest, FormerCallThatEndsLateGivesItsMemoryBack) {
-  const auto former = Enter(5, "c");
+TEST_F(CallWindowTest, WhatIsRememberedFromBeforeWhatWasForgottenIsRestored) {
+  Open({.max_calls_per_client = 2});
+  const auto first = Enter(1);
+  const auto second = Enter(2);
+  for (const uint64_t sequence : {3u, 4u, 5u}) Make(sequence);
+  first->Keep(1);
+  second->Keep(2);
+  const std::vector<CallSnapshot> saved = window_->Save([](absl::Duration) {});
+
+  Open({});
+  window_->Restore(saved);
+
+  EXPECT_EQ(Enter(1)->found(), 1u);
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_TRUE(Enter(3)->error);
+}
+
+// A stray second attempt says nothing of the answer that its caller waits for.
+TEST_F(CallWindowTest, LateRepeatOfAnOlderCallLeavesTheNewestItsPlace) {
+  Make(5, "c");
   Make(6, "c");
-  const uint64_t used = account_->used_bytes();
-  former->Keep(5);
+  Enter(5, "c")->attempt->End();
+  answer_bytes_ = account_->available_bytes() - 700;
 
-  former->attempt->End();
+  const auto other = Enter(1, "d");
 
-  EXPECT_LT(account_->used_bytes(), used);
+  ASSERT_TRUE(other->is_under_way()) << *other->error;
+  EXPECT_TRUE(Enter(5, "c")->error) << "it was to go first";
   EXPECT_EQ(Enter(6, "c")->found(), 6u);
 }
 
-TEST_F(CallWindowTest, ClientsAreForgottenInTheOrderOfTheirLastUse) {
+TEST_F(CallWindowTest, OlderCallThatEndsLateLeavesTheNewestItsPlace) {
+  const auto older = Enter(5, "c");
+  Make(6, "c");
+  older->Keep(5);
+  older->attempt->End();
+  answer_bytes_ = account_->available_bytes() - 700;
+
+  const auto other = Enter(1, "d");
+
+  ASSERT_TRUE(other->is_under_way()) << *other->error;
+  EXPECT_EQ(Enter(6, "c")->found(), 6u);
+}
+
+// Whichever was superseded first.
+TEST_F(CallWindowTest, AnswersThatAreTooOldGoInTheOrderOfTheirEnds) {
   Open({.max_age = absl::Minutes(15)});
   Make(1, "old");
-  Make(1, "new");
   alarms_.Advance(absl::Minutes(10));
+  Make(1, "new");
   Make(2, "new");
+  Make(2, "old");  // its first call ended before those of the other
 
   alarms_.Advance(absl::Minutes(6));
 
-  EXPECT_EQ(Enter(2, "new")->found(), 2u);
-  EXPECT_EQ(Enter(1, "old")->attempt->answer(), nullptr);
+  EXPECT_TRUE(Enter(1, "old")->error);
+  EXPECT_EQ(Enter(1, "new")->found(), 1u);
 }
 
 TEST_F(CallWindowTest, SaveLetsCallsInAfterSomeClients) {
