@@ -192,8 +192,10 @@ TEST_P(SyncContractTest, SecondPushOfNobodyInParticularAlreadyExists) {
 
   EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1), 1),
               StatusIs(StatusCode::kAlreadyExists,
-                       AllOf(HasSubstr("round 1 of \"w\""), HasSubstr("0"))));
+                       HasSubstr("round 1 of \"w\": somebody else has "
+                                 "contributed as worker 0 already")));
   EXPECT_THAT(sync.As(0).Skip("w", 1), StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_EQ(sync.Describe()->contributions_duplicate, 2u);
 
   ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));

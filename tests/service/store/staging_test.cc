@@ -15,9 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/keyspace/staged_tensors.h"
-#include "service/store/memory_tensor_store.h"
-#include "tests/service/store/init_now.h"
-#include "tests/testing/scripted_backend.h"
+#include "tests/service/store/scripted_store.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -25,10 +23,10 @@ namespace {
 
 using ::absl::StatusCode;
 using ::tensorkv::testing::InitNow;
-using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
+// That of the scripted store.
 constexpr uint64_t kBudgetBytes = 1 << 20;
 // Elements of a tensor that has a buffer of its own.
 constexpr int64_t kLarge = kOwnBufferBytes / sizeof(float);
@@ -43,10 +41,8 @@ void Fill(Tensor& tensor, float value) {
 
 float Last(const Value& value) { return value.tensor.elements<float>().back(); }
 
-class StagingTest : public ::testing::Test {
+class StagingTest : public testing::ScriptedStoreTest {
  protected:
-  ~StagingTest() override { backend_.Release(); }
-
   Tensor Staged(float value, Shape shape = {kLarge},
                 const std::string& name_space = "") {
     Tensor tensor = Unfilled(std::move(shape));
@@ -112,10 +108,6 @@ class StagingTest : public ::testing::Test {
   MemoryUse Memory(const std::string& name_space = "") {
     return store_.DescribeNamespace(name_space)->memory;
   }
-
-  ScriptedBackend backend_;
-  FakeAlarms alarms_;
-  MemoryTensorStore store_{{.budget_bytes = kBudgetBytes}, &backend_, &alarms_};
 };
 
 TEST_F(StagingTest, CheckOfAnInitNeedsNoElementsAndChangesNothing) {

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "base/alarms.h"
 #include "contract/reason.h"
