@@ -39,37 +39,27 @@ TEST_P(MembershipContractTest, JoinGivesRankEpochAndTheGroupsSize) {
   EXPECT_NE(first.worker.epoch, second.worker.epoch);
   EXPECT_EQ(second.num_workers, 2u);
   EXPECT_EQ(second.lease, absl::Seconds(30));
-}
-
-TEST_P(MembershipContractTest, JoinTellsWhichServerThisIs) {
-  const Caller sync = NewSyncNamespace(1);
-
-  ASSERT_OK_AND_ASSIGN(const JoinReply joined,
-                       sync.TryJoin("a", absl::Seconds(30)));
-
-  EXPECT_EQ(joined.server_incarnation,
+  EXPECT_EQ(second.server_incarnation,
             connection().Call(DescribeServerRequest())->incarnation);
 }
 
-TEST_P(MembershipContractTest, LeaseMustBeWithinBounds) {
+TEST_P(MembershipContractTest, WrongLeasesAndNamesAreInvalid) {
   const Caller sync = NewSyncNamespace(1);
-  const auto refused =
+  const auto wrong_lease =
       StatusIs(StatusCode::kInvalidArgument, HasSubstr("100ms to 1h"));
 
-  EXPECT_THAT(sync.TryJoin("a", absl::ZeroDuration()), refused);
-  EXPECT_THAT(sync.TryJoin("a", absl::Hours(24)), refused);
-  EXPECT_THAT(sync.TryJoin("a", -absl::Seconds(1)), refused);
-  EXPECT_OK(sync.TryJoin("a", absl::Hours(1)));
-}
-
-TEST_P(MembershipContractTest, WorkerNeedsAName) {
-  const Caller sync = NewSyncNamespace(1);
-
+  EXPECT_THAT(sync.TryJoin("a", absl::ZeroDuration()), wrong_lease);
+  EXPECT_THAT(sync.TryJoin("a", absl::Hours(24)), wrong_lease);
+  EXPECT_THAT(sync.TryJoin("a", -absl::Seconds(1)), wrong_lease);
   EXPECT_THAT(sync.Join(""),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("worker")));
   EXPECT_THAT(sync.Join("a\n"), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(sync.Join(std::string(257, 'a')),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("257")));
+  ASSERT_OK_AND_ASSIGN(const JoinReply joined,
+                       sync.TryJoin("a", absl::Hours(1)));
+  EXPECT_THAT(sync.As(joined.worker).Barrier(""),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("barrier")));
 }
 
 TEST_P(MembershipContractTest, GroupTakesNoMoreThanItsSize) {
@@ -327,36 +317,24 @@ TEST_P(MembershipContractTest, PushPullMayHaveToPushLaterStepsAgain) {
 }
 
 TEST_P(MembershipContractTest, GroupGoesOnWithoutTheLost) {
-  const Caller sync =
-      NewNamespace("s", {.mode = Mode::kSync,
-                         .num_workers = 2,
-                         .on_worker_loss = OnWorkerLoss::kContinue});
-  ASSERT_OK(sync.Init("w", Full({2}, 5)));
-  const Caller a = sync.Join("a").value();
-  const Caller b = sync.Join("b").value();
-  ASSERT_OK(a.Push("w", Full({2}, 1), 1));
+  for (const bool rescales : {false, true}) {
+    const Caller sync = NewNamespace(rescales ? "rescales" : "sums",
+                                     {.mode = Mode::kSync,
+                                      .num_workers = 2,
+                                      .on_worker_loss = OnWorkerLoss::kContinue,
+                                      .rescale_partial_rounds = rescales});
+    ASSERT_OK(sync.Init("w", Full({2}, 5)));
+    const Caller a = sync.Join("a").value();
+    const Caller b = sync.Join("b").value();
+    ASSERT_OK(a.Push("w", Full({2}, 3), 1));
 
-  ASSERT_OK(b.Fail());
+    ASSERT_OK(b.Fail());
 
-  EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
-  EXPECT_THAT(a.PushPull("w", Full({2}, 2), 2),
-              IsOkAndHolds(HasTensor(IsFilledWith(2))));
-}
-
-TEST_P(MembershipContractTest, PartialRoundsAreRescaled) {
-  const Caller sync =
-      NewNamespace("s", {.mode = Mode::kSync,
-                         .num_workers = 2,
-                         .on_worker_loss = OnWorkerLoss::kContinue,
-                         .rescale_partial_rounds = true});
-  ASSERT_OK(sync.Init("w", Full({2}, 5)));
-  const Caller a = sync.Join("a").value();
-  const Caller b = sync.Join("b").value();
-  ASSERT_OK(a.Push("w", Full({2}, 3), 1));
-
-  ASSERT_OK(b.Fail());
-
-  EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+    EXPECT_THAT(a.Pull("w"),
+                IsOkAndHolds(HasTensor(IsFilledWith(rescales ? 6 : 3))));
+    EXPECT_THAT(a.PushPull("w", Full({2}, 4), 2),
+                IsOkAndHolds(HasTensor(IsFilledWith(rescales ? 8 : 4))));
+  }
 }
 
 TEST_P(MembershipContractTest, ElasticGroupGrows) {
@@ -425,15 +403,6 @@ TEST_P(MembershipContractTest, BarriersOfDifferentNamesAreDifferent) {
 
   EXPECT_OK(workers[1].Barrier("b"));
   EXPECT_OK(first.Result());
-}
-
-TEST_P(MembershipContractTest, BarrierNeedsAName) {
-  const Caller sync = NewSyncNamespace(1);
-  const Caller a = sync.Join("a").value();
-
-  EXPECT_THAT(a.Barrier(""),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("barrier")));
-  EXPECT_OK(a.Barrier("b"));
 }
 
 TEST_P(MembershipContractTest, AsyncNamespacesHaveWorkersToo) {

@@ -273,32 +273,15 @@ TEST_P(OnceContractTest, RepeatedJoinGivesTheEpochOfTheFirst) {
               StatusIs(StatusCode::kAlreadyExists));
 }
 
-// Joins "sync" as the worker of that name.
-Worker JoinSync(Connection& connection, const std::string& name,
-                absl::Duration lease) {
-  return connection
-      .Call(
-          JoinRequest{
-              .name_space = "sync", .worker_name = name, .lease = lease},
-          {})
-      .value()
-      .worker;
-}
-
 TEST_P(OnceContractTest, RepeatedBarrierDoesNotWaitForTheNextOne) {
-  NewSyncNamespace(2);
-  const Worker one = JoinSync(connection(), "one", absl::Minutes(1));
-  const Worker two = JoinSync(connection(), "two", absl::Minutes(1));
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK_AND_ASSIGN(const Caller one, sync.Join("one"));
+  ASSERT_OK_AND_ASSIGN(const Caller two, sync.Join("two"));
   const BarrierRequest barrier = {.name_space = "sync",
-                                  .worker = one,
+                                  .worker = one.worker(),
                                   .barrier = "b",
                                   .call_id = CallId{"client", 1}};
-  Background other([&] {
-    return connection()
-        .Call(
-            BarrierRequest{.name_space = "sync", .worker = two, .barrier = "b"})
-        .status();
-  });
+  Background other([&] { return two.Barrier("b"); });
   ASSERT_OK(connection().Call(barrier, {}));
   ASSERT_OK(other.Result());
 

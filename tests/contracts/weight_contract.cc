@@ -243,20 +243,16 @@ void ExpectWeightedRounds(const Caller& sync, uint32_t num_workers,
   }
 }
 
+// Of many contributions some are summed ahead of the round's end.
 TEST_P(RoundSumContractTest, RoundsHaveTheWeightedMean) {
-  ExpectWeightedRounds(NewSyncNamespace(4, "average(rescale_grad=0.25)"), 4,
-                       DType::kF32);
-}
-
-// Of so many some are summed ahead of the round's end.
-TEST_P(RoundSumContractTest, RoundsOfManyHaveTheWeightedMean) {
-  ExpectWeightedRounds(NewSyncNamespace(32, "average(rescale_grad=0.03125)"),
-                       32, DType::kF32);
-}
-
-TEST_P(RoundSumContractTest, RoundsOfDoublesHaveTheWeightedMean) {
-  ExpectWeightedRounds(NewSyncNamespace(16, "average(rescale_grad=0.0625)"), 16,
-                       DType::kF64);
+  for (const auto& [num_workers, dtype] :
+       {std::pair(4u, DType::kF32), {32u, DType::kF32}, {16u, DType::kF64}}) {
+    const RuleSpec rule = {"average", {{"rescale_grad", 1.0 / num_workers}}};
+    const Caller sync = NewNamespace(
+        absl::StrCat(num_workers),
+        {.mode = Mode::kSync, .num_workers = num_workers, .rule = rule});
+    ExpectWeightedRounds(sync, num_workers, dtype);
+  }
 }
 
 TEST_P(RoundSumContractTest, PartialRoundsHaveTheWeightedMeanOfThoseThere) {

@@ -272,26 +272,18 @@ TEST_F(StagingTest, CheckOfARepeatedCallDoesNotHoldItAgainstItself) {
   EXPECT_THAT(store_.CheckInit(other), StatusIs(StatusCode::kAlreadyExists));
 }
 
-TEST_F(StagingTest, InitThatFailsGivesStagedMemoryBack) {
+TEST_F(StagingTest, InitThatFailsOrKeepsGivesStagedMemoryBack) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const uint64_t used = store_.used_bytes();
+  for (const OnExisting on_existing : {OnExisting::kFail, OnExisting::kKeep}) {
+    InitRequest again = InitOf(Staged(2));
+    again.on_existing = on_existing;
 
-  EXPECT_THAT(Init(InitOf(Staged(2))), StatusIs(StatusCode::kAlreadyExists));
+    EXPECT_EQ(Init(std::move(again)).ok(), on_existing == OnExisting::kKeep);
 
-  EXPECT_EQ(store_.used_bytes(), used);
-  EXPECT_EQ(Last(Pull()), 1);
-}
-
-TEST_F(StagingTest, InitThatKeepsGivesStagedMemoryBack) {
-  ASSERT_OK(Init(InitOf(Staged(1))));
-  const uint64_t used = store_.used_bytes();
-  InitRequest keep = InitOf(Staged(2));
-  keep.on_existing = OnExisting::kKeep;
-
-  ASSERT_OK(Init(std::move(keep)));
-
-  EXPECT_EQ(store_.used_bytes(), used);
-  EXPECT_EQ(Last(Pull()), 1);
+    EXPECT_EQ(store_.used_bytes(), used);
+    EXPECT_EQ(Last(Pull()), 1);
+  }
 }
 
 TEST_F(StagingTest, AssignTakesTheStagedBufferAsTheValue) {
