@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -67,13 +66,7 @@ class IncrementalCheckpointsTest : public CheckpointsTest {
   // Changes the last byte, and nothing that would tell of it.
   static void DamageSilently(const std::string& path) {
     const auto time = std::filesystem::last_write_time(path);
-    {
-      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-      file.seekg(-1, std::ios::end);
-      const char good = static_cast<char>(file.get());
-      file.seekp(-1, std::ios::end);
-      file.put(static_cast<char>(good ^ 1));
-    }
+    testing::FlipBit(path, -1);
     std::filesystem::last_write_time(path, time);
   }
 };

@@ -3,7 +3,9 @@
 #ifndef TENSORKV_TESTS_SERVICE_CHECKPOINT_SAVED_STORE_H_
 #define TENSORKV_TESTS_SERVICE_CHECKPOINT_SAVED_STORE_H_
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -100,6 +102,17 @@ inline PushRequest PushOf(const std::string& name_space, const std::string& key,
 
 inline std::string BytesOf(const Value& value) {
   return {value.tensor.data(), static_cast<size_t>(value.tensor.size_bytes())};
+}
+
+// Changes a bit of the byte at that place, from the end if it is negative; once
+// more changes it back.
+inline void FlipBit(const std::string& path, int64_t place) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto from = place < 0 ? std::ios::end : std::ios::beg;
+  file.seekg(place, from);
+  const int byte = file.get();
+  file.seekp(place, from);
+  file.put(static_cast<char>(byte ^ 1));
 }
 
 class CheckpointsTest : public ::testing::Test {
