@@ -26,6 +26,8 @@ namespace tensorkv::testing {
 // A store and its checkpoints, as a server has them.
 class SavedStore {
  public:
+  static constexpr uint64_t kBudgetBytes = 64 << 20;
+
   explicit SavedStore(const std::string& directory, uint32_t keep = 3,
                       bool fallback = false,
                       std::function<void(const std::string&)> log = nullptr,
@@ -84,7 +86,7 @@ class SavedStore {
 
   CpuBackend backend_{2};
   SteadyAlarms alarms_;
-  MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
+  MemoryTensorStore store_{{.budget_bytes = kBudgetBytes}, &backend_, &alarms_};
   const std::unique_ptr<Checkpoints> checkpoints_;
 };
 
