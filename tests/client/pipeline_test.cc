@@ -309,12 +309,6 @@ TEST_F(PipelineTest, DestructorWaitsForAllCalls) {
   EXPECT_TRUE(IsReady(second));
 }
 
-TEST_F(PipelineTest, FuturesThatNobodyWantsMayGo) {
-  Pipeline pipeline(&client_);
-
-  for (int i = 0; i < 100; ++i) pipeline.Pull(absl::StrCat("k", i % 3));
-}
-
 TEST_F(PipelineTest, ManyThreadsMaySubmit) {
   Pipeline pipeline(&client_, {.max_in_flight = 4});
   std::vector<std::thread> threads;

@@ -9,7 +9,7 @@
 #include "contract/proto_codec.h"
 #include "gtest/gtest.h"
 #include "tests/contract/codec_comparison.h"
-#include "tests/contract/random_requests.h"
+#include "tests/contract/random_messages.h"
 
 namespace tensorkv {
 namespace {
@@ -17,70 +17,43 @@ namespace {
 using testing::CodecComparison;
 using testing::CompareCodecs;
 using testing::MessageKind;
-using testing::RandomRequests;
+using testing::RandomMessages;
 
 // gRPC's slices have 8 or 64 KiB, and small messages one slice.
 constexpr int kChunkSizes[] = {1, 2, 3, 7, 64, 8192, 65'536};
 
-template <typename Proto, typename Value>
-std::string RandomMessage(uint64_t seed) {
-  Value value;
-  RandomRequests(seed).Draw(value);
-  Proto proto;
-  ToProto(value, &proto);
-  return proto.SerializeAsString();
-}
-
-std::string RandomPart(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  v1::PushChunk proto;
-  v1::Part& part = *proto.mutable_part();
-  part.set_entry(random() % 3 * (random() % 100'000));
-  part.set_offset(random() % 3 == 0 ? 0 : random() >> random() % 64);
-  part.set_data(std::string(random() % 300, 'x'));
-  return proto.SerializeAsString();
-}
-
-// The call has one stripe, as others are not written by hand.
-std::string RandomPullStream(uint64_t seed) {
-  PullStreamRequest request;
-  RandomRequests random(seed);
-  random.Draw(request.request);
-  request.max_part_bytes = seed % 3 * 1000;
-  request.takes_batches = seed % 2 == 0;
-  v1::PullStreamRequest proto;
-  ToProto(request, &proto);
-  return proto.SerializeAsString();
-}
-
-std::string RandomBatch(uint64_t seed) {
-  PullReply reply;
-  RandomRequests(seed).Draw(reply);
-  v1::PullChunk proto;
-  ToProto(reply, proto.mutable_batch());
-  return proto.SerializeAsString();
-}
-
 std::string RandomMessage(MessageKind kind, uint64_t seed) {
+  RandomMessages random(seed);
   switch (kind) {
     case MessageKind::kInit:
-      return RandomMessage<v1::InitRequest, InitRequest>(seed);
+      return random.Draw<v1::InitRequest>().SerializeAsString();
     case MessageKind::kPush:
-      return RandomMessage<v1::PushRequest, PushRequest>(seed);
+      return random.Draw<v1::PushRequest>().SerializeAsString();
     case MessageKind::kPushPull:
-      return RandomMessage<v1::PushPullRequest, PushRequest>(seed);
+      return random.Draw<v1::PushPullRequest>().SerializeAsString();
     case MessageKind::kPullReply:
-      return RandomMessage<v1::PullResponse, PullReply>(seed);
-    case MessageKind::kPart:
-      return RandomPart(seed);
+      return random.Draw<v1::PullResponse>().SerializeAsString();
+    case MessageKind::kPart: {
+      v1::PushChunk chunk;
+      *chunk.mutable_part() = random.Draw<v1::Part>();
+      return chunk.SerializeAsString();
+    }
     case MessageKind::kPushReply:
-      return RandomMessage<v1::PushResponse, PushReply>(seed);
+      return random.Draw<v1::PushResponse>().SerializeAsString();
     case MessageKind::kPull:
-      return RandomMessage<v1::PullRequest, PullRequest>(seed);
-    case MessageKind::kPullStream:
-      return RandomPullStream(seed);
-    case MessageKind::kPullBatch:
-      return RandomBatch(seed);
+      return random.Draw<v1::PullRequest>().SerializeAsString();
+    case MessageKind::kPullStream: {
+      auto request = random.Draw<v1::PullStreamRequest>();
+      // Calls of rows and of several stripes are not written by hand.
+      *request.mutable_request() = random.Draw<v1::PullRequest>();
+      request.clear_stripe();
+      return request.SerializeAsString();
+    }
+    case MessageKind::kPullBatch: {
+      v1::PullChunk chunk;
+      *chunk.mutable_batch() = random.Draw<v1::PullResponse>();
+      return chunk.SerializeAsString();
+    }
   }
   return "";
 }

@@ -1,11 +1,15 @@
 #include <functional>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "google/protobuf/text_format.h"
+#include "tests/contract/codec_comparison.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -13,16 +17,41 @@ namespace tensorkv {
 namespace proto_codec_errors_test {
 
 using ::testing::HasSubstr;
+using testing::MessageKind;
 using testing::StatusIs;
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr absl::StatusCode kUnimplemented = absl::StatusCode::kUnimplemented;
+
+// Expects that the hand-written codec reads nothing else, if it reads such
+// messages.
+template <typename Proto>
+void CompareByHand(const Proto& proto) {
+  std::optional<MessageKind> kind;
+  if constexpr (std::is_same_v<Proto, v1::Tensor>) {
+    v1::PushRequest push;
+    *push.add_entries()->mutable_tensor() = proto;
+    CompareByHand(push);
+  } else if constexpr (std::is_same_v<Proto, v1::InitRequest>) {
+    kind = MessageKind::kInit;
+  } else if constexpr (std::is_same_v<Proto, v1::PushRequest>) {
+    kind = MessageKind::kPush;
+  } else if constexpr (std::is_same_v<Proto, v1::PushPullRequest>) {
+    kind = MessageKind::kPushPull;
+  } else if constexpr (std::is_same_v<Proto, v1::PullResponse>) {
+    kind = MessageKind::kPullReply;
+  }
+  if (!kind) return;
+  const std::string bytes = proto.SerializeAsString();
+  EXPECT_EQ(testing::CompareCodecs(*kind, bytes, 64).disagreement, "");
+}
 
 // The status of decoding a message given as text.
 template <typename Proto>
 absl::Status Decode(const std::string& text) {
   Proto proto;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));
+  CompareByHand(proto);
   return FromProto(std::move(proto)).status();
 }
 

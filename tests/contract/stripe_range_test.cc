@@ -43,19 +43,10 @@ TEST(TotalBytesTest, OverflowIsInvalid) {
 
 // --- Stripes ----------------------------------------------------------------
 
-TEST(StripeRangeTest, OneStripeIsThePayload) {
-  EXPECT_THAT(StripeRange(1000, Stripe()), IsOkAndHolds(ByteRange{0, 1000}));
-  EXPECT_THAT(StripeRange(0, Stripe()), IsOkAndHolds(ByteRange{0, 0}));
-}
-
 TEST(StripeRangeTest, StripesBeginAtMultiplesOf64) {
   EXPECT_THAT(StripeRange(1000, {0, 3}), IsOkAndHolds(ByteRange{0, 384}));
   EXPECT_THAT(StripeRange(1000, {1, 3}), IsOkAndHolds(ByteRange{384, 768}));
   EXPECT_THAT(StripeRange(1000, {2, 3}), IsOkAndHolds(ByteRange{768, 1000}));
-}
-
-TEST(StripeRangeTest, EvenSharesAreNotRoundedUp) {
-  EXPECT_THAT(StripeRange(128, {0, 2}), IsOkAndHolds(ByteRange{0, 64}));
   EXPECT_THAT(StripeRange(128, {1, 2}), IsOkAndHolds(ByteRange{64, 128}));
 }
 

@@ -124,6 +124,7 @@ TEST_P(BadInputContractTest, UnknownNamespaceIsNotFoundInEveryVerb) {
   EXPECT_THAT(nowhere.Stat("w"), is_not_found);
   EXPECT_THAT(nowhere.Describe(), is_not_found);
   EXPECT_THAT(nowhere.Drop(), is_not_found);
+  EXPECT_THAT(nowhere.Join("a"), is_not_found);
   EXPECT_THAT(nowhere.SetRule("sgd"), is_not_found);
   EXPECT_THAT(nowhere.SetHyperparameters({{"momentum", 0}}), is_not_found);
 }

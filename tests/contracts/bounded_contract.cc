@@ -10,6 +10,8 @@ namespace tensorkv::testing {
 namespace {
 
 using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::Field;
 using ::testing::HasSubstr;
 
 NamespaceConfig Bounded(uint32_t num_workers, uint32_t staleness) {
@@ -67,6 +69,8 @@ TEST_P(BoundedContractTest, WaitNamesTheSlowest) {
                   });
 
   EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_TRUE(Eventually(
+      [&] { return bounded.Describe()->memory.contributions == 0; }));
 }
 
 TEST_P(BoundedContractTest, WorkerThatLeavesHoldsNobodyUp) {
@@ -183,7 +187,9 @@ TEST_P(BoundedContractTest, RepeatOfAWorkerIsNotAppliedAgain) {
   const Caller a = bounded.Join("a").value();
   ASSERT_OK(a.Push("w", Full({2}, 1), 1));
 
-  EXPECT_THAT(a.Push("w", Full({2}, 5), 1), IsOkAndHolds(HasVersion(2)));
+  EXPECT_THAT(
+      a.Push("w", Full({2}, 5), 1),
+      IsOkAndHolds(AllOf(HasVersion(2), Field(&PushResult::repeated, true))));
 
   EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/status_matchers.h"

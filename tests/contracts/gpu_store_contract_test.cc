@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "client/internal/grpc_connection.h"
 #include "kernels/cuda/cuda_backend.h"

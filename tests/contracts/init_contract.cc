@@ -26,14 +26,6 @@ TEST_P(InitContractTest, CreatedKeyHasItsValueAndVersionOne) {
       IsOkAndHolds(AllOf(HasVersion(1), HasTensor(HasElements({1.5, -2, 0})))));
 }
 
-TEST_P(InitContractTest, KeepsShapeAndDType) {
-  ASSERT_OK(store_.Init("w", Full({2, 1, 3}, 4, DType::kI16)));
-
-  ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
-
-  EXPECT_EQ(value.tensor.Description(), "i16[2,1,3]");
-}
-
 TEST_P(InitContractTest, CreatesManyKeysInOneCall) {
   ASSERT_OK_AND_ASSIGN(
       const InitReply reply,

@@ -49,9 +49,8 @@ TEST_P(KeysContractTest, KeyThatIsCreatedAgainHasAHigherVersion) {
   for (int i = 0; i < 3; ++i) ASSERT_OK(store_.Push("a", Full({2}, 1)));
   ASSERT_OK(store_.Delete({"a"}));
 
-  InitAll(store_, {"a"});
-
-  EXPECT_EQ(store_.Stat("a")->version, 5);
+  EXPECT_THAT(store_.Init("a", Full({7}, 3, DType::kI8)), IsOkAndHolds(5));
+  EXPECT_THAT(store_.Pull("a"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
 
 TEST_P(KeysContractTest, DeleteOfAnUnknownKeyRemovesNothing) {
@@ -72,15 +71,6 @@ TEST_P(KeysContractTest, DeleteMayIgnoreWhatIsMissing) {
   EXPECT_THAT(store_.Pull("a"), StatusIs(StatusCode::kNotFound));
 }
 
-TEST_P(KeysContractTest, DeletedKeyCanBeCreatedAgainWithAnotherShape) {
-  InitAll(store_, {"a"});
-  ASSERT_OK(store_.Delete({"a"}));
-
-  EXPECT_THAT(store_.Init("a", Full({7}, 3, DType::kI8)), IsOkAndHolds(2));
-
-  EXPECT_THAT(store_.Pull("a"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
-}
-
 TEST_P(KeysContractTest, ListsInByteOrder) {
   InitAll(store_, {"b", "a/2", "a", "ä", "B", "a/10"});
 
@@ -97,27 +87,19 @@ TEST_P(KeysContractTest, ListsAPrefix) {
   ASSERT_OK_AND_ASSIGN(const ListReply reply, store_.List("fc1"));
 
   EXPECT_THAT(NamesOf(reply.keys), ElementsAre("fc1.b", "fc1.w", "fc10.w"));
-}
-
-TEST_P(KeysContractTest, ListOfNothingIsEmpty) {
-  InitAll(store_, {"a"});
-
-  ASSERT_OK_AND_ASSIGN(const ListReply reply, store_.List("unknown"));
-
-  EXPECT_THAT(reply.keys, IsEmpty());
-  EXPECT_EQ(reply.next_page_token, "");
+  EXPECT_THAT(store_.List("unknown")->keys, IsEmpty());
 }
 
 TEST_P(KeysContractTest, PagesHoldEveryKeyOnce) {
   std::vector<std::string> keys;
-  for (int i = 0; i < 10; ++i) keys.push_back(absl::StrFormat("k%02d", i));
+  for (int i = 0; i < 9; ++i) keys.push_back(absl::StrFormat("k%02d", i));
   InitAll(store_, keys);
 
   std::vector<std::string> listed;
   std::string token;
   do {
     ASSERT_OK_AND_ASSIGN(const ListReply page, store_.List("k", 3, token));
-    EXPECT_LE(page.keys.size(), 3);
+    EXPECT_EQ(page.keys.size(), 3);  // the last one is full, too
     for (const KeyStatus& key : page.keys) listed.push_back(key.key);
     token = page.next_page_token;
   } while (!token.empty() && listed.size() < 20);
@@ -144,15 +126,6 @@ TEST_P(KeysContractTest, PagesOfLongRulesEndEarlier) {
   EXPECT_EQ(first.next_page_token, first.keys.back().key);
   EXPECT_EQ(first.keys.size() + second.keys.size(), keys.size());
   EXPECT_EQ(second.next_page_token, "");
-}
-
-TEST_P(KeysContractTest, LastFullPageHasNoNext) {
-  InitAll(store_, {"a", "b"});
-
-  ASSERT_OK_AND_ASSIGN(const ListReply page, store_.List("", 2));
-
-  EXPECT_THAT(NamesOf(page.keys), ElementsAre("a", "b"));
-  EXPECT_EQ(page.next_page_token, "");
 }
 
 TEST_P(KeysContractTest, PagesGoOnWhenTheirLastKeyIsDeleted) {
@@ -203,20 +176,13 @@ TEST_P(KeysContractTest, StatCountsRuleStateAndMaster) {
   ASSERT_OK(store_.Push("f32", Full({10}, 1)));
   ASSERT_OK(store_.Push("f16", Full({10}, 1)));
 
-  ASSERT_OK_AND_ASSIGN(const auto keys, store_.StatMany({"f32", "f16"}));
+  ASSERT_OK_AND_ASSIGN(const auto keys, store_.StatMany({"f32", "f16", "f32"}));
 
+  EXPECT_THAT(NamesOf(keys), ElementsAre("f32", "f16", "f32"));
   EXPECT_EQ(keys[0].state_bytes, 2 * 40);  // m and v
   EXPECT_EQ(keys[1].state_bytes, 3 * 40);  // m, v and the f32 master
   EXPECT_EQ(keys[1].value_bytes, 20);
   EXPECT_EQ(keys[1].rule.name, "adam");
-}
-
-TEST_P(KeysContractTest, StatAnswersInTheOrderOfTheRequest) {
-  InitAll(store_, {"a", "b"});
-
-  ASSERT_OK_AND_ASSIGN(const auto keys, store_.StatMany({"b", "a", "b"}));
-
-  EXPECT_THAT(NamesOf(keys), ElementsAre("b", "a", "b"));
 }
 
 TEST_P(KeysContractTest, StatOfAnUnknownKeyIsNotFound) {

@@ -246,8 +246,27 @@ TEST_P(NamespaceContractTest, SettingsThatTheModeDoesNotUseAreRefused) {
   EXPECT_THAT(n.Create({.max_workers = 2}), is_refused("max_workers"));
   EXPECT_THAT(n.Create({.on_worker_loss = OnWorkerLoss::kContinue}),
               is_refused("on_worker_loss"));
-  EXPECT_THAT(n.Create({.mode = Mode::kSync, .num_workers = 2, .staleness = 1}),
-              is_refused("staleness"));
+  NamespaceConfig sync = Sync(2);
+  sync.staleness = 1;
+  EXPECT_THAT(n.Create(sync), is_refused("staleness"));
+}
+
+TEST_P(NamespaceContractTest, GroupRoundsAndQuorumMustMakeSense) {
+  const auto expect_refused = [&](const std::string& field, auto spoil) {
+    NamespaceConfig config = Sync(3);
+    spoil(config);
+    EXPECT_THAT(store_.In("n").Create(config),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(field)));
+  };
+
+  expect_refused("max_open_rounds", [](auto& c) { c.max_open_rounds = 65; });
+  expect_refused("max_workers", [](auto& c) { c.max_workers = 2; });
+  expect_refused("max_workers", [](auto& c) { c.max_workers = 5000; });
+  expect_refused("quorum", [](auto& c) { c.quorum = 4; });
+  expect_refused("quorum_grace", [](auto& c) {
+    c.quorum = 2;
+    c.quorum_grace = absl::Hours(2);
+  });
 }
 
 TEST_P(NamespaceContractTest, DropEndsCallsThatWaitInIt) {
@@ -255,12 +274,17 @@ TEST_P(NamespaceContractTest, DropEndsCallsThatWaitInIt) {
   ASSERT_OK(caller.Init("w", Full({1}, 1)));
   Background version([&] { return caller.Pull("w", 2); });
   Background appearance([&] { return caller.Await("absent"); });
-  AwaitWaitingCalls(caller, 2);
+  const Caller worker = caller.Join("first").value();
+  ASSERT_OK(caller.Join("second"));
+  Background barrier([&] { return worker.Barrier("b"); });
+  AwaitWaitingCalls(caller, 3);
 
   ASSERT_OK(caller.Drop());
 
-  EXPECT_THAT(version.Result(), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(version.Result(),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"a\" was deleted")));
   EXPECT_THAT(appearance.Result(), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(barrier.Result(), StatusIs(StatusCode::kNotFound));
 }
 
 TEST_P(NamespaceContractTest, DefaultCannotBeDropped) {

@@ -213,25 +213,6 @@ TEST_P(OnceContractTest, AnotherRequestByTheSameNameIsInvalid) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
-TEST_P(OnceContractTest, CallBelowTheWindowIsRefused) {
-  const Caller sums = NewNamespace("sums", Accumulating());
-  NamedCalls calls(connection(), "sums");
-  ASSERT_OK(sums.Init("w", Full({2}, 0)));
-  for (uint64_t sequence = 1; sequence <= 200; ++sequence) {
-    ASSERT_OK(calls.Push(sequence, 1));
-  }
-
-  EXPECT_THAT(calls.Push(1, 1), StatusIs(StatusCode::kFailedPrecondition,
-                                         HasSubstr("expected a sequence")));
-  EXPECT_THAT(sums.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(200))));
-}
-
-TEST_P(OnceContractTest, CallIdWithoutSequenceIsInvalid) {
-  NamedCalls calls(connection(), "");
-
-  EXPECT_THAT(calls.Init(0, 5), StatusIs(StatusCode::kInvalidArgument));
-}
-
 TEST_P(OnceContractTest, RepeatedPushOfAWorkerIsNotASecondContribution) {
   const Caller sync = NewSyncNamespace(2);
   NamedCalls calls(connection(), "sync");
@@ -292,32 +273,15 @@ TEST_P(OnceContractTest, RepeatedJoinGivesTheEpochOfTheFirst) {
               StatusIs(StatusCode::kAlreadyExists));
 }
 
-// Joins "sync" as the worker of that name.
-Worker JoinSync(Connection& connection, const std::string& name,
-                absl::Duration lease) {
-  return connection
-      .Call(
-          JoinRequest{
-              .name_space = "sync", .worker_name = name, .lease = lease},
-          {})
-      .value()
-      .worker;
-}
-
 TEST_P(OnceContractTest, RepeatedBarrierDoesNotWaitForTheNextOne) {
-  NewSyncNamespace(2);
-  const Worker one = JoinSync(connection(), "one", absl::Minutes(1));
-  const Worker two = JoinSync(connection(), "two", absl::Minutes(1));
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK_AND_ASSIGN(const Caller one, sync.Join("one"));
+  ASSERT_OK_AND_ASSIGN(const Caller two, sync.Join("two"));
   const BarrierRequest barrier = {.name_space = "sync",
-                                  .worker = one,
+                                  .worker = one.worker(),
                                   .barrier = "b",
                                   .call_id = CallId{"client", 1}};
-  Background other([&] {
-    return connection()
-        .Call(
-            BarrierRequest{.name_space = "sync", .worker = two, .barrier = "b"})
-        .status();
-  });
+  Background other([&] { return two.Barrier("b"); });
   ASSERT_OK(connection().Call(barrier, {}));
   ASSERT_OK(other.Result());
 

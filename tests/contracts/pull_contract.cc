@@ -93,15 +93,6 @@ TEST_P(PullContractTest, WaitsForEveryEntry) {
                                         HasTensor(IsFilledWith(5))));
 }
 
-TEST_P(PullContractTest, WaitsForAKeyToAppear) {
-  Background pull([&] { return store_.Await("w"); });
-  AwaitWaitingCalls(store_, 1);
-
-  ASSERT_OK(store_.Init("w", Full({2}, 4)));
-
-  EXPECT_THAT(pull.Result(), IsOkAndHolds(HasTensor(IsFilledWith(4))));
-}
-
 TEST_P(PullContractTest, WaitsForAKeyToAppearAndReachAVersion) {
   Background pull([&] { return store_.Await("w", 2); });
   AwaitWaitingCalls(store_, 1);

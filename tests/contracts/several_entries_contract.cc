@@ -1,7 +1,6 @@
 // Several entries of one call for one key: they are summed before they count as
 // one contribution.
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>

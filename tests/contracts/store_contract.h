@@ -78,66 +78,38 @@ void RunConcurrently(int num_threads, const std::function<void(int)>& work);
 // Asks again and again until `condition` holds; false after a minute.
 bool Eventually(const std::function<bool()>& condition);
 
-class InitContractTest : public StoreContractTest {};
-class PushContractTest : public StoreContractTest {};
-class NumbersContractTest : public StoreContractTest {};
-class PullContractTest : public StoreContractTest {};
-class KeysContractTest : public StoreContractTest {};
-class NamespaceContractTest : public StoreContractTest {};
-class RuleContractTest : public StoreContractTest {};
-class SyncContractTest : public StoreContractTest {};
-class MembershipContractTest : public StoreContractTest {};
-class BoundedContractTest : public StoreContractTest {};
-class RoundSumContractTest : public StoreContractTest {};
-class AllReduceContractTest : public StoreContractTest {};
-class ConcurrencyContractTest : public StoreContractTest {};
-class OnceContractTest : public StoreContractTest {};
-class BudgetContractTest : public StoreContractTest {};
-class BadInputContractTest : public StoreContractTest {};
-class ReasonContractTest : public StoreContractTest {};
-class EncodingContractTest : public StoreContractTest {};
-class RowsContractTest : public StoreContractTest {};
+// Writes DO(suite, ...) for every suite.
+#define FOR_EVERY_STORE_CONTRACT(DO, ...)  \
+  DO(InitContractTest, __VA_ARGS__)        \
+  DO(PushContractTest, __VA_ARGS__)        \
+  DO(NumbersContractTest, __VA_ARGS__)     \
+  DO(PullContractTest, __VA_ARGS__)        \
+  DO(KeysContractTest, __VA_ARGS__)        \
+  DO(NamespaceContractTest, __VA_ARGS__)   \
+  DO(RuleContractTest, __VA_ARGS__)        \
+  DO(SyncContractTest, __VA_ARGS__)        \
+  DO(MembershipContractTest, __VA_ARGS__)  \
+  DO(BoundedContractTest, __VA_ARGS__)     \
+  DO(RoundSumContractTest, __VA_ARGS__)    \
+  DO(AllReduceContractTest, __VA_ARGS__)   \
+  DO(ConcurrencyContractTest, __VA_ARGS__) \
+  DO(OnceContractTest, __VA_ARGS__)        \
+  DO(BudgetContractTest, __VA_ARGS__)      \
+  DO(BadInputContractTest, __VA_ARGS__)    \
+  DO(ReasonContractTest, __VA_ARGS__)      \
+  DO(EncodingContractTest, __VA_ARGS__)    \
+  DO(RowsContractTest, __VA_ARGS__)
+
+#define DECLARE_STORE_CONTRACT(suite, ...) \
+  class suite : public StoreContractTest {};
+FOR_EVERY_STORE_CONTRACT(DECLARE_STORE_CONTRACT)
+#undef DECLARE_STORE_CONTRACT
 
 // Runs every suite on the stores that `factory` makes.
-#define INSTANTIATE_STORE_CONTRACTS(prefix, factory)        \
-  INSTANTIATE_TEST_SUITE_P(prefix, InitContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, PushContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, NumbersContractTest,     \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, PullContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, KeysContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, NamespaceContractTest,   \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, RuleContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, SyncContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, MembershipContractTest,  \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, BoundedContractTest,     \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, RoundSumContractTest,    \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, AllReduceContractTest,   \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, ConcurrencyContractTest, \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, OnceContractTest,        \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, BudgetContractTest,      \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, BadInputContractTest,    \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, ReasonContractTest,      \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, EncodingContractTest,    \
-                           ::testing::Values(factory));     \
-  INSTANTIATE_TEST_SUITE_P(prefix, RowsContractTest,        \
-                           ::testing::Values(factory));     \
+#define INSTANTIATE_STORE_CONTRACT(suite, prefix, factory) \
+  INSTANTIATE_TEST_SUITE_P(prefix, suite, ::testing::Values(factory));
+#define INSTANTIATE_STORE_CONTRACTS(prefix, factory)                    \
+  FOR_EVERY_STORE_CONTRACT(INSTANTIATE_STORE_CONTRACT, prefix, factory) \
   static_assert(true)
 
 }  // namespace tensorkv::testing

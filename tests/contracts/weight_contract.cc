@@ -118,10 +118,12 @@ TEST_P(RuleContractTest, WeightsFollowUpdatesWithout) {
 
 TEST_P(RuleContractTest, EntriesOfOneKeyHaveWeightsOfTheirOwn) {
   ASSERT_OK(store_.SetRule("average(rescale_grad=0.5)"));
-  ASSERT_OK(store_.Init("w", Full({2}, 0)));
+  ASSERT_OK(store_.InitMany({{"v", Full({2}, 0)}, {"w", Full({2}, 0)}}));
 
-  ASSERT_OK(store_.PushMany({Weighted("w", Full({2}, 8), 3),
+  ASSERT_OK(store_.PushMany({Weighted("v", Full({2}, 8), 3),
+                             Weighted("w", Full({2}, 8), 3),
                              Weighted("w", Full({2}, 4, DType::kF16), 1)}));
+  EXPECT_THAT(store_.Pull("v"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
 
   // It weighs 2, as that of the two does on average.
@@ -241,20 +243,16 @@ void ExpectWeightedRounds(const Caller& sync, uint32_t num_workers,
   }
 }
 
+// Of many contributions some are summed ahead of the round's end.
 TEST_P(RoundSumContractTest, RoundsHaveTheWeightedMean) {
-  ExpectWeightedRounds(NewSyncNamespace(4, "average(rescale_grad=0.25)"), 4,
-                       DType::kF32);
-}
-
-// Of so many some are summed ahead of the round's end.
-TEST_P(RoundSumContractTest, RoundsOfManyHaveTheWeightedMean) {
-  ExpectWeightedRounds(NewSyncNamespace(32, "average(rescale_grad=0.03125)"),
-                       32, DType::kF32);
-}
-
-TEST_P(RoundSumContractTest, RoundsOfDoublesHaveTheWeightedMean) {
-  ExpectWeightedRounds(NewSyncNamespace(16, "average(rescale_grad=0.0625)"), 16,
-                       DType::kF64);
+  for (const auto& [num_workers, dtype] :
+       {std::pair(4u, DType::kF32), {32u, DType::kF32}, {16u, DType::kF64}}) {
+    const RuleSpec rule = {"average", {{"rescale_grad", 1.0 / num_workers}}};
+    const Caller sync = NewNamespace(
+        absl::StrCat(num_workers),
+        {.mode = Mode::kSync, .num_workers = num_workers, .rule = rule});
+    ExpectWeightedRounds(sync, num_workers, dtype);
+  }
 }
 
 TEST_P(RoundSumContractTest, PartialRoundsHaveTheWeightedMeanOfThoseThere) {

@@ -62,9 +62,6 @@ class StreamAttacksTest : public ::testing::Test {
     return server_.StatusField("VmRSS:") * 1024;
   }
 
-  // Sends what no serializer would: a part, and `bytes` as one more.
-  grpc::Status PushPartAndBytes(const std::string& bytes);
-
   void SetUp() override {
     address_ = server_.AwaitAddress();
     stub_ = Connect(address_);
@@ -250,22 +247,6 @@ TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(StreamAttacksTest, StripeThatNeverComesIsNamed) {
-  v1::PushChunk manifest = Manifest("small", 1024);
-  manifest.mutable_manifest()->mutable_stripe()->set_count(2);
-  manifest.mutable_manifest()->mutable_stripe()->set_group(1);
-  grpc::ClientContext context;
-  PushWriter writer = stub_->PushStream(&context, &push_reply_);
-
-  writer->Write(manifest);
-  writer->Write(Part(0, 2048));
-  writer->WritesDone();
-
-  const grpc::Status status = writer->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_THAT(status.error_message(), HasSubstr("stripes 1 of 2 did not come"));
-}
-
 TEST_F(StreamAttacksTest, StreamThatBreaksLeavesNoTrace) {
   grpc::ClientContext context;
   PushWriter writer = OpenPush(&context);
@@ -294,33 +275,6 @@ TEST_F(StreamAttacksTest, ManifestsOverTheBudgetAreRefusedAtOnce) {
     num_refused += code == grpc::StatusCode::RESOURCE_EXHAUSTED;
   }
   EXPECT_GE(num_refused, 12);
-}
-
-grpc::Status StreamAttacksTest::PushPartAndBytes(const std::string& bytes) {
-  grpc::ClientContext context;
-  v1::PushResponse reply;
-  PushWriter writer = stub_->PushStream(&context, &reply);
-  writer->Write(Manifest("small", 1024));
-  v1::PushChunk chunk = Part(0, 8);
-  chunk.GetReflection()->MutableUnknownFields(&chunk)->AddLengthDelimited(
-      v1::PushChunk::kPartFieldNumber, bytes);
-  writer->Write(chunk);
-  writer->WritesDone();
-  return writer->Finish();
-}
-
-TEST_F(StreamAttacksTest, LengthBeyondTheEndIsInvalid) {
-  // The field `data`, which says that 16383 bytes follow; one does.
-  EXPECT_EQ(PushPartAndBytes("\x7A\xFF\x7Fx").error_code(),
-            grpc::StatusCode::INVALID_ARGUMENT);
-}
-
-TEST_F(StreamAttacksTest, FieldGivenTwiceCountsAsTheLast) {
-  v1::Part part;
-  part.set_data(std::string(4097, 'x'));  // one byte more than there are
-
-  EXPECT_EQ(PushPartAndBytes(part.SerializeAsString()).error_code(),
-            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace

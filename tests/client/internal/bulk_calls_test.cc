@@ -103,24 +103,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Cut{1'000'003, 3}),
     [](const auto& info) { return std::to_string(info.param.size); });
 
-TEST_P(BulkCallsSizeTest, InitArrivesWhole) {
-  const Tensor tensor = Patterned(GetParam().size);
-
-  ASSERT_OK(Init(tensor));
-
-  EXPECT_THAT(service_.streams(), SizeIs(GetParam().num_stripes));
-  EXPECT_EQ(Uploaded(GetParam().size), BytesOf(tensor));
-}
-
-TEST_P(BulkCallsSizeTest, PushArrivesWhole) {
-  const Tensor tensor = Patterned(GetParam().size);
-
-  ASSERT_OK(Push(tensor));
-
-  EXPECT_THAT(service_.streams(), SizeIs(GetParam().num_stripes));
-  EXPECT_EQ(Uploaded(GetParam().size), BytesOf(tensor));
-}
-
 TEST_P(BulkCallsSizeTest, PullBringsAll) {
   service_.values = {{7, Patterned(GetParam().size)}};
 
@@ -209,6 +191,7 @@ TEST_F(BulkCallsTest, ReplyOfAnUploadComesBack) {
   service_.push_response.add_results()->set_version(4);
 
   ASSERT_OK_AND_ASSIGN(const InitReply init, Init(Patterned(20'000)));
+  EXPECT_EQ(Uploaded(20'000), BytesOf(Patterned(20'000)));
   ASSERT_OK_AND_ASSIGN(const PushReply push, Push(Patterned(20'000)));
 
   EXPECT_THAT(init.versions, ElementsAre(3));
@@ -218,6 +201,7 @@ TEST_F(BulkCallsTest, ReplyOfAnUploadComesBack) {
 TEST_F(BulkCallsTest, ManifestIsTheCallWithoutElements) {
   ASSERT_OK(calls_.Call(
       PushRequest{.name_space = "n",
+                  .call_id = CallId{"me", 5},
                   .worker = Worker{.rank = 2},
                   .step = 9,
                   .entries = {{.key = "w", .tensor = Patterned(20'000)},
@@ -226,6 +210,8 @@ TEST_F(BulkCallsTest, ManifestIsTheCallWithoutElements) {
 
   const v1::PushRequest request = service_.streams().at(0).push.request();
   EXPECT_EQ(request.namespace_(), "n");
+  EXPECT_EQ(request.call_id().client_id(), "me");
+  EXPECT_EQ(request.call_id().sequence(), 5);
   EXPECT_EQ(request.worker().rank(), 2);
   EXPECT_EQ(request.step(), 9);
   ASSERT_EQ(request.entries_size(), 2);
@@ -278,18 +264,6 @@ TEST_F(BulkCallsTest, CallOfOneStreamHasNoGroup) {
   ASSERT_OK(Push(Patterned(100)));
 
   EXPECT_EQ(service_.streams()[0].push.stripe().group(), 0);
-}
-
-TEST_F(BulkCallsTest, StripedCallKeepsTheNameItWasGiven) {
-  ASSERT_OK(calls_.Call(
-      PushRequest{.call_id = CallId{"me", 5},
-                  .entries = {{.key = "w", .tensor = Patterned(20'000)}}},
-      0, deadline_));
-
-  for (const auto& stream : service_.streams()) {
-    EXPECT_EQ(stream.push.request().call_id().client_id(), "me");
-    EXPECT_EQ(stream.push.request().call_id().sequence(), 5);
-  }
 }
 
 TEST_F(BulkCallsTest, ReplyThatIsSmallerThanItsStripesIsWhole) {

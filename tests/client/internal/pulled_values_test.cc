@@ -112,6 +112,10 @@ class PulledValuesMistakeTest : public PulledValuesTest,
                                 public ::testing::WithParamInterface<Mistake> {
 };
 
+v1::Tensor& ManifestTensor(Chunks* chunks, int value) {
+  v1::PullManifest& manifest = *chunks->front().mutable_manifest();
+  return *manifest.mutable_values(value)->mutable_tensor();
+}
 v1::Part& PartAt(Chunks* chunks, size_t i) {
   return *(*chunks)[i + 1].mutable_part();
 }
@@ -139,57 +143,24 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 "manifest of 2 values, got 3"},
         Mistake{"NoDType",
-                [](Chunks* c) {
-                  c->front()
-                      .mutable_manifest()
-                      ->mutable_values(0)
-                      ->mutable_tensor()
-                      ->clear_dtype();
-                },
-                "dtype"},
+                [](Chunks* c) { ManifestTensor(c, 0).clear_dtype(); }, "dtype"},
         Mistake{"NegativeShape",
-                [](Chunks* c) {
-                  c->front()
-                      .mutable_manifest()
-                      ->mutable_values(0)
-                      ->mutable_tensor()
-                      ->set_shape(0, -1);
-                },
+                [](Chunks* c) { ManifestTensor(c, 0).set_shape(0, -1); },
                 "malformed reply"},
         Mistake{"DataInManifest",
                 [](Chunks* c) {
-                  c->front()
-                      .mutable_manifest()
-                      ->mutable_values(0)
-                      ->mutable_tensor()
-                      ->set_data(std::string(2500, 'x'));
+                  ManifestTensor(c, 0).set_data(std::string(2500, 'x'));
                 },
                 "malformed reply"},
         Mistake{"SmallerThanItsParts",
-                [](Chunks* c) {
-                  c->front()
-                      .mutable_manifest()
-                      ->mutable_values(0)
-                      ->mutable_tensor()
-                      ->set_shape(0, 1999);
-                },
+                [](Chunks* c) { ManifestTensor(c, 0).set_shape(0, 1999); },
                 "malformed reply"},
         Mistake{"LargerThanItsParts",
-                [](Chunks* c) {
-                  c->front()
-                      .mutable_manifest()
-                      ->mutable_values(1)
-                      ->mutable_tensor()
-                      ->set_shape(0, 1 << 20);
-                },
+                [](Chunks* c) { ManifestTensor(c, 1).set_shape(0, 1 << 20); },
                 "ended the stream before"},
         Mistake{"MissingEnd", [](Chunks* c) { c->pop_back(); },
                 "before 100 of the 2600 bytes of stripe 0"},
-        Mistake{"MissingMiddle", [](Chunks* c) { c->erase(c->begin() + 2); },
-                "malformed reply"},
         Mistake{"Twice", [](Chunks* c) { c->insert(c->begin() + 1, (*c)[1]); },
-                "malformed reply"},
-        Mistake{"Swapped", [](Chunks* c) { std::swap((*c)[1], (*c)[2]); },
                 "malformed reply"},
         Mistake{"AfterTheEnd", [](Chunks* c) { c->push_back(c->back()); },
                 "malformed reply"},
@@ -198,14 +169,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"SpansEntries",
                 [](Chunks* c) { PartAt(c, 2).mutable_data()->append("x"); },
                 "malformed reply"},
-        Mistake{"OffsetBeyondTheEnd",
-                [](Chunks* c) { PartAt(c, 0).set_offset(uint64_t{1} << 40); },
-                "malformed reply"},
         Mistake{"OffsetThatOverflows",
                 [](Chunks* c) { PartAt(c, 0).set_offset(~uint64_t{0}); },
-                "malformed reply"},
-        Mistake{"EntryThatIsNotThere",
-                [](Chunks* c) { PartAt(c, 0).set_entry(2); },
                 "malformed reply"},
         Mistake{"LastEntry", [](Chunks* c) { PartAt(c, 0).set_entry(~0u); },
                 "malformed reply"}),

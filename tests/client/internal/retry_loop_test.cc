@@ -198,16 +198,6 @@ TEST_F(RetryLoopTest, InfiniteTimeoutNeverEndsTheLoop) {
               IsOkAndHolds(501));
 }
 
-TEST(SystemRetryEnvironmentTest, RandomIsInTheUnitInterval) {
-  const RetryEnvironment environment = SystemRetryEnvironment();
-
-  for (int i = 0; i < 100; ++i) {
-    const double random = environment.random();
-    EXPECT_GE(random, 0.0);
-    EXPECT_LT(random, 1.0);
-  }
-}
-
 TEST(SystemRetryEnvironmentTest, SleepTakesAtLeastItsTime) {
   const RetryEnvironment environment = SystemRetryEnvironment();
   const absl::Duration start = environment.now();

@@ -16,8 +16,8 @@
 
 namespace tensorkv::testing {
 
-// A backend, and one good update of it that tests spoil. A fixture that cannot
-// make a backend everywhere says in WhySkipped why it cannot here.
+// A backend. A fixture that cannot make one everywhere says in WhySkipped why
+// it cannot here.
 template <typename Fixture>
 class BackendContractTest : public ::testing::Test {
  protected:
@@ -27,13 +27,6 @@ class BackendContractTest : public ::testing::Test {
       if (!reason.empty()) GTEST_SKIP() << reason;
     }
     ASSERT_OK_AND_ASSIGN(backend_, Fixture::Create());
-    ASSERT_OK_AND_ASSIGN(sgd_,
-                         UpdateRule::Create({"sgd", {{"momentum", 0.5}}}));
-    stored_ = Vector({1, 2, 3});
-    gradient_ = Vector({4, 5, 6});
-    momentum_ = Vector({0, 0, 0});
-    contributions_ = {gradient_.view()};
-    states_ = {momentum_.mutable_view()};
   }
 
   // An f32 vector of the device.
@@ -55,45 +48,7 @@ class BackendContractTest : public ::testing::Test {
     return elements;
   }
 
-  // SGD with momentum on f32[3], in place; tests spoil it.
-  TensorUpdate GoodUpdate() {
-    return {.rule = &sgd_,
-            .stored = stored_.view(),
-            .contributions = contributions_,
-            .states = absl::MakeSpan(states_),
-            .value = stored_.mutable_view()};
-  }
-
-  // Applies the spoilt update behind a copy and a good one: none may have an
-  // effect.
-  void ExpectInvalid(const TensorUpdate& update, const std::string& message) {
-    Tensor target = Vector({8});
-    const Tensor source = Vector({7});
-    const std::vector<TensorView> contributions = {source.view()};
-    const UpdateRule assign;
-    const TensorUpdate good = {.rule = &assign,
-                               .contributions = contributions,
-                               .value = target.mutable_view()};
-
-    const std::vector<TensorUpdate> batch = {good, update};
-    const float nine = 9;
-    EXPECT_THAT(
-        backend_->Run({.uploads = {{reinterpret_cast<const char*>(&nine),
-                                    target.mutable_data(), sizeof(nine)}},
-                       .updates = batch}),
-        StatusIs(absl::StatusCode::kInvalidArgument,
-                 ::testing::HasSubstr("update 1: " + message)));
-    EXPECT_THAT(ElementsOf(target), ::testing::ElementsAre(8));
-    EXPECT_THAT(ElementsOf(stored_), ::testing::ElementsAre(1, 2, 3));
-  }
-
   std::unique_ptr<Backend> backend_;
-  UpdateRule sgd_;
-  Tensor stored_;
-  Tensor gradient_;
-  Tensor momentum_;
-  std::vector<TensorView> contributions_;
-  std::vector<MutableTensorView> states_;
 };
 
 class CountingAccount final : public MemoryAccount {

@@ -1,6 +1,7 @@
 #include "tests/contracts/backend/odd_tensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -43,8 +44,7 @@ double ExpectedAt(DType dtype, int64_t i, int64_t size) {
   return dtype == DType::kBool ? sum != 0 : sum;
 }
 
-}  // namespace
-
+// A host tensor with every pattern of a dtype of 1 or 2 bytes, in order.
 Tensor EveryPattern(DType dtype) {
   const size_t size = SizeOf(dtype);
   const int64_t num_patterns = int64_t{1} << (8 * size);
@@ -55,6 +55,7 @@ Tensor EveryPattern(DType dtype) {
   return tensor;
 }
 
+// What the rule assign makes of one contribution, in host memory.
 absl::StatusOr<Tensor> Assigned(Backend& backend, const Tensor& contribution,
                                 DType dtype) {
   const UpdateRule assign;
@@ -67,6 +68,40 @@ absl::StatusOr<Tensor> Assigned(Backend& backend, const Tensor& contribution,
                                   .contributions = {&view, 1},
                                   .value = value.mutable_view()}}));
   return ToHost(backend, value);
+}
+
+absl::Status CheckIsWidened(Backend& backend, const Tensor& patterns) {
+  ASSIGN_OR_RETURN(const Tensor wide, Assigned(backend, patterns, DType::kF32));
+  for (int64_t i = 0; i < patterns.num_elements(); ++i) {
+    const double expected = FloatAt(patterns, i);
+    const double actual = FloatAt(wide, i);
+    const bool is_same = std::isnan(expected)
+                             ? std::isnan(actual)
+                             : actual == expected && std::signbit(actual) ==
+                                                         std::signbit(expected);
+    if (is_same) continue;
+    return absl::DataLossError(absl::StrCat(NameOf(patterns.dtype()),
+                                            " pattern ", i, ": expected ",
+                                            expected, ", got ", actual));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckEveryPattern(Backend& backend) {
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3FN,
+                            DType::kF8E5M2, DType::kI16, DType::kU8}) {
+    const Tensor patterns = EveryPattern(dtype);
+    ASSIGN_OR_RETURN(const Tensor assigned, Assigned(backend, patterns, dtype));
+    if (std::memcmp(assigned.data(), patterns.data(), patterns.size_bytes()) !=
+        0) {
+      return absl::DataLossError(
+          absl::StrCat(NameOf(dtype), ": expected the same bits, got others"));
+    }
+    if (IsFloat(dtype)) RETURN_IF_ERROR(CheckIsWidened(backend, patterns));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSmallCopies(Backend& backend) {

@@ -6,18 +6,15 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::testing {
 
-// A host tensor with every pattern of a dtype of 1 or 2 bytes, in order.
-Tensor EveryPattern(DType dtype);
-
-// What the rule assign makes of one contribution, in host memory.
-absl::StatusOr<Tensor> Assigned(Backend& backend, const Tensor& contribution,
-                                DType dtype);
+// Assigns every pattern of the dtypes of 1 or 2 bytes, which must be kept, and
+// those of floats to f32, which must be exact. Errors: DataLoss, naming the
+// first that is wrong · the backend's.
+absl::Status CheckEveryPattern(Backend& backend);
 
 // Adds a contribution of `size` elements to a value, in place, each a number of
 // elements (`shift`, and another) behind the start of its memory, with other

@@ -1,7 +1,7 @@
 // What Checkpoints makes of checkpoints that are damaged.
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -14,6 +14,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::FlipBit;
 using ::tensorkv::testing::PushOf;
 using ::tensorkv::testing::SavedStore;
 using ::tensorkv::testing::StatusIs;
@@ -31,12 +32,7 @@ TEST_F(DamagedCheckpointsTest, DamageIsFoundAndNamed) {
   ASSERT_OK(last);
 
   for (const std::string& path : FilesOf("last")) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(-1, std::ios::end);
-    const char good = static_cast<char>(file.get());
-    file.seekp(-1, std::ios::end);
-    file.put(static_cast<char>(good ^ 1));
-    file.flush();
+    FlipBit(path, -1);
 
     EXPECT_THAT(Restart().checkpoints().VerifyCheckpoint({"last"}, {}),
                 StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
@@ -46,9 +42,7 @@ TEST_F(DamagedCheckpointsTest, DamageIsFoundAndNamed) {
     EXPECT_OK(older.checkpoints().RestoreLast());
     EXPECT_EQ(older.Pull("", "k").tensor.elements<float>()[0], 1);
 
-    file.seekp(-1, std::ios::end);
-    file.put(good);
-    file.flush();
+    FlipBit(path, -1);
   }
   EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
 }
@@ -65,23 +59,16 @@ TEST_F(DamagedCheckpointsTest, DamageOfAHeaderIsFound) {
   ASSERT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
   for (const std::string& path : FilesOf("last")) {
     if (std::filesystem::path(path).extension() != ".safetensors") continue;
-    const auto header_bytes =
-        std::filesystem::file_size(path) - 3 * 5 * sizeof(float);
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    for (size_t i = 0; i < header_bytes; ++i) {
-      file.seekg(static_cast<std::streamoff>(i));
-      const char good = static_cast<char>(file.get());
-      file.seekp(static_cast<std::streamoff>(i));
-      file.put(static_cast<char>(good ^ 1));
-      file.flush();
+    const auto header_bytes = static_cast<int64_t>(
+        std::filesystem::file_size(path) - 3 * 5 * sizeof(float));
+    for (int64_t i = 0; i < header_bytes; ++i) {
+      FlipBit(path, i);
 
       EXPECT_THAT(saved.checkpoints().VerifyCheckpoint({"last"}, {}),
                   StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)))
           << i;
 
-      file.seekp(static_cast<std::streamoff>(i));
-      file.put(good);
-      file.flush();
+      FlipBit(path, i);
     }
     EXPECT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
   }

@@ -193,7 +193,8 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
 
 TEST_F(RestoreCheckpointTest, WhatHasNoRoomLeavesAllAsItWas) {
   // There is room for one key more, but not for two.
-  const uint64_t bytes = (256 << 20) - saved_->store().used_bytes() - 1024;
+  const uint64_t bytes =
+      SavedStore::kBudgetBytes - saved_->store().used_bytes() - 1024;
   ASSERT_OK(saved_->Init(
       "", "large",
       Filled(DType::kF32, 0, {static_cast<int64_t>(bytes / sizeof(float))})));

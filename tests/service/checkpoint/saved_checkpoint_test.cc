@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,13 +128,7 @@ TEST_F(ManyKeysTest, DamageOfTheLastBatchIsNamedAfterTheOthers) {
   const v1::SavedKey& last = manifest.keys(kNumKeys - 1);
   const std::string path = absl::StrCat(directory_, "/many/",
                                         manifest.files(last.tensors(0).file()));
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  const auto offset = static_cast<int64_t>(last.tensors(0).offset());
-  file.seekg(offset);
-  const int byte = file.get();
-  file.seekp(offset);
-  file.put(static_cast<char>(byte ^ 1));
-  file.close();
+  testing::FlipBit(path, static_cast<int64_t>(last.tensors(0).offset()));
 
   Recorder to;
   EXPECT_THAT(Open().RestoreTo(to),

@@ -3,7 +3,9 @@
 #ifndef TENSORKV_TESTS_SERVICE_CHECKPOINT_SAVED_STORE_H_
 #define TENSORKV_TESTS_SERVICE_CHECKPOINT_SAVED_STORE_H_
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +26,8 @@ namespace tensorkv::testing {
 // A store and its checkpoints, as a server has them.
 class SavedStore {
  public:
+  static constexpr uint64_t kBudgetBytes = 64 << 20;
+
   explicit SavedStore(const std::string& directory, uint32_t keep = 3,
                       bool fallback = false,
                       std::function<void(const std::string&)> log = nullptr,
@@ -82,7 +86,7 @@ class SavedStore {
 
   CpuBackend backend_{2};
   SteadyAlarms alarms_;
-  MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
+  MemoryTensorStore store_{{.budget_bytes = kBudgetBytes}, &backend_, &alarms_};
   const std::unique_ptr<Checkpoints> checkpoints_;
 };
 
@@ -100,6 +104,17 @@ inline PushRequest PushOf(const std::string& name_space, const std::string& key,
 
 inline std::string BytesOf(const Value& value) {
   return {value.tensor.data(), static_cast<size_t>(value.tensor.size_bytes())};
+}
+
+// Changes a bit of the byte at that place, from the end if it is negative; once
+// more changes it back.
+inline void FlipBit(const std::string& path, int64_t place) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto from = place < 0 ? std::ios::end : std::ios::beg;
+  file.seekg(place, from);
+  const int byte = file.get();
+  file.seekp(place, from);
+  file.put(static_cast<char>(byte ^ 1));
 }
 
 class CheckpointsTest : public ::testing::Test {

@@ -1,6 +1,7 @@
 #include "service/checkpoint/tensor_reader.h"
 
-#include <fstream>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -84,12 +85,10 @@ TEST_F(TensorReaderTest, DamageAnywhereIsFound) {
   for (const std::string& file : FilesOf("all")) {
     if (absl::StrContains(file, "values")) path = file;
   }
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  const auto size = file.seekg(0, std::ios::end).tellg();
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
   for (int tenth = 3; tenth < 10; ++tenth) {
-    const std::streamoff place = size / 10 * tenth;
-    const char good = static_cast<char>(file.seekg(place).get());
-    file.seekp(place).put(static_cast<char>(good ^ 1)).flush();
+    const int64_t place = size / 10 * tenth;
+    testing::FlipBit(path, place);
 
     EXPECT_THAT(saved_->checkpoints().VerifyCheckpoint({"all"}, {}),
                 StatusIs(absl::StatusCode::kDataLoss,
@@ -98,7 +97,7 @@ TEST_F(TensorReaderTest, DamageAnywhereIsFound) {
     EXPECT_THAT(Restart().checkpoints().RestoreLast(),
                 StatusIs(absl::StatusCode::kDataLoss));
 
-    file.seekp(place).put(good).flush();
+    testing::FlipBit(path, place);
   }
 }
 
@@ -128,7 +127,7 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
   const std::vector<std::string> before = AllBytes(saved, "n");
   const uint64_t room_bytes = 9 * kValueBytes + (64 << 10);
   const uint64_t filled_bytes =
-      (256 << 20) - saved.store().used_bytes() - room_bytes;
+      SavedStore::kBudgetBytes - saved.store().used_bytes() - room_bytes;
   ASSERT_OK(
       saved.Init("", "large",
                  Filled(DType::kF32, 0,

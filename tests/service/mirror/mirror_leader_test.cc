@@ -18,54 +18,7 @@ namespace {
 
 constexpr char kLedSpace[] = "n";
 
-// Servers that answer all calls at once.
-class ReadyPeer final : public MirrorPeer {
- public:
-  void Call(MirrorRequest, absl::Duration, MirrorCallback done) override {
-    std::move(done)(MirrorResponse());
-  }
-};
-
-// A server may announce a key that the leader has deleted, as it has not heard.
-TEST(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
-  FakeAlarms alarms;
-  const auto peer = std::make_shared<ReadyPeer>();
-  auto group = std::make_shared<MirrorGroup>(
-      MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
-  const MirrorTimes times;
-  Executor executor;
-  const auto leader = std::make_shared<MirrorLeader>(
-      MirrorLeader::Environment{.group = group,
-                                .times = times,
-                                .alarms = &alarms,
-                                .executor = &executor});
-  MirrorRequest request = group->NewRequest();
-  request.mutable_announce()->set_name_space(kLedSpace);
-  mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
-  round.set_key("k");
-  round.set_version(3);
-  std::vector<mirror::v1::Outcome::State> states;
-  const auto announce = [&] {
-    leader->Announce(request, [&](absl::StatusOr<MirrorResponse> response) {
-      states.push_back(response->outcomes(0).state());
-    });
-  };
-
-  announce();
-  EXPECT_EQ(leader->num_keys(), 1u);
-  leader->Remove(kLedSpace, "k", 2);
-  EXPECT_EQ(leader->num_keys(), 1u);
-  alarms.Advance(times.patience);
-  EXPECT_EQ(leader->num_keys(), 0u);
-  announce();
-  leader->Remove(kLedSpace, "k", 3);
-
-  EXPECT_EQ(leader->num_keys(), 0u);
-  EXPECT_THAT(states, ::testing::ElementsAre(mirror::v1::Outcome::WAITING,
-                                             mirror::v1::Outcome::FAILED));
-}
-
-// Servers whose sums end when the test says so.
+// Servers whose sums end when the test says so, and all other calls at once.
 class SummingPeer final : public MirrorPeer {
  public:
   void Call(MirrorRequest request, absl::Duration,
@@ -83,22 +36,12 @@ class SummingPeer final : public MirrorPeer {
   std::vector<MirrorCallback> runs_;
 };
 
-// There are three rounds: one has ended, one is being summed, one is missing.
-TEST(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
-  FakeAlarms alarms;
-  Executor executor;
-  const auto peer = std::make_shared<SummingPeer>();
-  auto group = std::make_shared<MirrorGroup>(
-      MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer, peer}});
-  const MirrorTimes times;
-  const auto leader = std::make_shared<MirrorLeader>(
-      MirrorLeader::Environment{.group = group,
-                                .times = times,
-                                .alarms = &alarms,
-                                .executor = &executor});
-  const auto announce = [&](uint32_t from, const std::string& keys,
-                            MirrorCallback done) {
-    MirrorRequest request = group->NewRequest();
+class MirrorLeaderTest : public ::testing::Test {
+ protected:
+  // `from` announces rounds of keys, each of a letter; gets their states.
+  std::shared_ptr<std::vector<mirror::v1::Outcome::State>> Announce(
+      uint32_t from, const std::string& keys) {
+    MirrorRequest request = group_->NewRequest();
     request.set_from(from);
     request.mutable_announce()->set_name_space(kLedSpace);
     for (const char key : keys) {
@@ -106,32 +49,66 @@ TEST(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
       round.set_key(std::string(1, key));
       round.set_version(3);
     }
-    leader->Announce(request, std::move(done));
-  };
+    auto states = std::make_shared<std::vector<mirror::v1::Outcome::State>>();
+    leader_->Announce(request,
+                      [states](absl::StatusOr<MirrorResponse> response) {
+                        for (const auto& each : response->outcomes()) {
+                          states->push_back(each.state());
+                        }
+                      });
+    return states;
+  }
+
+  const MirrorTimes times_;
+  FakeAlarms alarms_;
+  Executor executor_;
+  const std::shared_ptr<SummingPeer> peer_ = std::make_shared<SummingPeer>();
+  const std::shared_ptr<MirrorGroup> group_ = std::make_shared<MirrorGroup>(
+      MirrorGroup{.servers = {"s0", "s1"}, .peers = {peer_, peer_}});
+  const std::shared_ptr<MirrorLeader> leader_ = std::make_shared<MirrorLeader>(
+      MirrorLeader::Environment{.group = group_,
+                                .times = times_,
+                                .alarms = &alarms_,
+                                .executor = &executor_});
+};
+
+// A server may announce a key that the leader has deleted, as it has not heard.
+TEST_F(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
+  const auto first = Announce(0, "k");
+  EXPECT_EQ(leader_->num_keys(), 1u);
+  leader_->Remove(kLedSpace, "k", 2);
+  EXPECT_EQ(leader_->num_keys(), 1u);
+  alarms_.Advance(times_.patience);
+  EXPECT_EQ(leader_->num_keys(), 0u);
+  const auto second = Announce(0, "k");
+  leader_->Remove(kLedSpace, "k", 3);
+
+  EXPECT_EQ(leader_->num_keys(), 0u);
+  EXPECT_THAT(*first, ::testing::ElementsAre(mirror::v1::Outcome::WAITING));
+  EXPECT_THAT(*second, ::testing::ElementsAre(mirror::v1::Outcome::FAILED));
+}
+
+// There are three rounds: one has ended, one is being summed, one is missing.
+TEST_F(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
   const auto pass_delay = [&] {
-    alarms.Advance(times.partial_answer);
+    alarms_.Advance(times_.partial_answer);
     Answer<bool> is_idle;
-    executor.Submit([&] { is_idle.Set(true); });
+    executor_.Submit([&] { is_idle.Set(true); });
     is_idle.Wait();
   };
-  std::vector<mirror::v1::Outcome::State> states;
-  announce(0, "abc", [&](absl::StatusOr<MirrorResponse> response) {
-    for (const auto& each : response->outcomes()) {
-      states.push_back(each.state());
-    }
-  });
+  const auto states = Announce(0, "abc");
 
-  announce(1, "a", [](const auto&) {});
-  announce(1, "b", [](const auto&) {});
-  peer->EndRuns();
+  Announce(1, "a");
+  Announce(1, "b");
+  peer_->EndRuns();
   pass_delay();
-  EXPECT_THAT(states, ::testing::IsEmpty());
-  peer->EndRuns();
+  EXPECT_THAT(*states, ::testing::IsEmpty());
+  peer_->EndRuns();
   pass_delay();
 
-  EXPECT_THAT(states, ::testing::ElementsAre(mirror::v1::Outcome::SUMMED,
-                                             mirror::v1::Outcome::SUMMED,
-                                             mirror::v1::Outcome::WAITING));
+  EXPECT_THAT(*states, ::testing::ElementsAre(mirror::v1::Outcome::SUMMED,
+                                              mirror::v1::Outcome::SUMMED,
+                                              mirror::v1::Outcome::WAITING));
 }
 
 }  // namespace

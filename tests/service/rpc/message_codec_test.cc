@@ -12,7 +12,6 @@ namespace tensorkv {
 namespace {
 
 using ::testing::AllOf;
-using testing::HasElements;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 using testing::Vector;
@@ -48,29 +47,6 @@ TEST(DecodeTest, GivesTheRequestAndEmptiesTheBytes) {
   ASSERT_EQ(push.entries.size(), 2u);
   EXPECT_EQ(push.entries[1].key, "k");
   EXPECT_EQ(bytes.Length(), 0u);
-}
-
-TEST(DecodeTest, TensorsOutliveTheRequest) {
-  Tensor tensor;
-  {
-    grpc::ByteBuffer bytes = BytesOf(PushOf(1).SerializeAsString());
-    ASSERT_OK_AND_ASSIGN(const PushRequest push,
-                         Decode<v1::PushRequest>(&bytes, kLimits));
-    tensor = push.entries[0].tensor;
-  }
-
-  EXPECT_THAT(tensor, HasElements({1, 2}));
-}
-
-TEST(DecodeTest, RequestsThatCannotBeWrongAreValuesToo) {
-  v1::StatRequest stat;
-  stat.add_keys("k");
-  grpc::ByteBuffer bytes = BytesOf(stat.SerializeAsString());
-
-  ASSERT_OK_AND_ASSIGN(const StatRequest request,
-                       Decode<v1::StatRequest>(&bytes, kLimits));
-
-  EXPECT_EQ(request.keys, std::vector<std::string>({"k"}));
 }
 
 TEST(DecodeTest, BytesThatAreNoMessageAreInvalid) {

@@ -77,19 +77,6 @@ TEST(MessageLimitsTest, WhatIsNoMessageHasFewFields) {
   }
 }
 
-TEST(MessageLimitsTest, EmptyMessageIsFine) { EXPECT_OK(CheckPush("")); }
-
-TEST(MessageLimitsTest, AsManyFullEntriesAsAllowedAreFine) {
-  EXPECT_OK(CheckPush(FullPush(1000).SerializeAsString()));
-}
-
-TEST(MessageLimitsTest, FullEntriesInsideAPushPullAreFine) {
-  v1::PushPullRequest request;
-  *request.mutable_push() = FullPush(1000);
-
-  EXPECT_OK(Check(request.SerializeAsString(), *request.GetDescriptor()));
-}
-
 TEST(MessageLimitsTest, PayloadCountsNothing) {
   v1::PushRequest push = FullPush(1);
   push.mutable_entries(0)->mutable_tensor()->set_data(

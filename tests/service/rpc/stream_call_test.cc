@@ -19,9 +19,7 @@
 namespace tensorkv {
 namespace {
 
-using testing::AnswerWith;
 using testing::BytesOf;
-using testing::Full;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 using testing::Vector;
@@ -105,14 +103,6 @@ TEST_F(StreamCallTest, WrongPartEndsTheStream) {
 
   EXPECT_THAT(Finish(writer), StatusIs(absl::StatusCode::kInvalidArgument));
   service_.observer.WaitForHandled(1);
-}
-
-TEST_F(StreamCallTest, StreamThatEndsEarlyIsInvalid) {
-  PushWriter writer = OpenPush();
-  writer->Write(Manifest(Vector({1, 2})));
-  writer->WritesDone();
-
-  EXPECT_THAT(Finish(writer), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(StreamCallTest, StreamThatIsCancelledHasNoEffect) {

@@ -107,22 +107,6 @@ TEST(DecodeStreamRequestTest, RowsInAPushPullAreInvalid) {
                        HasSubstr("expected tensors, got rows")));
 }
 
-TEST(DecodeStreamRequestTest, StripeWithoutGroupIsInvalid) {
-  v1::PushChunk chunk = StripedManifest();
-  chunk.mutable_manifest()->mutable_stripe()->clear_group();
-
-  EXPECT_THAT(Decoded(Method::kPushStream, chunk),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("group")));
-}
-
-TEST(DecodeStreamRequestTest, StripeOutOfRangeIsInvalid) {
-  v1::PushChunk chunk = StripedManifest();
-  chunk.mutable_manifest()->mutable_stripe()->set_index(2);
-
-  EXPECT_THAT(Decoded(Method::kPushStream, chunk),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-}
-
 TEST(DecodeStreamRequestTest, PartInPlaceOfTheManifestIsInvalid) {
   v1::InitChunk chunk;
   chunk.mutable_part()->set_data("x");

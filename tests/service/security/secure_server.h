@@ -192,6 +192,12 @@ class SecureServerTest : public ::testing::Test {
     return options;
   }
 
+  // A server, and a connection to it that proves nothing.
+  void Start(const ServerOptions& options) {
+    server_ = Server::Create(options).value();
+    channel_ = Connect(server_->address(), {.tls_ca = Path("ca.crt")});
+    stub_ = v1::TensorKV::NewStub(channel_);
+  }
   static std::shared_ptr<grpc::Channel> Connect(
       const std::string& target, const Credentials& credentials) {
     auto security = MakeChannelSecurity(credentials, target);
@@ -212,6 +218,9 @@ class SecureServerTest : public ::testing::Test {
   const Authority authority_{"authority"};
   const Authority stranger_{"stranger"};
   std::string directory_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::TensorKV::Stub> stub_;
 };
 
 }  // namespace tensorkv::secure_server_test

@@ -64,8 +64,7 @@ const std::map<std::string, char>& Table() {
 }
 
 TEST_F(SecureServerTest, EachMethodTakesItsRight) {
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  Start(Options());
   // By caller, what it may call.
   const std::map<std::string, std::string> rights = {
       {"", ""},          {"elsewhere", "s"}, {"reader", "sr"},
@@ -75,7 +74,7 @@ TEST_F(SecureServerTest, EachMethodTakesItsRight) {
   for (const Method method : kAllMethods) {
     const char needed = Table().at(std::string(NameOf(method)));
     for (const auto& [caller, right] : rights) {
-      const absl::Status status = Call(channel, method, caller);
+      const absl::Status status = Call(channel_, method, caller);
       EXPECT_EQ(IsRefusal(status), !absl::StrContains(right, needed))
           << NameOf(method) << " by " << caller << ": " << status;
       if (!IsRefusal(status)) continue;
@@ -89,22 +88,20 @@ TEST_F(SecureServerTest, EachMethodTakesItsRight) {
 TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
   ServerOptions options = Options();
   options.max_open_streams = 1;
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(options));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  const auto stub = v1::TensorKV::NewStub(channel);
+  Start(options);
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer pusher");
   v1::PushResponse reply;
-  const auto open = stub->PushStream(&context, &reply);
+  const auto open = stub_->PushStream(&context, &reply);
   // Others are refused once the server has seen it.
   int num_calls = 0;
   while (!absl::IsResourceExhausted(
-             Call(channel, Method::kPushStream, "pusher")) &&
+             Call(channel_, Method::kPushStream, "pusher")) &&
          ++num_calls < 10'000) {
   }
   ASSERT_LT(num_calls, 10'000);
 
-  EXPECT_THAT(Call(channel, Method::kPushStream),
+  EXPECT_THAT(Call(channel_, Method::kPushStream),
               StatusIs(absl::StatusCode::kUnauthenticated));
 
   context.TryCancel();
@@ -127,17 +124,15 @@ grpc::StatusCode CodeWithoutWorker(
 }
 
 TEST_F(SecureServerTest, RightsComeBeforeTheWorkerOfACall) {
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  const auto stub = v1::TensorKV::NewStub(channel);
-  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  Start(Options());
+  EXPECT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
 
   for (const auto& [caller, code] :
        {std::pair("reader", grpc::StatusCode::PERMISSION_DENIED),
         std::pair("pusher", grpc::StatusCode::INVALID_ARGUMENT)}) {
-    EXPECT_EQ(CodeWithoutWorker(*stub, &v1::TensorKV::Stub::KeepAlive, caller),
+    EXPECT_EQ(CodeWithoutWorker(*stub_, &v1::TensorKV::Stub::KeepAlive, caller),
               code);
-    EXPECT_EQ(CodeWithoutWorker(*stub, &v1::TensorKV::Stub::Leave, caller),
+    EXPECT_EQ(CodeWithoutWorker(*stub_, &v1::TensorKV::Stub::Leave, caller),
               code);
   }
 }
@@ -172,11 +167,10 @@ class CapturedLog {
 
 TEST_F(SecureServerTest, AuditsWhateverTheLevelOfTheLog) {
   const CapturedLog log(spdlog::level::warn);
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  Start(Options());
 
-  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
-  server.reset();
+  EXPECT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
+  server_.reset();
 
   EXPECT_THAT(log.str(), HasSubstr(absl::StrCat(
                              "audit: caller=\"token:admin\" "
@@ -189,12 +183,11 @@ TEST_F(SecureServerTest, TellsWhichCallsWereSlow) {
   const CapturedLog log(spdlog::level::info);
   ServerOptions options = Options();
   options.slow_call = absl::Nanoseconds(1);
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  Start(options);
 
-  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
-  Call(channel, Method::kInitStream, "pusher").IgnoreError();
-  server.reset();
+  EXPECT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
+  Call(channel_, Method::kInitStream, "pusher").IgnoreError();
+  server_.reset();
 
   for (const char* line :
        {"slow call: method=CreateNamespace caller=\"token:admin\" outcome=OK ",
@@ -207,10 +200,8 @@ TEST_F(SecureServerTest, TellsWhichCallsWereSlow) {
 
 // The memory that the ids get is none of a push.
 TEST_F(SecureServerTest, WhoeverMayReadMayPullRowsByAStream) {
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
-  const auto stub = v1::TensorKV::NewStub(channel);
+  Start(Options());
+  ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
   v1::PullStreamRequest request;
   request.mutable_rows_request()->set_namespace_(kNamespace);
   v1::PullRowsEntry& entry = *request.mutable_rows_request()->add_entries();
@@ -221,7 +212,7 @@ TEST_F(SecureServerTest, WhoeverMayReadMayPullRowsByAStream) {
   const auto outcome = [&](absl::string_view token) {
     grpc::ClientContext context;
     context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
-    const auto stream = stub->PullStream(&context, request);
+    const auto stream = stub_->PullStream(&context, request);
     v1::PullChunk chunk;
     EXPECT_FALSE(stream->Read(&chunk));
     return FromGrpcStatus(stream->Finish());
@@ -233,17 +224,15 @@ TEST_F(SecureServerTest, WhoeverMayReadMayPullRowsByAStream) {
 }
 
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  Start(Options());
+  ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
   const std::map<std::string, int> counts = {
       {"root", 2}, {"reader", 1}, {"elsewhere", 0}};
-  const auto stub = v1::TensorKV::NewStub(channel);
   for (const auto& [caller, count] : counts) {
     grpc::ClientContext context;
     context.AddMetadata("authorization", "Bearer " + caller);
     v1::ListNamespacesResponse reply;
-    ASSERT_OK(FromGrpcStatus(stub->ListNamespaces(&context, {}, &reply)));
+    ASSERT_OK(FromGrpcStatus(stub_->ListNamespaces(&context, {}, &reply)));
     EXPECT_EQ(reply.namespaces_size(), count) << caller;
   }
 }

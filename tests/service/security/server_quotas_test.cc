@@ -96,16 +96,14 @@ TEST_F(ServerQuotasTest, QuotaHoldsUpNobodyButItsCaller) {
   Write("policy", absl::StrCat(kPolicy,
                                "quotas { callers: \"token:pusher\" "
                                "max_calls: 1 max_streams: 1 }"));
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  const auto stub = v1::TensorKV::NewStub(channel);
-  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  Start(Options());
+  ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
   const auto is_refused = [&](Method method, const char* caller) {
-    const absl::Status status = Call(channel, method, caller);
+    const absl::Status status = Call(channel_, method, caller);
     return ReasonOf(status) == Reason::kLimitReached &&
            RetryDelayOf(status) == absl::Milliseconds(100);
   };
-  OpenInitStream open(*stub, "pusher");
+  OpenInitStream open(*stub_, "pusher");
   ASSERT_TRUE(
       Becomes([&] { return is_refused(Method::kPullStream, "pusher"); }));
 
@@ -122,25 +120,23 @@ TEST_F(ServerQuotasTest, CallThatWaitsLeavesTheQuotaToTheOneThatEndsTheWait) {
   Write("policy", absl::StrCat(kPolicy,
                                "quotas { callers: \"token:pusher\" "
                                "max_calls: 1 max_streams: 1 max_bytes: 99 }"));
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  const auto stub = v1::TensorKV::NewStub(channel);
-  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  Start(Options());
+  ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
   for (const Method method : {Method::kPull, Method::kPullStream}) {
     SCOPED_TRACE(NameOf(method));
-    Background pulled([&] { return PullOnceMade(*stub, method, "pusher"); });
-    while (CallsWaiting(*stub) == 0) std::this_thread::yield();
+    Background pulled([&] { return PullOnceMade(*stub_, method, "pusher"); });
+    while (CallsWaiting(*stub_) == 0) std::this_thread::yield();
 
     // It counts as waiting a moment before it leaves its share.
     EXPECT_TRUE(Becomes([&] {
-      const absl::Status status = Call(channel, method, "pusher");
+      const absl::Status status = Call(channel_, method, "pusher");
       return ReasonOf(status) != Reason::kLimitReached;
     }));
     EXPECT_TRUE(
-        Becomes([&] { return Call(channel, Method::kInit, "pusher").ok(); }));
+        Becomes([&] { return Call(channel_, Method::kInit, "pusher").ok(); }));
 
     EXPECT_OK(pulled.Result());
-    ASSERT_OK(Call(channel, Method::kDelete, "admin"));
+    ASSERT_OK(Call(channel_, Method::kDelete, "admin"));
   }
 }
 
@@ -150,17 +146,15 @@ TEST_F(ServerQuotasTest, RefusalForAQuotaHasTheTrailerThatSaysWhen) {
   Write("policy",
         absl::StrCat(kPolicy, "quotas { callers: \"token:pusher\" max_bytes: ",
                      request.ByteSizeLong(), " }"));
-  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
-  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
-  const auto stub = v1::TensorKV::NewStub(channel);
-  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
-  OpenInitStream open(*stub, "pusher");
+  Start(Options());
+  ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
+  OpenInitStream open(*stub_, "pusher");
 
   EXPECT_TRUE(Becomes([&] {
     grpc::ClientContext context;
     context.AddMetadata("authorization", "Bearer pusher");
     v1::StatResponse reply;
-    if (stub->Stat(&context, request, &reply).error_code() !=
+    if (stub_->Stat(&context, request, &reply).error_code() !=
         grpc::RESOURCE_EXHAUSTED) {
       return false;
     }

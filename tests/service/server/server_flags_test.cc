@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -225,7 +226,7 @@ TEST(ServerFlagsTest, ConfigIsCheckedWithoutServing) {
 }
 
 struct WrongFlag {
-  const char* flag;
+  const char* flag;  // or several, with spaces between them
   const char* message;
 };
 
@@ -236,13 +237,19 @@ void PrintTo(const WrongFlag& wrong, std::ostream* stream) {
 class WrongFlagTest : public ::testing::TestWithParam<WrongFlag> {};
 
 TEST_P(WrongFlagTest, IsOneClearLineAndCode2) {
-  const auto exit = std::get<EarlyExit>(Parse({GetParam().flag}));
+  std::vector<const char*> flags;
+  const std::vector<std::string> words = absl::StrSplit(GetParam().flag, ' ');
+  for (const std::string& word : words) flags.push_back(word.c_str());
+
+  const auto exit = std::get<EarlyExit>(Parse(flags));
 
   EXPECT_EQ(exit.code, 2);
   EXPECT_THAT(exit.text, AllOf(StartsWith("tensorkv-server: "),
                                HasSubstr(GetParam().message)));
   EXPECT_EQ(exit.text.find('\n'), exit.text.size() - 1);
 }
+
+#define IN_CLUSTER "--etcd=e:1 --server_name=s "
 
 INSTANTIATE_TEST_SUITE_P(
     Flags, WrongFlagTest,
@@ -264,10 +271,41 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--cluster_token_file=f", "--etcd: expected one"},
         WrongFlag{"--cluster_size=3", "--etcd: expected one"},
         WrongFlag{"--etcd=a:1", "--server_name: expected a name"},
+        WrongFlag{IN_CLUSTER "--cluster=a/b", "--cluster: expected"},
+        WrongFlag{IN_CLUSTER "--server_name=s\xff", "--server_name: expected"},
+        WrongFlag{IN_CLUSTER "--cluster_address=h\xff"
+                             ":1",
+                  "--cluster_address: expected"},
+        WrongFlag{IN_CLUSTER "--cluster_size=0", "--cluster_size: expected"},
+        WrongFlag{IN_CLUSTER "--cluster_partitions=1 --cluster_size=2",
+                  "--cluster_partitions: expected"},
+        WrongFlag{IN_CLUSTER "--cluster_weight=0", "--cluster_weight: expect"},
+        WrongFlag{IN_CLUSTER "--cluster_lease=1s", "--cluster_lease: expected"},
+        WrongFlag{IN_CLUSTER "--cluster_lease=2500ms", "--cluster_lease: exp"},
+        WrongFlag{IN_CLUSTER "--cluster_lease=601s", "--cluster_lease: expect"},
+        WrongFlag{IN_CLUSTER
+                  "--cluster_lost_after=10s --cluster_checkpoints=/d",
+                  "--cluster_lost_after: expected"},
+        WrongFlag{IN_CLUSTER "--cluster_lost_after=5m",
+                  "--cluster_lost_after: expected"},
+        WrongFlag{IN_CLUSTER "--cluster_tls_ca=f", "--cluster_tls_ca: expect"},
+        WrongFlag{IN_CLUSTER "--cluster_token_file=f",
+                  "--cluster_token_file: expected"},
+        WrongFlag{"--metrics_tls", "--tls_cert: expected"},
+        WrongFlag{"--tls_cert=c", "--tls_key: expected"},
+        WrongFlag{"--tls_key=k", "--tls_cert: expected"},
+        WrongFlag{"--tls_client_ca=a", "--tls_cert: expected"},
+        WrongFlag{"--listen=unix:/s --tls_cert=c --tls_key=k",
+                  "--tls_cert: expected"},
+        WrongFlag{"--tls_cert=c --tls_key=k --tls_client_auth=optional",
+                  "--tls_client_ca: expected"},
+        WrongFlag{"--token_file=t", "--policy_file: expected"},
         WrongFlag{"--threads=many", "--threads"},
         WrongFlag{"--threads=-1", "--threads: expected 0 to"},
-        WrongFlag{"--max_message_bytes=1", "--max_message_bytes: expected"},
+        WrongFlag{"--max_message_bytes=1023", "--max_message_bytes: expected"},
+        WrongFlag{"--max_message_bytes=2GiB", "--max_message_bytes: expected"},
         WrongFlag{"--max_streams=-1", "--max_streams"},
+        WrongFlag{"--max_streams=0", "--max_streams: expected"},
         WrongFlag{"--drain_timeout=soon", "--drain_timeout: expected a time"},
         WrongFlag{"--drain_timeout=-5s", "--drain_timeout: expected a time"},
         WrongFlag{"--drain_timeout=inf", "--drain_timeout: expected a time"},

@@ -43,7 +43,6 @@ using testing::Local;
 using testing::Pull;
 using testing::StatusIs;
 using testing::StubOf;
-using testing::WithHttp;
 
 // Calls that wait in the default namespace.
 uint64_t CallsWaiting(v1::TensorKV::Stub& stub) {
@@ -301,13 +300,6 @@ TEST(ServerShutdownTest, RefusesNewCalls) {
   server->Shutdown(absl::ZeroDuration());
 
   EXPECT_THAT(Pull(*stub), StatusIs(absl::StatusCode::kUnavailable));
-}
-
-TEST(ServerShutdownTest, HappensOnce) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
-
-  server->Shutdown(absl::ZeroDuration());
-  server->Shutdown(absl::ZeroDuration());
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "service/store/call_fingerprint.h"
 
-#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"

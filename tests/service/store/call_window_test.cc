@@ -80,15 +80,10 @@ class CallWindowTest : public ::testing::Test {
   std::shared_ptr<CallWindow> window_;
 };
 
-TEST_F(CallWindowTest, CallsOfOtherClientsAreOtherCalls) {
+TEST_F(CallWindowTest, CallsOfOtherClientsAndCallersAreOtherCalls) {
   Make(1, "c");
 
   EXPECT_EQ(Enter(1, "d")->attempt->answer(), nullptr);
-}
-
-TEST_F(CallWindowTest, CallsOfOtherCallersAreOtherCalls) {
-  Make(1, "c");
-
   EXPECT_EQ(Enter(1, "c", {.caller = {"mallory"}})->attempt->answer(), nullptr);
   EXPECT_THAT(window_->Knows({"eve"}, {"c", 1}), IsOkAndHolds(false));
 }
@@ -120,24 +115,15 @@ TEST_F(CallWindowTest, RepeatWaitsForTheAttemptUnderWay) {
   EXPECT_EQ(repeat->found(), 9u);
 }
 
-TEST_F(CallWindowTest, RepeatMakesTheCallThatTheFirstAttemptDidNot) {
-  const auto first = Enter(1);
-  const auto repeat = Enter(1);
-
-  first->attempt->End();
-
-  ASSERT_TRUE(repeat->is_under_way());
-  EXPECT_EQ(repeat->attempt->answer(), nullptr);
-}
-
-TEST_F(CallWindowTest, AttemptsTakeTurns) {
+TEST_F(CallWindowTest, RepeatsTakeTurnsToMakeTheCallThatTheFirstDidNot) {
   const auto first = Enter(1);
   const auto second = Enter(1);
   const auto third = Enter(1);
 
   first->attempt->End();
 
-  EXPECT_TRUE(second->is_under_way());
+  ASSERT_TRUE(second->is_under_way());
+  EXPECT_EQ(second->attempt->answer(), nullptr);
   EXPECT_TRUE(third->is_waiting());
 }
 

@@ -88,6 +88,16 @@ TEST_F(CountedMemoryTest, AllocationThatFailsGivesItsBytesBack) {
   EXPECT_THAT(Init("w", 1), StatusIs(absl::StatusCode::kResourceExhausted));
 
   EXPECT_EQ(store_.used_bytes(), 0u);
+  backend_.FailAllocate(absl::OkStatus());
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK_AND_ASSIGN(const Value reader, Pull(PullOf("w")));
+  const uint64_t used_bytes = store_.used_bytes();
+  backend_.FailAllocate(absl::ResourceExhaustedError("no memory"));
+
+  EXPECT_THAT(Push(PushOf("w", 2)),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(store_.used_bytes(), used_bytes);
 }
 
 TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {

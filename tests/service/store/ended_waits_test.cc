@@ -31,23 +31,6 @@ using ::testing::HasSubstr;
 
 using EndedWaitsTest = testing::ScriptedStoreTest;
 
-TEST_F(EndedWaitsTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
-  ASSERT_OK(Init("w", 1));
-  Inbox<PullReply> inbox;
-  store_.Pull(PullOf("w", 3), {.timeout = absl::Seconds(2)}, inbox.Callback());
-
-  alarms_.Advance(absl::Seconds(1));
-  EXPECT_TRUE(inbox.is_empty());
-  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 1u);
-  alarms_.Advance(absl::Seconds(1));
-
-  ASSERT_FALSE(inbox.is_empty());
-  EXPECT_THAT(*inbox.answer,
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "waited 2s: key \"w\": expected version 3, got 1"));
-  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
-}
-
 // What a call waits for is looked for without holding others up.
 TEST_F(EndedWaitsTest, DeadlineOfAPullOfVeryManyKeysNamesTheFirst) {
   constexpr int kNumKeys = 3000;
@@ -262,19 +245,6 @@ TEST_F(EndedWaitsTest, ReplaceDuringAnUpdateTakesALaterVersion) {
   ASSERT_OK_AND_ASSIGN(const Value value, Pull(PullOf("w")));
   EXPECT_EQ(First(value), 9);
   EXPECT_GT(value.version, pushed->results[0].version);
-}
-
-TEST_F(EndedWaitsTest, DeleteNamespaceEndsItsWaits) {
-  CreateSyncNamespace(2);
-  ASSERT_OK(Push(SyncPush(0, 1, 1)));
-  Inbox<PullReply> inbox;
-  store_.Pull(SyncPull(0), {}, inbox.Callback());
-
-  ASSERT_OK(store_.DeleteNamespace("sync"));
-
-  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound,
-                                      HasSubstr("\"sync\" was deleted")));
-  EXPECT_EQ(store_.used_bytes(), 0u);
 }
 
 TEST_F(EndedWaitsTest, CancelWaitsEndsWaitsAndRefusesNewOnes) {

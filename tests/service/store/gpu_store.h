@@ -71,6 +71,21 @@ class GpuStoreTest : public ::testing::Test {
     return answer.Wait();
   }
 
+  // Expects `call`, which must be refused, to ask nothing of the device, and to
+  // leave nothing counted.
+  template <typename Call>
+  void ExpectRefusedFromTheHost(Call call, absl::StatusCode code) {
+    const MemoryUse before = store_->DescribeNamespace("")->memory;
+    gpu_.FailCall(0, absl::InternalError("the device was asked"));
+
+    EXPECT_THAT(call(), StatusIs(code));
+
+    EXPECT_FALSE(gpu_.has_injected());
+    const MemoryUse after = store_->DescribeNamespace("")->memory;
+    EXPECT_EQ(after.contributions, before.contributions);
+    EXPECT_LE(after.values, before.values);
+  }
+
   // Has copies to the GPU wait for slots until the stream is released: those
   // from memory that was not staged.
   void HoldSlots() {

@@ -11,15 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/mutex.h"
-#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
-#include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
+#include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
-#include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -27,26 +25,20 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Background;
-using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
 // Waits at its begin until it may go on.
-class HeldSink final : public SnapshotSink {
- public:
-  absl::Status Begin(NamespaceSnapshot) override {
+struct HeldSnapshot {
+  Notification has_begun;
+  Notification may_go_on;
+  testing::KeptSnapshot sink{[this](const NamespaceSnapshot&) {
     has_begun.Notify();
     may_go_on.WaitForNotification();
     return absl::OkStatus();
-  }
-  absl::Status Add(KeySnapshot) override { return absl::OkStatus(); }
-  absl::Status End() override { return absl::OkStatus(); }
-  void Paused(absl::Duration) override {}
-
-  Notification has_begun;
-  Notification may_go_on;
+  }};
 };
 
 CallContext Until(absl::Duration timeout,
@@ -285,9 +277,9 @@ TEST_F(LongWaitsTest, LargePullIsEndedOnAnotherThreadThanTheAlarms) {
 
 // Nothing of keys that are to move is closed while a checkpoint is written.
 TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
-  HeldSink sink;
-  Background taken([&] { return store_.TakeSnapshot({}, sink); });
-  sink.has_begun.WaitForNotification();
+  HeldSnapshot held;
+  Background taken([&] { return store_.TakeSnapshot({}, held.sink); });
+  held.has_begun.WaitForNotification();
   absl::Status pushed = absl::UnknownError("nobody asked");
   const auto may_wait = [&]() -> absl::Status {
     PushRequest push;
@@ -307,21 +299,21 @@ TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
 
   EXPECT_OK(pushed);
   store_.Release();
-  sink.may_go_on.Notify();
+  held.may_go_on.Notify();
   EXPECT_OK(taken.Result());
 }
 
 TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
-  HeldSink moved;
-  HeldSink saved;
+  HeldSnapshot moved;
+  HeldSnapshot saved;
   saved.may_go_on.Notify();
   ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}},
                          [] { return absl::OkStatus(); }));
-  Background checkpoint([&] { return store_.TakeSnapshot({}, saved); });
+  Background checkpoint([&] { return store_.TakeSnapshot({}, saved.sink); });
   moved.may_go_on.Notify();
 
   EXPECT_FALSE(saved.has_begun.HasBeenNotified());
-  EXPECT_OK(store_.TakeSnapshotOfFenced(moved));
+  EXPECT_OK(store_.TakeSnapshotOfFenced(moved.sink));
 
   EXPECT_OK(checkpoint.Result());
   store_.Release();
@@ -344,9 +336,9 @@ TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
     return absl::CancelledError("a round is open");
   }));
 
-  HeldSink moved;
+  HeldSnapshot moved;
   moved.may_go_on.Notify();
-  Background taken([&] { return store_.TakeSnapshotOfFenced(moved); });
+  Background taken([&] { return store_.TakeSnapshotOfFenced(moved.sink); });
   backend_.Release();
 
   EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,

@@ -2,7 +2,6 @@
 
 #include "service/store/looks.h"
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -248,16 +248,75 @@ TEST_F(MemoryTensorStoreTest, UpdateIsCountedWithItsVersion) {
   EXPECT_EQ(after.keys[0].update_count, 1u);
 }
 
-TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {
+// The states of the second rule are new, and stay so.
+TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesAllAsItWas) {
+  for (const auto& [rule, expected] :
+       {std::pair("accumulate", 3),
+        {"sgd(learning_rate=1, momentum=0.5)", -1}}) {
+    ASSERT_OK(
+        store_.SetRule({.key_pattern = "*", .rule = *ParseRuleSpec(rule)}));
+    ASSERT_OK(Init(rule, 1));
+    backend_.FailApply(absl::InternalError("broken"));
+    EXPECT_THAT(Push(PushOf(rule, 2)), StatusIs(absl::StatusCode::kInternal));
+    backend_.FailApply(absl::OkStatus());
+
+    ASSERT_OK_AND_ASSIGN(const StatReply stat,
+                         store_.Stat({.keys = {rule}}, {}));
+    EXPECT_EQ(stat.keys[0].version, 1u);
+    EXPECT_EQ(stat.keys[0].update_count, 0u);
+    EXPECT_EQ(First(*Pull(PullOf(rule))), 1);
+    ASSERT_OK(Push(PushOf(rule, 2)));
+    EXPECT_EQ(First(*Pull(PullOf(rule))), expected);
+  }
+}
+
+TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
+  ASSERT_OK(store_.SetRule({.key_pattern = "*", .rule = RuleSpec{"sgd", {}}}));
   ASSERT_OK(Init("w", 1));
+  ASSERT_OK_AND_ASSIGN(const Value read, Pull(PullOf("w")));
+  backend_.Hold();
+  Background push([&] { return Push(PushOf("w", 2)).status(); });
+  backend_.WaitUntilHeld();
   backend_.FailApply(absl::InternalError("broken"));
+  ASSERT_OK(store_.SetHyperparameters(
+      {.key_pattern = "*", .hyperparameters = {{"learning_rate", 2}}}));
+  backend_.Release();
 
-  EXPECT_THAT(Push(PushOf("w", 2)), StatusIs(absl::StatusCode::kInternal));
-  backend_.FailApply(absl::OkStatus());
+  EXPECT_THAT(push.Result(), StatusIs(absl::StatusCode::kInternal));
+  ASSERT_OK_AND_ASSIGN(const StatReply stat, store_.Stat({.keys = {"w"}}, {}));
+  EXPECT_EQ(stat.keys[0].update_count, 0u);
+}
 
-  ASSERT_OK_AND_ASSIGN(const Value value, Pull(PullOf("w")));
-  EXPECT_EQ(value.version, 1u);
-  EXPECT_EQ(First(value), 1);
+// They are more than one batch.
+TEST_F(MemoryTensorStoreTest, ManyKeysAreUpdatedEachByItsRule) {
+  constexpr int kNumKeys = 3000;
+  MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
+  ASSERT_OK(
+      store.SetRule({.key_pattern = "a*", .rule = RuleSpec{"accumulate", {}}}));
+  InitRequest init;
+  PushRequest push;
+  PullRequest pull;
+  for (int i = 0; i < kNumKeys; ++i) {
+    const std::string key = absl::StrCat(i % 2 == 0 ? "a" : "b", i);
+    init.entries.push_back({key, Filled(1, {2})});
+    push.entries.push_back({key, false, Filled(i, {2})});
+    pull.entries.push_back({key, 0});
+  }
+  ASSERT_OK(InitNow(store, std::move(init)));
+  Inbox<PushReply> pushed;
+  Inbox<PullReply> pulled;
+
+  store.Push(std::move(push), {}, pushed.Callback());
+  pushed.Wait();
+  store.Pull(std::move(pull), {}, pulled.Callback());
+  pulled.Wait();
+
+  ASSERT_OK(*pulled.answer);
+  for (int i = 0; i < kNumKeys; ++i) {
+    const Value& value = (*pulled.answer)->values[i];
+    ASSERT_EQ(First(value), i % 2 == 0 ? i + 1 : i);
+    ASSERT_EQ(value.version, 2u);
+  }
 }
 
 TEST_F(MemoryTensorStoreTest, FailedRoundIsPushedAgainByEveryWorker) {

@@ -171,7 +171,7 @@ class RandomGroup {
 };
 
 TEST(NextStepTest, IsNeverAGap) {
-  constexpr uint32_t kNumSeeds = testing::FewerIfSanitized(2000);
+  constexpr uint32_t kNumSeeds = testing::FewerIfSanitized(1000);
   for (uint32_t seed = 0; seed < kNumSeeds && !::testing::Test::HasFailure();
        ++seed) {
     RandomGroup group(seed);

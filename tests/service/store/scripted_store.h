@@ -29,7 +29,10 @@ struct Inbox {
     };
   }
   bool is_empty() { return !arrived.HasBeenNotified(); }
-  void Wait() { arrived.WaitForNotification(); }
+  const absl::StatusOr<Reply>& Wait() {
+    arrived.WaitForNotification();
+    return *answer;
+  }
 };
 
 inline Tensor Filled(double value, Shape shape = {4}) {
@@ -39,6 +42,7 @@ inline Tensor Filled(double value, Shape shape = {4}) {
 inline float First(const Value& value) {
   return value.tensor.elements<float>()[0];
 }
+inline float First(const PullReply& reply) { return First(reply.values[0]); }
 
 class ScriptedStoreTest : public ::testing::Test {
  protected:
@@ -79,8 +83,8 @@ class ScriptedStoreTest : public ::testing::Test {
   absl::StatusOr<PushReply> Push(PushRequest request) {
     Inbox<PushReply> inbox;
     store_.Push(std::move(request), {}, inbox.Callback());
-    return inbox.is_empty() ? absl::InternalError("no answer yet")
-                            : *std::move(inbox.answer);
+    if (inbox.is_empty()) return absl::InternalError("no answer yet");
+    return *std::move(inbox.answer);
   }
   absl::StatusOr<Value> Pull(PullRequest request) {
     Inbox<PullReply> inbox;

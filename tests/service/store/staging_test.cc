@@ -15,10 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/keyspace/staged_tensors.h"
-#include "service/store/memory_tensor_store.h"
-#include "tests/service/store/init_now.h"
-#include "tests/testing/fake_alarms.h"
-#include "tests/testing/scripted_backend.h"
+#include "tests/service/store/scripted_store.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -26,10 +23,10 @@ namespace {
 
 using ::absl::StatusCode;
 using ::tensorkv::testing::InitNow;
-using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
+// That of the scripted store.
 constexpr uint64_t kBudgetBytes = 1 << 20;
 // Elements of a tensor that has a buffer of its own.
 constexpr int64_t kLarge = kOwnBufferBytes / sizeof(float);
@@ -44,10 +41,8 @@ void Fill(Tensor& tensor, float value) {
 
 float Last(const Value& value) { return value.tensor.elements<float>().back(); }
 
-class StagingTest : public ::testing::Test {
+class StagingTest : public testing::ScriptedStoreTest {
  protected:
-  ~StagingTest() override { backend_.Release(); }
-
   Tensor Staged(float value, Shape shape = {kLarge},
                 const std::string& name_space = "") {
     Tensor tensor = Unfilled(std::move(shape));
@@ -113,10 +108,6 @@ class StagingTest : public ::testing::Test {
   MemoryUse Memory(const std::string& name_space = "") {
     return store_.DescribeNamespace(name_space)->memory;
   }
-
-  ScriptedBackend backend_;
-  FakeAlarms alarms_;
-  MemoryTensorStore store_{{.budget_bytes = kBudgetBytes}, &backend_, &alarms_};
 };
 
 TEST_F(StagingTest, CheckOfAnInitNeedsNoElementsAndChangesNothing) {
@@ -281,26 +272,18 @@ TEST_F(StagingTest, CheckOfARepeatedCallDoesNotHoldItAgainstItself) {
   EXPECT_THAT(store_.CheckInit(other), StatusIs(StatusCode::kAlreadyExists));
 }
 
-TEST_F(StagingTest, InitThatFailsGivesStagedMemoryBack) {
+TEST_F(StagingTest, InitThatFailsOrKeepsGivesStagedMemoryBack) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const uint64_t used = store_.used_bytes();
+  for (const OnExisting on_existing : {OnExisting::kFail, OnExisting::kKeep}) {
+    InitRequest again = InitOf(Staged(2));
+    again.on_existing = on_existing;
 
-  EXPECT_THAT(Init(InitOf(Staged(2))), StatusIs(StatusCode::kAlreadyExists));
+    EXPECT_EQ(Init(std::move(again)).ok(), on_existing == OnExisting::kKeep);
 
-  EXPECT_EQ(store_.used_bytes(), used);
-  EXPECT_EQ(Last(Pull()), 1);
-}
-
-TEST_F(StagingTest, InitThatKeepsGivesStagedMemoryBack) {
-  ASSERT_OK(Init(InitOf(Staged(1))));
-  const uint64_t used = store_.used_bytes();
-  InitRequest keep = InitOf(Staged(2));
-  keep.on_existing = OnExisting::kKeep;
-
-  ASSERT_OK(Init(std::move(keep)));
-
-  EXPECT_EQ(store_.used_bytes(), used);
-  EXPECT_EQ(Last(Pull()), 1);
+    EXPECT_EQ(store_.used_bytes(), used);
+    EXPECT_EQ(Last(Pull()), 1);
+  }
 }
 
 TEST_F(StagingTest, AssignTakesTheStagedBufferAsTheValue) {

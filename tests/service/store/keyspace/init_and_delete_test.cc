@@ -1,7 +1,6 @@
 // Inits of tensors that are not kept in host memory.
 
 #include <string>
-#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,16 +19,6 @@ class InitAndDeleteTest : public testing::GpuStoreTest {
     request.key_pattern = "*";
     request.rule = RuleSpec{.name = rule, .hyperparameters = {}};
     return store_->SetRule(request);
-  }
-
-  // Expects `init`, a call that must be refused, to ask nothing of the device.
-  template <typename Init>
-  void ExpectRefusedFromTheHost(Init init, absl::StatusCode code) {
-    gpu_.FailCall(0, absl::InternalError("the device was asked"));
-
-    EXPECT_THAT(init(), StatusIs(code));
-
-    EXPECT_FALSE(gpu_.has_injected());
   }
 };
 

@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/snapshot.h"
+#include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/service/store/keyspace/workers_of_store.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
@@ -18,14 +18,6 @@ using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
-class NoSink final : public SnapshotSink {
- public:
-  absl::Status Begin(NamespaceSnapshot) override { return absl::OkStatus(); }
-  absl::Status Add(KeySnapshot) override { return absl::OkStatus(); }
-  absl::Status End() override { return absl::OkStatus(); }
-  void Paused(absl::Duration) override {}
-};
-
 class KeyMovesTest : public WorkersOfStoreTest {
  protected:
   // Fences all keys; `while_open` runs once if rounds keep the move waiting.
@@ -38,7 +30,7 @@ class KeyMovesTest : public WorkersOfStoreTest {
     });
   }
 
-  NoSink sink_;
+  testing::KeptSnapshot sink_;
 };
 
 TEST_F(KeyMovesTest, FencedKeyTakesAllStepsThatMustBePushedAgain) {

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "contract/reason.h"
 #include "gmock/gmock.h"

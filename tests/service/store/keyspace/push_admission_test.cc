@@ -13,22 +13,10 @@ namespace {
 
 using testing::CallbackOf;
 using testing::HasReason;
-using testing::StatusIs;
 
 class PushAdmissionTest : public testing::GpuStoreTest {
  protected:
   void SetUp() override { ASSERT_OK(Init("w", Filled(1000, 1))); }
-
-  // Expects `push`, a call that must be refused, to ask nothing of the device.
-  template <typename Push>
-  void ExpectRefusedFromTheHost(Push push, absl::StatusCode code) {
-    gpu_.FailCall(0, absl::InternalError("the device was asked"));
-
-    EXPECT_THAT(push(), StatusIs(code));
-
-    EXPECT_FALSE(gpu_.has_injected());
-    EXPECT_EQ(store_->DescribeNamespace("")->memory.contributions, 0u);
-  }
 };
 
 TEST_F(PushAdmissionTest, PushOfUnknownKeyCopiesNothing) {

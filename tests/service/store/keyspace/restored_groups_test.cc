@@ -1,44 +1,17 @@
 // Groups that go on from a snapshot: nobody is told a step that others have no
 // part in, or cannot come to.
 
-#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/snapshot.h"
+#include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/service/store/keyspace/workers_of_store.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace namespace_members_test {
-
-// Has `on_begin` run when the moment of the snapshot is there.
-class OneSpace final : public SnapshotSink {
- public:
-  explicit OneSpace(std::function<void()> on_begin)
-      : on_begin_(std::move(on_begin)) {}
-
-  absl::Status Begin(NamespaceSnapshot begun) override {
-    name_space = std::move(begun);
-    on_begin_();
-    return absl::OkStatus();
-  }
-  absl::Status Add(KeySnapshot key) override {
-    keys.push_back(std::move(key));
-    return absl::OkStatus();
-  }
-  absl::Status End() override { return absl::OkStatus(); }
-  void Paused(absl::Duration) override {}
-
-  NamespaceSnapshot name_space;
-  std::vector<KeySnapshot> keys;
-
- private:
-  const std::function<void()> on_begin_;
-};
 
 class RestoredGroupsTest : public WorkersOfStoreTest {
  protected:
@@ -60,11 +33,14 @@ class RestoredGroupsTest : public WorkersOfStoreTest {
     LoseAllBut({a_});
   }
 
-  void SaveAndRestore(std::function<void()> meanwhile) {
-    OneSpace saved(std::move(meanwhile));
+  void SaveAndRestore(const std::function<void()>& meanwhile) {
+    testing::KeptSnapshot saved([&](const NamespaceSnapshot&) {
+      meanwhile();
+      return absl::OkStatus();
+    });
     ASSERT_OK(store_.TakeSnapshot({"n"}, saved));
     const auto restoration = store_.StartRestoration(OnExisting::kReplace);
-    ASSERT_OK(restoration->Begin(saved.name_space));
+    ASSERT_OK(restoration->Begin(saved.namespaces[0]));
     ASSERT_OK(restoration->Add(std::move(saved.keys)));
     ASSERT_OK(restoration->Commit());
   }

@@ -15,7 +15,6 @@ using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::Of;
 using ::tensorkv::testing::OnlyOf;
 using ::tensorkv::testing::StatusIs;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
@@ -79,27 +78,6 @@ TEST_F(RoundsTest, RepeatIsKnownWhileTheRoundIsOpenAndAfterwards) {
   EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(8)));
 }
 
-TEST_F(RoundsTest, ContributionOfSomebodyElseIsNoRepeat) {
-  const Contributor one = {.rank = 1, .identity = 1111};
-  const Contributor other = {.rank = 1, .identity = 2222};
-  const Contributor unknown = {.rank = 1, .identity = Contributor::kUnknown};
-  rounds_.Add(one, 1, Of(0), {});
-  const auto exists = AllOf(
-      StatusIs(absl::StatusCode::kAlreadyExists,
-               "round 1 of \"w\": somebody else has contributed as worker "
-               "1 already"),
-      HasReason(Reason::kContributionExists,
-                {{"key", "w"}, {"step", "1"}, {"rank", "1"}}));
-
-  EXPECT_THAT(TryCheck(one, 1), IsOkAndHolds(Optional(0)));
-  EXPECT_THAT(TryCheck(other, 1).status(), exists);
-  EXPECT_THAT(TryCheck(unknown, 1).status(), exists);
-
-  Add(0, 1);
-  Add(2, 1);
-  EXPECT_THAT(TryCheck(other, 1).status(), exists);
-}
-
 TEST_F(RoundsTest, RoundKeepsWhatItsValueHasReserved) {
   const auto account =
       MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 100));
@@ -110,18 +88,6 @@ TEST_F(RoundsTest, RoundKeepsWhatItsValueHasReserved) {
 
   ASSERT_TRUE(closed);
   EXPECT_EQ(closed->value_reservation.bytes(), 8u);
-}
-
-TEST_F(RoundsTest, ClosedStepIsOver) {
-  AddAll(4, 2);
-
-  EXPECT_THAT(
-      Check(0, 3),
-      AllOf(StatusIs(absl::StatusCode::kFailedPrecondition,
-                     HasSubstr("expected a step above 4")),
-            HasReason(Reason::kStepClosed,
-                      {{"key", "w"}, {"step", "3"}, {"version", "77"}})));
-  EXPECT_OK(Check(0, 5));
 }
 
 TEST_F(RoundsTest, OneMoreRoundThanMayBeOpenIsRemembered) {
@@ -162,15 +128,6 @@ TEST_F(RoundsTest, NoMoreRoundsOpenAgainThanMayBeOpen) {
   Add(1, 1);
   EXPECT_TRUE(Add(2, 1));
   EXPECT_OK(Check(0, 3));
-}
-
-TEST_F(RoundsTest, ClosedRoundIsAwaitedUntilItIsApplied) {
-  for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, 1);
-  EXPECT_TRUE(rounds_.Awaits(1, 1));
-
-  rounds_.Apply(1, 2);
-
-  EXPECT_FALSE(rounds_.Awaits(1, 1));
 }
 
 TEST_F(RoundsTest, RoundThatAllSkipIsAppliedWithTheOneBefore) {

@@ -24,14 +24,6 @@ std::string RuleOf(const RuleBindings& bindings, absl::string_view key) {
       .name;
 }
 
-TEST(RuleBindingsTest, SlicesHaveTheRuleOfTheirKey) {
-  RuleBindings bindings(Rule("assign"));
-  ASSERT_OK(bindings.Set("w.*", Rule("sgd")));
-
-  EXPECT_EQ(RuleOf(bindings, SliceNameOf("w.a", 0, 2, {8})), "sgd");
-  EXPECT_EQ(RuleOf(bindings, SliceNameOf("v", 0, 2, {8})), "assign");
-}
-
 // Clients go by names which rules take slices, servers by what rules compute.
 TEST(RuleBindingsTest, RulesThatTakeSumsAreThoseThatTakeWholeKeys) {
   for (const char* const name :

@@ -1,6 +1,5 @@
 #include "service/store/keyspace/stored_key.h"
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tensorkv {

@@ -56,21 +56,6 @@ TEST_F(BoundedTest, ReadDoesNotWaitForStepsReachedMeanwhile) {
   EXPECT_OK(first.Wait());
 }
 
-TEST_F(BoundedTest, WaitingPushEndsAtItsDeadlineWithoutEffect) {
-  CreateBounded(2, 0);
-  ASSERT_OK(Push({.rank = 0}, 1));
-  Inbox<PushReply> second;
-  store_.Push(PushOf({.rank = 0}, 2, 100), {.timeout = absl::Seconds(1)},
-              second.Callback());
-
-  alarms_.Advance(absl::Seconds(1));
-
-  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kDeadlineExceeded,
-                                      HasSubstr("step 1: waiting for rank 1")));
-  EXPECT_EQ(Value(), 1);
-  EXPECT_EQ(Describe().memory.contributions, 0u);
-}
-
 TEST_F(BoundedTest, WaitingPushCanBeCancelled) {
   CreateBounded(2, 0);
   ASSERT_OK(Push({.rank = 0}, 1));
@@ -83,19 +68,6 @@ TEST_F(BoundedTest, WaitingPushCanBeCancelled) {
 
   EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kCancelled));
   EXPECT_EQ(Value(), 1);
-}
-
-TEST_F(BoundedTest, WaitingPushEndsWithItsNamespace) {
-  CreateBounded(2, 0);
-  ASSERT_OK(Push({.rank = 0}, 1));
-  Inbox<PushReply> second;
-  store_.Push(PushOf({.rank = 0}, 2, 100),
-              {.cancellation = std::make_shared<Cancellation>()},
-              second.Callback());
-
-  ASSERT_OK(store_.DeleteNamespace("n"));
-
-  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kNotFound));
 }
 
 TEST_F(BoundedTest, LossEndsWaitsForTheLost) {

@@ -14,9 +14,7 @@ namespace {
 using ::absl::StatusCode;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr absl::Duration kLease = absl::Seconds(10);
 
@@ -41,11 +39,6 @@ class Group : public WorkerGroup {
     return WorkerGroup::Join(name, lease, ++epoch, /*replaces_epoch=*/0,
                              reached, now);
   }
-  absl::StatusOr<Worker> JoinAgain(const std::string& name,
-                                   uint64_t replaces_epoch) {
-    return WorkerGroup::Join(name, kLease, ++epoch, replaces_epoch,
-                             /*reached=*/max_step(), now);
-  }
   Worker MustJoin(const std::string& name, Step reached = 0) {
     return Join(name, reached).value();
   }
@@ -68,53 +61,6 @@ class Group : public WorkerGroup {
   absl::Duration now;
 };
 
-TEST(WorkerGroupTest, LiveNameIsTaken) {
-  Group group(Fixed(2));
-  group.MustJoin("a");
-  group.now = absl::Seconds(4);
-
-  EXPECT_THAT(group.Join("a"),
-              StatusIs(StatusCode::kAlreadyExists,
-                       AllOf(HasSubstr("\"a\""), HasSubstr("ends in 6s"))));
-}
-
-TEST(WorkerGroupTest, LiveWorkerReplacesItsOwnEpoch) {
-  Group group(Fixed(2));
-  const Worker before = group.MustJoin("a");
-  const Worker other = group.MustJoin("b");
-  group.Reach(before, 4);
-
-  ASSERT_OK_AND_ASSIGN(const Worker after, group.JoinAgain("a", before.epoch));
-
-  EXPECT_EQ(after.rank, before.rank);
-  EXPECT_EQ(group.num_live(), 2u);
-  EXPECT_EQ(group.step_of(after.rank), 4u);
-  EXPECT_TRUE(group.TakesPart(after.rank, 1));
-  EXPECT_THAT(group.Check(before), HasReason(Reason::kLeaseLost));
-  EXPECT_THAT(group.JoinAgain("a", before.epoch),
-              HasReason(Reason::kWorkerNameTaken, {{"rank", "0"}}));
-  EXPECT_THAT(group.JoinAgain("a", other.epoch),
-              HasReason(Reason::kWorkerNameTaken));
-}
-
-TEST(WorkerGroupTest, WorkerComesBackToItsRankWithANewEpoch) {
-  Group group(Fixed(2));
-  const Worker before = group.MustJoin("a");
-  group.MustJoin("b");
-  group.Leave(before);
-
-  const Worker after = group.MustJoin("a");
-
-  EXPECT_EQ(after.rank, before.rank);
-  EXPECT_NE(after.epoch, before.epoch);
-  EXPECT_OK(group.Check(after));
-  EXPECT_THAT(
-      group.Check(before),
-      AllOf(StatusIs(StatusCode::kFailedPrecondition,
-                     HasSubstr("worker 0: expected epoch 3, got 1")),
-            HasReason(Reason::kLeaseLost, {{"rank", "0"}, {"epoch", "1"}})));
-}
-
 TEST(WorkerGroupTest, PlaceNobodyHadGoesBeforeThatOfALostWorker) {
   Group group(Fixed(2));
   group.MustJoin("a");
@@ -136,17 +82,6 @@ TEST(WorkerGroupTest, LostWorkerIsFencedOff) {
                                        "join again"));
 }
 
-TEST(WorkerGroupTest, WhoHasLeftIsNoMember) {
-  Group group(Fixed(1));
-  const Worker a = group.MustJoin("a");
-
-  group.Leave(a);
-
-  EXPECT_THAT(group.Check(a), AllOf(StatusIs(StatusCode::kFailedPrecondition,
-                                             HasSubstr("has left")),
-                                    HasReason(Reason::kNotMember)));
-}
-
 TEST(WorkerGroupTest, WhoWasLostKeepsItsPlaceAmongJoinsAndLeaves) {
   Group group(Fixed(2));
   group.MustJoin("a");
@@ -164,19 +99,6 @@ TEST(WorkerGroupTest, WhoWasLostKeepsItsPlaceAmongJoinsAndLeaves) {
   EXPECT_TRUE(restored.HasLeftSince(1, 0)) << "of a server that was restarted";
 }
 
-TEST(WorkerGroupTest, AwaitedWorkerGoesOnAfterWhatItHasContributedTo) {
-  Group group(Fixed(2));
-  group.MustJoin("a");
-  group.Reach(group.MustJoin("b"), 4);
-  group.Close(3);
-  group.Lose(1);
-
-  const Worker again = group.MustJoin("b", /*reached=*/9);
-
-  EXPECT_EQ(group.step_of(again.rank), 4u);
-  EXPECT_TRUE(group.Needs(again.rank, 5));
-}
-
 // One worker that ran ahead by mistake does not decide where others begin.
 TEST(WorkerGroupTest, StepOfWhoHasGoneDoesNotCountForLong) {
   Group group(Fixed(2, OnWorkerLoss::kContinue));
@@ -192,21 +114,6 @@ TEST(WorkerGroupTest, StepOfWhoHasGoneDoesNotCountForLong) {
   EXPECT_EQ(group.max_step(), 5u) << "what is open needs nobody else";
 }
 
-TEST(WorkerGroupTest, StepsUnderWayDoNotNeedWhoComesLater) {
-  Group group(Fixed(2, OnWorkerLoss::kContinue));
-  const Worker a = group.MustJoin("a");
-  group.MustJoin("b");
-  group.Lose(1);
-  group.Reach(a, 7);
-
-  const Worker again = group.MustJoin("b", group.max_step());
-
-  EXPECT_EQ(group.step_of(again.rank), 7u);
-  EXPECT_THAT(group.NeededBy(7), ElementsAre(0));
-  EXPECT_THAT(group.NeededBy(8), ElementsAre(0, 1));
-  EXPECT_FALSE(group.TakesPart(again.rank, 7));
-}
-
 TEST(WorkerGroupTest, ElasticGroupWaitsForItsFirstWorkers) {
   Group group(Elastic(2, 4));
 
@@ -217,16 +124,6 @@ TEST(WorkerGroupTest, ElasticGroupWaitsForItsFirstWorkers) {
 
   group.Lose(0);
   EXPECT_THAT(group.NeededBy(1), ElementsAre(1));
-}
-
-TEST(WorkerGroupTest, ElasticGroupFillsItsGapsFirst) {
-  Group group(Elastic(1, 4));
-  for (const char* name : {"a", "b", "c"}) group.MustJoin(name);
-  group.Lose(1);
-
-  EXPECT_EQ(group.MustJoin("d").rank, 1u);
-  EXPECT_EQ(group.MustJoin("e").rank, 3u);
-  EXPECT_THAT(group.Join("f"), StatusIs(StatusCode::kResourceExhausted));
 }
 
 TEST(WorkerGroupTest, WorkersOfAnElasticGroupMustJoin) {

@@ -8,43 +8,18 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "service/store/memory_tensor_store.h"
-#include "tests/service/store/init_now.h"
-#include "tests/testing/fake_alarms.h"
-#include "tests/testing/scripted_backend.h"
+#include "tests/service/store/scripted_store.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::namespace_members_test {
 
 inline constexpr absl::Duration kLease = absl::Seconds(2);
 
-// Where an answer arrives. Outlives the call.
-template <typename Reply>
-struct Inbox {
-  absl::StatusOr<Reply> answer;
-  Notification arrived;
+using testing::First;
+using testing::Inbox;
 
-  ReplyCallback<Reply> Callback() {
-    return [this](absl::StatusOr<Reply> reply) {
-      answer = std::move(reply);
-      arrived.Notify();
-    };
-  }
-  bool is_empty() { return !arrived.HasBeenNotified(); }
-  const absl::StatusOr<Reply>& Wait() {
-    arrived.WaitForNotification();
-    return answer;
-  }
-};
-
-inline float First(const PullReply& reply) {
-  return reply.values[0].tensor.elements<float>()[0];
-}
-
-class WorkersOfStoreTest : public ::testing::Test {
+class WorkersOfStoreTest : public testing::ScriptedStoreTest {
  protected:
-  ~WorkersOfStoreTest() override { backend_.Release(); }
-
   // A namespace "n" with a key "w" of zeros.
   void Create(NamespaceConfig config) {
     config.rule.name = "accumulate";
@@ -78,12 +53,10 @@ class WorkersOfStoreTest : public ::testing::Test {
   }
 
   PushRequest PushOf(const Worker& worker, Step step, double value) {
-    PushRequest request;
+    PushRequest request = ScriptedStoreTest::PushOf("w", value);
     request.name_space = "n";
     request.worker = worker;
     request.step = step;
-    request.entries.push_back(
-        {"w", false, *Tensor::Filled(DType::kF32, {4}, value)});
     return request;
   }
   absl::StatusOr<PushReply> Push(const Worker& worker, Step step,
@@ -94,10 +67,9 @@ class WorkersOfStoreTest : public ::testing::Test {
   }
   void StartPull(const Worker& worker, Inbox<PullReply>& inbox,
                  absl::Duration timeout = absl::InfiniteDuration()) {
-    PullRequest request;
+    PullRequest request = PullOf("w");
     request.name_space = "n";
     request.worker = worker;
-    request.entries.push_back({"w", 0});
     store_.Pull(std::move(request), {.timeout = timeout}, inbox.Callback());
   }
   void StartBarrier(const Worker& worker, Inbox<BarrierReply>& inbox,
@@ -108,13 +80,12 @@ class WorkersOfStoreTest : public ::testing::Test {
   void AddKey(const std::string& key) {
     InitRequest init;
     init.name_space = "n";
-    init.entries.push_back({key, *Tensor::Filled(DType::kF32, {4}, 0)});
+    init.entries.push_back({key, testing::Filled(0)});
     ASSERT_OK(testing::InitNow(store_, std::move(init)));
   }
   float Value() {
-    PullRequest request;
+    PullRequest request = PullOf("w");
     request.name_space = "n";
-    request.entries.push_back({"w", 0});
     Inbox<PullReply> inbox;
     store_.Pull(std::move(request), {}, inbox.Callback());
     return First(*inbox.Wait());
@@ -123,13 +94,6 @@ class WorkersOfStoreTest : public ::testing::Test {
   uint64_t NumWaiting(WaitReason reason) {
     return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
   }
-
-  testing::ScriptedBackend backend_;
-  FakeAlarms alarms_;
-  MemoryTensorStore store_{
-      {.budget_bytes = 1 << 20, .max_wait = absl::Minutes(5)},
-      &backend_,
-      &alarms_};
 };
 
 }  // namespace tensorkv::namespace_members_test
