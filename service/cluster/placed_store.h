@@ -46,6 +46,8 @@ class PlacedTensorStore final : public TensorStore {
             ReplyCallback<PushReply> done) override;
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done) override;
+  // Errors: also FailedPrecondition (OUTCOME_UNKNOWN): the push was made here
+  // before its keys moved, and the values to pull are at another server.
   void PushPull(PushRequest request, CallContext context,
                 ReplyCallback<PullReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
