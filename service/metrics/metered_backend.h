@@ -56,8 +56,7 @@ class MeteredBackend final : public Backend {
   }
 
  private:
-  // Measured holds what is measured of a plan: when it began, and what it
-  // updates.
+  // Measured holds when a plan began, and what it updates.
   struct Measured {
     absl::Duration began_at;
     size_t num_updates = 0;
