@@ -39,8 +39,8 @@ void ClusterPart::Stop() {
   member_.Stop();
 }
 
-std::vector<Reading> ClusterReadings(const KnownPlacement* placement,
-                                     std::function<const ClusterPart*()> part) {
+std::vector<Reading> ClusterPartReadings(
+    const KnownPlacement* placement, std::function<const ClusterPart*()> part) {
   using prometheus::MetricType;
   const auto counts = [part] {
     return part() == nullptr ? MoveCounts() : part()->counts();

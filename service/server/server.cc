@@ -126,8 +126,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     server->checkpoints_->StartSaving(options.checkpoint_interval);
   }
   // From now on: a device that has failed by now is reported too.
-  server->engine_.OnFailure([server =
-                                 server.get()](const absl::Status& status) {
+  server->engine_.SetFailureListener([server = server.get()](
+                                         const absl::Status& status) {
     spdlog::critical("not serving any more: {}", std::string(status.message()));
     server->StopServing();
   });
@@ -184,13 +184,14 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
 }
 
 AccessControl::Options Server::AccessOptionsOf() {
-  return {
-      .policy_file = options_.policy_file,
-      .token_file = options_.token_file,
-      .made = LogAudit,
-      .refused = [this](Method method, absl::FunctionRef<std::string()> line) {
-        engine_.event_log().CallRefused(RightOf(method) == Right::kAdmin, line);
-      }};
+  return {.policy_file = options_.policy_file,
+          .token_file = options_.token_file,
+          .on_audit = LogAudit,
+          .on_refused = [this](Method method,
+                               absl::FunctionRef<std::string()> line) {
+            engine_.event_log().LogCallRefused(RightOf(method) == Right::kAdmin,
+                                               line);
+          }};
 }
 
 StreamCall::Environment Server::StreamEnvironmentOf() {
@@ -223,7 +224,7 @@ std::unique_ptr<ConnectionFilter> Server::ConnectionFilterOf() {
            options_, engine_.budgets().host()->limit_bytes()),
        .max_streams = options_.max_streams},
       [this](absl::string_view reason) {
-        engine_.event_log().PeerRefused(reason);
+        engine_.event_log().LogPeerRefused(reason);
       });
 }
 
@@ -270,7 +271,7 @@ absl::Status Server::RestoreLastCheckpoint() {
 
 void Server::ReloadAccess() {
   if (options_.policy_file.empty()) return;
-  const absl::Status status = files_->LookAtAccess();
+  const absl::Status status = files_->ReloadAccess();
   if (status.ok()) {
     spdlog::info("reloaded {}", access_.Summary());
   } else {
@@ -335,7 +336,7 @@ void Server::StartAccepting(ListeningSockets sockets) {
               },
           .refused =
               [this](absl::string_view reason) {
-                engine_.event_log().PeerRefused(reason);
+                engine_.event_log().LogPeerRefused(reason);
               }});
 }
 
@@ -461,7 +462,7 @@ std::vector<Reading> Server::ReadingsOf() {
       files_->FileReadings()};
   if (options_.cluster) {
     others.push_back(
-        ClusterReadings(&placement_, [this] { return cluster_part(); }));
+        ClusterPartReadings(&placement_, [this] { return cluster_part(); }));
     others.push_back(mirroring_.MirrorReadings());
   }
   for (std::vector<Reading>& more : others) {
@@ -548,7 +549,7 @@ void Server::Shutdown(absl::Duration grace) {
   const gpr_timespec end = After(grace);
   is_ready_ = false;
   health_.Shutdown();
-  if (!mirroring_.Settle(grace / 2)) {
+  if (!mirroring_.Drain(grace / 2)) {
     LogEvent("mirrored rounds are left open: others may have closed them");
   }
   // Their rounds and versions cannot come any more: no new call is accepted.
