@@ -186,7 +186,7 @@ absl::Status ClusterResizer::Move(const ClusterServer& to,
   const absl::Status status =
       sender_.Move(to, std::move(partitions), num_partitions);
   if (status.ok()) {
-    ++moves_ended_;
+    ++moves_succeeded_;
     partitions_moved_ += num_moving;
     partitions_to_move_ -= num_moving;
     log_(absl::StrCat("cluster: ", num_moving, " partitions have moved to ",
@@ -226,7 +226,7 @@ absl::StatusOr<ResizeClusterReply> ClusterResizer::Resize(
 }
 
 MoveCounts ClusterResizer::counts() const {
-  return {.moves_ended = moves_ended_,
+  return {.moves_succeeded = moves_succeeded_,
           .moves_failed = moves_failed_,
           .partitions_moved = partitions_moved_,
           .bytes_sent = bytes_sent_,

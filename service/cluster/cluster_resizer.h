@@ -28,7 +28,7 @@ namespace tensorkv {
 
 // MoveCounts counts the moves that this server has begun.
 struct MoveCounts {
-  uint64_t moves_ended = 0;
+  uint64_t moves_succeeded = 0;
   uint64_t moves_failed = 0;
   uint64_t partitions_moved = 0;
   uint64_t bytes_sent = 0;
@@ -96,7 +96,7 @@ class ClusterResizer {
   const MoveEnvironment environment_;
   const ClusterRecords::Log log_;
 
-  std::atomic<uint64_t> moves_ended_ = 0;
+  std::atomic<uint64_t> moves_succeeded_ = 0;
   std::atomic<uint64_t> moves_failed_ = 0;
   std::atomic<uint64_t> partitions_moved_ = 0;
   std::atomic<uint64_t> bytes_sent_ = 0;

@@ -91,9 +91,10 @@ class PartitionReceiver {
   Mutex records_mutex_;
   ClusterRecords records_ ABSL_GUARDED_BY(records_mutex_);
   // By partition: the last move that has begun to bring it, unless that has
-  // been committed or is refused. What others have brought of it before has
-  // gone. Whoever puts keys of it into the store holds the mutex meanwhile, so
-  // that no part that comes late adds to what another one has brought.
+  // been committed, or CancelArrivals has ended it. What others have brought of
+  // it before has gone. Whoever puts keys of it into the store holds the mutex
+  // meanwhile, so that no part that comes late adds to what another one has
+  // brought.
   std::map<uint32_t, uint64_t> arriving_ ABSL_GUARDED_BY(records_mutex_);
 };
 

@@ -66,7 +66,7 @@ std::vector<Reading> ClusterPartReadings(
        MetricType::Gauge, [counts] { return counts().partitions_to_restore; }},
       {"tensorkv_cluster_moves_total",
        "Moves of partitions from this server to another one.",
-       MetricType::Counter, [counts] { return counts().moves_ended; }},
+       MetricType::Counter, [counts] { return counts().moves_succeeded; }},
       {"tensorkv_cluster_moves_failed_total",
        "Moves of partitions that have come to nothing, and are made again.",
        MetricType::Counter, [counts] { return counts().moves_failed; }},
