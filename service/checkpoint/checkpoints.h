@@ -137,12 +137,15 @@ class Checkpoints {
   // error, or that of the first that is passed over here.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLastOf(
       std::vector<CheckpointStatus> all, absl::Status damage);
+  // Saves a checkpoint, after those that are being saved, counts it, and makes
+  // it the former one. `automatic`: the server makes it by itself.
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
                                           bool automatic);
   absl::StatusOr<CheckpointStatus> SaveNext(
       const SaveCheckpointRequest& request, bool automatic, absl::Time start);
-  void Count(const SaveCheckpointRequest& request,
-             const absl::StatusOr<CheckpointStatus>& saved, absl::Time start);
+  void CountSave(const SaveCheckpointRequest& request,
+                 const absl::StatusOr<CheckpointStatus>& saved,
+                 absl::Time start);
   // Returns the checkpoint that the next one may take over from; nothing if it
   // is to be written whole.
   std::optional<SavedCheckpoint> FindFormer() const;
@@ -161,6 +164,8 @@ class Checkpoints {
   // AlreadyExists: there is one of that name.
   absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,
                                                   bool automatic) const;
+  // Writes the checkpoint that `status` names in a partial directory, and
+  // publishes that; removes it after an error. WriteTo writes into `directory`.
   absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
                                          CheckpointStatus status);
   // Renames the directory `partial` to `path`, and syncs the name; renames it

@@ -49,6 +49,7 @@ class SnapshotStreamWriter final : public SnapshotSink {
   absl::Status SendRecord(const v1::NamespaceManifest& manifest,
                           const std::vector<Tensor>& tensors,
                           uint64_t tensor_bytes);
+  // Adds bytes to the present piece, and sends each piece that is full.
   absl::Status Append(absl::string_view bytes);
 
   const Send send_;
@@ -80,12 +81,16 @@ class SnapshotStreamReader {
 
   // Ends the present part, which is complete.
   absl::Status EndPart();
+  // EndSizes and EndManifest decode what their part has, and choose the next
+  // part.
   absl::Status EndSizes();
   absl::Status EndManifest();
   // Makes the keys of the manifest, whose tensors are yet to come.
   absl::Status MakeKeys();
+  // Allocates the tensor, adds it to the key, and has its bytes read next.
   absl::Status MakeTensor(const v1::SavedTensor& saved, KeySnapshot& key,
                           uint64_t& offset);
+  // Gives the record's keys to the Restoration.
   absl::Status EndRecord();
   // Returns where the next bytes go, and how many at most.
   absl::Span<char> NextSpan();

@@ -82,6 +82,7 @@ class TensorReader {
   void ReadRuns();
   // Returns the next run and its batch, once there is one; null at the end.
   Batch* AwaitRun(const Run*& run);
+  // Counts a run of the batch as read, or keeps its error.
   void EndRun(const absl::Status& status, Batch& batch);
 
   const std::string& directory_;

@@ -96,7 +96,7 @@ absl::Status ClusterMember::RunOnce() {
   if (reading.placement.owners.empty()) {
     const ClusterPlacement placement = PlacementToCreate(reading.servers);
     if (placement.owners.empty()) return ApplyReading(std::move(reading));
-    RETURN_IF_ERROR(Create(placement));
+    RETURN_IF_ERROR(CreatePlacement(placement));
     ASSIGN_OR_RETURN(reading, records_.Read());
   }
   RETURN_IF_ERROR(ApplyReading(std::move(reading)));
@@ -137,7 +137,7 @@ ClusterPlacement ClusterMember::PlacementToCreate(
       servers, options_.num_partitions);
 }
 
-absl::Status ClusterMember::Create(const ClusterPlacement& placement) {
+absl::Status ClusterMember::CreatePlacement(const ClusterPlacement& placement) {
   ASSIGN_OR_RETURN(const bool is_made, records_.CreatePlacement(placement));
   if (is_made) {
     listener_.log(absl::StrCat("cluster: made the placement of ",

@@ -81,6 +81,7 @@ class ClusterMember {
   absl::Duration PauseAfter(const absl::Status& outcome) const;
   // Logs when the server gets into touch with etcd, or out of it.
   void Report(const absl::Status& outcome);
+  // Calls Listener::disowned if the server owns nothing any more.
   void TellIfDisowned();
 
   // Makes one attempt to renew, register and read.
@@ -91,7 +92,7 @@ class ClusterMember {
   // first; without owners if there are too few servers for the first.
   ClusterPlacement PlacementToCreate(
       const std::vector<ClusterServer>& servers) const;
-  absl::Status Create(const ClusterPlacement& placement);
+  absl::Status CreatePlacement(const ClusterPlacement& placement);
   // Sets the known placement by what was read, tells the listener, and gives
   // the name up where another server has taken it. Writes nothing at etcd.
   absl::Status ApplyReading(ClusterReading reading);

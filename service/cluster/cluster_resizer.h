@@ -80,10 +80,13 @@ class ClusterResizer {
   bool Sleep(absl::Duration pause);
   // Returns whether something has moved, so that there may be more.
   absl::StatusOr<bool> RunOnce();
+  // Moves some partitions to one of the servers that are to have any. `wanted`
+  // names the owner that each partition is to have.
   absl::StatusOr<bool> MoveSome(const ClusterReading& reading,
                                 const std::vector<std::string>& wanted);
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
+  // Logs an error once, until another one comes, or none.
   void Report(const absl::Status& outcome);
   // Returns how many partitions of this server are still to be restored.
   uint64_t NumMissing(const ClusterPlacement& placement) const;

@@ -64,6 +64,8 @@ class EtcdClient final : public Etcd {
   using Call = absl::FunctionRef<grpc::Status(const Endpoint& endpoint,
                                               grpc::ClientContext* context)>;
 
+  // Makes the call at the current endpoint, and at the next where that one does
+  // not answer.
   absl::Status Ask(Call call);
 
   const absl::Duration timeout_;

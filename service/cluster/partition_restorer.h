@@ -61,6 +61,8 @@ class PartitionRestorer {
   // Restores the partitions into the store, and saves a checkpoint of it,
   // unless that was done before.
   absl::Status Restore(const LostPartitions& own, uint32_t num_partitions);
+  // Puts what the lost server's checkpoint has of the partitions into the
+  // store; nothing if they are given up.
   absl::Status Fill(const LostPartitions& own, uint32_t num_partitions);
   // Writes the placement in which this server has the partitions.
   absl::Status Announce(const LostPartitions& own,

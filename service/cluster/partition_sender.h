@@ -75,6 +75,7 @@ class PartitionSender {
   uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
+  // Unsettled is a move that the receiver may have committed.
   struct Unsettled {
     std::string to;
     std::vector<uint32_t> partitions;
@@ -89,6 +90,7 @@ class PartitionSender {
   // Fences the partitions, and sends their keys. Returns in how many parts.
   absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
                                 const PartitionSet& set);
+  // Tells the receiver to commit. It may have done so despite an error.
   absl::Status Commit(const ClusterServer& to, uint64_t move,
                       const std::vector<uint32_t>& partitions,
                       uint64_t num_parts);

@@ -63,6 +63,7 @@ class MeteredBackend final : public Backend {
     size_t updated_bytes = 0;
   };
 
+  // Begin counts the bytes of the plan's copies; End observes its updates.
   Measured Begin(const Plan& plan);
   void End(const Measured& measured, const absl::Status& status);
 

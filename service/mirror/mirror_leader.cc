@@ -77,7 +77,7 @@ void MirrorLeader::AnswerCalls(const Calls& to_answer) {
     MutexLock lock(&mutex_);
     for (const CallPtr& call : to_answer) {
       if (call->num_open > 0) {
-        if (call->partial_alarm == 0) WatchPartial(call);
+        if (call->partial_alarm == 0) SchedulePartialAnswer(call);
         continue;
       }
       if (std::exchange(call->is_answered, true)) continue;
@@ -133,7 +133,7 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
         SetOutcome(announced, Outcome::FAILED, to_answer, 0, stopped_);
       }
     }
-    if (call->num_open > 0) WatchPatience(call);
+    if (call->num_open > 0) SchedulePatienceAlarm(call);
     next = TakeNext(call->name_space);
   }
   AnswerCalls(to_answer);
@@ -498,7 +498,7 @@ void MirrorLeader::Reannounce(Key& key, std::vector<Announced>& announced,
     if (end.ok()) {
       place = std::move(announced[i]);
       // Its alarm may have run while the round was under way.
-      if (place.call->patience_alarm == 0) WatchPatience(place.call);
+      if (place.call->patience_alarm == 0) SchedulePatienceAlarm(place.call);
     } else {
       SetOutcome(announced[i], Outcome::FAILED, to_answer, 0, end);
     }

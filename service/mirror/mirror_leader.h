@@ -87,6 +87,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   };
   using CallPtr = std::shared_ptr<Call>;
 
+  // A round that a member has announced, at `place` in its call.
   struct Announced {
     CallPtr call;
     int place = 0;
@@ -151,8 +152,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
                  Calls& to_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailAnnounced(Key& key, const absl::Status& status, Calls& to_answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Remembers that this sum of the key counts, as a member says who may have it
-  // from a former leader, if the sum's round is announced.
+  // Remembers that the sum counts, as a member says, if its round is announced.
   void LearnCounted(Key& key, const mirror::v1::Counted& counted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Announces again the rounds that were under way, unless `status` is an
@@ -206,7 +206,9 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // more, and attempts the others anew.
   void RetryWithout(const AttemptPtr& attempt,
                     const std::map<int, absl::Status>& gone);
-  void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SchedulePatienceAlarm(const CallPtr& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Pings the members that have not announced rounds of the call.
   void OnPatience(const CallPtr& call);
   // Answers the call, by what the members that it waits for have answered to a
   // Ping about some keys.
@@ -215,7 +217,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Answers a call some of whose rounds have ended, so that the member goes on
   // with these and announces the rest again.
   void AnswerPartially(const CallPtr& call);
-  void WatchPartial(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SchedulePartialAnswer(const CallPtr& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPartialDelay(const CallPtr& call);
   // Returns whether a round of the call is being summed, or is ready to be.
   static bool IsBeingSummed(const NameSpace& name_space, const CallPtr& call);

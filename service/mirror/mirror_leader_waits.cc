@@ -9,7 +9,7 @@ namespace tensorkv {
 
 using mirror::v1::Outcome;
 
-void MirrorLeader::WatchPatience(const CallPtr& call) {
+void MirrorLeader::SchedulePatienceAlarm(const CallPtr& call) {
   call->patience_alarm = alarms_.Schedule(
       alarms_.Now() + times_.patience,
       [self = shared_from_this(), call] { self->OnPatience(call); });
@@ -81,7 +81,7 @@ void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
   }
 }
 
-void MirrorLeader::WatchPartial(const CallPtr& call) {
+void MirrorLeader::SchedulePartialAnswer(const CallPtr& call) {
   call->partial_alarm = alarms_.Schedule(
       alarms_.Now() + call->partial_delay,
       [self = shared_from_this(), call] { self->OnPartialDelay(call); });
@@ -118,7 +118,7 @@ void MirrorLeader::AnswerPartially(const CallPtr& call) {
     MutexLock lock(&mutex_);
     const auto found = namespaces_.find(call->name_space);
     if (found == namespaces_.end() || call->num_open == 0) return;
-    if (IsBeingSummed(found->second, call)) return WatchPartial(call);
+    if (IsBeingSummed(found->second, call)) return SchedulePartialAnswer(call);
     const MirrorReplies nobody_is_asked(group_.size(), MirrorResponse());
     EndWaiting(found->second, call, nobody_is_asked, to_answer);
   }

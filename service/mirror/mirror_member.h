@@ -110,6 +110,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   using BatchPtr = std::shared_ptr<Batch>;
   using KeyName = MirrorSums::KeyName;
 
+  // Waiting is a round of a batch that waits for its sum.
   struct Waiting {
     BatchPtr batch;
     size_t place = 0;
@@ -119,6 +120,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
 
     const RoundToSum& round() const { return batch->rounds[place]; }
   };
+  // Attempt is one that the leader has begun, until it has its sums or fails.
   struct Attempt {
     uint64_t id = 0;
     RefPtr<BudgetAccount> account;
@@ -143,6 +145,8 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
                                          const RefPtr<BudgetAccount>& account,
                                          std::vector<RoundToSum> rounds,
                                          const Summed& summed);
+  // Has the batch's rounds wait, in place of former rounds of their keys, and
+  // announces them.
   void SumBatch(const BatchPtr& batch);
   void Announce(const BatchPtr& batch);
   // Returns an Announce of the rounds of the batch that have not ended, and
@@ -186,6 +190,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void OnContributions(const AttemptPtr& attempt, absl::Status status);
   void SumAndSend(const AttemptPtr& attempt);
   void OnSums(const AttemptPtr& attempt, absl::Status status);
+  // Forgets the attempt, and answers Run.
   void EndRun(const AttemptPtr& attempt, absl::Status status);
   void CountAttempt(const Attempt& attempt, const absl::Status& status);
   // Returns the round of the key, or null if no round of that step and version

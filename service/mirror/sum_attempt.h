@@ -75,6 +75,7 @@ class SumAttempt {
     // in Summing::received.
     const char* range = nullptr;
   };
+  // Summing is a round that is being summed.
   struct Summing {
     RoundToSum own;
     // In the order of their ranks.
@@ -89,6 +90,7 @@ class SumAttempt {
         account_(std::move(account)),
         device_(device) {}
 
+  // Checks the round, and allocates what comes of it.
   absl::Status Add(Round round);
   // Allocates host memory for the round's tensors, which are on a device, and
   // has Gather copy them there.

@@ -78,6 +78,8 @@ class Policy {
 
   // Returns whether one of `patterns` names the caller.
   static bool Names(const Patterns& patterns, absl::string_view caller);
+  // Contains compares the patterns themselves with `text`; Matches matches
+  // them.
   static bool Contains(const Patterns& patterns, absl::string_view text);
   static bool Matches(const Patterns& patterns, absl::string_view text);
 

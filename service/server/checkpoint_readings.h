@@ -17,7 +17,7 @@ namespace tensorkv {
 // Adds to `registry`, which owns it, the histogram of how long a checkpoint
 // kept the calls of a namespace waiting, and returns it. Call it once for a
 // registry.
-prometheus::Histogram& CheckpointPausesIn(prometheus::Registry& registry);
+prometheus::Histogram& AddCheckpointPauses(prometheus::Registry& registry);
 
 // Returns the metrics of a server's checkpoints. `interval` is how often one is
 // to be made; 0 is never. Each scrape calls `counts` once for each metric.

@@ -47,6 +47,8 @@ class MemoryReleaser {
   // Takes one look, or releases the next slice where some are left.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes the free bytes of a look, and at the end of the window what is to be
+  // released.
   void CountLook(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration period_;
