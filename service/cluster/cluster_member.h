@@ -39,8 +39,8 @@ namespace tensorkv {
 // Thread-safe.
 class ClusterMember {
  public:
-  // Listener hears what happens to the server; all is called by the member's
-  // thread.
+  // Listener hears what happens to the server. All is called by the member's
+  // thread, and must not call Stop.
   struct Listener {
     // Called once, when a placement is known.
     std::function<void()> placed;

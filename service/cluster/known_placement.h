@@ -30,7 +30,7 @@ class KnownPlacement {
  public:
   class View;
   // Hears of each placement that Set takes, one at a time, before any call is
-  // checked by it.
+  // checked by it. Must not call Set or LoseName.
   using Listener = std::function<void(const View& view)>;
 
   // `server_name` is the server's name in its cluster; empty: it is in none.

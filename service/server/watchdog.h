@@ -44,7 +44,8 @@ class Watchdog {
     // A part that lets nothing through for that long stands still: more than a
     // machine under load delays a thread.
     absl::Duration limit = absl::Seconds(15);
-    // Hears of it when a part begins to stand still, and when it goes on.
+    // Takes a line when a part begins to stand still, and when it goes on. Must
+    // not block, or call the Watchdog. Null: nobody hears of it.
     std::function<void(absl::string_view line)> log;
   };
 
