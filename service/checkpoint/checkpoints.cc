@@ -184,7 +184,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
   const absl::Time start = absl::Now();
   const uint64_t damages_before = num_damages();
   absl::StatusOr<CheckpointStatus> saved = SaveNext(request, automatic, start);
-  CountSave(request, saved, start);
+  Count(request, saved, start);
   if (saved.ok() && request.namespaces.empty()) {
     SetFormer(*saved, damages_before);
   }
@@ -199,9 +199,9 @@ absl::StatusOr<CheckpointStatus> Checkpoints::SaveNext(
   return Write(request, std::move(next));
 }
 
-void Checkpoints::CountSave(const SaveCheckpointRequest& request,
-                            const absl::StatusOr<CheckpointStatus>& saved,
-                            absl::Time start) {
+void Checkpoints::Count(const SaveCheckpointRequest& request,
+                        const absl::StatusOr<CheckpointStatus>& saved,
+                        absl::Time start) {
   MutexLock lock(&mutex_);
   if (!saved.ok()) {
     if (!IsCallersError(request, saved.status())) ++counts_.failed;

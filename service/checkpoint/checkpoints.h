@@ -143,9 +143,8 @@ class Checkpoints {
                                           bool automatic);
   absl::StatusOr<CheckpointStatus> SaveNext(
       const SaveCheckpointRequest& request, bool automatic, absl::Time start);
-  void CountSave(const SaveCheckpointRequest& request,
-                 const absl::StatusOr<CheckpointStatus>& saved,
-                 absl::Time start);
+  void Count(const SaveCheckpointRequest& request,
+             const absl::StatusOr<CheckpointStatus>& saved, absl::Time start);
   // Returns the checkpoint that the next one may take over from; nothing if it
   // is to be written whole.
   std::optional<SavedCheckpoint> FindFormer() const;
@@ -164,8 +163,6 @@ class Checkpoints {
   // AlreadyExists: there is one of that name.
   absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,
                                                   bool automatic) const;
-  // Writes the checkpoint that `status` names in a partial directory, and
-  // publishes that; removes it after an error. WriteTo writes into `directory`.
   absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
                                          CheckpointStatus status);
   // Renames the directory `partial` to `path`, and syncs the name; renames it
@@ -178,9 +175,7 @@ class Checkpoints {
   // date.
   absl::Status RestoreAtStart(const CheckpointStatus& checkpoint,
                               const SavedCheckpoint& saved);
-  // Opens the checkpoint of that name, and has `read` read it. Forgets the
-  // former checkpoint if it finds damage. Errors: InvalidArgument ·
-  // NotFound · DataLoss · those of `read`.
+  // Reads the checkpoint of that name by `read`.
   absl::StatusOr<CheckpointStatus> Read(
       const std::string& name,
       absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read);

@@ -98,8 +98,6 @@ class ClusterRecords {
   std::string PlacementKey() const { return prefix_ + "placement"; }
   std::string WantedKey() const { return prefix_ + "wanted"; }
   std::string ServersPrefix() const { return prefix_ + "servers/"; }
-  // Adds a registration to the reading; a malformed one without its server, and
-  // logs that once.
   void AddRegistered(const etcdserverpb::KeyValue& entry,
                      ClusterReading& reading);
 
