@@ -14,25 +14,27 @@
 
 namespace tensorkv {
 
-// Errors: InvalidArgument.
+// Checks that a checkpoint may have that name: 1 to 128 letters, digits, '-',
+// '_' and '.', the first no '.'. Errors: InvalidArgument.
 absl::Status CheckCheckpointName(const std::string& name);
 
-// Keeps other servers from the directory as long as the result lives: LOCK_EX,
-// or LOCK_SH for who only reads. Errors: Unavailable: one has it ·
+// Locks the directory as flock(2) does, until the result is destroyed. `kind`
+// is LOCK_EX for the server whose directory it is, or LOCK_SH for one that only
+// reads. Does not wait. Errors: Unavailable: another server has locked it ·
 // FailedPrecondition: it cannot be locked.
 absl::StatusOr<FileDescriptor> LockCheckpoints(const std::string& directory,
                                                int kind);
 
-// Returns the checkpoints that can be read, by their sequence; `damages`, if
-// not null, tells why each of the others cannot. Errors: those of the file
-// system.
+// Returns the checkpoints whose descriptions can be read, in the order of their
+// sequence numbers. Adds to `damages`, if it is not null, a DataLoss error for
+// each that cannot. Errors: those of the file system.
 absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsIn(
     const std::string& directory, std::vector<absl::Status>* damages = nullptr);
 
-// Gives `to` the last whole checkpoint of a server that does not run, with its
-// Commit. Errors: Unavailable: it does run · NotFound: there is none · DataLoss
-// (also if any checkpoint there is damaged: it might be the last) ·
-// those of `to`.
+// Restores to `to` the last checkpoint that has all namespaces of a server that
+// does not run, commits it, and returns its status. Errors: Unavailable: the
+// server runs · NotFound: there is none · DataLoss (also if any checkpoint
+// there is damaged: it might be the last) · those of `to`.
 absl::StatusOr<CheckpointStatus> RestoreLastIn(const std::string& directory,
                                                Restoration& to);
 

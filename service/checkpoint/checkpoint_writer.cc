@@ -122,7 +122,7 @@ void CheckpointWriter::AddTensor(const KeySnapshot& key,
 
 absl::Status CheckpointWriter::Flush() {
   if (batch_.empty()) return absl::OkStatus();
-  while (!writing_.empty() && !HasPlace()) {
+  while (!writing_.empty() && !HasHeadroom()) {
     RETURN_IF_ERROR(Join(writing_.size() - 1));
   }
   NameShards();
@@ -138,7 +138,7 @@ absl::Status CheckpointWriter::Flush() {
   return Sync(kMaxUnsynced);
 }
 
-bool CheckpointWriter::HasPlace() const {
+bool CheckpointWriter::HasHeadroom() const {
   size_t num_threads = batch_.size();
   uint64_t bytes = 2 * batch_bytes_;  // the next one will have as many
   for (const WritingBatch& each : writing_) {

@@ -26,19 +26,21 @@
 
 namespace tensorkv {
 
-// Collects the tensors of a snapshot in batches, and writes batches, a thread
-// for each of their files, while the next one is collected. Used by one thread.
+// Collects the tensors of a snapshot in batches, and writes each batch, by a
+// thread for each of its files, while the next one is collected. Used by one
+// thread.
 //
 // manifest.proto describes the files. What is written is a checkpoint once
-// Finish has succeeded and the directory has been synced.
+// Finish has succeeded and the directory above has been synced.
 class CheckpointWriter final : public SnapshotSink {
  public:
-  // Writes into `directory`, which is there and empty. What has not changed
-  // since `former`, which may be null and outlives this, is taken over from it.
-  // `on_pause` hears how long other calls of a namespace waited each time; may
-  // be null.
+  // Writes into `directory`, which is there and empty. Shares with `former`,
+  // which may be null and outlives this, the files of tensors that have not
+  // changed since. `on_pause` hears of each pause of a namespace's calls, and
+  // for how long they waited; may be null.
   CheckpointWriter(std::string directory, const SavedCheckpoint* former,
                    std::function<void(absl::Duration)> on_pause);
+  // Waits for the threads. What was written stays.
   ~CheckpointWriter() override;
 
   absl::Status Begin(NamespaceSnapshot name_space) override;
@@ -48,7 +50,9 @@ class CheckpointWriter final : public SnapshotSink {
     if (on_pause_) on_pause_(pause);
   }
 
-  // Writes `manifest`, with what was written filled in.
+  // Adds what was written to `manifest`, writes it as the file CHECKPOINT, and
+  // syncs the directory. Returns the checkpoint's status. REQUIRES: called
+  // once, after the last End. Errors: those of the file system.
   absl::StatusOr<CheckpointStatus> Finish(v1::CheckpointManifest manifest);
 
  private:
@@ -57,12 +61,13 @@ class CheckpointWriter final : public SnapshotSink {
     std::string name;
     std::vector<SafetensorsEntry> entries;
     std::vector<Tensor> tensors;
-    // The manifest's entries of each tensor; its writing tells the digest.
+    // The manifest's entries of these tensors; the thread that writes the file
+    // sets their offsets and digests.
     std::vector<v1::SavedTensor*> saved;
     v1::FileStamp* stamp = nullptr;
     absl::StatusOr<OutputFile> file = absl::UnknownError("not written");
   };
-  // By state; the values have none.
+  // The shards by the name of their state; that of the values is empty.
   using Shards = std::map<std::string, Shard>;
   // A batch on its way to its files; the threads fill in its shards.
   struct WritingBatch {
@@ -73,10 +78,11 @@ class CheckpointWriter final : public SnapshotSink {
 
   void AddTensor(const KeySnapshot& key, const std::string& state,
                  Tensor tensor, v1::SavedKey* saved);
-  // Has the batch written, once there is a place among those that are.
+  // Begins to write the batch, after waiting until there is headroom.
   absl::Status Flush();
-  // Returns whether the batch may be written beside those that are.
-  bool HasPlace() const;
+  // Returns whether the batch may be written beside those that are being
+  // written.
+  bool HasHeadroom() const;
   // Gives the shards of the batch their names and places in the manifest.
   void NameShards();
   absl::StatusOr<OutputFile> Write(Shard& shard) const;
@@ -85,8 +91,8 @@ class CheckpointWriter final : public SnapshotSink {
   absl::Status Join(size_t num_left);
   // Syncs the oldest files, until no more than `num_left` are to be synced.
   absl::Status Sync(size_t num_left);
-  // Counts the files that are taken over, and has the keys in the order in
-  // which they are read best.
+  // Counts the files that are shared with the former checkpoint, and sorts the
+  // keys by file, for reading.
   void EndTakingOver();
 
   const std::string directory_;

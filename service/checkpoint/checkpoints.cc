@@ -381,7 +381,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
                        .cancellation = context.cancellation.get()}));
     // A checkpoint that is being saved has all of these as they were before.
     MutexLock save_lock(&save_mutex_);
-    RETURN_IF_ERROR(CheckWanted(context.cancellation.get()));
+    RETURN_IF_ERROR(CheckNotCancelled(context.cancellation.get()));
     return restoration->Commit();
   };
   ASSIGN_OR_RETURN(const CheckpointStatus restored,

@@ -28,13 +28,13 @@
 namespace tensorkv {
 
 struct CheckpointsOptions {
-  // Made if it is not there.
+  // The directory of the checkpoints; made if it is not there.
   std::string directory;
-  // Says how many of the checkpoints stay that the server has made by itself;
-  // at least 1.
+  // How many of the checkpoints that the server has made by itself are kept; at
+  // least 1. Older ones are removed, but none that a caller has asked for.
   uint32_t keep = 3;
-  // Every how many checkpoints is written whole; at least 1. The others take
-  // over from the last one with all namespaces what has not changed since.
+  // One of so many checkpoints is written whole; at least 1. The others share
+  // the files of what has not changed with the last one with all namespaces.
   uint32_t full_every = 1;
   // Names the server that makes the checkpoints.
   uint64_t incarnation = 0;
@@ -45,7 +45,7 @@ struct CheckpointsOptions {
   std::function<void(absl::Duration)> on_pause;
   // Takes lines for the log; may be null.
   std::function<void(const std::string&)> log;
-  // Has the names in a directory on the disk.
+  // Syncs a directory, so that its names are on the disk. Tests replace it.
   std::function<absl::Status(const std::string&)> sync_directory =
       SyncDirectory;
 };
@@ -53,13 +53,15 @@ struct CheckpointsOptions {
 // CheckpointCounts counts what has become of the checkpoints so far.
 struct CheckpointCounts {
   uint64_t saved = 0;
-  // Without those whose caller is to blame.
+  // Does not count saves that failed by the caller's fault.
   uint64_t failed = 0;
-  // These are about the last one with all namespaces, which a server can start
-  // from, whether it was made or restored; 0 if there is none.
+  // These are about the last checkpoint with all namespaces, from which a
+  // server can start, whether it was saved or restored; 0 if there is none.
+  // `last_time` is when it was begun.
   absl::Time last_time = absl::UnixEpoch();
   uint64_t last_bytes = 0;
-  // Counts the bytes of these that were written for it; 0 if it was restored.
+  // How many of these bytes were written for it, and not shared with a
+  // checkpoint before; 0 if it was restored.
   uint64_t last_written_bytes = 0;
   // Says how long it took to write.
   absl::Duration last_duration;
@@ -74,35 +76,40 @@ struct RestoreProgress {
   uint64_t total_bytes = 0;
 };
 
-// Thread-safe. One server at a time uses a directory.
+// Saves and restores the checkpoints of one store in one directory, which one
+// server at a time uses. Thread-safe. Functions that read or write checkpoints
+// block.
 //
 // A checkpoint is written in a directory whose name begins with '.', synced,
 // and renamed: whatever happens, a directory without '.' is a whole checkpoint.
 class Checkpoints {
  public:
-  // `store` outlives this. Removes what is left of checkpoints that were not
-  // finished.
+  // Makes and locks the directory, and removes what is left of checkpoints that
+  // were not finished. `store` outlives the result.
   // Errors: Unavailable (another server uses the directory) · those of the file
   // system.
   static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(
       CheckpointsOptions options, Snapshots* store);
   ~Checkpoints();
 
-  // Restores the last whole checkpoint, or an older one if it is damaged and
-  // that was asked for; nothing if there is none. What cannot be read is
-  // damaged, whatever the reason.
-  // REQUIRES: the store is empty.
-  // Errors: DataLoss (also if all are damaged) · those of Snapshots.
+  // Restores the last checkpoint with all namespaces, or, with
+  // CheckpointsOptions::fallback, an older one if that is damaged. Returns
+  // which; nothing if there is none. What cannot be read counts as damaged,
+  // whatever the reason. REQUIRES: the store is empty. Errors: DataLoss (also
+  // if all are damaged) · those of Snapshots.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLast();
 
-  // Returns where RestoreLast is; nothing before and after.
+  // Returns how far RestoreLast has come; nothing before and after it.
   std::optional<RestoreProgress> restoring() const;
 
-  // Saves every `interval` from now on, until Stop. REQUIRES: called once.
+  // Starts a thread that calls Save every `interval`, first after one, until
+  // Stop. REQUIRES: called once.
   void StartSaving(absl::Duration interval);
-  // Waits for what is being saved.
+  // Ends the thread of StartSaving, after the save that is under way.
   void Stop();
-  // Saves now, as StartSaving does. Errors: those of SaveCheckpoint.
+  // Saves a checkpoint as one that the server makes by itself, and removes
+  // those that `keep` does not keep. Logs what came of it. Errors: those of
+  // SaveCheckpoint.
   absl::StatusOr<CheckpointStatus> Save();
 
   CheckpointCounts counts() const;
@@ -124,11 +131,14 @@ class Checkpoints {
   std::string PathOf(const std::string& name) const {
     return options_.directory + "/" + name;
   }
-  // Returns the last whole one of `all`, which are by their sequence. `damage`
-  // tells of the first that was passed over, and is updated with that of
-  // others.
+  // Restores the last checkpoint with all namespaces of `all`, which are in the
+  // order of their sequence numbers. `damage` is the error of one that was
+  // passed over before, or OK: if none can be restored, the result is that
+  // error, or that of the first that is passed over here.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLastOf(
       std::vector<CheckpointStatus> all, absl::Status damage);
+  // Saves a checkpoint, after those that are being saved, counts it, and makes
+  // it the former one. `automatic`: the server makes it by itself.
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
                                           bool automatic);
   void Count(const SaveCheckpointRequest& request,
@@ -136,28 +146,32 @@ class Checkpoints {
   // Returns the checkpoint that the next one may take over from; nothing if it
   // is to be written whole.
   std::optional<SavedCheckpoint> FindFormer() const;
-  // That one is the former one from now on, unless damage was found in any
-  // since there had been `num_damages`.
+  // Makes `saved` the former checkpoint, unless damage was found since
+  // `num_damages` was read.
   void SetFormer(const CheckpointStatus& saved, uint64_t num_damages);
-  // Damage was found: nobody knows which files that are shared have it.
+  // Has the next checkpoint written whole, after damage was found: it may be in
+  // files that checkpoints share.
   void ForgetFormer();
   uint64_t num_damages() const {
     MutexLock lock(&mutex_);
     return num_damages_;
   }
-  // Gives the checkpoint that comes after all others its name and sequence.
-  // Errors: InvalidArgument · AlreadyExists (the name that was asked for).
+  // Returns the status of a new checkpoint, with its name and sequence number;
+  // an empty `name` stands for a name by the number. Errors: InvalidArgument ·
+  // AlreadyExists: there is one of that name.
   absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,
                                                   bool automatic,
                                                   absl::Time start) const;
   absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
                                          CheckpointStatus status);
-  // Gives the checkpoint in `partial` its name, for good, or not at all.
+  // Renames the directory `partial` to `path`, and syncs the name; renames it
+  // back if that fails.
   absl::Status Publish(const std::string& partial, const std::string& path);
   absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,
                                            const SaveCheckpointRequest& request,
                                            const CheckpointStatus& status);
-  // Restores that one into the empty store.
+  // Restores the checkpoint into the empty store, and keeps `restoring()` up to
+  // date.
   absl::Status RestoreAtStart(const CheckpointStatus& checkpoint,
                               const SavedCheckpoint& saved);
   // Reads the checkpoint of that name by `read`. Errors: Unavailable (another
@@ -166,6 +180,7 @@ class Checkpoints {
       const std::string& name,
       absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read);
   absl::Status Remove(const std::string& name);
+  // Removes the automatic checkpoints that `keep` does not keep.
   void RemoveOld();
   void SaveEvery(absl::Duration interval);
   void Log(const std::string& line) const {
@@ -180,16 +195,15 @@ class Checkpoints {
   std::atomic<bool> is_caller_saving_ = false;
   std::atomic<bool> is_caller_reading_ = false;
 
-  // Held while a checkpoint is written, and while namespaces of one come back
-  // all at once.
+  // Held while a checkpoint is written, and while a restored one is committed.
   Mutex save_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   CondVar stopped_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::optional<RestoreProgress> restoring_ ABSL_GUARDED_BY(mutex_);
-  // The last one with all namespaces that was written, or restored at the
-  // start: what the store has is that, and what has changed since.
+  // The last checkpoint with all namespaces that was written, or restored at
+  // the start: the store has that, and what has changed since.
   std::optional<CheckpointStatus> former_ ABSL_GUARDED_BY(mutex_);
   // Counts how often damage has been found.
   uint64_t num_damages_ ABSL_GUARDED_BY(mutex_) = 0;

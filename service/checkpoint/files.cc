@@ -201,19 +201,19 @@ DirectBuffer::DirectBuffer(size_t max_bytes)
       size_bytes_(
           memory_ == nullptr ? 0 : AlignedUp(max_bytes) + kDirectAlignment) {}
 
-absl::Status InputFile::ReadOnce(uint64_t offset,
-                                 absl::Span<const absl::Span<char>> to,
-                                 const DirectBuffer& buffer) const {
+absl::Status InputFile::ReadUncached(uint64_t offset,
+                                     absl::Span<const absl::Span<char>> to,
+                                     const DirectBuffer& buffer) const {
   if (direct_.is_open() &&
       (IsAligned(offset, to) ? Fill(direct_, offset, to).ok()
-                             : FillBy(buffer, offset, to))) {
+                             : FillThrough(buffer, offset, to))) {
     return absl::OkStatus();
   }
   return Read(offset, to);
 }
 
-bool InputFile::FillBy(const DirectBuffer& buffer, uint64_t offset,
-                       absl::Span<const absl::Span<char>> to) const {
+bool InputFile::FillThrough(const DirectBuffer& buffer, uint64_t offset,
+                            absl::Span<const absl::Span<char>> to) const {
   const size_t before = offset % kDirectAlignment;
   size_t end = before;
   for (const absl::Span<char>& each : to) end += each.size();

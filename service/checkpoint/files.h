@@ -19,18 +19,21 @@
 
 namespace tensorkv {
 
-// Errors of all: ResourceExhausted (no space on the disk) · NotFound ·
-// AlreadyExists · Internal; messages name the path and the system's reason.
+// All functions block. Errors of all: ResourceExhausted (no space on the disk)
+// · NotFound · AlreadyExists · Internal; messages name the path and the
+// system's reason.
 
-// A new file. Move-only; not thread-safe.
+// Writes a new file. Move-only; not thread-safe.
 class OutputFile {
  public:
+  // Creates the file. Errors: AlreadyExists, if it is there.
   static absl::StatusOr<OutputFile> Create(const std::string& path);
 
-  // Adds those pieces, one after the other. The disk begins to work on them.
+  // Writes the pieces at the end of the file, one after the other. The disk
+  // begins to write them, and nobody waits for it.
   absl::Status Append(absl::Span<const absl::string_view> pieces);
-  // Returns when the bytes are on the disk; the file's name is when its
-  // directory is synced.
+  // Returns when the bytes are on the disk. The file's name is there only once
+  // its directory is synced, too (SyncDirectory).
   absl::Status Sync();
 
  private:
@@ -42,15 +45,16 @@ class OutputFile {
   uint64_t size_bytes_ = 0;
 };
 
-// Makes a file of those pieces, and syncs it.
+// Creates a file of those pieces, and syncs it, but not its directory. Errors:
+// AlreadyExists, if it is there.
 absl::Status WriteFile(const std::string& path,
                        absl::Span<const absl::string_view> pieces);
 
-// Memory by way of which files are read past the system's cache. Used by one
-// thread.
+// DirectBuffer is aligned memory through which InputFile::ReadUncached reads.
+// Used by one thread.
 class DirectBuffer {
  public:
-  // For up to `max_bytes` at once, wherever they begin.
+  // Serves reads of up to `max_bytes`, wherever they begin.
   explicit DirectBuffer(size_t max_bytes);
 
   absl::Span<char> span() const { return {memory_.get(), size_bytes_}; }
@@ -72,15 +76,18 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   uint64_t size_bytes() const { return size_bytes_; }
-  // Fills `to`, one after the other, with what the file has from `offset` on.
+  // Fills the pieces `to`, one after the other, with what the file has from
+  // `offset` on.
   // Errors: DataLoss (it ends before, or the disk fails).
   absl::Status Read(uint64_t offset,
                     absl::Span<const absl::Span<char>> to) const;
-  // Reads past the system's cache, if the file system can: what is read once
-  // takes pages and time there for nothing. Reads by way of `buffer`, unless
-  // the bytes lie at multiples of 4 KiB both in the file and in memory.
-  absl::Status ReadOnce(uint64_t offset, absl::Span<const absl::Span<char>> to,
-                        const DirectBuffer& buffer) const;
+  // Fills `to` as Read does, but past the system's cache (O_DIRECT), if the
+  // file system can: what is read only once takes pages and time there for
+  // nothing. Reads through `buffer`, unless the bytes lie at multiples of 4 KiB
+  // both in the file and in memory. Errors: those of Read.
+  absl::Status ReadUncached(uint64_t offset,
+                            absl::Span<const absl::Span<char>> to,
+                            const DirectBuffer& buffer) const;
 
  private:
   InputFile(std::string path, FileDescriptor file, FileDescriptor direct,
@@ -92,9 +99,9 @@ class InputFile {
 
   absl::Status Fill(const FileDescriptor& from, uint64_t offset,
                     absl::Span<const absl::Span<char>> to) const;
-  // From `direct_`. Whether it could.
-  bool FillBy(const DirectBuffer& buffer, uint64_t offset,
-              absl::Span<const absl::Span<char>> to) const;
+  // Reads from `direct_` into `buffer` and copies. Returns whether it could.
+  bool FillThrough(const DirectBuffer& buffer, uint64_t offset,
+                   absl::Span<const absl::Span<char>> to) const;
 
   std::string path_;
   FileDescriptor file_;
@@ -103,8 +110,8 @@ class InputFile {
   uint64_t size_bytes_;
 };
 
-// FileStamp holds what changes with a file's bytes, and is the same for all its
-// hard links.
+// FileStamp tells whether a file was written since: size and modification time,
+// which are the same for all its hard links.
 struct FileStamp {
   uint64_t bytes = 0;
   // Nanoseconds since 1970.
@@ -112,10 +119,11 @@ struct FileStamp {
 
   bool operator==(const FileStamp&) const = default;
 };
-// Errors: also FailedPrecondition (it is no regular file).
+// Returns the file's stamp; follows no symbolic link. Errors: also
+// FailedPrecondition: it is no regular file.
 absl::StatusOr<FileStamp> StampOf(const std::string& path);
 
-// Gives the file another name, on the same file system.
+// Makes the hard link `to` to the file `from`, on the same file system.
 absl::Status Link(const std::string& from, const std::string& to);
 absl::Status RemoveFile(const std::string& path);
 
@@ -125,18 +133,20 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Makes a directory in one that is there.
 absl::Status MakeDirectory(const std::string& path);
-// Makes a directory, and those above it; it may be there. What it has made is
-// on the disk.
+// Makes a directory, and those above it; it may be there. Syncs the names of
+// what it has made.
 absl::Status MakeDirectories(const std::string& path);
-// Has the disk take what has been made, renamed and removed in the directory.
+// Syncs the directory: returns when what was made, renamed and removed in it is
+// on the disk. Does nothing where the file system cannot do that.
 absl::Status SyncDirectory(const std::string& path);
-// Gives the directory another name beside it. Nothing may have that name. File
-// systems that cannot rename and look at once are taken, too: there, the caller
-// keeps others from giving that name to a file or an empty directory meanwhile.
+// Renames a directory, and never replaces anything. Errors: AlreadyExists, if
+// something has the name `to`. On file systems that cannot check that in the
+// same step, the caller has to keep others from making an empty directory `to`
+// meanwhile, which would be replaced.
 absl::Status Rename(const std::string& from, const std::string& to);
 // Returns whether anything has that name; true if nobody can tell.
 bool Exists(const std::string& path);
-// Removes a directory with all that is in it. It may be missing.
+// Removes a directory, or a file, with all that is in it. OK if it is missing.
 absl::Status RemoveDirectory(const std::string& path);
 // Returns the names of what is in the directory, in order.
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);

@@ -1,4 +1,4 @@
-// Takes over files of the checkpoint before.
+// Shares files with the checkpoint before.
 
 #ifndef TENSORKV_SERVICE_CHECKPOINT_FORMER_TENSORS_H_
 #define TENSORKV_SERVICE_CHECKPOINT_FORMER_TENSORS_H_
@@ -15,8 +15,8 @@
 
 namespace tensorkv {
 
-// The tensors of a namespace in a former checkpoint. Those that have not
-// changed are in the next one too, by hard links to their files. Used by one
+// The tensors of a namespace in a former checkpoint. The next checkpoint shares
+// those that have not changed, by hard links to their files. Used by one
 // thread.
 //
 // No version of a key ever names two values, so a value has not changed if its
@@ -24,28 +24,29 @@ namespace tensorkv {
 // also have the digest that they had.
 class FormerTensors {
  public:
-  // Links files of the former checkpoint, in the directory `from`, into `to`,
-  // where their names are those of the namespace of that number. A file is left
-  // out if less than half of its tensors' bytes belonged to that checkpoint, so
-  // that what is not wanted any more goes; if it is not as it was written; and
-  // if it cannot be linked, whatever the reason.
+  // Links the files of `former`, a namespace of the checkpoint in the directory
+  // `from`, into the directory `to`, by names of the namespace number
+  // `name_space`. Leaves a file out if `former` used less than half of its
+  // bytes, so that bytes that are not needed go at last; if it was changed
+  // since it was written; and if it cannot be linked, whatever the reason.
   FormerTensors(const std::string& from, v1::NamespaceManifest former,
                 const std::string& to, int name_space);
   FormerTensors(const FormerTensors&) = delete;
   FormerTensors& operator=(const FormerTensors&) = delete;
 
-  // Returns how many have been linked: their numbers begin with 0.
+  // Returns how many files were linked: they have the numbers from 0 on.
   uint32_t num_files() const { return num_files_; }
 
-  // If this state of the key, or its value if `state` is empty, has not changed
-  // and its file is linked: tells `saved`, a tensor of `manifest`, where it is.
-  // The first one of a file adds that file to `manifest`.
+  // Returns whether the tensor, the key's state of that name or, if `state` is
+  // empty, its value, has not changed and its file is linked. If so, sets
+  // `saved`, an entry of `manifest`, to where it is; the first tensor of a file
+  // adds that file to `manifest`.
   bool TakeOver(const KeySnapshot& key, absl::string_view state,
                 const Tensor& tensor, v1::NamespaceManifest* manifest,
                 v1::SavedTensor* saved);
 
-  // Removes the links of which nothing was taken over. Returns what the others
-  // take.
+  // Removes the linked files from which no tensor was taken over. Returns the
+  // bytes of the others.
   uint64_t RemoveUnused() const;
 
  private:
@@ -56,7 +57,8 @@ class FormerTensors {
     int place = -1;
   };
 
-  // Returns null if the key had none, or has changed.
+  // Returns the former tensor; null if there is none, or the key's version is
+  // another.
   const v1::SavedTensor* Find(const KeySnapshot& key,
                               absl::string_view state) const;
 

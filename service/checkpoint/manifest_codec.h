@@ -15,30 +15,33 @@
 
 namespace tensorkv {
 
-// Without its keys, files and contributors.
+// Sets `proto` to the namespace, without its keys, files and contributors.
 void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto);
-// Errors: DataLoss.
+// Returns the namespace, without its keys. Errors: DataLoss.
 absl::StatusOr<NamespaceSnapshot> FromProto(const v1::NamespaceManifest& proto);
 
-// Adds a key, without its tensors, and the contributors that it names.
-// `last_contributors` are those that were added last; most keys have the same.
+// Adds a key to `proto`, without its tensors, and the contributors that it
+// names, unless they are `last_contributors`; sets that to those that were
+// added last. Most keys have the same. Returns the key's entry.
 v1::SavedKey* AddKey(const KeySnapshot& key,
                      RefPtr<const Contributors>& last_contributors,
                      v1::NamespaceManifest* proto);
-// Without its tensors, of which the first is the value, and no other is.
-// `contributors` are those of the manifest. Errors: DataLoss.
+// Returns the key, without its tensors. Checks that the first tensor of `proto`
+// is the value, and no other is. `contributors` are those of the manifest
+// (ContributorsOf). Errors: DataLoss.
 absl::StatusOr<KeySnapshot> FromProto(
     const v1::SavedKey& proto,
     const std::vector<RefPtr<const Contributors>>& contributors);
 
+// Returns the contributors of the manifest, by their index there.
 std::vector<RefPtr<const Contributors>> ContributorsOf(
     const v1::NamespaceManifest& proto);
 
 // Returns how many bytes the tensor's elements take. Errors: DataLoss.
 absl::StatusOr<uint64_t> SizeBytesOf(const v1::SavedTensor& proto);
 
-// Returns the name of a file of tensors: the number of its namespace, one of
-// its own there, and what it has.
+// Returns the name of a file of tensors: the number of its namespace in the
+// checkpoint, the file's number there, and `kind`, which says what it has.
 std::string TensorFileName(int name_space, uint32_t number,
                            absl::string_view kind);
 

@@ -232,7 +232,7 @@ absl::StatusOr<std::vector<KeySnapshot>> SavedCheckpoint::KeyReader::Next() {
   return keys;
 }
 
-absl::Status CheckWanted(Cancellation* cancellation) {
+absl::Status CheckNotCancelled(Cancellation* cancellation) {
   return cancellation != nullptr && cancellation->is_cancelled()
              ? absl::CancelledError("the caller has given up")
              : absl::OkStatus();
@@ -297,7 +297,7 @@ absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
 
 absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
   const auto go_on = [cancellation](const std::vector<KeySnapshot>&) {
-    return CheckWanted(cancellation);
+    return CheckNotCancelled(cancellation);
   };
   for (const v1::FileDigest& file : manifest_.namespaces()) {
     google::protobuf::Arena arena(ManyKeys());
@@ -380,7 +380,7 @@ absl::Status SavedCheckpoint::RestoreTo(
       return to.Allocate(dtype, std::move(shape));
     };
     const auto add = [&](std::vector<KeySnapshot> keys) -> absl::Status {
-      RETURN_IF_ERROR(CheckWanted(selection.cancellation));
+      RETURN_IF_ERROR(CheckNotCancelled(selection.cancellation));
       uint64_t bytes = 0;
       for (const KeySnapshot& key : keys) bytes += key.size_bytes();
       RETURN_IF_ERROR(to.Add(std::move(keys)));

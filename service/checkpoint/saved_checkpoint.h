@@ -19,16 +19,17 @@
 
 namespace tensorkv {
 
-// Checks that the call goes on; `cancellation` may be null. Errors: Cancelled.
-absl::Status CheckWanted(Cancellation* cancellation);
+// Errors: Cancelled, if the call is cancelled. `cancellation` may be null.
+absl::Status CheckNotCancelled(Cancellation* cancellation);
 
 // RestoreSelection says what of a checkpoint is to be restored, and how.
 struct RestoreSelection {
-  // All that it has, if there is none.
+  // Names the namespaces to restore; empty: all that the checkpoint has.
   std::vector<std::string> namespaces;
-  // The name that the one namespace gets; empty: its own.
+  // The name by which the one namespace is restored; empty: its own.
   std::string as_namespace;
-  // They are other namespaces than those that were saved.
+  // True if the restored namespaces get new uids: they are other namespaces
+  // than those that were saved.
   bool with_new_uids = false;
   // May be null.
   Cancellation* cancellation = nullptr;
@@ -37,31 +38,36 @@ struct RestoreSelection {
   std::function<void(uint64_t)> on_bytes;
 };
 
-// Immutable, thread-safe; its files must stay. All that is read is compared
-// with its digest first: DataLoss names the file, and the tensor if it is one.
+// Reads a checkpoint that was written. Immutable, thread-safe; its files must
+// stay. All functions that read block, and compare what they read with its
+// digest before they use it: DataLoss names the file, and the tensor if it is
+// one.
 class SavedCheckpoint {
  public:
-  // Reads what describes it. Errors: NotFound · DataLoss.
+  // Reads the file CHECKPOINT of the directory, and nothing else. Errors:
+  // NotFound · DataLoss.
   static absl::StatusOr<SavedCheckpoint> Open(const std::string& directory);
 
   CheckpointStatus status() const;
   // Returns whether it has all namespaces that its server had.
   bool is_whole() const { return !manifest_.partial(); }
-  // Returns how many checkpoints before it lies one that shared no files with
-  // its own former one.
+  // Returns how many checkpoints before this one the last whole-written one is;
+  // 0: this one shares no files with a former one.
   uint32_t steps_from_full() const { return manifest_.steps_from_full(); }
   const std::string& directory() const { return directory_; }
 
-  // Errors: NotFound (NAMESPACE_NOT_FOUND) · DataLoss.
+  // Reads the manifest of a namespace. Errors: NotFound (NAMESPACE_NOT_FOUND) ·
+  // DataLoss.
   absl::StatusOr<v1::NamespaceManifest> ManifestOf(
       const std::string& name_space) const;
 
-  // Reads all of it, unless it is cancelled meanwhile; `cancellation` may be
-  // null. Errors: DataLoss · Cancelled.
+  // Reads all of the checkpoint, and compares it with its digests.
+  // `cancellation` may be null. Errors: DataLoss · Cancelled.
   absl::Status Verify(Cancellation* cancellation) const;
-  // Gives `to` what is selected, without its Commit. Errors: NotFound
-  // (NAMESPACE_NOT_FOUND: it has no such one) · InvalidArgument (as_namespace,
-  // for other than one) · DataLoss · Cancelled · those of Restoration.
+  // Gives `to` what is selected; the caller commits it. Errors: NotFound
+  // (NAMESPACE_NOT_FOUND: the checkpoint does not have it) · InvalidArgument
+  // (as_namespace with other than one namespace) · DataLoss · Cancelled · those
+  // of Restoration.
   absl::Status RestoreTo(Restoration& to,
                          const RestoreSelection& selection = {}) const;
 
@@ -81,7 +87,8 @@ class SavedCheckpoint {
   // Verifies the headers of the files of tensors, for readers of these without
   // the manifest.
   absl::Status VerifyHeaders(const v1::NamespaceManifest& manifest) const;
-  // Their places among the namespaces, in order.
+  // Returns the places of the selected namespaces among those of the
+  // checkpoint, in order, each once. Errors: as RestoreTo has them.
   absl::StatusOr<std::vector<int>> Select(
       const RestoreSelection& selection) const;
   // Passes the keys on, some at a time, in memory that `allocate` gives. Where

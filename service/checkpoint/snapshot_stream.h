@@ -25,7 +25,7 @@ class SnapshotStreamWriter final : public SnapshotSink {
  public:
   // The size of the pieces of the stream; the last may be shorter.
   static constexpr size_t kPieceBytes = 1 << 20;
-  // Takes a piece; its errors end the snapshot.
+  // Sends the next piece of the stream; its errors end the snapshot.
   using Send = std::function<absl::Status(std::string piece)>;
 
   explicit SnapshotStreamWriter(Send send) : send_(std::move(send)) {}
@@ -35,7 +35,8 @@ class SnapshotStreamWriter final : public SnapshotSink {
   absl::Status End() override { return Flush(); }
   void Paused(absl::Duration) override {}
 
-  // Sends what is left, once all namespaces have ended.
+  // Sends the last piece. REQUIRES: called once, after all namespaces have
+  // ended.
   absl::Status Finish();
 
   uint64_t tensor_bytes() const { return tensor_bytes_; }
@@ -47,6 +48,7 @@ class SnapshotStreamWriter final : public SnapshotSink {
   absl::Status SendRecord(const v1::NamespaceManifest& manifest,
                           const std::vector<Tensor>& tensors,
                           uint64_t tensor_bytes);
+  // Adds bytes to the present piece, and sends each piece that is full.
   absl::Status Append(absl::string_view bytes);
 
   const Send send_;
@@ -58,16 +60,18 @@ class SnapshotStreamWriter final : public SnapshotSink {
   uint64_t tensor_bytes_ = 0;
 };
 
-// Gives a Restoration, without its Commit, what such a stream has. Used by one
-// thread. After an error it is of no use any more.
+// Decodes the stream of a SnapshotStreamWriter, and gives a Restoration what it
+// has; the caller commits that. Used by one thread. After an error it must not
+// be used any more.
 class SnapshotStreamReader {
  public:
   // `to` outlives it.
   explicit SnapshotStreamReader(Restoration* to) : to_(*to) {}
 
-  // Takes the next bytes. Errors: DataLoss · those of Restoration.
+  // Decodes the next bytes of the stream, however many. Errors: DataLoss ·
+  // those of Restoration.
   absl::Status Read(absl::string_view bytes);
-  // Errors: DataLoss: the stream has not come to its end.
+  // Checks that the stream is complete. Errors: DataLoss: it is cut off.
   absl::Status Finish() const;
 
  private:
@@ -75,12 +79,16 @@ class SnapshotStreamReader {
 
   // Ends the present part, which is complete.
   absl::Status EndPart();
+  // EndSizes and EndManifest decode what their part has, and choose the next
+  // part.
   absl::Status EndSizes();
   absl::Status EndManifest();
   // Makes the keys of the manifest, whose tensors are yet to come.
   absl::Status MakeKeys();
+  // Allocates the tensor, adds it to the key, and has its bytes read next.
   absl::Status MakeTensor(const v1::SavedTensor& saved, KeySnapshot& key,
                           uint64_t& offset);
+  // Gives the record's keys to the Restoration.
   absl::Status EndRecord();
   // Returns where the next bytes go, and how many at most.
   absl::Span<char> NextSpan();

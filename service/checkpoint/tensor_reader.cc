@@ -39,7 +39,7 @@ absl::Status ReadLarge(const InputFile& file, const TensorToRead& tensor,
   uint64_t offset = tensor.saved->offset();
   for (absl::Span<char> to = tensor.to; !to.empty();) {
     const absl::Span<char> piece = to.first(std::min(to.size(), kPieceBytes));
-    RETURN_IF_ERROR(file.ReadOnce(offset, {piece}, buffer));
+    RETURN_IF_ERROR(file.ReadUncached(offset, {piece}, buffer));
     XXH3_64bits_update(digest.get(), piece.data(), piece.size());
     offset += piece.size();
     to.remove_prefix(piece.size());
@@ -122,7 +122,8 @@ absl::Status TensorReader::ReadRun(const Run& run, const DirectBuffer& buffer) {
   std::vector<absl::Span<char>> pieces;
   pieces.reserve(run.tensors.size());
   for (const TensorToRead& tensor : run.tensors) pieces.push_back(tensor.to);
-  RETURN_IF_ERROR(run.file->ReadOnce(first.saved->offset(), pieces, buffer));
+  RETURN_IF_ERROR(
+      run.file->ReadUncached(first.saved->offset(), pieces, buffer));
   for (const TensorToRead& tensor : run.tensors) {
     RETURN_IF_ERROR(CheckDigest(
         *run.file, tensor, XXH3_64bits(tensor.to.data(), tensor.to.size())));

@@ -1,4 +1,4 @@
-// Tensors of a checkpoint on their way from its files.
+// Reads tensors of a checkpoint from its files.
 
 #ifndef TENSORKV_SERVICE_CHECKPOINT_TENSOR_READER_H_
 #define TENSORKV_SERVICE_CHECKPOINT_TENSOR_READER_H_
@@ -22,12 +22,12 @@
 
 namespace tensorkv {
 
-// Where the elements of a tensor are to go. What it refers to outlives the
-// reader.
+// TensorToRead says where the elements of a tensor are to go. What it refers to
+// outlives the reader.
 struct TensorToRead {
   absl::string_view key;
   const v1::SavedTensor* saved = nullptr;
-  // Takes as many bytes as the tensor does.
+  // Has as many bytes as the tensor.
   absl::Span<char> to;
 };
 
@@ -40,16 +40,17 @@ class TensorReader {
   TensorReader(const std::string& directory,
                const v1::NamespaceManifest& manifest)
       : directory_(directory), manifest_(manifest) {}
-  // Drops the reads that have not begun.
+  // Drops the reads that have not begun, and waits for those that have.
   ~TensorReader();
 
-  // Begins to read a batch, as soon as those before have begun. Its files are
-  // open until Wait. Errors: as Wait.
+  // Opens the batch's files, queues its reads behind those of earlier batches,
+  // and returns. The files stay open until Wait. Errors: those of Wait.
   absl::Status Start(std::vector<TensorToRead> tensors);
 
-  // Returns when all of the oldest batch is there that was not waited for, or
-  // anything is damaged: then nothing more is read. REQUIRES: there is one.
-  // Errors: DataLoss names the file and the tensor.
+  // Blocks until all tensors of the oldest batch are there, and drops the
+  // batch; or until one of its tensors is damaged: then no more of the batch is
+  // read. REQUIRES: there is a batch that was not waited for. Errors: DataLoss
+  // names the file and the tensor.
   absl::Status Wait();
 
  private:
@@ -81,6 +82,7 @@ class TensorReader {
   void ReadRuns();
   // Returns the next run and its batch, once there is one; null at the end.
   Batch* AwaitRun(const Run*& run);
+  // Counts a run of the batch as read, or keeps its error.
   void EndRun(const absl::Status& status, Batch& batch);
 
   const std::string& directory_;

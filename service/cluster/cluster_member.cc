@@ -90,16 +90,16 @@ void ClusterMember::TellIfDisowned() {
 
 absl::Status ClusterMember::RunOnce() {
   const auto start = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(HoldLease());
+  RETURN_IF_ERROR(RenewOrGrantLease());
   if (!is_registered_) RETURN_IF_ERROR(Register());
   ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
   if (reading.placement.owners.empty()) {
     const ClusterPlacement placement = PlacementToCreate(reading.servers);
-    if (placement.owners.empty()) return TakeIn(std::move(reading));
-    RETURN_IF_ERROR(Create(placement));
+    if (placement.owners.empty()) return ApplyReading(std::move(reading));
+    RETURN_IF_ERROR(CreatePlacement(placement));
     ASSIGN_OR_RETURN(reading, records_.Read());
   }
-  RETURN_IF_ERROR(TakeIn(std::move(reading)));
+  RETURN_IF_ERROR(ApplyReading(std::move(reading)));
   // The others see at the end of the lease, not before, that it is gone, and
   // wait so long from then on.
   if (options_.lost_after > absl::ZeroDuration()) {
@@ -108,7 +108,7 @@ absl::Status ClusterMember::RunOnce() {
   return absl::OkStatus();
 }
 
-absl::Status ClusterMember::HoldLease() {
+absl::Status ClusterMember::RenewOrGrantLease() {
   if (lease_ != 0) {
     const absl::Status renewed = records_.etcd().RenewLease(lease_);
     if (!absl::IsNotFound(renewed)) return renewed;
@@ -137,7 +137,7 @@ ClusterPlacement ClusterMember::PlacementToCreate(
       servers, options_.num_partitions);
 }
 
-absl::Status ClusterMember::Create(const ClusterPlacement& placement) {
+absl::Status ClusterMember::CreatePlacement(const ClusterPlacement& placement) {
   ASSIGN_OR_RETURN(const bool is_made, records_.CreatePlacement(placement));
   if (is_made) {
     listener_.log(absl::StrCat("cluster: made the placement of ",
@@ -146,7 +146,7 @@ absl::Status ClusterMember::Create(const ClusterPlacement& placement) {
   return absl::OkStatus();
 }
 
-absl::Status ClusterMember::TakeIn(ClusterReading reading) {
+absl::Status ClusterMember::ApplyReading(ClusterReading reading) {
   const int64_t own_lease = reading.registrations[options_.server_name].lease;
   is_replaced_ = own_lease != 0 && own_lease != lease_;
   if (is_replaced_) known_.LoseName();
@@ -156,7 +156,7 @@ absl::Status ClusterMember::TakeIn(ClusterReading reading) {
     const ClusterPlacement placement = std::move(reading.placement);
     const ClusterPlacement before = known_.last_placement();
     RETURN_IF_ERROR(known_.Set(placement, options_.server_name));
-    LogLiveness(before, placement);
+    LogLivenessChanges(before, placement);
     if (!std::exchange(is_placed_, true)) listener_.placed();
   }
   if (is_replaced_) {
@@ -168,8 +168,8 @@ absl::Status ClusterMember::TakeIn(ClusterReading reading) {
   return absl::OkStatus();
 }
 
-void ClusterMember::LogLiveness(const ClusterPlacement& before,
-                                const ClusterPlacement& placement) const {
+void ClusterMember::LogLivenessChanges(
+    const ClusterPlacement& before, const ClusterPlacement& placement) const {
   std::map<absl::string_view, bool> was_live;
   for (const ClusterServer& server : before.servers) {
     was_live[server.name] = server.is_live;

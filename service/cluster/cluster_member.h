@@ -24,8 +24,8 @@
 
 namespace tensorkv {
 
-// Registers a server at etcd, and keeps what it knows of the placement new, on
-// a thread of its own. What etcd has is written at ClusterRecords.
+// Keeps a server registered at etcd, and its KnownPlacement up to date, on a
+// thread of its own. ClusterRecords says what etcd has.
 //
 // 1. Each third of the lease it renews the lease and reads both, at one moment.
 // 2. The placement is created once, by whoever finds none and as many servers
@@ -39,22 +39,24 @@ namespace tensorkv {
 // Thread-safe.
 class ClusterMember {
  public:
+  // Listener hears what happens to the server. All is called by the member's
+  // thread, and must not call Stop.
   struct Listener {
-    // Once, when a placement is known.
+    // Called once, when a placement is known.
     std::function<void()> placed;
-    // Once, when another server has the name.
+    // Called once, when another server has taken the name.
     std::function<void()> replaced;
-    // After each attempt while the server, which has owned keys, owns nothing,
-    // since it was out of touch for too long (KnownPlacement::OwnUntil); and
-    // again and again once another server has its name. Calls may begin to wait
-    // between two attempts. `status` is what they are to be answered. Called by
-    // the member's thread.
+    // Called after each attempt, as long as the server owns nothing although it
+    // has known a placement: it was out of touch for too long
+    // (KnownPlacement::OwnUntil), or another server has its name. Calls may
+    // begin to wait between two attempts; `status` is what they are to be
+    // answered.
     std::function<void(const absl::Status& status)> disowned;
     std::function<void(const std::string& line)> log;
   };
 
-  // `options` have an address and at least one etcd endpoint; `known` outlives
-  // this.
+  // Starts. `options` have an address and at least one etcd endpoint; `known`
+  // outlives this.
   ClusterMember(ClusterOptions options, KnownPlacement* known,
                 Listener listener);
   // Stops.
@@ -65,34 +67,38 @@ class ClusterMember {
   // nothing.
   void Stop();
 
-  // Returns that of the registration; 0: there is none.
+  // Returns the lease of the registration; 0: there is none.
   int64_t lease() const { return lease_; }
   // Returns whether the last attempt has renewed the registration.
   bool is_in_touch() const { return is_in_touch_; }
 
  private:
   void Run();
-  // Returns whether to stop, once `pause` has passed.
+  // Waits for `pause`, or until Stop is called; returns whether Stop was
+  // called.
   bool Sleep(absl::Duration pause);
   // Returns how long until the next attempt.
   absl::Duration PauseAfter(const absl::Status& outcome) const;
+  // Logs when the server gets into touch with etcd, or out of it.
   void Report(const absl::Status& outcome);
+  // Calls Listener::disowned if the server owns nothing any more.
   void TellIfDisowned();
 
+  // Makes one attempt to renew, register and read.
   absl::Status RunOnce();
-  absl::Status HoldLease();
+  absl::Status RenewOrGrantLease();
   absl::Status Register();
-  // Returns the one that is known, if etcd has lost it; without owners if there
-  // are too few servers for the first.
+  // Returns the placement to write where etcd has none: the known one, or the
+  // first; without owners if there are too few servers for the first.
   ClusterPlacement PlacementToCreate(
       const std::vector<ClusterServer>& servers) const;
-  absl::Status Create(const ClusterPlacement& placement);
-  // Makes what was read what is known, tells the listener, and gives the name
-  // up where another server has taken it. Writes nothing at etcd.
-  absl::Status TakeIn(ClusterReading reading);
-  // Tells who is live and was not, and who was.
-  void LogLiveness(const ClusterPlacement& before,
-                   const ClusterPlacement& placement) const;
+  absl::Status CreatePlacement(const ClusterPlacement& placement);
+  // Sets the known placement by what was read, tells the listener, and gives
+  // the name up where another server has taken it. Writes nothing at etcd.
+  absl::Status ApplyReading(ClusterReading reading);
+  // Logs each server of both placements that is live in only one of them.
+  void LogLivenessChanges(const ClusterPlacement& before,
+                          const ClusterPlacement& placement) const;
 
   const ClusterOptions options_;
   KnownPlacement& known_;
@@ -107,7 +113,7 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
-  // Tells whether the attempt that the log has told of last was OK.
+  // Says whether the attempt that Report has logged last was OK.
   std::optional<bool> reported_;
 
   Mutex mutex_;

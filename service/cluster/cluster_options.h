@@ -12,10 +12,12 @@
 namespace tensorkv {
 
 struct ClusterOptions {
-  // "host:port" of each etcd server; they are asked in turn.
+  // "host:port" of each etcd server; the next is asked where one does not
+  // answer.
   std::vector<std::string> etcd;
 
-  // Servers with the same name here are one store. Without '/'.
+  // Names the cluster: servers with the same name here are one store. Without
+  // '/'.
   std::string cluster = "default";
 
   // Unique in the cluster; a server that is started anew with the same name
@@ -34,23 +36,24 @@ struct ClusterOptions {
   // In the first placement tensors of more bytes are in slices; 0: none are.
   uint64_t split_bytes = 0;
 
-  // The server's capacity beside that of the others.
+  // The server's capacity in relation to that of the others: it gets partitions
+  // in proportion.
   double weight = 1;
 
   // Says how long after its end a server counts as live; whole seconds, 2 s to
   // 10 min.
   absl::Duration lease = absl::Seconds(10);
 
-  // Where each server's checkpoints are, in a directory of its name, also for
-  // the others to read; empty: no other server sees them.
+  // A directory that all servers can read, in which each server's checkpoints
+  // are in a directory of its name; empty: no other server sees them.
   std::string checkpoints;
-  // Says how long after a server is no longer live it counts as lost; 0: until
-  // somebody says so.
+  // Says how long a server is not live before it counts as lost, and others
+  // take over its keys; 0: only ResizeCluster says that a server is lost.
   absl::Duration lost_after;
 
-  // Where servers talk TLS to each other, names of files: the authorities that
-  // may sign their certificates (PEM), and a token that proves an admin, if
-  // their certificates do not.
+  // Name files for TLS between servers: the authorities that may sign their
+  // certificates (PEM), and a token that proves an admin, if their certificates
+  // do not.
   std::string tls_ca;
   std::string token_file;
 };

@@ -199,7 +199,7 @@ absl::StatusOr<bool> ClusterRecords::SetWanted(
   return Write(txn);
 }
 
-absl::StatusOr<bool> ClusterRecords::ReplaceBoth(
+absl::StatusOr<bool> ClusterRecords::ReplacePlacementAndWanted(
     const ClusterPlacement& placement, const std::vector<ClusterServer>& wanted,
     const ClusterReading& read, const std::vector<std::string>& gone) {
   TxnRequest txn;

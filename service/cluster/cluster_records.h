@@ -21,27 +21,29 @@
 
 namespace tensorkv {
 
-// Returns how long an answer of etcd is waited for: several of them fit into a
-// lease.
+// Returns how long an answer of etcd is waited for: a fifth of the lease, at
+// most 5 s.
 absl::Duration EtcdTimeout(const ClusterOptions& options);
 
-// One moment of what etcd has.
+// ClusterReading is what etcd has of the cluster, read at one moment.
 struct ClusterReading {
-  // Registration is that of a server.
+  // Registration says how a server is registered.
   struct Registration {
     int64_t lease = 0;
-    // That of its last writing: a server that starts anew writes another.
+    // The revision by which it was written: a server that starts anew has
+    // another.
     int64_t revision = 0;
   };
 
-  // Without owners: there is none yet. Servers as they are registered.
+  // Has no owners if there is no placement yet. Its servers are live, and have
+  // addresses, as they are registered.
   ClusterPlacement placement;
   int64_t placement_revision = 0;
   // The registered servers, in order of their names.
   std::vector<ClusterServer> servers;
   std::map<std::string, Registration> registrations;
-  // The servers that are to have the keys; those of the placement, if nobody
-  // has said otherwise.
+  // The servers that are to have the keys; those of the placement, if no
+  // ResizeCluster has said otherwise.
   std::vector<ClusterServer> wanted;
   int64_t wanted_revision = 0;
 };
@@ -53,11 +55,13 @@ struct ClusterReading {
 //   /tensorkv/CLUSTER/wanted         a ClusterPlacement without owners: whose
 //                                    servers are to have the keys
 //
-// A malformed registration counts as none; all else has to be right. What is
-// written on a condition may have been written although the answer is that the
-// condition did not hold: etcd may be asked twice. Whoever has to know reads.
+// A malformed registration counts as none; all else has to be right. Functions
+// that return a bool write on a condition, and return whether it held. Etcd may
+// be asked twice, so false does not say that nothing was written: whoever has
+// to know reads.
 //
-// Confined to one thread. Errors of all: those of Etcd · DataLoss.
+// Confined to one thread; each call blocks until etcd answers. Errors of all:
+// those of Etcd · DataLoss.
 class ClusterRecords {
  public:
   using Log = std::function<void(const std::string& line)>;
@@ -68,25 +72,25 @@ class ClusterRecords {
                  std::unique_ptr<Etcd> etcd = nullptr);
 
   absl::StatusOr<ClusterReading> Read();
-  // Registers the server of the options; if `only_if_absent`, only where nobody
-  // has its name.
+  // Registers the server of the options with `lease`. If `only_if_absent`, does
+  // nothing, and returns OK, where a server is registered by its name.
   absl::Status Register(int64_t lease, bool only_if_absent);
-  // Returns whether there was none yet.
+  // Writes the placement if there is none.
   absl::StatusOr<bool> CreatePlacement(const ClusterPlacement& placement);
-  // Writes it if the one that is there has that revision, and each of the
-  // servers that registration.
+  // Writes the placement if the one that is there has that revision, and the
+  // registration of each server named has the revision given for it.
   absl::StatusOr<bool> ReplacePlacement(
       const ClusterPlacement& placement, int64_t revision,
       const std::map<std::string, int64_t>& registrations = {});
   // Writes which servers are wanted, if what is there has that revision.
   absl::StatusOr<bool> SetWanted(const std::vector<ClusterServer>& servers,
                                  int64_t revision);
-  // Writes that placement and which servers are wanted, if both are as they
-  // were read and none of the servers `gone` is registered.
-  absl::StatusOr<bool> ReplaceBoth(const ClusterPlacement& placement,
-                                   const std::vector<ClusterServer>& wanted,
-                                   const ClusterReading& read,
-                                   const std::vector<std::string>& gone);
+  // Writes the placement and which servers are wanted, if both are as `read`
+  // has them, and none of the servers `gone` is registered.
+  absl::StatusOr<bool> ReplacePlacementAndWanted(
+      const ClusterPlacement& placement,
+      const std::vector<ClusterServer>& wanted, const ClusterReading& read,
+      const std::vector<std::string>& gone);
 
   Etcd& etcd() { return *etcd_; }
 

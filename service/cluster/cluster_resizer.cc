@@ -31,7 +31,7 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options,
       records_(options_, [](const std::string&) {}),
       sender_(environment_, &records_, std::move(call),
               /*patience=*/std::max(options_.lease, absl::Seconds(10)),
-              [this] { return GoesOn(); }),
+              [this] { return CheckNotStopping(); }),
       restorer_(environment_, &records_, receiver, std::move(checkpoints),
                 log_),
       thread_([this] { Run(); }) {}
@@ -46,7 +46,7 @@ void ClusterResizer::Stop() {
   thread_.join();
 }
 
-absl::Status ClusterResizer::GoesOn() {
+absl::Status ClusterResizer::CheckNotStopping() {
   MutexLock lock(&mutex_);
   return stopping_ ? absl::CancelledError("this server ends")
                    : absl::OkStatus();
@@ -91,12 +91,12 @@ absl::StatusOr<bool> ClusterResizer::RunOnce() {
       own->second.lease != environment_.own_lease()) {
     return false;
   }
-  const ClusterPlacement rest = WithoutLeft(reading);
+  const ClusterPlacement rest = WithoutLeavers(reading);
   if (rest.version != reading.placement.version) {
     return records_.ReplacePlacement(rest, reading.placement_revision);
   }
   // Partitions that one server has lost are no reason to leave those of others.
-  const absl::Status has_lost = LoseServers(reading);
+  const absl::Status has_lost = DeclareLostServers(reading);
   partitions_to_restore_ = NumMissing(reading.placement);
   const absl::StatusOr<bool> has_restored = restorer_.RunOnce(reading);
   if (has_restored.ok() && *has_restored) return true;
@@ -117,7 +117,7 @@ uint64_t ClusterResizer::NumMissing(const ClusterPlacement& placement) const {
   return num;
 }
 
-absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
+absl::Status ClusterResizer::DeclareLostServers(const ClusterReading& reading) {
   if (options_.lost_after == absl::ZeroDuration()) return absl::OkStatus();
   const auto now = std::chrono::steady_clock::now();
   // A server that had come back meanwhile would still have its lease.
@@ -139,9 +139,9 @@ absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
   if (lost.empty()) return absl::OkStatus();
   const ResizeClusterRequest request = TakeoverOf(lost, reading);
   ASSIGN_OR_RETURN(const ResizedCluster resized, Resized(request, reading));
-  ASSIGN_OR_RETURN(
-      const bool is_written,
-      records_.ReplaceBoth(resized.placement, resized.wanted, reading, lost));
+  ASSIGN_OR_RETURN(const bool is_written,
+                   records_.ReplacePlacementAndWanted(
+                       resized.placement, resized.wanted, reading, lost));
   if (is_written) {
     log_(absl::StrCat(
         "cluster: ", absl::StrJoin(lost, ", "), " has not come back for ",
@@ -186,7 +186,7 @@ absl::Status ClusterResizer::Move(const ClusterServer& to,
   const absl::Status status =
       sender_.Move(to, std::move(partitions), num_partitions);
   if (status.ok()) {
-    ++moves_ended_;
+    ++moves_succeeded_;
     partitions_moved_ += num_moving;
     partitions_to_move_ -= num_moving;
     log_(absl::StrCat("cluster: ", num_moving, " partitions have moved to ",
@@ -218,15 +218,15 @@ absl::StatusOr<ResizeClusterReply> ClusterResizer::Resize(
         (request.lost.empty()
              ? request_records_.SetWanted(resized.wanted,
                                           reading.wanted_revision)
-             : request_records_.ReplaceBoth(resized.placement, resized.wanted,
-                                            reading, request.lost))
+             : request_records_.ReplacePlacementAndWanted(
+                   resized.placement, resized.wanted, reading, request.lost))
             .status());
   }
   return absl::UnavailableError("others write to etcd all the time");
 }
 
 MoveCounts ClusterResizer::counts() const {
-  return {.moves_ended = moves_ended_,
+  return {.moves_succeeded = moves_succeeded_,
           .moves_failed = moves_failed_,
           .partitions_moved = partitions_moved_,
           .bytes_sent = bytes_sent_,

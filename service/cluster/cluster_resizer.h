@@ -1,4 +1,4 @@
-// Has a server's partitions go to those that are to have them.
+// Moves a server's partitions to the servers that are to have them.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_CLUSTER_RESIZER_H_
 #define TENSORKV_SERVICE_CLUSTER_CLUSTER_RESIZER_H_
@@ -28,42 +28,44 @@ namespace tensorkv {
 
 // MoveCounts counts the moves that this server has begun.
 struct MoveCounts {
-  uint64_t moves_ended = 0;
+  uint64_t moves_succeeded = 0;
   uint64_t moves_failed = 0;
   uint64_t partitions_moved = 0;
   uint64_t bytes_sent = 0;
-  // Counts those of this server's partitions that are to move, as of when it
-  // looked last.
+  // Counts the partitions of this server that are to move, as of its last look
+  // at etcd.
   uint64_t partitions_to_move = 0;
   // 1 while the outcome of a move is unknown.
   uint64_t moves_unsettled = 0;
-  // Counts those of this server's partitions that it does not have, as of then.
+  // Counts the partitions of this server that it has not restored yet, as of
+  // its last look.
   uint64_t partitions_to_restore = 0;
 };
 
-// Moves some partitions at a time, on a thread of its own, as long as the
-// placement gives this server others than it is to have; and restores before
-// that what a lost server had of its own. Says at etcd which servers count as
-// lost, and takes out those that have left. What fails is made again. The
-// thread runs from construction to Stop. Thread-safe.
+// Runs a thread from construction to Stop, which looks at etcd again and again:
+// it restores partitions of this server that a lost server had; moves this
+// server's partitions that others are to have, some at a time; writes which
+// servers count as lost; and takes servers that have left out of the placement.
+// What fails is tried again. Thread-safe.
 class ClusterResizer {
  public:
-  // So many partitions, at most, are fenced at a time.
+  // Bounds the partitions that one move takes, and fences.
   static constexpr size_t kPartitionsPerMove = 16;
 
-  // `receiver` outlives it.
+  // Starts. `receiver` outlives it.
   ClusterResizer(const ClusterOptions& options, MoveEnvironment environment,
                  PartitionReceiver* receiver, CallPeer call,
                  TakeoverCheckpoints checkpoints, ClusterRecords::Log log);
   // Stops.
   ~ClusterResizer() { Stop(); }
 
-  // Waits for the move that is under way, which is given up if it has not come
-  // to its end, and for what is being restored. Later calls do nothing, also
+  // Gives up the move that is under way if its keys are not all sent, and waits
+  // for its end, and for what is being restored. Later calls do nothing, also
   // while the first waits.
   void Stop();
 
-  // Answers ResizeCluster: writes what is wanted. The moves come later.
+  // Answers ResizeCluster: writes what is wanted, and wakes the thread; the
+  // moves come later. Blocks until etcd answers.
   absl::StatusOr<ResizeClusterReply> Resize(
       const ResizeClusterRequest& request);
 
@@ -72,28 +74,32 @@ class ClusterResizer {
  private:
   void Run();
   // Errors: Cancelled: Stop was called.
-  absl::Status GoesOn();
-  // Waits for the next attempt; returns whether to stop.
+  absl::Status CheckNotStopping();
+  // Waits for `pause`, until Resize has written, or until Stop is called;
+  // returns whether Stop was called.
   bool Sleep(absl::Duration pause);
   // Returns whether something has moved, so that there may be more.
   absl::StatusOr<bool> RunOnce();
+  // Moves some partitions to one of the servers that are to have any. `wanted`
+  // names the owner that each partition is to have.
   absl::StatusOr<bool> MoveSome(const ClusterReading& reading,
                                 const std::vector<std::string>& wanted);
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
+  // Logs an error once, until another one comes, or none.
   void Report(const absl::Status& outcome);
   // Returns how many partitions of this server are still to be restored.
   uint64_t NumMissing(const ClusterPlacement& placement) const;
-  // Says that servers are lost that have not been live for so long. Where looks
-  // are a lease apart, as a move or a restoring takes as long, time counts
-  // anew.
-  absl::Status LoseServers(const ClusterReading& reading);
+  // Writes which servers are lost: those that have not been live for
+  // lost_after. Starts to count their time anew where the last look is a lease
+  // ago, since a move or a restoring took as long.
+  absl::Status DeclareLostServers(const ClusterReading& reading);
 
   const ClusterOptions options_;
   const MoveEnvironment environment_;
   const ClusterRecords::Log log_;
 
-  std::atomic<uint64_t> moves_ended_ = 0;
+  std::atomic<uint64_t> moves_succeeded_ = 0;
   std::atomic<uint64_t> moves_failed_ = 0;
   std::atomic<uint64_t> partitions_moved_ = 0;
   std::atomic<uint64_t> bytes_sent_ = 0;
@@ -109,8 +115,8 @@ class ClusterResizer {
   ClusterRecords records_;
   PartitionSender sender_;
   PartitionRestorer restorer_;
-  // Since when each server of the placement that is not live has not been, as
-  // of the last look.
+  // Says since when each server of the placement has not been live, as of the
+  // last look; without those that are.
   std::map<std::string, std::chrono::steady_clock::time_point> gone_since_;
   std::chrono::steady_clock::time_point last_look_;
   // Tells attempts apart, so that one server that takes nothing does not keep

@@ -18,8 +18,8 @@
 
 namespace tensorkv {
 
-// Etcd makes a server's calls of etcd. A call may come to etcd twice: callers
-// make those that may. Confined to one thread.
+// Etcd makes calls to etcd, and blocks until they are answered. A call may come
+// to etcd twice: callers make only calls that may. Confined to one thread.
 //
 // Errors of all calls: Unavailable and DeadlineExceeded if etcd does not
 // answer, and those of etcd itself.
@@ -30,20 +30,23 @@ class Etcd {
   virtual absl::StatusOr<etcdserverpb::TxnResponse> Txn(
       const etcdserverpb::TxnRequest& request) = 0;
 
-  // Returns a lease of whole seconds; its keys go when nobody has renewed it
-  // for that long. One that is granted twice ends by itself.
+  // Returns the id of a new lease of `duration`, in whole seconds; etcd removes
+  // the lease's keys when it was not renewed for that long. Where the call
+  // comes twice, the lease that nobody knows ends by itself.
   virtual absl::StatusOr<int64_t> GrantLease(absl::Duration duration) = 0;
   // Errors: NotFound: the lease is over.
   virtual absl::Status RenewLease(int64_t lease) = 0;
-  // Ends it, and removes its keys.
+  // Ends the lease, and removes its keys.
   virtual absl::Status RevokeLease(int64_t lease) = 0;
 };
 
-// Asks one etcd server, and the next of them where that one does not answer in
-// time. In plain text. Messages of errors name the server.
+// Asks the etcd server that answered last, and the next one, each once, where
+// one does not answer in time. In plain text. Messages of errors name the
+// server.
 class EtcdClient final : public Etcd {
  public:
-  // REQUIRES: at least one endpoint, "host:port". Each is given `timeout`.
+  // `timeout` is that of each server in each call. REQUIRES: at least one
+  // endpoint, "host:port".
   EtcdClient(const std::vector<std::string>& endpoints, absl::Duration timeout);
 
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(
@@ -61,6 +64,8 @@ class EtcdClient final : public Etcd {
   using Call = absl::FunctionRef<grpc::Status(const Endpoint& endpoint,
                                               grpc::ClientContext* context)>;
 
+  // Makes the call at the current endpoint, and at the next where that one does
+  // not answer.
   absl::Status Ask(Call call);
 
   const absl::Duration timeout_;

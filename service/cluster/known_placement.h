@@ -1,4 +1,4 @@
-// Knows which keys are this server's own.
+// Knows which keys this server owns.
 
 #ifndef TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
 #define TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
@@ -29,64 +29,70 @@ namespace tensorkv {
 class KnownPlacement {
  public:
   class View;
-  // Hears of each placement that is set, if it is not older than the one
-  // before, one at a time, before any call is checked by it.
+  // Hears of each placement that Set takes, one at a time, before any call is
+  // checked by it. Must not call Set or LoseName.
   using Listener = std::function<void(const View& view)>;
 
-  // The server's name in its cluster; empty: it is in none.
+  // `server_name` is the server's name in its cluster; empty: it is in none.
   explicit KnownPlacement(std::string server_name, Listener listener = {});
 
-  // From now on the server has that name, and the keys that the placement gives
-  // it; an older placement than the one that is known is passed over.
-  // Errors: InvalidArgument: no owners, or one that is no server.
+  // Gives the server that name, and the keys that the placement has for it,
+  // from now on. Does nothing, and returns OK, if the placement is older than
+  // the one that is known. Errors: InvalidArgument: no owners, or one that is
+  // no server.
   absl::Status Set(ClusterPlacement placement, std::string server_name);
 
-  // Another server has the name: this one owns nothing any more, by whatever
-  // placement it is told.
+  // Takes the name from this server, for good, since another one has it: from
+  // now on this server owns nothing, by whatever placement is set.
   void LoseName();
 
-  // From that moment on the server owns nothing, as before it knew a placement,
-  // until it is told a later one: others may take what it has for lost.
+  // Has the server own nothing from the moment `end` on, as before it knew a
+  // placement, unless a later call moves `end`: others may then take it for
+  // lost.
   void OwnUntil(std::chrono::steady_clock::time_point end) { own_until_ = end; }
 
   bool is_in_cluster() const {
     return is_in_cluster_.load(std::memory_order_acquire);
   }
-  // OK, or Unavailable: no placement is known yet, or OwnUntil has passed.
+  // Returns OK, or Unavailable: no placement is known yet, or the moment of
+  // OwnUntil has passed.
   absl::Status readiness() const;
-  // Returns how many partitions are this server's.
+  // Returns how many partitions this server owns, those not restored yet too.
   uint64_t num_own_partitions() const;
-  // Returns the newest, whether OwnUntil has passed or not; without owners if
-  // there is none.
+  // Returns the newest placement, whether the moment of OwnUntil has passed or
+  // not; without owners if there is none.
   ClusterPlacement last_placement() const;
   // Returns the answer to DescribeCluster.
   DescribeClusterReply Describe() const;
 
-  // One moment of it, for the keys of one call.
+  // View is the KnownPlacement at one moment, for all keys of one call.
+  // Immutable.
   class View {
    public:
     View(std::string server_name, ClusterPlacement placement);
 
-    // OK if the server has the key.
+    // Returns OK if the server owns the key and has it.
     // Errors: FailedPrecondition (WRONG_SERVER) · Unavailable: no placement is
     // known, or the key is not restored yet (KEY_NOT_RESTORED).
     absl::Status Check(absl::string_view name_space,
                        absl::string_view key) const;
-    // OK if this server takes the calls of the worker of that rank in mirrored
-    // namespaces, or those of nobody in particular. Errors: as of Check.
+    // Returns OK if this server takes the calls of the worker of that rank in
+    // mirrored namespaces; and always for a call without a rank, if a placement
+    // is known. Errors: those of Check.
     absl::Status CheckRank(std::optional<uint32_t> rank) const;
-    // OK if the server has all keys that are its own. Errors: Unavailable
-    // (KEY_NOT_RESTORED, or without a placement that holds).
+    // Returns OK if the server has all keys that it owns. Errors: Unavailable:
+    // some are not restored yet (KEY_NOT_RESTORED), or no placement is known.
     absl::Status CheckWhole() const;
 
     const std::string& server_name() const { return server_name_; }
     const ClusterPlacement& placement() const { return placement_; }
     uint64_t num_own_partitions() const;
-    // Returns those of the partitions that this server owns.
+    // Returns the partitions that this server owns and has; not those that are
+    // to be restored yet.
     PartitionSet own_partitions() const;
 
    private:
-    // `subject` is the server's, and not this one's.
+    // Returns the error WRONG_SERVER: `subject` is that server's.
     absl::Status NotOwned(absl::string_view subject, absl::string_view key,
                           uint32_t owner) const;
 

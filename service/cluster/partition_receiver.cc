@@ -133,7 +133,8 @@ void PartitionReceiver::DiscardArrivalsOf(const Sender& sender,
   if (!left.partitions.empty()) environment_.store->Discard(left);
 }
 
-void PartitionReceiver::Refuse(const std::vector<uint32_t>& partitions) {
+void PartitionReceiver::CancelArrivals(
+    const std::vector<uint32_t>& partitions) {
   MutexLock lock(&records_mutex_);
   for (const uint32_t partition : partitions) arriving_.erase(partition);
 }

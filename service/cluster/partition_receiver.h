@@ -20,20 +20,23 @@
 
 namespace tensorkv {
 
-// The side of MovePartitions that is called. Several servers may send at the
-// same time, each one move. What a move has brought and that is not committed
-// stays, unseen, until its sender begins another one. Thread-safe.
+// Answers MovePartitions. Several servers may send at the same time, each one
+// move. What a move has brought and not committed stays, where no call sees it,
+// until its sender begins another one. Thread-safe.
 class PartitionReceiver {
  public:
   PartitionReceiver(const ClusterOptions& options, MoveEnvironment environment,
                     ClusterRecords records);
 
-  // Errors: those of MovePartitions.
+  // Takes one step of a move: its beginning, a part, or its commit, by which
+  // the placement gives this server the partitions. Blocks for the store, and
+  // for etcd. A step may come twice. Errors: those of MovePartitions.
   absl::Status Handle(const MovePartitionsRequest& request);
 
-  // No move that has begun brings anything of `partitions` any more: they are
-  // this server's, which is about to fill them itself.
-  void Refuse(const std::vector<uint32_t>& partitions);
+  // Ends what moves that have begun bring of `partitions`: their next steps
+  // fail with Aborted. This server owns the partitions, and is about to fill
+  // them itself.
+  void CancelArrivals(const std::vector<uint32_t>& partitions);
 
  private:
   // Sender is one server that sends keys. Its mutex is taken before
@@ -51,6 +54,7 @@ class PartitionReceiver {
     std::unique_ptr<SnapshotStreamReader> reader ABSL_GUARDED_BY(mutex);
   };
 
+  // Returns the sender of that name, a new one if there is none.
   Sender& SenderOf(const std::string& name);
   absl::Status Begin(const MovePartitionsRequest& request, Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
@@ -58,7 +62,9 @@ class PartitionReceiver {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
   absl::Status Commit(const MovePartitionsRequest& request, Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
-  // Has the placement say that the partitions are this server's.
+  // Writes the placement in which the partitions are this server's. Errors:
+  // Aborted: the placement, or the sender's registration, is not that of the
+  // request.
   absl::Status TakeOwnership(const MovePartitionsRequest& request,
                              const std::vector<uint32_t>& partitions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(records_mutex_);
@@ -85,9 +91,10 @@ class PartitionReceiver {
   Mutex records_mutex_;
   ClusterRecords records_ ABSL_GUARDED_BY(records_mutex_);
   // By partition: the last move that has begun to bring it, unless that has
-  // been committed or is refused. What others have brought of it before has
-  // gone. Whoever puts keys of it into the store holds the mutex meanwhile, so
-  // that no part that comes late adds to what another one has brought.
+  // been committed, or CancelArrivals has ended it. What others have brought of
+  // it before has gone. Whoever puts keys of it into the store holds the mutex
+  // meanwhile, so that no part that comes late adds to what another one has
+  // brought.
   std::map<uint32_t, uint64_t> arriving_ ABSL_GUARDED_BY(records_mutex_);
 };
 

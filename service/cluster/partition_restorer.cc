@@ -55,7 +55,7 @@ absl::Status PartitionRestorer::Restore(const LostPartitions& own,
 absl::Status PartitionRestorer::Fill(const LostPartitions& own,
                                      uint32_t num_partitions) {
   // The lost server may live on, and send what it had begun to send.
-  receiver_.Refuse(own.partitions);
+  receiver_.CancelArrivals(own.partitions);
   const std::unique_ptr<Restoration> restoration =
       environment_.store->StartTakeover(
           {.num_partitions = num_partitions, .partitions = own.partitions});

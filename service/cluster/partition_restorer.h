@@ -20,24 +20,26 @@ namespace tensorkv {
 
 // TakeoverCheckpoints gives a server that takes over the checkpoints of others.
 struct TakeoverCheckpoints {
-  // Gives the last whole checkpoint of that server to `to`, with its Commit.
+  // Restores the last whole checkpoint of that server to `to`, and commits it.
   // Errors: NotFound: there is none where this server looks · DataLoss.
   std::function<absl::Status(const std::string& server, Restoration& to)>
       restore_last_of;
-  // Has the clients hear that this server is another incarnation.
+  // Gives this server another incarnation, so that clients hear that its state
+  // is another.
   std::function<void()> state_has_changed;
   // Saves what this server has by now, if it saves checkpoints at all.
   std::function<absl::Status()> save;
 };
 
-// Gives this server what it owns and does not have yet, by the placement: what
-// a lost server had by its last checkpoint, or nothing where that was given up.
-// Only then does the placement say that it is all there; who dies before does
-// it again. What was restored is saved first, so that it is as safe as it was
-// there. Confined to one thread.
+// Restores the partitions that the placement gives this server and that a lost
+// server had: from that one's last checkpoint, or empty where that was given
+// up. Saves what it has restored, so that it is as safe as it was there, and
+// then writes the placement by which this server has it. If the server dies
+// before, it does it again. Confined to one thread.
 class PartitionRestorer {
  public:
-  // `receiver` is what may be getting the same partitions from others.
+  // `receiver` may be getting the same partitions from others, and is told not
+  // to. `records` and `receiver` outlive it.
   PartitionRestorer(MoveEnvironment environment, ClusterRecords* records,
                     PartitionReceiver* receiver,
                     TakeoverCheckpoints checkpoints, ClusterRecords::Log log)
@@ -47,17 +49,22 @@ class PartitionRestorer {
         checkpoints_(std::move(checkpoints)),
         log_(std::move(log)) {}
 
-  // Returns whether something was restored, so that there may be more.
-  // Errors: those of TakeoverCheckpoints, of the store and of etcd.
+  // Restores what one lost server had, and returns whether there was any: then
+  // there may be more. Blocks. Errors: those of TakeoverCheckpoints, of the
+  // store and of etcd.
   absl::StatusOr<bool> RunOnce(const ClusterReading& reading);
 
  private:
   // Returns those partitions of `lost` that are this server's.
   LostPartitions OwnOf(const LostPartitions& lost,
                        const ClusterPlacement& placement) const;
-  // Has the store have them, and a checkpoint of it.
+  // Restores the partitions into the store, and saves a checkpoint of it,
+  // unless that was done before.
   absl::Status Restore(const LostPartitions& own, uint32_t num_partitions);
+  // Puts what the lost server's checkpoint has of the partitions into the
+  // store; nothing if they are given up.
   absl::Status Fill(const LostPartitions& own, uint32_t num_partitions);
+  // Writes the placement in which this server has the partitions.
   absl::Status Announce(const LostPartitions& own,
                         const ClusterReading& reading);
 

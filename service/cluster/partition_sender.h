@@ -20,12 +20,13 @@
 
 namespace tensorkv {
 
-// Calls MovePartitions at a server, as often as it takes to have an answer.
+// Calls MovePartitions at a server, a few times if it does not answer, and
+// blocks until it has answered or all were in vain.
 using CallPeer = std::function<absl::Status(
     const ClusterServer& server, const MovePartitionsRequest& request)>;
 
-// MoveEnvironment holds what this server shares with its PartitionSender; all
-// of it outlives that.
+// MoveEnvironment holds what the server's PartitionSender, PartitionReceiver
+// and PartitionRestorer share, and outlives them.
 struct MoveEnvironment {
   std::string server_name;
   PartitionMoves* store = nullptr;
@@ -34,16 +35,17 @@ struct MoveEnvironment {
   std::function<int64_t()> own_lease;
 };
 
-// Moves are one after another. What says whose the partitions are is the
-// placement alone, which the receiver changes, once it has all, on the
-// condition that the sender has not taken them back or been started anew. So
-// whatever fails, and whenever, they have one owner, which has all that was
-// acknowledged: who cannot know the outcome takes no calls about them until
-// etcd has told it. Confined to one thread.
+// Makes moves one after another. The placement at etcd alone says whose the
+// partitions are. The receiver changes it, once it has all keys, on the
+// condition that the sender has not taken the partitions back or been started
+// anew. So whatever fails, and whenever, they have one owner, which has all
+// that was acknowledged. A sender that does not know the outcome takes no calls
+// about them until etcd has told it. Confined to one thread.
 class PartitionSender {
  public:
-  // `patience` is how long rounds that are open are waited for. A move whose
-  // keys are not all sent ends with the error of `goes_on`.
+  // `patience` bounds the wait for open rounds to close. `goes_on` is asked
+  // again and again while keys are sent; its error ends the move. `records`
+  // outlives it.
   PartitionSender(MoveEnvironment environment, ClusterRecords* records,
                   CallPeer call, absl::Duration patience,
                   std::function<absl::Status()> goes_on)
@@ -53,37 +55,42 @@ class PartitionSender {
         patience_(patience),
         goes_on_(std::move(goes_on)) {}
 
-  // Moves partitions that are this server's to `to`. Afterwards they are that
-  // server's, or after an error as before, unless is_unsettled.
-  // Errors: DeadlineExceeded: rounds do not close · those of `goes_on`, of the
-  // receiver, of the store and of etcd.
+  // Moves partitions that this server owns to `to`, and blocks until they are
+  // that server's. After an error this server owns them as before, unless
+  // is_unsettled. `num_partitions` is how many the placement has. REQUIRES: not
+  // is_unsettled. Errors: DeadlineExceeded: rounds do not close · those of
+  // `goes_on`, of the receiver, of the store and of etcd.
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
 
-  // Returns whether the outcome of the last move is unknown, as etcd does not
-  // answer.
+  // Returns whether the outcome of the last move is unknown, since etcd did not
+  // answer. Then Settle is to be called.
   bool is_unsettled() const { return unsettled_.has_value(); }
-  // Finds it out, or takes the partitions back. Returns whether they have
-  // moved, be it that they have moved on. REQUIRES: is_unsettled. Errors: those
-  // of etcd.
+  // Finds the outcome out at etcd, and takes the partitions back where the
+  // receiver has not committed. Returns whether they have moved, to the
+  // receiver or on from there. REQUIRES: is_unsettled. Errors: those of etcd.
   absl::StatusOr<bool> Settle();
 
   // Returns how many bytes of keys that have moved were sent.
   uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
+  // Unsettled is a move that the receiver may have committed.
   struct Unsettled {
     std::string to;
     std::vector<uint32_t> partitions;
-    // By which the receiver may have been told to commit.
+    // The version of the placement that the receiver may have been told to
+    // change.
     uint64_t version = 0;
   };
 
-  // Returns once no round of theirs is open.
+  // Has calls that would change the partitions refused, and returns once no
+  // round of theirs is open.
   absl::Status Fence(const PartitionSet& set);
-  // Holds them, and returns in how many parts they were sent.
+  // Fences the partitions, and sends their keys. Returns in how many parts.
   absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
                                 const PartitionSet& set);
+  // Tells the receiver to commit. It may have done so despite an error.
   absl::Status Commit(const ClusterServer& to, uint64_t move,
                       const std::vector<uint32_t>& partitions,
                       uint64_t num_parts);

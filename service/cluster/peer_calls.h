@@ -16,13 +16,15 @@
 
 namespace tensorkv {
 
-// A ConnectPeer connects a server to others, and proves who it is: by the same
-// channel for as long as that is as it was. It is asked before each call.
+// A ConnectPeer returns a channel to the server at `address`, with the
+// credentials of this one: the same channel until those change. It is called
+// before each call.
 using ConnectPeer =
     std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
 
-// Makes calls over connections that `connect` makes, each attempt within
-// `timeout`, and some attempts while the other does not answer.
+// Returns a CallPeer that calls over the channels of `connect`: up to three
+// times while the server is Unavailable, each within `timeout`. Errors name the
+// server. The result is confined to one thread.
 CallPeer MakeCallPeer(ConnectPeer connect, absl::Duration timeout);
 
 }  // namespace tensorkv

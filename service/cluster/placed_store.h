@@ -47,6 +47,8 @@ class PlacedStore final : public TensorStore, public Staging {
             ReplyCallback<PushReply> done) override;
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done) override;
+  // Errors: also FailedPrecondition (OUTCOME_UNKNOWN): the push was made here
+  // before its keys moved, and the values to pull are at another server.
   void PushPull(PushRequest request, CallContext context,
                 ReplyCallback<PullReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,

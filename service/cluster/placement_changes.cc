@@ -87,7 +87,8 @@ ClusterPlacement WithoutLost(const std::vector<std::string>& names,
       after.servers.push_back(*FindServer(reading.wanted, owners[i]));
     }
   }
-  return WithoutLeft({.placement = std::move(after), .wanted = reading.wanted});
+  return WithoutLeavers(
+      {.placement = std::move(after), .wanted = reading.wanted});
 }
 
 }  // namespace
@@ -139,7 +140,7 @@ uint32_t NumToMove(const ClusterReading& reading) {
   return num;
 }
 
-ClusterPlacement WithoutLeft(const ClusterReading& reading) {
+ClusterPlacement WithoutLeavers(const ClusterReading& reading) {
   const ClusterPlacement& before = reading.placement;
   std::vector<bool> stays(before.servers.size());
   for (const uint32_t owner : before.owners) stays[owner] = true;

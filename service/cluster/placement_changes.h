@@ -18,28 +18,30 @@ namespace tensorkv {
 
 // All are pure functions: every server makes the same of the same reading.
 
-// Returns the one of that name; null if there is none.
+// Returns the server of that name; null if there is none.
 const ClusterServer* FindServer(const std::vector<ClusterServer>& servers,
                                 absl::string_view name);
+// Returns the name of the partition's owner. REQUIRES: the placement has the
+// partition.
 const std::string& OwnerName(const ClusterPlacement& placement,
                              size_t partition);
-// Returns whether all of `partitions` are that server's.
+// Returns whether the server owns all of `partitions`, be they restored or not.
 bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
              const std::vector<uint32_t>& partitions);
 
-// Returns which partitions their owners do not have yet.
+// Returns the partitions that their owners have not restored yet.
 std::set<uint32_t> MissingIn(const ClusterPlacement& placement);
 
-// Returns where the partitions are to be: by the name of its owner, for each.
-// Partitions of a placement whose servers are wanted, and whose weights are as
-// they were, stay where they are.
+// Returns for each partition the name of the server that is to own it; nothing
+// if there is no placement. If the wanted servers are those of the placement,
+// with the same weights, each partition stays where it is.
 std::vector<std::string> OwnersWanted(const ClusterReading& reading);
-// Returns how many partitions are not where they are to be.
+// Returns how many partitions are to have another owner.
 uint32_t NumToMove(const ClusterReading& reading);
 
-// Returns the placement without the servers that have nothing and are not
-// wanted, of the next version; the same one if there are none.
-ClusterPlacement WithoutLeft(const ClusterReading& reading);
+// Returns the placement, of the next version, without the servers that own
+// nothing and are not wanted; the same placement if there are none of these.
+ClusterPlacement WithoutLeavers(const ClusterReading& reading);
 
 // ResizedCluster is what a ResizeCluster makes of a reading.
 struct ResizedCluster {
@@ -50,16 +52,16 @@ struct ResizedCluster {
                          const ResizedCluster&) = default;
 };
 
-// The partitions of servers that are lost are others' in the placement, which
-// do not have them yet; all else stays where it is.
-// Errors: NotFound · InvalidArgument · FailedPrecondition; those of
-// ResizeCluster.
+// Returns the placement and the wanted servers after the request. In the
+// placement others own the partitions of servers that the request calls lost,
+// and are to restore them; all else stays where it is. Errors: NotFound ·
+// InvalidArgument · FailedPrecondition; those of ResizeCluster.
 absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
                                        const ClusterReading& reading);
 
-// Returns the request that deals with servers that have not come back. Where no
-// other one was to have the keys, the servers that have some take over, if any
-// is registered, and else all that are.
+// Returns the request that declares the servers `lost` lost. Where no other
+// server is wanted, it adds the registered servers of the placement, or if
+// there are none of these, all that are registered.
 ResizeClusterRequest TakeoverOf(const std::vector<std::string>& lost,
                                 const ClusterReading& reading);
 

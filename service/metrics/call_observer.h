@@ -16,19 +16,19 @@ namespace tensorkv {
 // CallOutcome says how a call ended.
 struct CallOutcome {
   absl::StatusCode code = absl::StatusCode::kOk;
-  // From the request's arrival to the reply's departure.
+  // The time from the request's arrival to the reply's departure.
   absl::Duration duration;
   // The sizes of the encoded messages; for a stream that broke, what was handed
   // to gRPC.
   uint64_t request_bytes = 0;
   uint64_t reply_bytes = 0;
-  // Says how much of `duration` it took until the store got it (until it had a
-  // thread; of a stream until all of it had come), and from the store's answer
-  // on (of a stream, until it was on its way).
+  // The parts of `duration` before and after the store had the call. `arriving`
+  // ends when a unary call has a thread, and when all of a stream has come;
+  // `leaving` begins with the store's answer, and is 0 for a unary call.
   absl::Duration arriving;
   absl::Duration leaving;
-  // The error that the call was answered with if it failed, and its caller;
-  // both for the time of Handled.
+  // The message of the error if the call failed, and its caller; both are good
+  // only until Handled returns.
   absl::string_view message;
   const Caller* caller = nullptr;
 };
@@ -39,7 +39,7 @@ class CallObserver {
   virtual ~CallObserver() = default;
 
   virtual void Started(Method method) = 0;
-  // Once for every Started.
+  // Called once for each Started, when the call has ended.
   virtual void Handled(Method method, const CallOutcome& outcome) = 0;
 };
 

@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// Reads the device's usage at every scrape; shows nothing of one without.
+// Reads the device's usage at every scrape; shows nothing if `usage` is null.
 // Thread-safe.
 //
 //   tensorkv_device_memory_used_bytes     device memory in use
@@ -30,7 +30,8 @@ namespace tensorkv {
 // label: device. Calls per batch are the quotient of the two counts.
 class DeviceCollectable final : public prometheus::Collectable {
  public:
-  // `usage` may be null. The device lives as long as this object.
+  // `usage` may be null, and is called at every scrape: the device must outlive
+  // this object.
   DeviceCollectable(std::string name, std::function<DeviceUsage()> usage)
       : name_(std::move(name)), usage_(std::move(usage)) {}
 

@@ -48,7 +48,7 @@ class GrpcServerMetrics final : public CallObserver {
     prometheus::Histogram* sent_bytes = nullptr;
   };
 
-  // Makes what a method without calls does not have.
+  // Adds the series that a method has from its first call on.
   void AddSeries(Method method);
   MethodMetrics& of(Method method) {
     return methods_[static_cast<size_t>(method)];

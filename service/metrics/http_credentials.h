@@ -14,19 +14,21 @@
 
 namespace tensorkv {
 
-// Has TLS sessions of a port follow texts that change. Not thread-safe.
+// Gives the TLS sessions of a port credentials made of texts that may change.
+// Not thread-safe.
 class HttpCredentials {
  public:
-  // Returns the texts that count now, never null.
+  // Returns the texts to use for a new session, never null.
   using Texts = std::function<std::shared_ptr<const TlsTexts>()>;
 
   // Errors: InvalidArgument (GnuTLS cannot use the texts).
   static absl::StatusOr<HttpCredentials> Create(Texts texts);
 
-  // Has the session prove itself by the texts as they are, or, if GnuTLS cannot
-  // use those, by the last ones that it could. Where there are authorities, the
-  // peer is asked for a certificate, and one that none of them has signed ends
-  // the handshake; without one it goes on. The result must outlive the session.
+  // Gives the session credentials made of the texts as they are now, or, if
+  // GnuTLS cannot use those, of the last that it could use. Where the texts
+  // have authorities, the peer is asked for a certificate: one that none of
+  // them has signed ends the handshake, but a peer without one goes on. The
+  // session uses the result, which must outlive it.
   std::shared_ptr<void> Install(gnutls_session_t session);
 
  private:
@@ -41,11 +43,12 @@ class HttpCredentials {
 
   Texts texts_;
   std::shared_ptr<const TlsTexts> last_;
-  // Is made of `last_`, or of earlier texts.
+  // The credentials made of `last_`, or of earlier texts.
   Made made_;
 };
 
-// Returns whether the peer has shown a certificate, which has been verified.
+// Returns whether the peer of the session has shown a certificate. The
+// handshake of HttpCredentials has verified it.
 bool HasCertificate(gnutls_session_t session);
 
 }  // namespace tensorkv

@@ -304,7 +304,7 @@ std::optional<HttpEndpoint::Reply> HttpEndpoint::Answer(
   if (std::optional<Reply> refusal = Refusal(page->second, peer)) {
     return refusal;
   }
-  return Await(page->second, peer);
+  return QueueForPage(page->second, peer);
 }
 
 std::optional<HttpEndpoint::Reply> HttpEndpoint::Refusal(
@@ -323,8 +323,8 @@ std::optional<HttpEndpoint::Reply> HttpEndpoint::Refusal(
   return std::nullopt;
 }
 
-std::optional<HttpEndpoint::Reply> HttpEndpoint::Await(const HttpPage& page,
-                                                       Peer& peer) {
+std::optional<HttpEndpoint::Reply> HttpEndpoint::QueueForPage(
+    const HttpPage& page, Peer& peer) {
   HttpQuery query = QueryOf(peer.connection);
   MutexLock lock(&mutex_);
   if (is_stopping_ || peer.state == Peer::State::kEnding) {

@@ -29,9 +29,9 @@ struct MHD_Daemon;
 
 namespace tensorkv {
 
-// Returns what these have to show, in Prometheus' text format. Histograms and
-// summaries that have seen nothing are left out, as 45 lines each would tell
-// nothing.
+// Collects the metrics of these, and returns them in Prometheus' text format.
+// Leaves out histograms and summaries that have observed nothing, as 45 lines
+// each would tell nothing.
 std::string MetricsText(
     const std::vector<const prometheus::Collectable*>& collectables);
 
@@ -44,18 +44,18 @@ struct HttpPage {
   // Called on a thread of its own, one page at a time, and may block. Errors:
   // InvalidArgument (400), NotFound (404), others (503).
   std::function<absl::StatusOr<std::string>(const HttpQuery& query)> text;
-  // Refuses requests for a host of another site, whose pages could otherwise
-  // read this one in the browser of a user who reaches the port: its name may
-  // be an address, localhost, or one without a dot.
+  // True if requests whose Host is a name with a dot, not an address, are
+  // refused. Otherwise pages of another site could read this one in the browser
+  // of a user who reaches the port.
   bool is_for_own_hosts = false;
 };
 
 struct HttpEndpointOptions {
   // "address:port" or "[address]:port", numeric; port 0 takes a free one.
   std::string listen;
-  // Are shown at /metrics; outlive the endpoint.
+  // Collected at each request of /metrics; they outlive the endpoint.
   std::vector<const prometheus::Collectable*> collectables;
-  // Are shown at other paths.
+  // What other paths show.
   std::map<std::string, HttpPage, std::less<>> pages = {};
   // Answer /healthz and /readyz. Called from the endpoint's thread: must not
   // block.
@@ -68,9 +68,9 @@ struct HttpEndpointOptions {
   // Refuses /metrics and pages to peers without a certificate. Needs `tls` with
   // authorities.
   bool pages_need_certificate = false;
-  // A connection ends on which nothing comes or goes for so many seconds.
+  // Ends a connection on which nothing comes or goes for so many seconds.
   unsigned int idle_seconds = 5;
-  // Any connection ends after that long: a server under load may need a while
+  // Ends any connection after that long: a server under load may need a while
   // to make a page.
   absl::Duration max_duration = absl::Seconds(40);
 };
@@ -97,6 +97,7 @@ class HttpEndpoint {
       HttpEndpointOptions options);
   ~HttpEndpoint();
 
+  // Returns the port that it listens on, also where `listen` has port 0.
   int bound_port() const { return sockets_.port(); }
 
  private:
@@ -111,21 +112,25 @@ class HttpEndpoint {
   // Returns the peer that libmicrohttpd keeps with the connection.
   Peer* Add(MHD_Connection* connection) ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(const Peer& peer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns nothing if the peer waits until its page is made.
+  // Returns the reply to a request; nothing if its page is yet to be made: then
+  // the connection is suspended, and nothing blocks.
   std::optional<Reply> Answer(Peer& peer, absl::string_view method,
                               absl::string_view path)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  std::optional<Reply> Await(const HttpPage& page, Peer& peer)
+  // Suspends the connection until another thread has made the page. Returns a
+  // reply if the connection is ending.
+  std::optional<Reply> QueueForPage(const HttpPage& page, Peer& peer)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns why the peer may not have the page; nothing if it may.
   std::optional<Reply> Refusal(const HttpPage& page, const Peer& peer) const;
   // Makes the page that the first of the waiting peers wants, for all who want
   // the same.
   void MakePage() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Goes on with a peer that waits.
+  // Resumes the connection of a peer that waits, with that reply.
   void Resume(Peer& peer, Reply reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Has the connection end soon.
+  // Has the connection end soon: a peer that waits for a page gets 503.
   void End(Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the connection `id`, if it is still there, after max_duration.
   void EndOverdue(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const HttpEndpointOptions options_;

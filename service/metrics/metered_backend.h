@@ -56,14 +56,14 @@ class MeteredBackend final : public Backend {
   }
 
  private:
-  // Measured holds what is measured of a plan: when it began, and what it
-  // updates.
+  // Measured holds when a plan began, and what it updates.
   struct Measured {
     absl::Duration began_at;
     size_t num_updates = 0;
     size_t updated_bytes = 0;
   };
 
+  // Begin counts the bytes of the plan's copies; End observes its updates.
   Measured Begin(const Plan& plan);
   void End(const Measured& measured, const absl::Status& status);
 

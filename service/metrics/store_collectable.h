@@ -18,8 +18,8 @@ namespace tensorkv {
 //   tensorkv_memory_bytes            bytes held, by use: values, state,
 //                                    contributions, metadata
 //   tensorkv_namespace_budget_bytes  how many it may hold
-//   tensorkv_device_memory_bytes     how much of it is on the GPU; label:
-//                                    device
+//   tensorkv_device_memory_bytes     how much of it is on the GPU, by use;
+//                                    label: device
 //   tensorkv_updates_total           updates applied
 //   tensorkv_rounds_open             rounds that wait for contributions
 //   tensorkv_rounds_closed_total
@@ -31,6 +31,8 @@ namespace tensorkv {
 //   tensorkv_workers_live            members whose lease has not ended
 //   tensorkv_lease_expirations_total
 //   tensorkv_contributions_refused_total  by reason: late, duplicate, fenced
+//   tensorkv_contributions_guarded_total  by rank and reason: not_finite,
+//                                         too_large
 //   tensorkv_slowest_worker_lag_steps     behind the fastest
 //
 // label: namespace. The store bounds the number of namespaces. Reasons that no

@@ -13,22 +13,27 @@
 
 namespace tensorkv {
 
-// By member. Those that are not asked count as OK, and so do those that are not
-// waited for.
+// Holds a reply of each member, by its place in the group: an OK and empty one
+// of a member that was not asked, or that had not answered when `done` was
+// called.
 using MirrorReplies = std::vector<absl::StatusOr<MirrorResponse>>;
 
+// kAllOrError waits for all replies, or for the first that is an error.
 enum class WaitFor { kAll, kAllOrError };
 
-// Calls the members that are `asked`, and then `done`, once, on any thread.
+// Sends `request` to each member `i` with asked[i], the own one too, and
+// returns. Calls `done` once, on any thread, maybe before this returns, when
+// the replies of `wait_for` are there. `timeout` is that of each call.
 void AskMembers(const MirrorGroup& group, const MirrorRequest& request,
                 absl::Duration timeout, const std::vector<bool>& asked,
                 WaitFor wait_for,
                 std::function<void(const MirrorReplies&)> done);
 
-// Calls all, and waits for all or an error.
-inline void AskAll(const MirrorGroup& group, const MirrorRequest& request,
-                   absl::Duration timeout,
-                   std::function<void(const MirrorReplies&)> done) {
+// Sends `request` to all members as AskMembers does, and returns; `done` is
+// called once, on any thread, after the last reply or the first error.
+inline void AskAllMembers(const MirrorGroup& group,
+                          const MirrorRequest& request, absl::Duration timeout,
+                          std::function<void(const MirrorReplies&)> done) {
   AskMembers(group, request, timeout, std::vector<bool>(group.size(), true),
              WaitFor::kAllOrError, std::move(done));
 }

@@ -60,14 +60,14 @@ void DeliveredRanges::Move(uint64_t attempt, int phase, RangesToSend sends,
                                      self->OnTimeout(found, phase);
                                    });
   }
-  if (is_forgotten) return End(found, phase, NoSuchAttempt());
+  if (is_forgotten) return EndPhase(found, phase, NoSuchAttempt());
   for (uint32_t to = 0; to < group_.size(); ++to) {
     if (to != group_.own) SendNext(attempt, found, phase, to);
   }
   EndIfComplete(found, phase);
 }
 
-void DeliveredRanges::Forget(uint64_t attempt) {
+void DeliveredRanges::EndAttempt(uint64_t attempt) {
   AttemptPtr found;
   {
     MutexLock lock(&mutex_);
@@ -81,7 +81,7 @@ void DeliveredRanges::Forget(uint64_t attempt) {
     found->is_forgotten = true;
   }
   for (int phase = 0; phase < kNumPhases; ++phase) {
-    End(found, phase, absl::CancelledError("the attempt was given up"));
+    EndPhase(found, phase, absl::CancelledError("the attempt was given up"));
   }
 }
 
@@ -124,16 +124,16 @@ void DeliveredRanges::SendNext(uint64_t id, const AttemptPtr& attempt,
                          [self = shared_from_this(), id, attempt, phase,
                           to](absl::StatusOr<MirrorResponse> response) {
                            if (!response.ok()) {
-                             return self->End(attempt, phase,
-                                              response.status());
+                             return self->EndPhase(attempt, phase,
+                                                   response.status());
                            }
                            self->SendNext(id, attempt, phase, to);
                            self->EndIfComplete(attempt, phase);
                          });
 }
 
-absl::Status DeliveredRanges::TakePart(Phase& phase, uint32_t from,
-                                       const mirror::v1::Part& part) {
+absl::Status DeliveredRanges::ReceivePart(Phase& phase, uint32_t from,
+                                          const mirror::v1::Part& part) {
   const std::vector<absl::Span<char>>& pieces = phase.receives[from];
   Cursor& cursor = phase.received[from];
   const bool is_next =
@@ -153,8 +153,8 @@ absl::Status DeliveredRanges::TakePart(Phase& phase, uint32_t from,
   return absl::OkStatus();
 }
 
-absl::Status DeliveredRanges::Take(uint32_t from,
-                                   const mirror::v1::Deliver& message) {
+absl::Status DeliveredRanges::Receive(uint32_t from,
+                                      const mirror::v1::Deliver& message) {
   const AttemptPtr attempt = Find(message.attempt());
   if (attempt == nullptr) return NoSuchAttempt();
   if (message.phase() >= kNumPhases) {
@@ -168,7 +168,7 @@ absl::Status DeliveredRanges::Take(uint32_t from,
       return absl::InvalidArgumentError("expected a member of the group");
     }
     for (const mirror::v1::Part& part : message.parts()) {
-      RETURN_IF_ERROR(TakePart(phase, from, part));
+      RETURN_IF_ERROR(ReceivePart(phase, from, part));
     }
   }
   EndIfComplete(attempt, static_cast<int>(message.phase()));
@@ -187,10 +187,10 @@ void DeliveredRanges::OnTimeout(const AttemptPtr& attempt, int phase) {
       if (!is_here || !is_there) missing.push_back(group_.servers[i]);
     }
   }
-  End(attempt, phase,
-      absl::DeadlineExceededError(absl::StrCat("no ranges from or to server ",
-                                               absl::StrJoin(missing, ", "),
-                                               " in time")));
+  EndPhase(attempt, phase,
+           absl::DeadlineExceededError(
+               absl::StrCat("no ranges from or to server ",
+                            absl::StrJoin(missing, ", "), " in time")));
 }
 
 void DeliveredRanges::EndIfComplete(const AttemptPtr& attempt, int phase) {
@@ -204,11 +204,11 @@ void DeliveredRanges::EndIfComplete(const AttemptPtr& attempt, int phase) {
       if (moved.is_calling[i]) return;
     }
   }
-  End(attempt, phase, absl::OkStatus());
+  EndPhase(attempt, phase, absl::OkStatus());
 }
 
-void DeliveredRanges::End(const AttemptPtr& attempt, int phase,
-                          absl::Status status) {
+void DeliveredRanges::EndPhase(const AttemptPtr& attempt, int phase,
+                               absl::Status status) {
   Callback done;
   Alarms::Id alarm = 0;
   {

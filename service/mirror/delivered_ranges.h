@@ -1,4 +1,4 @@
-// Carries ranges by calls of the servers to each other.
+// Carries ranges by Deliver calls of the servers to each other.
 
 #ifndef TENSORKV_SERVICE_MIRROR_DELIVERED_RANGES_H_
 #define TENSORKV_SERVICE_MIRROR_DELIVERED_RANGES_H_
@@ -33,14 +33,15 @@ class DeliveredRanges final
   void Expect(uint64_t attempt, int phase, RangesToReceive receives) override;
   void Move(uint64_t attempt, int phase, RangesToSend sends,
             absl::Duration timeout, Callback done) override;
-  void Forget(uint64_t attempt) override;
+  void EndAttempt(uint64_t attempt) override;
 
-  // Takes what a member sends. Errors: FailedPrecondition: no such attempt ·
-  // InvalidArgument: not what is expected.
-  absl::Status Take(uint32_t from, const mirror::v1::Deliver& message);
+  // Copies what the member `from` sends into the memory that Expect has named.
+  // Errors: FailedPrecondition: no such attempt · InvalidArgument: not what is
+  // expected.
+  absl::Status Receive(uint32_t from, const mirror::v1::Deliver& message);
 
  private:
-  // A place in pieces that follow one another.
+  // Cursor is the next byte of pieces that follow one another.
   struct Cursor {
     size_t piece = 0;
     size_t offset = 0;
@@ -64,16 +65,17 @@ class DeliveredRanges final
   using AttemptPtr = std::shared_ptr<Attempt>;
 
   AttemptPtr Find(uint64_t attempt);
-  static absl::Status TakePart(Phase& phase, uint32_t from,
-                               const mirror::v1::Part& part);
+  static absl::Status ReceivePart(Phase& phase, uint32_t from,
+                                  const mirror::v1::Part& part);
   // Sends what comes next to a member, and goes on when that is there.
   void SendNext(uint64_t id, const AttemptPtr& attempt, int phase, uint32_t to);
   static void FillMessage(const std::vector<absl::Span<const char>>& pieces,
                           Cursor& cursor, mirror::v1::Deliver& message);
   void OnTimeout(const AttemptPtr& attempt, int phase);
-  // Ends the phase if nothing is left to come.
+  // Ends the phase if all has been sent and received.
   void EndIfComplete(const AttemptPtr& attempt, int phase);
-  void End(const AttemptPtr& attempt, int phase, absl::Status status);
+  // Calls the phase's `done`, unless it has been called.
+  void EndPhase(const AttemptPtr& attempt, int phase, absl::Status status);
 
   const MirrorGroupPtr group_ptr_;
   const MirrorGroup& group_ = *group_ptr_;

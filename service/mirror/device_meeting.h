@@ -1,4 +1,4 @@
-// Says whether, and under which id, the devices of the servers meet.
+// Decides whether the devices of the servers exchange ranges, and by which id.
 
 #ifndef TENSORKV_SERVICE_MIRROR_DEVICE_MEETING_H_
 #define TENSORKV_SERVICE_MIRROR_DEVICE_MEETING_H_
@@ -11,16 +11,18 @@
 
 namespace tensorkv {
 
-// DeviceMeeting holds what the leader knows of attempts between devices. An id
-// is of the links that were there when it was made, and of no use after an
-// attempt that has failed: some devices may have parted. Where such attempts
-// fail again and again, as behind a firewall, others go between the servers in
-// their place: none after the first failure, then 1, 3, 7 and so on, until a
-// server is started again. Not thread-safe.
+// DeviceMeeting is what the leader knows of attempts between devices. Devices
+// join a group of NCCL by an id, which the leader makes for the links that are
+// there, and drops after an attempt that has failed: some devices may have left
+// the group. Where attempts between devices fail again and again, as behind a
+// firewall, some attempts go by calls of the servers instead: none after the
+// first failure, then 1, 3, 7 and so on, until a server is started again. Not
+// thread-safe.
 class DeviceMeeting {
  public:
-  // Returns whether the next attempt, of these links, is one between devices.
-  bool TakeNext(const std::vector<uint64_t>& links) {
+  // Returns whether the next attempt, of members with these links, is to go
+  // between devices, and counts it if it is not. Call it once for an attempt.
+  bool ChooseForNext(const std::vector<uint64_t>& links) {
     if (links != links_) {
       SetId(links, "");
       num_failed_ = 0;
@@ -31,7 +33,8 @@ class DeviceMeeting {
     return false;
   }
 
-  // Empty: these links need another one.
+  // Returns the id by which the devices of these links meet; empty if one has
+  // to be made.
   std::string IdOf(const std::vector<uint64_t>& links) const {
     return links == links_ ? id_ : "";
   }
@@ -40,8 +43,8 @@ class DeviceMeeting {
     id_ = std::move(id);
   }
 
-  // Takes in how an attempt between devices has ended.
-  void End(bool has_failed) {
+  // Remembers how an attempt between devices has ended.
+  void RecordEnd(bool has_failed) {
     constexpr int kMostDoublings = 10;
     if (has_failed) {
       num_left_out_ = (uint32_t{1} << num_failed_) - 1;
@@ -55,7 +58,7 @@ class DeviceMeeting {
  private:
   std::vector<uint64_t> links_;
   std::string id_;
-  // In a row.
+  // Counts the failures since the last success.
   int num_failed_ = 0;
   uint32_t num_left_out_ = 0;
 };

@@ -133,7 +133,7 @@ absl::Status DeviceRanges::Exchange(Attempt& attempt, int phase,
   return devices_->Exchange({std::move(sends), receives}, may_wait);
 }
 
-void DeviceRanges::Forget(uint64_t attempt) {
+void DeviceRanges::EndAttempt(uint64_t attempt) {
   decltype(attempts_)::node_type forgotten;  // goes after the lock
   MutexLock lock(&mutex_);
   forgotten = attempts_.extract(attempt);

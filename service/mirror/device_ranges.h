@@ -21,10 +21,10 @@
 
 namespace tensorkv {
 
-// The ranges of a phase go at once, whatever their keys, on one thread, which
-// waits for the device. The devices meet in the first attempt of a
-// communicator's id; an attempt that fails, is late or is given up parts them,
-// so that nothing of it is left on the device. Thread-safe.
+// All ranges of a phase go at once, whatever their keys, on one thread, which
+// waits for the device. The devices join a group of NCCL in the first attempt
+// with a communicator's id; an attempt that fails, is late or is given up ends
+// the group, so that nothing of it is left on the device. Thread-safe.
 class DeviceRanges final : public RangeTransport,
                            public std::enable_shared_from_this<DeviceRanges> {
  public:
@@ -33,33 +33,35 @@ class DeviceRanges final : public RangeTransport,
     // All of these outlive the calls before Stop.
     DeviceLink* link = nullptr;
     Alarms* alarms = nullptr;
-    // A thread for nothing else.
+    // Runs nothing else: it may be blocked by the device.
     Executor* thread = nullptr;
   };
 
   explicit DeviceRanges(Environment environment);
 
-  // Returns the link for the leader, who has devices meet that say the same
-  // version.
+  // Returns what this server announces of its link. The leader lets devices
+  // meet only if all announce the same version.
   const mirror::v1::Link& link() const { return link_; }
 
-  // Begins an attempt with the devices that meet under that id. The others are
-  // given up: the leader makes one at a time. `kept` stays as long as something
-  // may read or write the attempt's memory: Forget does not wait for that. So
-  // none begins where two wait for the thread already, which a device may hold
-  // up for good: their memory alone is kept then.
-  // Errors: InvalidArgument: no id · Unavailable.
+  // Begins an attempt between the devices that meet by the id `communicator`,
+  // without waiting for them, and gives up all earlier ones: the leader makes
+  // one at a time. Keeps `kept` as long as something may read or write the
+  // attempt's memory, also after EndAttempt, which does not wait. A device may
+  // block the thread for good; so that no more memory is kept then, no attempt
+  // begins while two Moves wait. Errors: InvalidArgument: no id · Unavailable:
+  // two wait · Cancelled: after Stop.
   absl::Status Begin(uint64_t attempt, const std::string& communicator,
                      std::shared_ptr<const void> kept);
 
-  // Expects ranges as RangeTransport does, of an attempt that has begun.
+  // Expects ranges as RangeTransport does, but only of an attempt that has
+  // begun.
   void Expect(uint64_t attempt, int phase, RangesToReceive receives) override;
   void Move(uint64_t attempt, int phase, RangesToSend sends,
             absl::Duration timeout, Callback done) override;
-  void Forget(uint64_t attempt) override;
+  void EndAttempt(uint64_t attempt) override;
 
-  // Gives up all attempts and parts the devices; returns when the link and the
-  // devices are not used any more.
+  // Gives up all attempts and leaves the group of NCCL; returns when the link
+  // and the device are not used any more.
   void Stop();
 
  private:
@@ -72,7 +74,8 @@ class DeviceRanges final : public RangeTransport,
   using AttemptPtr = std::shared_ptr<Attempt>;
 
   AttemptPtr Find(uint64_t attempt);
-  // On the thread.
+  // These run on the thread. Exchange sends and receives the ranges of a phase;
+  // Meet joins the group, unless the devices have joined it already.
   absl::Status Exchange(Attempt& attempt, int phase, RangesToSend sends,
                         absl::Duration deadline);
   absl::Status Meet(const std::string& communicator, MayWait may_wait);
@@ -80,7 +83,7 @@ class DeviceRanges final : public RangeTransport,
   const Environment environment_;
   const MirrorGroup& group_ = *environment_.group;
   const mirror::v1::Link link_;
-  // Only the thread uses these: the devices that have met last, and by which
+  // Only the thread uses these: the group that the device has joined, and its
   // id.
   std::unique_ptr<DeviceGroup> devices_;
   std::string communicator_;

@@ -13,15 +13,16 @@
 
 namespace tensorkv {
 
-// Makes calls at servers, wherever the placement has them. A server that is not
-// there fails them at once. Thread-safe.
+// Makes the calls to other servers, at the addresses that the placement has for
+// them. Calls to a server without an address fail at once. Thread-safe.
 class GrpcMirrorPeers {
  public:
-  // A Connect connects a server to others, and proves who it is: by the same
-  // channel for as long as that is as it was. It is asked before each call.
+  // A Connect returns a channel to the server at `address`, with the
+  // credentials of this one: the same channel until those change. It is called
+  // before each call.
   using Connect =
       std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
-  // Errors: Unavailable.
+  // A FindAddress returns the address of a server. Errors: Unavailable.
   using FindAddress =
       std::function<absl::StatusOr<std::string>(const std::string& server)>;
 
@@ -29,11 +30,12 @@ class GrpcMirrorPeers {
   // Stops.
   ~GrpcMirrorPeers() { Stop(); }
 
-  // May outlive this: then its calls end with Unavailable.
+  // Returns the peer that calls `server`, whether it is there or not. The
+  // result may outlive this: then its calls end with Unavailable.
   std::shared_ptr<MirrorPeer> PeerOf(const std::string& server) const;
 
   // Cancels what is under way, and waits until nothing is. Later calls end with
-  // Unavailable. Not for a callback to call.
+  // Unavailable. Waits for callbacks: none may call it.
   void Stop();
 
   class Calls;

@@ -10,16 +10,16 @@ namespace tensorkv {
 
 // Counts rise, each by itself. Thread-safe.
 struct MirrorCounts {
-  // Rounds of which this server was given the sum, and those that have failed.
+  // Count the rounds whose sum this server has got, and those that have failed.
   std::atomic<uint64_t> rounds_summed = 0;
   std::atomic<uint64_t> rounds_failed = 0;
-  // Attempts that have begun to run here: those that have brought whole sums,
-  // and those that have come to nothing.
+  // Count the attempts that have begun to run here: those that have brought all
+  // their sums, and those that have brought none.
   std::atomic<uint64_t> attempts_whole = 0;
   std::atomic<uint64_t> attempts_failed = 0;
   // Counts the whole ones whose ranges went from device to device.
   std::atomic<uint64_t> attempts_on_devices = 0;
-  // These count how long the whole ones took, and the bytes of their ranges.
+  // Add up how long the whole attempts took, and the bytes of their ranges.
   std::atomic<uint64_t> nanoseconds = 0;
   std::atomic<uint64_t> sent_bytes = 0;
   std::atomic<uint64_t> received_bytes = 0;

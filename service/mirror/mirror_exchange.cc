@@ -21,7 +21,7 @@ class OwnPeer final : public MirrorPeer {
     if (session == nullptr) {
       return std::move(done)(absl::UnavailableError("the servers are others"));
     }
-    session->Take(request, std::move(done));
+    session->Handle(request, std::move(done));
   }
 
  private:
@@ -74,9 +74,9 @@ void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
   }
 }
 
-bool MirrorExchange::Settle(absl::Duration timeout) {
+bool MirrorExchange::Drain(absl::Duration timeout) {
   const std::shared_ptr<MirrorSession> session = this->session();
-  return session == nullptr || session->member().Settle(Ends(), timeout);
+  return session == nullptr || session->member().Drain(Ends(), timeout);
 }
 
 void MirrorExchange::Stop() {
@@ -100,13 +100,13 @@ std::shared_ptr<MirrorSession> MirrorExchange::session() const {
   return session_;
 }
 
-void MirrorExchange::Take(const MirrorRequest& request, MirrorCallback done) {
+void MirrorExchange::Handle(const MirrorRequest& request, MirrorCallback done) {
   const std::shared_ptr<MirrorSession> session = this->session();
   if (session == nullptr) {
     return std::move(done)(
         absl::UnavailableError("the server knows no placement yet"));
   }
-  session->Take(request, std::move(done));
+  session->Handle(request, std::move(done));
 }
 
 absl::Status MirrorExchange::CheckGroup(uint32_t num_workers) const {

@@ -26,10 +26,9 @@
 
 namespace tensorkv {
 
-// A RoundExchange of the servers that SetGroup names last. Before that every
-// rank is local, and rounds wait for no other server: they end with
-// Unavailable. The worker of a rank is local to the server at place rank mod n.
-// Thread-safe.
+// A RoundExchange of the servers that SetGroup has named last. Before SetGroup
+// every rank is local, and rounds end with Unavailable. The worker of a rank is
+// local to the server at place rank mod n, of n servers. Thread-safe.
 class MirrorExchange final : public RoundExchange {
  public:
   using MakePeer =
@@ -37,10 +36,11 @@ class MirrorExchange final : public RoundExchange {
 
   struct Options {
     MirrorTimes times;
-    // True if SetGroup will come: namespaces may be there before.
+    // True if SetGroup will be called: mirrored namespaces may be created
+    // before.
     bool awaits_group = false;
-    // Runs what the host works on, and outlives the exchange; null: a thread of
-    // its own.
+    // Runs the sums on the host, and outlives the exchange; null: a thread of
+    // the exchange's own.
     TaskRunner* runner = nullptr;
     // Hears why ranges do not go by the link, where this server leads.
     NotOnDevices not_on_devices;
@@ -53,25 +53,28 @@ class MirrorExchange final : public RoundExchange {
   // REQUIRES: the peers have ended their calls.
   ~MirrorExchange() override { Stop(); }
 
-  // The servers, in order, of which this is the one at `own`. If they are
-  // others than before, what is under way fails. Sums that this server has, and
-  // what it knows of those that count, stay.
+  // Has rounds summed from now on over `servers`, by name, of which this server
+  // is the one at place `own`; all of them must give the same order. If they
+  // are the servers of before, does nothing; else what is under way with those
+  // fails with Unavailable, while the sums that this server has, and what it
+  // knows of sums that count, stay. Does nothing after Stop.
   void SetGroup(const std::vector<std::string>& servers, uint32_t own,
                 const MakePeer& make_peer);
 
-  // Takes no more rounds, and waits for the sums that are being made: what
-  // counts at other servers is not left out here when this one is stopped.
-  // False if that takes longer than the timeout.
-  bool Settle(absl::Duration timeout);
+  // Takes no more rounds, and waits for the sums that are being made, so that
+  // this server does not stop without a sum that counts at others. Returns
+  // false if that takes longer than the timeout.
+  bool Drain(absl::Duration timeout);
 
   // Ends all rounds with Unavailable, also later ones. When this returns no
-  // device is used any more. Not for a callback to call.
+  // device is used any more. Waits for callbacks: none may call it.
   void Stop();
 
   const MirrorCounts& counts() const { return counts_; }
 
-  // Takes a call of another server.
-  void Take(const MirrorRequest& request, MirrorCallback done);
+  // Answers a call of a server of the group, by calling `done` once, on any
+  // thread, maybe before this returns.
+  void Handle(const MirrorRequest& request, MirrorCallback done);
 
   absl::Status CheckGroup(uint32_t num_workers) const override;
   bool IsLocal(uint32_t rank) const override;
@@ -91,7 +94,7 @@ class MirrorExchange final : public RoundExchange {
   Alarms& alarms_;
   Backend& backend_;
   DeviceLink* const link_;
-  // The number of servers, and the place of this one.
+  // The number of servers, and this one's place among them.
   std::atomic<uint32_t> num_servers_ = 1;
   std::atomic<uint32_t> own_ = 0;
   MirrorCounts counts_;

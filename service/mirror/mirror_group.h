@@ -22,60 +22,62 @@ using MirrorResponse = mirror::v1::MirrorResponse;
 using MirrorCallback =
     absl::AnyInvocable<void(absl::StatusOr<MirrorResponse>) &&>;
 
-// Says that the round has failed, with that error.
+// Makes `outcome` that of a round which has failed, with the error `status`.
 void SetFailed(mirror::v1::Outcome& outcome, const absl::Status& status);
 // Returns the error of a round that has failed.
 absl::Status StatusOf(const mirror::v1::Outcome& outcome);
 
-// One of the servers, this one too, as the others call it. Thread-safe.
+// Makes calls to one server of the group, which may be this one. Thread-safe.
 class MirrorPeer {
  public:
   virtual ~MirrorPeer() = default;
 
-  // Calls `done`, on any thread, maybe before this returns, within the timeout
-  // and some time to notice.
-  // Errors: those of the call · Unavailable · DeadlineExceeded; messages name
-  // the server.
+  // Sends the request and returns. Calls `done` once, on any thread, maybe
+  // before this returns, when the server has answered, or soon after the
+  // timeout. Errors: those of the call · Unavailable · DeadlineExceeded;
+  // messages name the server.
   virtual void Call(MirrorRequest request, absl::Duration timeout,
                     MirrorCallback done) = 0;
 };
 
-// A plain value. Members go by their places.
+// MirrorGroup names the servers of a group; a member is a place in `servers`,
+// and `own` is this server's.
 struct MirrorGroup {
   std::vector<std::string> servers;
   uint32_t own = 0;
   std::vector<std::shared_ptr<MirrorPeer>> peers;
 
   uint32_t size() const { return static_cast<uint32_t>(servers.size()); }
-  // Groups of other servers, or in another order, have another one.
+  // Returns a hash of the servers' names in their order, by which servers
+  // notice that they do not have the same group.
   uint64_t id() const;
   // Returns the member that says when sums are made, of all namespaces: where
   // devices exchange ranges, all servers must do so in one order.
   uint32_t leader() const { return 0; }
+  // Returns a request of this member, without a call.
   MirrorRequest NewRequest() const;
 };
 
 using MirrorGroupPtr = std::shared_ptr<const MirrorGroup>;
 
-// Is told why ranges do not go from device to device. Must not wait or call
-// back.
+// Hears why ranges do not go from device to device. Must not block, or call
+// what calls it.
 using NotOnDevices = std::function<void(const absl::Status& why)>;
 
 // MirrorTimes says how long members wait for each other.
 struct MirrorTimes {
-  // Until a server that has not announced a round is asked whether it is there;
-  // then for its answer.
+  // How long a round waits for a server that has not announced it, before that
+  // server gets a Ping; then how long the answer to the Ping is waited for.
   absl::Duration patience = absl::Seconds(5);
-  // Until an announcement some of whose rounds have ended is answered, while
-  // others still wait for servers that have not announced them.
-  // This for each 4 KiB of it, and no longer than the patience: those rounds
-  // are all announced again.
+  // How long the answer to an announcement waits for more rounds, once some of
+  // its rounds have ended: this for each 4 KiB of the announcement, whose other
+  // rounds have to be announced again, and no longer than the patience.
   absl::Duration partial_answer = absl::Milliseconds(20);
-  // For each step of an attempt to make sums.
+  // Bounds each step of an attempt to make sums.
   absl::Duration attempt = absl::Seconds(10);
 
-  // Within which Announce is answered, if the leader is there: an attempt may
-  // be made twice.
+  // Returns the time within which Announce is answered, if the leader is there:
+  // an attempt may be made twice.
   absl::Duration announce() const { return 2 * patience + 6 * attempt; }
 };
 

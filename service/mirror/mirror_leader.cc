@@ -71,13 +71,13 @@ MirrorLeader::MirrorLeader(Environment environment)
       last_attempt_(
           absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62)) {}
 
-void MirrorLeader::Answer(const Answered& answered) {
-  Answered ended;
+void MirrorLeader::AnswerCalls(const Calls& to_answer) {
+  Calls ended;
   {
     MutexLock lock(&mutex_);
-    for (const CallPtr& call : answered) {
+    for (const CallPtr& call : to_answer) {
       if (call->num_open > 0) {
-        if (call->partial_alarm == 0) WatchPartial(call);
+        if (call->partial_alarm == 0) SchedulePartialAnswer(call);
         continue;
       }
       if (std::exchange(call->is_answered, true)) continue;
@@ -91,9 +91,9 @@ void MirrorLeader::Answer(const Answered& answered) {
   }
 }
 
-void MirrorLeader::Set(const Announced& announced, State state,
-                       Answered& answered, uint64_t attempt,
-                       const absl::Status& status) {
+void MirrorLeader::SetOutcome(const Announced& announced, State state,
+                              Calls& to_answer, uint64_t attempt,
+                              const absl::Status& status) {
   Call& call = *announced.call;
   mirror::v1::Outcome& outcome =
       *call.response.mutable_outcomes(announced.place);
@@ -102,7 +102,7 @@ void MirrorLeader::Set(const Announced& announced, State state,
   if (!status.ok()) SetFailed(outcome, status);
   --call.num_open;
   const bool was_partial = std::exchange(call.is_partial, true);
-  if (call.num_open == 0 || !was_partial) answered.push_back(announced.call);
+  if (call.num_open == 0 || !was_partial) to_answer.push_back(announced.call);
 }
 
 void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
@@ -119,8 +119,8 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
       std::min(times_.partial_answer * std::max(units, 1.0), times_.patience);
   for (int i = 0; i < announce.rounds_size(); ++i)
     call->response.add_outcomes();
-  Answered answered;
-  if (call->num_open == 0) answered.push_back(call);
+  Calls to_answer;
+  if (call->num_open == 0) to_answer.push_back(call);
   AttemptPtr next;
   {
     MutexLock lock(&mutex_);
@@ -128,32 +128,32 @@ void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
     for (int i = 0; i < announce.rounds_size(); ++i) {
       Announced announced = {call, i, announce.rounds(i)};
       if (stopped_.ok()) {
-        Add(name_space, std::move(announced), answered);
+        AddAnnounced(name_space, std::move(announced), to_answer);
       } else {
-        Set(announced, Outcome::FAILED, answered, 0, stopped_);
+        SetOutcome(announced, Outcome::FAILED, to_answer, 0, stopped_);
       }
     }
-    if (call->num_open > 0) WatchPatience(call);
+    if (call->num_open > 0) SchedulePatienceAlarm(call);
     next = TakeNext(call->name_space);
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
   Start(next);
 }
 
 void MirrorLeader::FailAnnounced(Key& key, const absl::Status& status,
-                                 Answered& answered) {
+                                 Calls& to_answer) {
   for (Announced& each : key.announced) {
     if (each.call == nullptr) continue;
-    Set(each, Outcome::FAILED, answered, 0, status);
+    SetOutcome(each, Outcome::FAILED, to_answer, 0, status);
     each = {};
   }
 }
 
 void MirrorLeader::FailAllAnnounced(NameSpace& name_space,
                                     const absl::Status& status,
-                                    Answered& answered) {
+                                    Calls& to_answer) {
   for (auto& [name, key] : name_space.keys) {
-    FailAnnounced(key, status, answered);
+    FailAnnounced(key, status, to_answer);
   }
   name_space.ready.clear();
 }
@@ -170,7 +170,7 @@ MirrorLeader::Keys::iterator MirrorLeader::EraseIfIdle(Keys& keys,
 
 void MirrorLeader::Remove(const std::string& name, const std::string& key,
                           uint64_t version) {
-  Answered answered;
+  Calls to_answer;
   {
     MutexLock lock(&mutex_);
     const auto name_space = namespaces_.find(name);
@@ -181,24 +181,24 @@ void MirrorLeader::Remove(const std::string& name, const std::string& key,
     Key& gone = found->second;
     for (Announced& each : gone.announced) {
       if (each.call == nullptr || each.round.version() > version) continue;
-      Set(each, Outcome::FAILED, answered, 0, KeyHasGone());
+      SetOutcome(each, Outcome::FAILED, to_answer, 0, KeyHasGone());
       each = {};
     }
     if (gone.last.version <= version) gone.last = {};
     gone.removed = version;
     EraseIfIdle(keys, found);
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
 }
 
 void MirrorLeader::Forget(const std::string& name) {
-  Answered answered;
+  Calls to_answer;
   {
     MutexLock lock(&mutex_);
     const auto found = namespaces_.find(name);
     if (found == namespaces_.end()) return;
     NameSpace& name_space = found->second;
-    FailAllAnnounced(name_space, NameSpaceHasGone(), answered);
+    FailAllAnnounced(name_space, NameSpaceHasGone(), to_answer);
     for (auto key = name_space.keys.begin(); key != name_space.keys.end();) {
       key->second.last = {};
       key = EraseIfIdle(name_space.keys, key);
@@ -209,7 +209,7 @@ void MirrorLeader::Forget(const std::string& name) {
       namespaces_.erase(found);
     }
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
 }
 
 size_t MirrorLeader::num_keys() const {
@@ -222,28 +222,28 @@ size_t MirrorLeader::num_keys() const {
 }
 
 void MirrorLeader::Stop(const absl::Status& status) {
-  Answered answered;
+  Calls to_answer;
   {
     MutexLock lock(&mutex_);
     stopped_ = status;
     for (auto& [name, name_space] : namespaces_) {
-      FailAllAnnounced(name_space, status, answered);
+      FailAllAnnounced(name_space, status, to_answer);
     }
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
 }
 
-void MirrorLeader::Add(NameSpace& name_space, Announced announced,
-                       Answered& answered) {
+void MirrorLeader::AddAnnounced(NameSpace& name_space, Announced announced,
+                                Calls& to_answer) {
   const std::string name = announced.round.key();
   Key& key = name_space.keys[name];
   key.announced.resize(group_.size());
   Announced& place = key.announced[announced.call->from];
   if (place.call != nullptr) {
-    Set(place, Outcome::FAILED, answered, 0, AnnouncedAgain());
+    SetOutcome(place, Outcome::FAILED, to_answer, 0, AnnouncedAgain());
   }
   place = std::move(announced);
-  Look(name_space, name, key, answered);
+  UpdateKey(name_space, name, key, to_answer);
   EraseIfIdle(name_space.keys, name_space.keys.find(name));
 }
 
@@ -254,11 +254,11 @@ bool MirrorLeader::IsReady(const Key& key) {
              [](const Announced& each) { return each.call != nullptr; });
 }
 
-void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
-                        Key& key, Answered& answered) {
+void MirrorLeader::UpdateKey(NameSpace& name_space, const std::string& name,
+                             Key& key, Calls& to_answer) {
   if (key.is_under_way) return;
   for (const Announced& each : key.announced) {
-    if (each.call != nullptr) Learn(key, each.round.counted());
+    if (each.call != nullptr) LearnCounted(key, each.round.counted());
   }
   for (Announced& each : key.announced) {
     if (each.call == nullptr) continue;
@@ -266,16 +266,16 @@ void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
                              each.round.step() == key.last.step &&
                              each.round.version() == key.last.version;
     if (!has_counted || each.round.lacks() == key.last.attempt) continue;
-    Set(each, Outcome::SUMMED, answered, key.last.attempt);
+    SetOutcome(each, Outcome::SUMMED, to_answer, key.last.attempt);
     each = {};
   }
   if (!IsReady(key)) return;
   const absl::Status agrees = CheckAgree(name, key.announced);
   if (agrees.ok()) return name_space.ready.push_back(name);
-  FailAnnounced(key, agrees, answered);
+  FailAnnounced(key, agrees, to_answer);
 }
 
-void MirrorLeader::Learn(Key& key, const mirror::v1::Counted& counted) {
+void MirrorLeader::LearnCounted(Key& key, const mirror::v1::Counted& counted) {
   if (counted.attempt() == 0) return;
   const bool is_announced = std::any_of(
       key.announced.begin(), key.announced.end(), [&](const Announced& each) {
@@ -394,7 +394,7 @@ bool MirrorLeader::ShareAGpu(const std::vector<Announced>& servers) {
 
 bool MirrorLeader::Enqueue(const AttemptPtr& attempt) {
   std::vector<uint64_t> links = LinksOf(*attempt);
-  if (links.empty() || !meeting_.TakeNext(links)) return true;
+  if (links.empty() || !meeting_.ChooseForNext(links)) return true;
   attempt->links = std::move(links);
   queue_.push_back(attempt);
   return queue_.size() == 1;
@@ -434,13 +434,13 @@ void MirrorLeader::Start(const AttemptPtr& attempt) {
     if (stopped.ok()) {
       executor_.Submit([self = shared_from_this(), attempt] {
         absl::StatusOr<std::string> id = self->CommunicatorOf(*attempt);
-        if (!id.ok()) return self->End(attempt, id.status());
+        if (!id.ok()) return self->EndAttempt(attempt, id.status());
         attempt->communicator = *std::move(id);
         self->AskToBegin(attempt);
       });
     }
   }
-  if (!stopped.ok()) End(attempt, stopped);
+  if (!stopped.ok()) EndAttempt(attempt, stopped);
 }
 
 void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
@@ -474,7 +474,7 @@ void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
 void MirrorLeader::OnBegun(const AttemptPtr& attempt,
                            const MirrorReplies& begun) {
   const absl::Status status = FirstOf(begun);
-  if (!status.ok()) return End(attempt, status);
+  if (!status.ok()) return EndAttempt(attempt, status);
   std::map<int, absl::Status> gone;
   for (const auto& reply : begun) {
     for (int i = 0; i < reply->outcomes_size(); ++i) {
@@ -483,20 +483,20 @@ void MirrorLeader::OnBegun(const AttemptPtr& attempt,
       gone.try_emplace(i, StatusOf(outcome));
     }
   }
-  if (!gone.empty()) return OnServersGone(attempt, gone);
+  if (!gone.empty()) return RetryWithout(attempt, gone);
   attempt->has_run = true;
   MirrorRequest run = group_.NewRequest();
   run.mutable_run()->set_attempt(attempt->id);
   run.mutable_run()->set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
   // Members give up a little before this does.
-  AskAll(group_, run, 2 * times_.attempt,
-         [self = shared_from_this(), attempt](const MirrorReplies& run) {
-           self->End(attempt, FirstOf(run));
-         });
+  AskAllMembers(group_, run, 2 * times_.attempt,
+                [self = shared_from_this(), attempt](const MirrorReplies& run) {
+                  self->EndAttempt(attempt, FirstOf(run));
+                });
 }
 
-void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
-                           const absl::Status& status, Answered& answered) {
+void MirrorLeader::Reannounce(Key& key, std::vector<Announced>& announced,
+                              const absl::Status& status, Calls& to_answer) {
   for (size_t i = 0; i < announced.size(); ++i) {
     Announced& place = key.announced[i];
     // Whoever has given up meanwhile may have come again.
@@ -505,16 +505,16 @@ void MirrorLeader::PutBack(Key& key, std::vector<Announced>& announced,
     if (end.ok()) {
       place = std::move(announced[i]);
       // Its alarm may have run while the round was under way.
-      if (place.call->patience_alarm == 0) WatchPatience(place.call);
+      if (place.call->patience_alarm == 0) SchedulePatienceAlarm(place.call);
     } else {
-      Set(announced[i], Outcome::FAILED, answered, 0, end);
+      SetOutcome(announced[i], Outcome::FAILED, to_answer, 0, end);
     }
   }
 }
 
-void MirrorLeader::OnServersGone(const AttemptPtr& attempt,
-                                 const std::map<int, absl::Status>& gone) {
-  Answered answered;
+void MirrorLeader::RetryWithout(const AttemptPtr& attempt,
+                                const std::map<int, absl::Status>& gone) {
+  Calls to_answer;
   std::vector<AttemptPtr> next;
   {
     MutexLock lock(&mutex_);
@@ -532,13 +532,13 @@ void MirrorLeader::OnServersGone(const AttemptPtr& attempt,
         status.Update(KeyHasGone());
       }
       if (failed != gone.end()) status.Update(failed->second);
-      PutBack(key, announced, status, answered);
-      Look(name_space, name, key, answered);
+      Reannounce(key, announced, status, to_answer);
+      UpdateKey(name_space, name, key, to_answer);
       EraseIfIdle(name_space.keys, found);
     }
     next = TakeNextAfter(*attempt);
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
   for (const AttemptPtr& each : next) Start(each);
 }
 
@@ -549,7 +549,7 @@ void MirrorLeader::RepeatByCalls(const AttemptPtr& attempt,
     MutexLock lock(&mutex_);
     TellWhyNotOnDevices(why);
     // Else no device has tried to meet others.
-    if (attempt->has_run) meeting_.End(/*has_failed=*/true);
+    if (attempt->has_run) meeting_.RecordEnd(/*has_failed=*/true);
     for (const auto& [key, announced] : attempt->rounds) {
       for (const Announced& each : announced) {
         each.call->has_failed_on_devices = true;
@@ -559,32 +559,32 @@ void MirrorLeader::RepeatByCalls(const AttemptPtr& attempt,
     for (const AttemptPtr& each : queued) each->links.clear();
     queued.pop_front();  // this one
   }
-  OnServersGone(attempt, {});
+  RetryWithout(attempt, {});
   for (const AttemptPtr& each : queued) Start(each);
 }
 
-void MirrorLeader::End(const AttemptPtr& attempt, absl::Status status) {
+void MirrorLeader::EndAttempt(const AttemptPtr& attempt, absl::Status status) {
   const bool is_on_devices = !attempt->links.empty();
   if (is_on_devices && !status.ok()) return RepeatByCalls(attempt, status);
-  Answered answered;
+  Calls to_answer;
   std::vector<AttemptPtr> next;
   {
     MutexLock lock(&mutex_);
-    if (is_on_devices) meeting_.End(/*has_failed=*/false);
+    if (is_on_devices) meeting_.RecordEnd(/*has_failed=*/false);
     if (attempt->is_forgotten) status = NameSpaceHasGone();
     namespaces_[attempt->name_space].attempt = nullptr;
     for (const auto& [name, announced] : attempt->rounds) {
-      EndRound(*attempt, name, announced, status, answered);
+      EndRound(*attempt, name, announced, status, to_answer);
     }
     next = TakeNextAfter(*attempt);
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
   for (const AttemptPtr& each : next) Start(each);
 }
 
 void MirrorLeader::EndRound(const Attempt& attempt, const std::string& name,
                             const std::vector<Announced>& announced,
-                            const absl::Status& status, Answered& answered) {
+                            const absl::Status& status, Calls& to_answer) {
   NameSpace& name_space = namespaces_[attempt.name_space];
   const auto found = name_space.keys.find(name);
   Key& key = found->second;
@@ -594,11 +594,11 @@ void MirrorLeader::EndRound(const Attempt& attempt, const std::string& name,
     key.last = {attempt.id, round.step(), round.version()};
   }
   for (const Announced& each : announced) {
-    Set(each, status.ok() ? Outcome::SUMMED : Outcome::FAILED, answered,
-        attempt.id, status);
+    SetOutcome(each, status.ok() ? Outcome::SUMMED : Outcome::FAILED, to_answer,
+               attempt.id, status);
   }
   // Whoever has given up meanwhile may have come again.
-  Look(name_space, name, key, answered);
+  UpdateKey(name_space, name, key, to_answer);
   EraseIfIdle(name_space.keys, found);
 }
 

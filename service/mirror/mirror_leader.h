@@ -1,5 +1,4 @@
-// Says when the servers make the sums of a namespace's rounds, and which sums
-// count.
+// Decides when servers make the sums of rounds, and which sums count.
 
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
@@ -27,19 +26,18 @@
 
 namespace tensorkv {
 
-// The side of Announce that is called. A round's sum is attempted when all
-// members have announced it, with one step and version; rounds that are ready
-// at the same time are attempted together, and attempts of a namespace follow
-// one another. Sums count once all members have them, and as long as this
-// lives it remembers which: who has them and has not heard so announces the
-// round again. What a former leader has told some members, these tell this one.
-// Thread-safe.
+// Answers Announce. A round is summed when all members have announced it, with
+// one step and version; rounds that are ready at the same time are summed in
+// one attempt, and attempts of a namespace follow one another. Sums count once
+// all members have them. The leader remembers which count, for members that
+// have not heard it and announce the round again; members tell it what a former
+// leader has told them. Thread-safe.
 class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
  public:
   struct Environment {
     MirrorGroupPtr group;
     MirrorTimes times;
-    // Outlive all calls.
+    // Outlives all calls.
     Alarms* alarms = nullptr;
     // These outlive the calls before Stop, and the executor's tasks.
     Executor* executor = nullptr;
@@ -51,20 +49,18 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   explicit MirrorLeader(Environment environment);
 
+  // Calls `done` once each round has an outcome; or, some time after the first
+  // has one, with the others WAITING: the member is to announce those again.
   void Announce(const MirrorRequest& request, MirrorCallback done);
-
-  // The key has gone from this server, and will from the others: nothing is
-  // kept of it, up to that version.
+  // Forgets the key, which this server has deleted, up to that version, and
+  // fails its rounds.
   void Remove(const std::string& name_space, const std::string& key,
               uint64_t version);
-
-  // The namespace has gone: what was announced fails, what is under way does
-  // not count, and which sums have counted says nothing any more.
+  // Forgets the namespace, which has gone: rounds that were announced fail, and
+  // sums under way do not count.
   void Forget(const std::string& name_space);
-
-  // All calls that wait end with `status`, and so do later ones.
+  // Ends all calls that wait with `status`, and later ones too.
   void Stop(const absl::Status& status);
-
   // Returns of how many keys, in all namespaces, something is kept.
   size_t num_keys() const;
 
@@ -76,8 +72,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     uint32_t from = 0;
     std::string name_space;
     mirror::v1::Link link;
-    // In an attempt with some of its rounds, of which none takes that way
-    // again.
+    // Devices have failed an attempt with its rounds: none tries them again.
     bool has_failed_on_devices = false;
     MirrorResponse response;
     size_t num_open = 0;
@@ -91,6 +86,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   };
   using CallPtr = std::shared_ptr<Call>;
 
+  // A round that a member has announced, at `place` in its call.
   struct Announced {
     CallPtr call;
     int place = 0;
@@ -130,47 +126,47 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
     std::deque<std::string> ready;
     AttemptPtr attempt;
   };
-  // Calls of which rounds have ended. Those of which all have are to be
-  // answered without the mutex, the others later.
-  using Answered = std::vector<CallPtr>;
+  using Calls = std::vector<CallPtr>;
 
-  void Answer(const Answered& answered) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Set(const Announced& announced, State state, Answered& answered,
-           uint64_t attempt = 0, const absl::Status& status = absl::OkStatus())
+  // Answers those calls all of whose rounds have ended, and schedules partial
+  // answers to the others. SetOutcome ends a round, and adds its call to
+  // `to_answer` where the call is to be answered, once the mutex is released.
+  void AnswerCalls(const Calls& to_answer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetOutcome(const Announced& announced, State state, Calls& to_answer,
+                  uint64_t attempt = 0,
+                  const absl::Status& status = absl::OkStatus())
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  void Add(NameSpace& name_space, Announced announced, Answered& answered)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddAnnounced(NameSpace& name_space, Announced announced,
+                    Calls& to_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether all members have announced the key, and none sums it.
   static bool IsReady(const Key& key);
-  // Looks whether all members have announced the key.
-  void Look(NameSpace& name_space, const std::string& name, Key& key,
-            Answered& answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FailAnnounced(Key& key, const absl::Status& status, Answered& answered)
+  // Ends announced rounds whose sum counts already. Then, if all members have
+  // announced the key, makes it ready, or fails it if they disagree.
+  void UpdateKey(NameSpace& name_space, const std::string& name, Key& key,
+                 Calls& to_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailAnnounced(Key& key, const absl::Status& status, Calls& to_answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Learns which sum counts of a key from who has heard it, maybe of another
-  // leader, if somebody has announced its round.
-  void Learn(Key& key, const mirror::v1::Counted& counted)
+  // Remembers that the sum counts, as a member says, if its round is announced.
+  void LearnCounted(Key& key, const mirror::v1::Counted& counted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Announces again the rounds that were under way, unless `status` is an
   // error: then ends them with it.
-  void PutBack(Key& key, std::vector<Announced>& announced,
-               const absl::Status& status, Answered& answered)
+  void Reannounce(Key& key, std::vector<Announced>& announced,
+                  const absl::Status& status, Calls& to_answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keeps nothing of a key of which there is nothing to know. Returns the next.
+  // Erases the key if nothing is known of it. Returns the next key.
   static Keys::iterator EraseIfIdle(Keys& keys, Keys::iterator key);
   void FailAllAnnounced(NameSpace& name_space, const absl::Status& status,
-                        Answered& answered)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // OK if the members are to sum the same round.
+                        Calls& to_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Errors: FailedPrecondition, Aborted: members have announced other rounds.
   absl::Status CheckAgree(const std::string& key,
                           const std::vector<Announced>& announced) const;
-  // Adds rounds that all members have announced, as many as an attempt takes.
+  // Moves rounds that are ready into the attempt, as many as one takes.
   void TakeReady(NameSpace& name_space, Attempt& attempt) const;
   // Returns the next attempt, if there is one to make now.
   AttemptPtr TakeNext(const std::string& name_space)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Null: there is none to start.
+  // Does nothing if `attempt` is null.
   void Start(const AttemptPtr& attempt);
   void AskToBegin(const AttemptPtr& attempt);
   // Returns the ids of the members' links; empty: their devices cannot meet.
@@ -179,51 +175,51 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Returns whether two servers are on one GPU, and tells which.
   bool ShareAGpu(const std::vector<Announced>& servers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reasons of one kind are told now and then.
+  // Reports the reason, unless one of its code was reported in the last hour.
   void TellWhyNotOnDevices(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Chooses how the ranges go. Returns whether the attempt may begin.
+  // Chooses how the attempt's ranges go. Returns whether it may begin now; else
+  // the attempts between devices before it have to end first.
   bool Enqueue(const AttemptPtr& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The attempt is over. What is to be started now: null for none.
+  // Returns the attempts to start now that this one is over; some may be null.
   std::vector<AttemptPtr> TakeNextAfter(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns that of the devices which met before, or a new one. Errors: those
-  // of DeviceLink.
+  // Returns the id by which the attempt's devices meet, a new one if they have
+  // none. Errors: those of DeviceLink.
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
   void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
-  void End(const AttemptPtr& attempt, absl::Status status);
-  // Ends the round of one of its keys.
+  void EndAttempt(const AttemptPtr& attempt, absl::Status status);
   void EndRound(const Attempt& attempt, const std::string& name,
                 const std::vector<Announced>& announced,
-                const absl::Status& status, Answered& answered)
+                const absl::Status& status, Calls& to_answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Devices have failed it. No sum of it counts, so its rounds are attempted
-  // again, and ranges go by calls now; those of attempts that wait in the
-  // queue go so, too.
+  // Attempts the rounds again by calls, after devices have failed the attempt:
+  // no sum of it counts. Those that wait in the queue go by calls too.
   void RepeatByCalls(const AttemptPtr& attempt, const absl::Status& why);
-  // Some rounds, by their places, do not wait at a member any more: fails them,
-  // and attempts the others anew.
-  void OnServersGone(const AttemptPtr& attempt,
-                     const std::map<int, absl::Status>& gone);
-
-  void WatchPatience(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fails the rounds `gone`, by their places, which do not wait at a member any
+  // more, and attempts the others anew.
+  void RetryWithout(const AttemptPtr& attempt,
+                    const std::map<int, absl::Status>& gone);
+  void SchedulePatienceAlarm(const CallPtr& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Pings the members that have not announced rounds of the call.
   void OnPatience(const CallPtr& call);
-  // Ends the wait of a call, by what those it waits for have answered to a Ping
-  // about some keys.
-  void EndWait(const CallPtr& call, const mirror::v1::Ping& ping,
+  // Answers the call, by what the members that it waits for have answered to a
+  // Ping about some keys.
+  void OnPings(const CallPtr& call, const mirror::v1::Ping& ping,
                const MirrorReplies& replies);
-  // Some rounds of a call have ended: answers it, so that the member goes on
-  // with these and asks again for the rest.
+  // Answers a call some of whose rounds have ended, so that the member goes on
+  // with these and announces the rest again.
   void AnswerPartially(const CallPtr& call);
-  void WatchPartial(const CallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SchedulePartialAnswer(const CallPtr& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnPartialDelay(const CallPtr& call);
-  // Returns whether a sum of the call's rounds is being made, or is about to
-  // be.
+  // Returns whether a round of the call is being summed, or is ready to be.
   static bool IsBeingSummed(const NameSpace& name_space, const CallPtr& call);
-  // The call's rounds that wait for members do so no more: they are FAILED if
-  // such a member did not answer, else WAITING.
+  // Ends the call's rounds that wait for members: FAILED if such a member did
+  // not answer, else WAITING.
   void EndWaiting(NameSpace& name_space, const CallPtr& call,
-                  const MirrorReplies& pings, Answered& answered)
+                  const MirrorReplies& pings, Calls& to_answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Environment environment_;
@@ -238,7 +234,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Queues attempts between devices: the first is under way.
   std::deque<AttemptPtr> queue_ ABSL_GUARDED_BY(mutex_);
   DeviceMeeting meeting_ ABSL_GUARDED_BY(mutex_);
-  // Until when reasons of a kind are not told.
+  // By code: until when TellWhyNotOnDevices reports nothing.
   std::map<absl::StatusCode, absl::Duration> told_until_
       ABSL_GUARDED_BY(mutex_);
 };

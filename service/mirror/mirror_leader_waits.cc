@@ -9,7 +9,7 @@ namespace tensorkv {
 
 using mirror::v1::Outcome;
 
-void MirrorLeader::WatchPatience(const CallPtr& call) {
+void MirrorLeader::SchedulePatienceAlarm(const CallPtr& call) {
   call->patience_alarm = alarms_.Schedule(
       alarms_.Now() + times_.patience,
       [self = shared_from_this(), call] { self->OnPatience(call); });
@@ -36,13 +36,13 @@ void MirrorLeader::OnPatience(const CallPtr& call) {
   AskMembers(
       group_, request, times_.patience, is_missing, WaitFor::kAll,
       [self = shared_from_this(), call, ping](const MirrorReplies& replies) {
-        self->EndWait(call, ping, replies);
+        self->OnPings(call, ping, replies);
       });
 }
 
-void MirrorLeader::EndWait(const CallPtr& call, const mirror::v1::Ping& ping,
+void MirrorLeader::OnPings(const CallPtr& call, const mirror::v1::Ping& ping,
                            const MirrorReplies& replies) {
-  Answered answered;
+  Calls to_answer;
   {
     MutexLock lock(&mutex_);
     const auto name_space = namespaces_.find(call->name_space);
@@ -53,17 +53,17 @@ void MirrorLeader::EndWait(const CallPtr& call, const mirror::v1::Ping& ping,
       for (int i = 0; i < ping.keys_size(); ++i) {
         const auto key = keys.find(ping.keys(i));
         if (key == keys.end()) continue;
-        Learn(key->second, reply->counted(i));
-        Look(name_space->second, key->first, key->second, answered);
+        LearnCounted(key->second, reply->counted(i));
+        UpdateKey(name_space->second, key->first, key->second, to_answer);
       }
     }
-    EndWaiting(name_space->second, call, replies, answered);
+    EndWaiting(name_space->second, call, replies, to_answer);
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
 }
 
 void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
-                              const MirrorReplies& pings, Answered& answered) {
+                              const MirrorReplies& pings, Calls& to_answer) {
   Keys& keys = name_space.keys;
   for (auto next = keys.begin(); next != keys.end();) {
     const auto found = next++;
@@ -74,13 +74,14 @@ void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
     for (uint32_t i = 0; i < group_.size() && gone.ok(); ++i) {
       if (key.announced[i].call == nullptr) gone = pings[i].status();
     }
-    Set(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, answered, 0, gone);
+    SetOutcome(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, to_answer,
+               0, gone);
     own = {};
     EraseIfIdle(keys, found);
   }
 }
 
-void MirrorLeader::WatchPartial(const CallPtr& call) {
+void MirrorLeader::SchedulePartialAnswer(const CallPtr& call) {
   call->partial_alarm = alarms_.Schedule(
       alarms_.Now() + call->partial_delay,
       [self = shared_from_this(), call] { self->OnPartialDelay(call); });
@@ -112,16 +113,16 @@ bool MirrorLeader::IsBeingSummed(const NameSpace& name_space,
 }
 
 void MirrorLeader::AnswerPartially(const CallPtr& call) {
-  Answered answered;
+  Calls to_answer;
   {
     MutexLock lock(&mutex_);
     const auto found = namespaces_.find(call->name_space);
     if (found == namespaces_.end() || call->num_open == 0) return;
-    if (IsBeingSummed(found->second, call)) return WatchPartial(call);
+    if (IsBeingSummed(found->second, call)) return SchedulePartialAnswer(call);
     const MirrorReplies nobody_is_asked(group_.size(), MirrorResponse());
-    EndWaiting(found->second, call, nobody_is_asked, answered);
+    EndWaiting(found->second, call, nobody_is_asked, to_answer);
   }
-  Answer(answered);
+  AnswerCalls(to_answer);
 }
 
 }  // namespace tensorkv

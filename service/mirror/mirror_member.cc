@@ -92,8 +92,8 @@ void MirrorMember::SumBatch(const BatchPtr& batch) {
   {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < batch->rounds.size(); ++i) {
-      if (!stopped_.ok()) {
-        refused.push_back({i, stopped_});
+      if (!refusal_.ok()) {
+        refused.push_back({i, refusal_});
         continue;
       }
       const RoundToSum& round = batch->rounds[i];
@@ -101,7 +101,7 @@ void MirrorMember::SumBatch(const BatchPtr& batch) {
       const auto waiting = waiting_.find(name);
       if (waiting != waiting_.end()) {
         const uint64_t attempt = waiting->second.attempt;
-        former.push_back(Take(waiting, std::next(waiting)).front());
+        former.push_back(ExtractWaiting(waiting, std::next(waiting)).front());
         // The leader must not hear that this server has the sum of the former.
         if (former.back().round().version == round.version) {
           former.back().attempt = attempt;
@@ -111,7 +111,7 @@ void MirrorMember::SumBatch(const BatchPtr& batch) {
       sums_.KeepOnly(name, round.step, round.version);
     }
   }
-  End(former, absl::AbortedError("another round of the key has come"));
+  EndExtracted(former, absl::AbortedError("another round of the key has come"));
   if (refused.empty()) return Announce(batch);
   batch->summed(std::move(refused));
 }
@@ -163,7 +163,7 @@ MirrorResponse MirrorMember::Ping(const mirror::v1::Ping& message) const {
   return response;
 }
 
-std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
+std::optional<absl::StatusOr<SumOfRound>> MirrorMember::ApplyOutcome(
     Batch& batch, size_t place, const absl::StatusOr<MirrorResponse>& response,
     int index) {
   if (!response.ok()) return response.status();
@@ -177,7 +177,8 @@ std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
       return std::nullopt;
     case Outcome::SUMMED: {
       const RoundToSum& round = batch.rounds[place];
-      sums_.Count(name, {outcome.attempt(), round.step, round.version});
+      sums_.RememberCounted(name,
+                            {outcome.attempt(), round.step, round.version});
       std::optional<SumOfRound> sum = sums_.Find(name, outcome.attempt());
       if (sum) return *std::move(sum);
       batch.lacks[place] = outcome.attempt();
@@ -201,7 +202,7 @@ bool MirrorMember::MayAskAgain(const BatchPtr& batch,
   const absl::Duration patience = environment_.times.patience;
   {
     MutexLock lock(&mutex_);
-    if (!absl::IsUnavailable(status) || has_ended_) {
+    if (!absl::IsUnavailable(status) || is_stopped_) {
       batch->give_up = absl::InfiniteDuration();
       return false;
     }
@@ -230,7 +231,7 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
       const size_t place = places[i];
       if (batch->has_ended[place]) continue;
       std::optional<absl::StatusOr<SumOfRound>> end =
-          EndOf(*batch, place, response, static_cast<int>(i));
+          ApplyOutcome(*batch, place, response, static_cast<int>(i));
       if (!end) continue;
       batch->has_ended[place] = true;
       contributed.push_back(std::move(batch->rounds[place].tensors));
@@ -238,7 +239,7 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
           waiting_.find({batch->name_space, batch->rounds[place].key});
       if (waiting != waiting_.end() && waiting->second.batch == batch) {
         // Else the leader could be told that this server has all sums.
-        dropped.push_back(end->ok() ? Leave(waiting->second)
+        dropped.push_back(end->ok() ? ReleaseAttempt(waiting->second)
                                     : waiting->second.attempt);
         waiting_.erase(waiting);
       }
@@ -246,13 +247,14 @@ void MirrorMember::OnOutcomes(const BatchPtr& batch,
     }
     num_untold_ += ended.size();
   }
-  Drop(dropped);
+  DropAttempts(dropped);
   contributed.clear();
-  if (!ended.empty()) Report(*batch, std::move(ended));
+  if (!ended.empty()) ReportEnded(*batch, std::move(ended));
   Announce(batch);
 }
 
-void MirrorMember::Report(const Batch& batch, std::vector<SummedRound> ended) {
+void MirrorMember::ReportEnded(const Batch& batch,
+                               std::vector<SummedRound> ended) {
   const size_t num_ended = ended.size();
   for (const SummedRound& each : ended) {
     ++(each.sum.ok() ? environment_.counts->rounds_summed
@@ -309,16 +311,16 @@ absl::StatusOr<MirrorResponse> MirrorMember::Begin(
       return absl::FailedPreconditionError("the attempt has begun before");
     }
   }
-  Drop(former);
+  DropAttempts(former);
   absl::Status status = ChooseTransport(attempt, message.communicator());
-  if (status.ok()) status = Prepare(*attempt, std::move(rounds));
-  if (status.ok()) status = Enter(attempt);
+  if (status.ok()) status = PrepareMemory(*attempt, std::move(rounds));
+  if (status.ok()) status = AssignToRounds(attempt);
   if (status.ok()) return MirrorResponse();
-  Drop({attempt->id});
+  DropAttempts({attempt->id});
   return status;
 }
 
-absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
+absl::Status MirrorMember::AssignToRounds(const AttemptPtr& attempt) {
   std::vector<uint64_t> former;
   {
     MutexLock lock(&mutex_);
@@ -335,23 +337,23 @@ absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
     attempt->num_waiting = attempt->keys.size();
     attempt->may_run = true;
   }
-  Drop(former);
+  DropAttempts(former);
   return absl::OkStatus();
 }
 
-uint64_t MirrorMember::Leave(const Waiting& waiting) {
+uint64_t MirrorMember::ReleaseAttempt(const Waiting& waiting) {
   const auto attempt = attempts_.find(waiting.attempt);
   const bool is_last =
       attempt != attempts_.end() && --attempt->second->num_waiting == 0;
   return is_last ? waiting.attempt : 0;
 }
 
-std::vector<MirrorMember::Waiting> MirrorMember::Take(
+std::vector<MirrorMember::Waiting> MirrorMember::ExtractWaiting(
     WaitingRounds::iterator first, WaitingRounds::iterator last) {
   std::vector<Waiting> taken;
   for (auto round = first; round != last; ++round) {
     Waiting& waiting = taken.emplace_back(std::move(round->second));
-    waiting.attempt = Leave(waiting);
+    waiting.attempt = ReleaseAttempt(waiting);
     waiting.batch->has_ended[waiting.place] = true;
     waiting.contributed =
         std::move(waiting.batch->rounds[waiting.place].tensors);
@@ -361,16 +363,16 @@ std::vector<MirrorMember::Waiting> MirrorMember::Take(
   return taken;
 }
 
-void MirrorMember::End(std::vector<Waiting>& rounds,
-                       const absl::Status& status) {
+void MirrorMember::EndExtracted(std::vector<Waiting>& rounds,
+                                const absl::Status& status) {
   std::vector<uint64_t> attempts;
   for (const Waiting& each : rounds) attempts.push_back(each.attempt);
-  Drop(attempts);
+  DropAttempts(attempts);
   for (Waiting& each : rounds) {
     each.contributed.clear();
     std::vector<SummedRound> ended;
     ended.push_back({each.place, status});
-    Report(*each.batch, std::move(ended));
+    ReportEnded(*each.batch, std::move(ended));
   }
 }
 
@@ -387,11 +389,11 @@ void MirrorMember::Remove(const std::string& name_space, const std::string& key,
     MutexLock lock(&mutex_);
     const auto round = waiting_.find(name);
     if (round != waiting_.end() && round->second.round().version <= version) {
-      waiting = Take(round, std::next(round));
+      waiting = ExtractWaiting(round, std::next(round));
     }
     sums_.Remove(name, version);
   }
-  End(waiting, absl::AbortedError("the key has gone"));
+  EndExtracted(waiting, absl::AbortedError("the key has gone"));
 }
 
 void MirrorMember::Forget(const std::string& name_space) {
@@ -399,29 +401,30 @@ void MirrorMember::Forget(const std::string& name_space) {
   {
     MutexLock lock(&mutex_);
     const auto [first, last] = KeysOf(waiting_, name_space);
-    waiting = Take(first, last);
+    waiting = ExtractWaiting(first, last);
     sums_.Forget(name_space);
   }
-  End(waiting, absl::AbortedError("the namespace has gone, or was replaced"));
+  EndExtracted(waiting,
+               absl::AbortedError("the namespace has gone, or was replaced"));
 }
 
-bool MirrorMember::Settle(const absl::Status& status, absl::Duration timeout) {
+bool MirrorMember::Drain(const absl::Status& status, absl::Duration timeout) {
   Alarms& alarms = *environment_.alarms;
   const absl::Duration end = alarms.Now() + timeout;
   std::vector<Waiting> idle;
   {
     MutexLock lock(&mutex_);
-    stopped_ = status;
+    refusal_ = status;
     for (auto next = waiting_.begin(); next != waiting_.end();) {
       const auto round = next++;
       // One that was announced again may have a sum that counts.
       if (round->second.attempt != 0 || sums_.Has(round->first)) {
         continue;
       }
-      idle.push_back(Take(round, next).front());
+      idle.push_back(ExtractWaiting(round, next).front());
     }
   }
-  End(idle, status);
+  EndExtracted(idle, status);
   MutexLock lock(&mutex_);
   bool is_over = false;
   while (!waiting_.empty() || num_untold_ > 0) {
@@ -436,13 +439,13 @@ void MirrorMember::Stop(const absl::Status& status) {
   std::map<uint64_t, AttemptPtr> attempts;
   {
     MutexLock lock(&mutex_);
-    stopped_ = status;
-    has_ended_ = true;
-    waiting = Take(waiting_.begin(), waiting_.end());
+    refusal_ = status;
+    is_stopped_ = true;
+    waiting = ExtractWaiting(waiting_.begin(), waiting_.end());
     attempts.swap(attempts_);
   }
-  for (const auto& [id, attempt] : attempts) ForgetRanges(id);
-  End(waiting, status);
+  for (const auto& [id, attempt] : attempts) EndTransfers(id);
+  EndExtracted(waiting, status);
 }
 
 }  // namespace tensorkv

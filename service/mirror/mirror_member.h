@@ -55,34 +55,42 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   explicit MirrorMember(Environment environment)
       : environment_(std::move(environment)) {}
 
-  // Tells of applied rounds as RoundExchange says.
+  // Has the rounds summed as RoundExchange says.
   void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
            std::vector<RoundToSum> rounds, Summed summed);
 
-  // The outcomes are empty, or name rounds that do not wait here, and the
-  // attempt has not begun.
+  // Begins the leader's attempt: has memory for what comes. The response has no
+  // outcomes then; or, if rounds do not wait here, one for each round, FAILED
+  // for those, and the attempt has not begun. Errors: FailedPrecondition ·
+  // those of SumAttempt::Create and DeviceRanges::Begin.
   absl::StatusOr<MirrorResponse> Begin(const mirror::v1::Begin& message);
+  // Makes the sums of an attempt that has begun, and keeps them. Calls `done`,
+  // on any thread, when all are here or it has failed.
   void Run(const mirror::v1::Run& message, MirrorCallback done);
+  // Tells of each key which sum counted last.
   MirrorResponse Ping(const mirror::v1::Ping& message) const;
 
-  // Tells of applied rounds as RoundExchange says.
+  // Drops the sum of a round, which is in the key's value, as RoundExchange
+  // says.
   void Applied(const std::string& name_space, absl::string_view key, Step step);
 
+  // Drops what is kept of the key, which has gone, up to that version; its
+  // round ends with Aborted.
   void Remove(const std::string& name_space, const std::string& key,
               Version version);
 
-  // The namespace has gone: what is kept of it goes, and its rounds end with
+  // Drops what is kept of the namespace, which has gone; its rounds end with
   // Aborted.
   void Forget(const std::string& name_space);
 
-  // From now on takes no rounds, and ends with `status` those that no sum is
-  // being made of. Waits until the others have ended, so that a sum that counts
-  // at other servers has been given here, too; false if they have not within
-  // the timeout. Goes on asking the leader until Stop.
-  bool Settle(const absl::Status& status, absl::Duration timeout);
+  // Refuses rounds with `status` from now on, and ends with it those that no
+  // sum is being made of. Waits until the others have ended, so that a sum that
+  // counts at other servers has been given here, too; returns false if they
+  // have not within the timeout. Goes on asking the leader until Stop.
+  bool Drain(const absl::Status& status, absl::Duration timeout);
 
-  // All rounds that wait end with `status`, and so do those of later calls.
-  // Sums are kept.
+  // Ends all rounds that wait with `status`, and those of later calls. Sums are
+  // kept.
   void Stop(const absl::Status& status);
 
  private:
@@ -102,6 +110,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   using BatchPtr = std::shared_ptr<Batch>;
   using KeyName = MirrorSums::KeyName;
 
+  // Waiting is a round of a batch that waits for its sum.
   struct Waiting {
     BatchPtr batch;
     size_t place = 0;
@@ -111,6 +120,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
 
     const RoundToSum& round() const { return batch->rounds[place]; }
   };
+  // Attempt is one that the leader has begun, until it has its sums or fails.
   struct Attempt {
     uint64_t id = 0;
     RefPtr<BudgetAccount> account;
@@ -130,38 +140,46 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   };
   using AttemptPtr = std::shared_ptr<Attempt>;
 
+  // Splits the rounds into batches that fit into a message.
   static std::vector<BatchPtr> BatchesOf(const std::string& name_space,
                                          const RefPtr<BudgetAccount>& account,
                                          std::vector<RoundToSum> rounds,
                                          const Summed& summed);
+  // Has the batch's rounds wait, in place of former rounds of their keys, and
+  // announces them.
   void SumBatch(const BatchPtr& batch);
   void Announce(const BatchPtr& batch);
+  // Returns an Announce of the rounds of the batch that have not ended, and
+  // adds their places to `places`.
   MirrorRequest RequestOf(const Batch& batch, std::vector<size_t>& places);
   void OnOutcomes(const BatchPtr& batch, const std::vector<size_t>& places,
                   const absl::StatusOr<MirrorResponse>& response);
-  // Returns whether the leader may yet come back: then asks it again, a little
-  // later.
+  // Returns whether the leader may yet come back: then has scheduled another
+  // Announce.
   bool MayAskAgain(const BatchPtr& batch, const absl::Status& status);
-  // Returns what the response, whose outcome `index` is the round's, means for
-  // it; nothing while it waits.
-  std::optional<absl::StatusOr<SumOfRound>> EndOf(
+  // Takes note of the response, whose outcome `index` is the round's, and
+  // returns how the round ends by it; nothing if it waits on.
+  std::optional<absl::StatusOr<SumOfRound>> ApplyOutcome(
       Batch& batch, size_t place,
       const absl::StatusOr<MirrorResponse>& response, int index)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The round waits for its attempt no more. Returns the attempt if no other
-  // round does, and 0 else: it is not given up then.
-  uint64_t Leave(const Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  using WaitingRounds = std::map<KeyName, Waiting>;
-  // Takes them out, so that nobody else ends them.
-  std::vector<Waiting> Take(WaitingRounds::iterator first,
-                            WaitingRounds::iterator last)
+  // Counts one round less that waits for the attempt of `waiting`. Returns the
+  // attempt's id if that was the last, for the caller to drop it, and else 0.
+  uint64_t ReleaseAttempt(const Waiting& waiting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells the end of rounds that wait no more.
-  void Report(const Batch& batch, std::vector<SummedRound> ended);
-  // Ends what was taken out, and the attempts that only it has waited for.
-  void End(std::vector<Waiting>& rounds, const absl::Status& status);
-  // Gives up the attempts, so that they have no effect any more.
-  void Drop(const std::vector<uint64_t>& attempts);
+  using WaitingRounds = std::map<KeyName, Waiting>;
+  // Takes the rounds out of `waiting_`, so that nobody else ends them. The
+  // caller passes them to EndExtracted.
+  std::vector<Waiting> ExtractWaiting(WaitingRounds::iterator first,
+                                      WaitingRounds::iterator last)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls the batch's `summed` with the ends of rounds that wait no more.
+  void ReportEnded(const Batch& batch, std::vector<SummedRound> ended);
+  // Ends rounds that ExtractWaiting has taken out, and drops the attempts that
+  // only they have waited for.
+  void EndExtracted(std::vector<Waiting>& rounds, const absl::Status& status);
+  // Gives up the attempts, so that they have no effect any more. Passes over 0.
+  void DropAttempts(const std::vector<uint64_t>& attempts);
 
   // Chooses the transport between devices, if the leader has said under which
   // id.
@@ -172,29 +190,36 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void OnContributions(const AttemptPtr& attempt, absl::Status status);
   void SumAndSend(const AttemptPtr& attempt);
   void OnSums(const AttemptPtr& attempt, absl::Status status);
+  // Forgets the attempt, and answers Run.
   void EndRun(const AttemptPtr& attempt, absl::Status status);
-  void Count(const Attempt& attempt, const absl::Status& status);
-  // Returns the round that waits for its sum; null: it does not, or not any
-  // more.
+  void CountAttempt(const Attempt& attempt, const absl::Status& status);
+  // Returns the round of the key, or null if no round of that step and version
+  // waits.
   Waiting* FindWaiting(const KeyName& name, Step step, Version version)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsUnderWay(const Attempt& attempt);
-  // No transport moves ranges of it any more.
-  void ForgetRanges(uint64_t attempt);
-  // Has memory for what comes. Errors: those of SumAttempt::Create.
-  absl::Status Prepare(Attempt& attempt, std::vector<SumAttempt::Round> rounds);
-  // Makes it the attempt of its keys, if all of them still wait.
-  absl::Status Enter(const AttemptPtr& attempt);
+  // Ends the attempt at both transports, so that none moves its ranges any
+  // more.
+  void EndTransfers(uint64_t attempt);
+  // Allocates what comes, and has the transport expect it. Errors: those of
+  // SumAttempt::Create.
+  absl::Status PrepareMemory(Attempt& attempt,
+                             std::vector<SumAttempt::Round> rounds);
+  // Makes it the attempt of its rounds, and drops their former ones. Errors:
+  // FailedPrecondition: a round does not wait any more.
+  absl::Status AssignToRounds(const AttemptPtr& attempt);
 
   const Environment environment_;
   MirrorSums& sums_ = *environment_.sums;
   Mutex mutex_;
-  absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
-  // Stop was called, so that nobody is asked again.
-  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // The error with which Sum refuses rounds; OK until Drain or Stop is called.
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
+  // True once Stop was called: the leader is not asked again.
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   WaitingRounds waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);
-  // Ends that were taken out of `waiting_`, and are being told.
+  // Counts the rounds that are out of `waiting_`, and whose end is not
+  // reported.
   size_t num_untold_ ABSL_GUARDED_BY(mutex_) = 0;
   CondVar all_told_;
 };

@@ -37,8 +37,8 @@ absl::Status MirrorMember::ChooseTransport(const AttemptPtr& attempt,
   return device_ranges->Begin(attempt->id, communicator, attempt);
 }
 
-absl::Status MirrorMember::Prepare(Attempt& attempt,
-                                   std::vector<SumAttempt::Round> rounds) {
+absl::Status MirrorMember::PrepareMemory(
+    Attempt& attempt, std::vector<SumAttempt::Round> rounds) {
   const bool is_on_device = attempt.transport != environment_.transport.get();
   Backend* const device = is_on_device ? rounds.front().own.device : nullptr;
   if (is_on_device && device == nullptr) {
@@ -130,7 +130,7 @@ void MirrorMember::SumAndSend(const AttemptPtr& attempt) {
 
 void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
   if (!status.ok()) return EndRun(attempt, std::move(status));
-  ForgetRanges(attempt->id);
+  EndTransfers(attempt->id);
   {
     MutexLock lock(&mutex_);
     if (attempts_.erase(attempt->id) == 0) {
@@ -151,17 +151,18 @@ void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
 }
 
 void MirrorMember::EndRun(const AttemptPtr& attempt, absl::Status status) {
-  ForgetRanges(attempt->id);
+  EndTransfers(attempt->id);
   {
     MutexLock lock(&mutex_);
     attempts_.erase(attempt->id);
   }
-  Count(*attempt, status);
+  CountAttempt(*attempt, status);
   if (!status.ok()) return std::move(attempt->done)(std::move(status));
   std::move(attempt->done)(MirrorResponse());
 }
 
-void MirrorMember::Count(const Attempt& attempt, const absl::Status& status) {
+void MirrorMember::CountAttempt(const Attempt& attempt,
+                                const absl::Status& status) {
   MirrorCounts& counts = *environment_.counts;
   if (!status.ok()) {
     ++counts.attempts_failed;
@@ -177,7 +178,7 @@ void MirrorMember::Count(const Attempt& attempt, const absl::Status& status) {
   counts.received_bytes += attempt.received_bytes;
 }
 
-void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
+void MirrorMember::DropAttempts(const std::vector<uint64_t>& attempts) {
   for (const uint64_t id : attempts) {
     if (id == 0) continue;
     // Ranges are written to its memory until the transport has forgotten it.
@@ -190,14 +191,14 @@ void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
         attempts_.erase(found);
       }
     }
-    ForgetRanges(id);
+    EndTransfers(id);
   }
 }
 
-void MirrorMember::ForgetRanges(uint64_t attempt) {
-  environment_.transport->Forget(attempt);
+void MirrorMember::EndTransfers(uint64_t attempt) {
+  environment_.transport->EndAttempt(attempt);
   if (environment_.device_ranges != nullptr) {
-    environment_.device_ranges->Forget(attempt);
+    environment_.device_ranges->EndAttempt(attempt);
   }
 }
 

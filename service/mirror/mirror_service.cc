@@ -13,7 +13,7 @@ grpc::ServerUnaryReactor* MirrorService::Call(
     reactor->Finish(ToGrpcStatus(admitted));
     return reactor;
   }
-  take_(*request, [reactor, response](absl::StatusOr<MirrorResponse> reply) {
+  handle_(*request, [reactor, response](absl::StatusOr<MirrorResponse> reply) {
     if (reply.ok()) *response = *std::move(reply);
     reactor->Finish(ToGrpcStatus(reply.status()));
   });

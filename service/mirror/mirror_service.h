@@ -16,13 +16,16 @@ namespace tensorkv {
 // The service tensorkv.mirror.v1.Mirror on gRPC's callback API. Thread-safe.
 class MirrorService final : public mirror::v1::Mirror::CallbackService {
  public:
-  // An Admit tells whether the caller may call; see MovePartitions.
+  // An Admit returns OK if the caller may make a mirror call: the right is that
+  // of MovePartitions.
   using Admit = std::function<absl::Status(const grpc::CallbackServerContext&)>;
-  using Take =
+  // A Handle answers a call by calling `done` once, on any thread. `request` is
+  // good until then.
+  using Handle =
       std::function<void(const MirrorRequest& request, MirrorCallback done)>;
 
-  MirrorService(Admit admit, Take take)
-      : admit_(std::move(admit)), take_(std::move(take)) {}
+  MirrorService(Admit admit, Handle handle)
+      : admit_(std::move(admit)), handle_(std::move(handle)) {}
 
   grpc::ServerUnaryReactor* Call(grpc::CallbackServerContext* context,
                                  const MirrorRequest* request,
@@ -30,7 +33,7 @@ class MirrorService final : public mirror::v1::Mirror::CallbackService {
 
  private:
   const Admit admit_;
-  const Take take_;
+  const Handle handle_;
 };
 
 }  // namespace tensorkv

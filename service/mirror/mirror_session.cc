@@ -66,7 +66,7 @@ absl::Status MirrorSession::CheckSender(const MirrorRequest& request) const {
   return absl::OkStatus();
 }
 
-void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
+void MirrorSession::Handle(const MirrorRequest& request, MirrorCallback done) {
   if (const absl::Status status = CheckSender(request); !status.ok()) {
     return std::move(done)(status);
   }
@@ -82,7 +82,7 @@ void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
     case MirrorRequest::kRun:
       return member_->Run(request.run(), std::move(done));
     case MirrorRequest::kDeliver:
-      return reply(ranges_->Take(request.from(), request.deliver()));
+      return reply(ranges_->Receive(request.from(), request.deliver()));
     case MirrorRequest::kPing:
       return std::move(done)(member_->Ping(request.ping()));
     default:

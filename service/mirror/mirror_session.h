@@ -1,4 +1,4 @@
-// The part of one server in a group that holds the same keys.
+// What one server does in a group of servers that hold the same keys.
 
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_SESSION_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_SESSION_H_
@@ -21,8 +21,9 @@
 
 namespace tensorkv {
 
-// A member, and the leader of some namespaces, while the group stays the same.
-// Thread-safe.
+// A MirrorSession has this server's MirrorMember of one group, and a
+// MirrorLeader, which is used if this server leads the group. Another group
+// needs another session. Thread-safe.
 class MirrorSession {
  public:
   // Environment holds what outlives every session.
@@ -30,8 +31,8 @@ class MirrorSession {
     MirrorTimes times;
     Alarms* alarms = nullptr;
     Backend* backend = nullptr;  // the host's
-    // The way from the only device that has tensors to those of others, and
-    // the thread that waits for it; null: there is none.
+    // The link from this server's GPU, if that alone has tensors, to those of
+    // others, and the thread that waits for it; both null: there is no link.
     DeviceLink* link = nullptr;
     Executor* device_thread = nullptr;
     NotOnDevices not_on_devices;
@@ -45,10 +46,13 @@ class MirrorSession {
   const MirrorGroup& group() const { return *group_; }
   MirrorMember& member() { return *member_; }
 
-  // Takes a call of a member, this one too.
-  void Take(const MirrorRequest& request, MirrorCallback done);
+  // Answers a call of a member, which may be this one, by calling `done` once,
+  // on any thread. Errors: FailedPrecondition: the caller has another group or
+  // leader.
+  void Handle(const MirrorRequest& request, MirrorCallback done);
 
-  // Removes the key as RoundExchange says.
+  // Remove and Forget drop what is kept of a key, or of a namespace, as
+  // RoundExchange says.
   void Remove(const std::string& name_space, const std::string& key,
               Version version) {
     member_->Remove(name_space, key, version);
@@ -60,12 +64,11 @@ class MirrorSession {
   }
 
   // Ends what is under way with `status`, and waits until the link is not used
-  // any more. Not for a callback to call.
+  // any more; no callback may call it.
   void Stop(const absl::Status& status);
 
  private:
-  // Errors: FailedPrecondition: the call is not of this group, or of one that
-  // goes by another leader.
+  // Errors: FailedPrecondition: the sender has another group or leader.
   absl::Status CheckSender(const MirrorRequest& request) const;
 
   const MirrorGroupPtr group_;

@@ -2,16 +2,16 @@
 
 namespace tensorkv {
 
-void MirrorSums::Keep(const KeyName& key, Prepared prepared) {
+void MirrorSums::Keep(const KeyName& key, KeptSum sum) {
   MutexLock lock(&mutex_);
-  std::swap(prepared_[key], prepared);
+  std::swap(kept_[key], sum);
 }
 
 std::optional<SumOfRound> MirrorSums::Find(const KeyName& key,
                                            uint64_t attempt) const {
   MutexLock lock(&mutex_);
-  const auto found = prepared_.find(key);
-  if (found == prepared_.end() || found->second.attempt != attempt) {
+  const auto found = kept_.find(key);
+  if (found == kept_.end() || found->second.attempt != attempt) {
     return std::nullopt;
   }
   return found->second.sum;
@@ -19,35 +19,35 @@ std::optional<SumOfRound> MirrorSums::Find(const KeyName& key,
 
 bool MirrorSums::Has(const KeyName& key) const {
   MutexLock lock(&mutex_);
-  return prepared_.contains(key);
+  return kept_.contains(key);
 }
 
 void MirrorSums::KeepOnly(const KeyName& key, Step step, Version version) {
-  PreparedSums::node_type dropped;
+  KeptSums::node_type dropped;
   MutexLock lock(&mutex_);
-  const auto found = prepared_.find(key);
-  if (found != prepared_.end() &&
+  const auto found = kept_.find(key);
+  if (found != kept_.end() &&
       (found->second.step != step || found->second.version != version)) {
-    dropped = prepared_.extract(found);
+    dropped = kept_.extract(found);
   }
 }
 
 void MirrorSums::Drop(const KeyName& key) {
-  PreparedSums::node_type dropped;
+  KeptSums::node_type dropped;
   MutexLock lock(&mutex_);
-  dropped = prepared_.extract(key);
+  dropped = kept_.extract(key);
 }
 
 void MirrorSums::Applied(const KeyName& key, Step step) {
-  PreparedSums::node_type dropped;
+  KeptSums::node_type dropped;
   MutexLock lock(&mutex_);
-  const auto found = prepared_.find(key);
-  if (found != prepared_.end() && found->second.step == step) {
-    dropped = prepared_.extract(found);
+  const auto found = kept_.find(key);
+  if (found != kept_.end() && found->second.step == step) {
+    dropped = kept_.extract(found);
   }
 }
 
-void MirrorSums::Count(const KeyName& key, const Counted& counted) {
+void MirrorSums::RememberCounted(const KeyName& key, const Counted& counted) {
   MutexLock lock(&mutex_);
   counted_[key] = counted;
 }
@@ -61,11 +61,11 @@ std::optional<MirrorSums::Counted> MirrorSums::LastCounted(
 }
 
 void MirrorSums::Remove(const KeyName& key, Version version) {
-  PreparedSums::node_type dropped;
+  KeptSums::node_type dropped;
   MutexLock lock(&mutex_);
-  const auto sum = prepared_.find(key);
-  if (sum != prepared_.end() && sum->second.version <= version) {
-    dropped = prepared_.extract(sum);
+  const auto sum = kept_.find(key);
+  if (sum != kept_.end() && sum->second.version <= version) {
+    dropped = kept_.extract(sum);
   }
   const auto counted = counted_.find(key);
   if (counted != counted_.end() && counted->second.version <= version) {
@@ -74,20 +74,20 @@ void MirrorSums::Remove(const KeyName& key, Version version) {
 }
 
 void MirrorSums::Forget(const std::string& name_space) {
-  PreparedSums dropped;
+  KeptSums dropped;
   MutexLock lock(&mutex_);
-  const auto [first, last] = KeysOf(prepared_, name_space);
+  const auto [first, last] = KeysOf(kept_, name_space);
   for (auto each = first; each != last;) {
-    dropped.insert(prepared_.extract(each++));
+    dropped.insert(kept_.extract(each++));
   }
   const auto [first_counted, last_counted] = KeysOf(counted_, name_space);
   counted_.erase(first_counted, last_counted);
 }
 
 void MirrorSums::Clear() {
-  PreparedSums dropped;
+  KeptSums dropped;
   MutexLock lock(&mutex_);
-  dropped.swap(prepared_);
+  dropped.swap(kept_);
   counted_.clear();
 }
 

@@ -14,10 +14,11 @@ struct ElementRange {
   int64_t count = 0;
 };
 
-// Returns a member's range of a tensor of so many elements. Tensors that would
-// make small ranges are whole, each of another member by `place`, that of the
-// tensor among those of the attempt. All ranges together are the tensor,
-// without gap or overlap. A pure function: every member makes the same.
+// Returns the elements of a tensor that the member sums: about one of
+// `num_members` equal parts. A small tensor is summed whole by one member,
+// which `place`, the tensor's place in the attempt, chooses; the others have an
+// empty range. The ranges of all members are the tensor, without gap or
+// overlap. A pure function: every member gets the same.
 ElementRange RangeOf(int64_t num_elements, size_t place, uint32_t member,
                      uint32_t num_members);
 

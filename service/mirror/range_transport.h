@@ -13,12 +13,15 @@
 
 namespace tensorkv {
 
-// For each member of the group, pieces in an order that both sides know. None
-// is empty; a member sends nothing to itself.
+// Hold, for each member of the group, the pieces of memory to send to it or to
+// receive from it, in an order that both sides know. No piece is empty; a
+// member sends nothing to itself. The memory must stay until EndAttempt.
 using RangesToSend = std::vector<std::vector<absl::Span<const char>>>;
 using RangesToReceive = std::vector<std::vector<absl::Span<char>>>;
 
-// An attempt is made in two phases: contributions, then sums. Thread-safe.
+// Moves the ranges of attempts to make sums. An attempt has two phases: 0 moves
+// contributions, 1 sums. No function blocks for a peer or a device.
+// Thread-safe.
 class RangeTransport {
  public:
   static constexpr int kNumPhases = 2;
@@ -26,19 +29,23 @@ class RangeTransport {
 
   virtual ~RangeTransport() = default;
 
-  // Names the memory for what others send in a phase, before anybody sends.
+  // Names the memory for what others send in a phase. Comes before any member
+  // sends in that phase.
   virtual void Expect(uint64_t attempt, int phase,
                       RangesToReceive receives) = 0;
 
-  // Sends; calls `done`, on any thread, when all has been sent and all that is
-  // expected has come. Errors: DeadlineExceeded and Unavailable, naming a
-  // server · Cancelled, after Forget.
+  // Begins to send, and returns; calls `done` once, on any thread, maybe before
+  // this returns, when all has been sent and all that is expected has come.
+  // Errors: DeadlineExceeded and Unavailable, naming a server · Cancelled or
+  // FailedPrecondition: the attempt has ended, or was never expected.
   virtual void Move(uint64_t attempt, int phase, RangesToSend sends,
                     absl::Duration timeout, Callback done) = 0;
 
-  // Ends an attempt. When this returns nothing reads or writes its memory any
-  // more, unless the transport has been given what keeps that.
-  virtual void Forget(uint64_t attempt) = 0;
+  // Ends an attempt, whether it is complete or not; does nothing if there is
+  // none of that id. A Move under way ends with Cancelled. When this returns
+  // nothing reads or writes the attempt's memory any more, unless the transport
+  // was given what keeps that memory (DeviceRanges::Begin).
+  virtual void EndAttempt(uint64_t attempt) = 0;
 };
 
 }  // namespace tensorkv

@@ -33,45 +33,49 @@ class SumAttempt {
     mirror::v1::RoundOfAll of_all;
   };
 
-  // With memory for all that comes: of `device`, on which all rounds must be,
-  // or, if that is null, of the host, in `account`. Errors: ResourceExhausted ·
-  // InvalidArgument: not what this server has announced · FailedPrecondition:
-  // rounds are elsewhere.
+  // Allocates all that comes: on `device`, where all rounds must be, or, if
+  // that is null, on the host, counted by `account`. Errors: ResourceExhausted
+  // · InvalidArgument: `of_all` is not what this server has announced ·
+  // FailedPrecondition: a round is not on `device`.
   static absl::StatusOr<SumAttempt> Create(MirrorGroupPtr group,
                                            std::vector<Round> rounds,
                                            const RefPtr<BudgetAccount>& account,
                                            Backend* device);
 
-  // Returns whether something has to be done before contributions can be sent:
-  // then Gather does it, and calls `done`, which must not wait for a device, on
-  // any thread. What is on devices is copied to where sums are made, or is
-  // there when it has been uploaded.
+  // Returns whether Gather has to be called before contributions can be sent.
+  // Gather waits, without blocking, until what workers have brought is where
+  // sums are made: copied to the host, or uploaded to the device. It calls
+  // `done` on any thread; `done` must not wait for a device. Call it once.
   bool has_to_gather() const { return !copies_.empty(); }
   void Gather(PlanCallback done);
 
+  // Return what a RangeTransport is to receive and to send. The memory is this
+  // attempt's, or that of the rounds.
   RangesToReceive ContributionsToReceive();
   RangesToReceive SumsToReceive();
   RangesToSend ContributionsToSend() const;
   RangesToSend SumsToSend() const;
 
-  // Makes the sums of this server's ranges, on the device or else on `host`.
-  // REQUIRES: the contributions of all have come. Errors: those of Backend.
+  // Makes the sums of this server's ranges, on the device or else on `host`,
+  // and blocks until they are made. REQUIRES: the contributions of all members
+  // have come. Errors: those of Backend.
   absl::Status SumOwnRanges(Backend& host) const;
 
-  // Returns the sums, in the order of the rounds. REQUIRES: those of all have
-  // come.
+  // Moves the sums out, in the order of the rounds. REQUIRES: the sums of all
+  // members' ranges have come. Call it once.
   std::vector<SumOfRound> TakeSums();
 
  private:
-  // A tensor that a worker of some server has brought.
+  // A tensor that a worker of the server `member` has brought.
   struct Tensor {
     uint32_t rank = 0;
     uint32_t member = 0;
     DType dtype = DType::kF32;
-    // This server's range of it: in what the worker has brought, or in
-    // `received` of the round.
+    // Points to this server's range of it: in what the worker has brought, or
+    // in Summing::received.
     const char* range = nullptr;
   };
+  // Summing is a round that is being summed.
   struct Summing {
     RoundToSum own;
     // In the order of their ranks.
@@ -86,8 +90,10 @@ class SumAttempt {
         account_(std::move(account)),
         device_(device) {}
 
+  // Checks the round, and allocates what comes of it.
   absl::Status Add(Round round);
-  // Has copies of what the round has on a device made on the host.
+  // Allocates host memory for the round's tensors, which are on a device, and
+  // has Gather copy them there.
   absl::Status PlaceOnHost(RoundToSum& round);
   absl::Status Allocate(Summing& summing, size_t place);
   absl::StatusOr<RefPtr<Buffer>> AllocateForSums(const RoundToSum& round,

@@ -59,7 +59,7 @@ std::vector<WatchedFile> AccessControl::files() const {
           {"token_file", options_.token_file}};
 }
 
-absl::Status AccessControl::Take(const std::vector<FileText>& texts) {
+absl::Status AccessControl::Load(const std::vector<FileText>& texts) {
   auto rules = std::make_shared<Rules>();
   if (!texts[0].path.empty()) {
     ASSIGN_OR_RETURN(rules->policy, ParseFile(texts[0], Policy::Parse));
@@ -74,7 +74,7 @@ absl::Status AccessControl::Take(const std::vector<FileText>& texts) {
 
 absl::Status AccessControl::Reload() {
   ASSIGN_OR_RETURN(const std::vector<FileText> texts, ReadFiles(files()));
-  return Take(texts);
+  return Load(texts);
 }
 
 std::shared_ptr<const AccessControl::Rules> AccessControl::rules() const {
@@ -103,7 +103,7 @@ absl::Status AccessControl::Admit(Method method, const Peer& peer,
     identity = ForwardedIdentityOf(peer);
   }
   if (!identity.ok()) {
-    options_.refused(
+    options_.on_refused(
         method, [&] { return LineOf(method, "", caller, identity.status()); });
     return identity.status();
   }
@@ -128,7 +128,7 @@ absl::StatusOr<CallerQuotas::Share> AccessControl::TakeShare(
   if (quota == CallerLoad()) return CallerQuotas::Share();
   std::string who = caller.name;
   if (who == kAnonymous) absl::StrAppend(&who, " ", address());
-  return quotas_.Take(std::move(who), quota, load);
+  return quotas_.TakeShare(std::move(who), quota, load);
 }
 
 bool AccessControl::Allows(Method method, absl::string_view name_space,
@@ -165,8 +165,8 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
                            " lacks the right \"", right, "\"", where)),
                        Reason::kPermissionDenied,
                        {{"namespace", name_space}, {"right", right}});
-  options_.refused(method,
-                   [&] { return LineOf(method, name_space, caller, status); });
+  options_.on_refused(
+      method, [&] { return LineOf(method, name_space, caller, status); });
   return status;
 }
 
@@ -178,7 +178,7 @@ void AccessControl::Audit(Method method, absl::string_view subject,
   if (subject.empty() && ScopeOf(method) == Scope::kNamespace) {
     subject = kDefaultNamespace;
   }
-  options_.made(
+  options_.on_audit(
       absl::StrCat("audit: ", LineOf(method, subject, caller, outcome)));
 }
 

@@ -29,46 +29,50 @@ namespace tensorkv {
 // change while the server runs. Without a policy everybody may do everything.
 // Thread-safe.
 //
-// A call passes twice: Admit when it comes, before anything of it is decoded,
-// and Check when its namespace is known. A right that goes while a call waits
-// does not end the wait.
+// A call is checked twice: by Admit when it comes, before anything of it is
+// decoded, and by Check when its namespace is known. A call that waits goes on
+// waiting although its caller loses the right.
 class AccessControl {
  public:
   struct Options {
     std::string policy_file;  // empty: no policy
     std::string token_file;   // empty: no tokens
-    // Hears of each call with the right of an admin that was made under a
-    // policy, or by a caller with an identity. Must not block.
-    std::function<void(const std::string& line)> made;
-    // Hears of refused calls; `line` makes the words. Must not block.
+    // Takes the line of Audit about a call. Must not block.
+    std::function<void(const std::string& line)> on_audit;
+    // Hears of each refused call; `line` makes a line about it, and is good
+    // until this returns. Must not block.
     std::function<void(Method method, absl::FunctionRef<std::string()> line)>
-        refused;
+        on_refused;
   };
 
-  // Refuses every call until what the files say, if there are any, is taken.
+  // Reads no file: with a file, all calls are refused until Load or Reload has
+  // succeeded.
   explicit AccessControl(Options options);
 
-  // Returns the policy and the tokens, in the order in which Take takes them.
+  // Returns the files of the policy and of the tokens, in the order in which
+  // Load takes their texts.
   std::vector<WatchedFile> files() const;
-  // Goes by what both files say from now on; if one of them is wrong, or empty,
-  // nothing changes. Errors: InvalidArgument, naming the file.
-  absl::Status Take(const std::vector<FileText>& texts);
-  // Reads both files, and takes what they say. Errors: as of Take.
+  // Decides by the texts of both files from now on; if one of them is wrong, or
+  // empty, nothing changes. Errors: InvalidArgument, naming the file.
+  absl::Status Load(const std::vector<FileText>& texts);
+  // Reads both files, and loads what they say; blocks. Errors: those of Load,
+  // and of reading.
   absl::Status Reload();
 
   // Checks that the user may connect by a Unix socket.
   // Errors: PermissionDenied (the policy names others).
   absl::Status AdmitUnixUser(uint32_t user) const;
 
-  // Puts the caller's identity into `caller`, and tells whether there is a
-  // namespace where it may make such calls; for a method that concerns the
-  // whole server, whether it may make this one.
-  // Errors: Unauthenticated · PermissionDenied.
+  // Puts the caller's identity into `caller`, and checks that there is a
+  // namespace where it may call `method`; for a method that concerns the whole
+  // server, that it may call it at all. Errors: Unauthenticated ·
+  // PermissionDenied.
   absl::Status Admit(Method method, const Peer& peer, Caller& caller) const;
 
-  // Takes what the call adds to what its caller has under way, if the caller
-  // has a quota. `address` is asked for where it has no identity.
-  // Errors: ResourceExhausted.
+  // Takes `load` of the caller's quota, and returns the share that it holds; an
+  // empty one if the caller has no quota. Calls `address` for a caller without
+  // an identity: each address has a quota of its own. Errors:
+  // ResourceExhausted.
   absl::StatusOr<CallerQuotas::Share> TakeShare(
       const Caller& caller, const CallerLoad& load,
       absl::FunctionRef<std::string()> address) const;
@@ -77,12 +81,14 @@ class AccessControl {
   // Unauthenticated (it has no identity) · PermissionDenied.
   absl::Status Check(Method method, absl::string_view name_space,
                      const Caller& caller) const;
-  // Answers as Check does, but no line of the log comes of it.
+  // Returns whether Check would succeed, without a line in the log.
   bool Allows(Method method, absl::string_view name_space,
               const Caller& caller) const;
 
-  // Reports how a call of an admin ended; `subject` is its namespace, or the
-  // name of a checkpoint.
+  // Reports to on_audit how a call that needs the right of an admin has ended;
+  // does nothing for other methods, or for a caller without an identity where
+  // there is no policy. `subject` is the namespace, or what else the call is
+  // about.
   void Audit(Method method, absl::string_view subject, const Caller& caller,
              const absl::Status& outcome) const;
 
@@ -97,6 +103,8 @@ class AccessControl {
   };
 
   std::shared_ptr<const Rules> rules() const;
+  // Reports to on_refused that the caller lacks the right, and returns the
+  // error.
   absl::Status Refuse(Method method, absl::string_view name_space,
                       const Caller& caller) const;
 

@@ -48,9 +48,8 @@ void CallerQuotas::Share::Release() {
   if (quotas != nullptr) quotas->Remove(caller_, load_);
 }
 
-absl::StatusOr<CallerQuotas::Share> CallerQuotas::Take(std::string caller,
-                                                       const CallerLoad& quota,
-                                                       const CallerLoad& load) {
+absl::StatusOr<CallerQuotas::Share> CallerQuotas::TakeShare(
+    std::string caller, const CallerLoad& quota, const CallerLoad& load) {
   RETURN_IF_ERROR(Add(caller, quota, load));
   Share share;
   share.caller_ = std::move(caller);

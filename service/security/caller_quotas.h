@@ -18,16 +18,16 @@
 
 namespace tensorkv {
 
-// When a caller who was refused for its quota is to try again.
+// The time after which a caller that was refused for its quota is to try again.
 inline constexpr absl::Duration kQuotaRetryDelay = absl::Milliseconds(100);
 
-// Counts what each caller has under way, of those who have a quota.
-// Thread-safe. Outlives its shares.
+// Counts what each caller with a quota has under way. Thread-safe. Outlives its
+// shares.
 class CallerQuotas {
  public:
-  // Share is what one call takes of its caller's quota until it is released;
-  // nothing if it is empty. Used by one thread at a time, but for Release,
-  // which several may call at once.
+  // Share is what one call has taken of its caller's quota, until Release or
+  // its destruction; an empty share is of a caller without a quota. Used by one
+  // thread at a time, but for Release, which several may call at once.
   class Share {
    public:
     Share() = default;
@@ -36,8 +36,10 @@ class CallerQuotas {
     ~Share() { Release(); }
 
     bool is_empty() const { return quotas_ == nullptr; }
-    // Takes so many bytes more. Errors: as of Take.
+    // Takes so many bytes more of the quota; an empty share takes none. Errors:
+    // those of TakeShare.
     absl::Status Add(uint64_t bytes);
+    // Gives back all that was taken. Later calls do nothing.
     void Release();
 
    private:
@@ -49,11 +51,11 @@ class CallerQuotas {
     CallerLoad load_;
   };
 
-  // Takes `load`, a call or a stream, of the quota of `caller`.
-  // Errors: ResourceExhausted (LIMIT_REACHED, and when to try again unless it
-  // can never be taken).
-  absl::StatusOr<Share> Take(std::string caller, const CallerLoad& quota,
-                             const CallerLoad& load);
+  // Takes `load` from what `quota` leaves `caller`, without waiting.
+  // Errors: ResourceExhausted (LIMIT_REACHED, and when to try again, unless
+  // `load` is more than the whole quota).
+  absl::StatusOr<Share> TakeShare(std::string caller, const CallerLoad& quota,
+                                  const CallerLoad& load);
 
  private:
   absl::Status Add(const std::string& caller, const CallerLoad& quota,

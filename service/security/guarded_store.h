@@ -11,10 +11,11 @@
 
 namespace tensorkv {
 
-// The interfaces of a store for callers from outside: each asks AccessControl
-// about the call's namespace before anything else is done for it, and has the
-// calls of admins audited. Errors are those of AccessControl::Check and of what
-// is inside. All are thread-safe; what they are given outlives them.
+// The interfaces of a store for callers from outside. Each function first
+// checks by AccessControl::Check that the caller may make the call in its
+// namespace, and then makes it at `inner`; Audit hears how a call that needs
+// the right of an admin has ended. Errors are those of Check and of `inner`.
+// All are thread-safe; what they are given outlives them.
 class GuardedTensorStore final : public TensorStore {
  public:
   GuardedTensorStore(TensorStore* inner, const AccessControl* access)
@@ -40,7 +41,7 @@ class GuardedTensorStore final : public TensorStore {
   const AccessControl& access_;
 };
 
-// Before a call gets memory.
+// Checks the right before a call gets memory.
 class GuardedStaging final : public Staging {
  public:
   GuardedStaging(Staging* inner, const AccessControl* access)
@@ -63,7 +64,8 @@ class GuardedStaging final : public Staging {
   const AccessControl& access_;
 };
 
-// Lists the namespaces that the caller may read.
+// ListNamespaces checks no right, but returns only namespaces that the caller
+// may read.
 class GuardedNamespaceAdmin final : public NamespaceAdmin {
  public:
   GuardedNamespaceAdmin(NamespaceAdmin* inner, const AccessControl* access)

@@ -12,17 +12,17 @@
 
 namespace tensorkv {
 
-// Returns whether `name` is one that certificates have: a SPIFFE ID,
+// Returns whether `name` has the form of a certificate's name: "spiffe://...",
 // "dns:NAME", "san:NAME" or "cn:NAME".
 bool IsNameOfCertificate(absl::string_view name);
 
 // Holds what a connection proves of its other end, and what a call claims.
 struct Peer {
-  // Nobody else reads what it sends: TLS, or a Unix socket.
+  // True if nobody else can read what it sends: TLS, or a Unix socket.
   bool is_private = false;
   // The name in a certificate that was verified (IsNameOfCertificate).
   std::optional<std::string> certificate;
-  // It is connected by a Unix socket.
+  // True if it is connected by a Unix socket.
   bool is_local = false;
   // The headers "authorization" and "tensorkv-client"; several of one name are
   // joined by commas, as HTTP joins them.
@@ -30,16 +30,17 @@ struct Peer {
   std::optional<std::string> client;
 };
 
-// Returns the first of these that there is: "token:NAME", the certificate's
-// name, "unix", "anonymous". So a process with a certificate can say whose work
-// it does. Errors: Unauthenticated, for a claim that does not hold. Nothing in
-// it is secret.
+// Returns the identity of a caller: "token:NAME" if it shows a token, else its
+// certificate's name, else "unix" for a Unix socket, else "anonymous". So a
+// process with a certificate can say by a token whose work it does. The result
+// is not secret. Errors: Unauthenticated: a token that nobody has, or that came
+// in plain text, or a certificate without a usable name.
 absl::StatusOr<std::string> IdentityOf(const Peer& peer,
                                        const TokenFile& tokens);
 
-// Returns for whom a front calls: whoever its header names, by the name of a
-// certificate, or "anonymous". Errors: Unauthenticated, for a header that is no
-// such name, or several. Thread-safe.
+// Returns the identity for which a front calls: the name of a certificate that
+// its header "tensorkv-client" has, or "anonymous" without that header. Errors:
+// Unauthenticated: the header is no such name, or has several.
 absl::StatusOr<std::string> ForwardedIdentityOf(const Peer& front);
 
 }  // namespace tensorkv

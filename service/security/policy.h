@@ -16,8 +16,8 @@
 
 namespace tensorkv {
 
-// CallerLoad is what a caller has under way, or may have: then 0 bounds
-// nothing.
+// CallerLoad counts what a caller has under way; or bounds it, where 0 is no
+// bound.
 struct CallerLoad {
   uint64_t calls = 0;
   uint64_t streams = 0;
@@ -26,8 +26,8 @@ struct CallerLoad {
   friend bool operator==(const CallerLoad&, const CallerLoad&) = default;
 };
 
-// Grants of rights to identities in namespaces; nothing else is allowed. Quotas
-// of callers. Immutable, thread-safe.
+// A Policy grants rights to identities in namespaces, and allows nothing else;
+// and it has the quotas of callers. Immutable, thread-safe.
 class Policy {
  public:
   // `text` is a Policy of policy.proto in the text format.
@@ -37,23 +37,25 @@ class Policy {
   bool AllowsIn(absl::string_view name_space, Right right,
                 absl::string_view caller) const;
   bool AllowsSomewhere(Right right, absl::string_view caller) const;
-  // By grants for the namespaces "*".
+  // Returns whether a grant for the namespace pattern "*" itself has the right:
+  // only such a grant is for the server as a whole.
   bool AllowsForServer(Right right, absl::string_view caller) const;
 
   // Returns whether the user may connect by a Unix socket.
   bool AllowsUnixUser(uint32_t user) const;
 
-  // Returns whether the caller calls for others.
+  // Returns whether the caller is a front, which calls for others.
   bool IsFront(absl::string_view caller) const;
 
-  // Without bounds for a caller whom no quota names.
+  // Returns the bounds of the first quota that names the caller; no bounds if
+  // none does.
   CallerLoad QuotaOf(absl::string_view caller) const;
   bool has_quotas() const { return !quotas_.empty(); }
 
   size_t num_grants() const { return grants_.size(); }
 
  private:
-  // Stays where it is, ready to be matched.
+  // A Pattern may be moved: `glob` refers to `text`, which stays where it is.
   struct Pattern {
     explicit Pattern(std::string pattern);
 
@@ -76,6 +78,8 @@ class Policy {
 
   // Returns whether one of `patterns` names the caller.
   static bool Names(const Patterns& patterns, absl::string_view caller);
+  // Contains compares the patterns themselves with `text`; Matches matches
+  // them.
   static bool Contains(const Patterns& patterns, absl::string_view text);
   static bool Matches(const Patterns& patterns, absl::string_view text);
 

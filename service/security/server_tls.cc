@@ -79,7 +79,7 @@ absl::Status CheckTlsFiles(const TlsOptions& options) {
   if (!options.is_on()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<FileText> texts,
                    ReadFiles(ServerCertificates::FilesOf(options)));
-  return ServerCertificates().Take(texts);
+  return ServerCertificates().Load(texts);
 }
 
 std::vector<WatchedFile> ServerCertificates::FilesOf(
@@ -89,7 +89,7 @@ std::vector<WatchedFile> ServerCertificates::FilesOf(
           {"tls_client_ca", options.client_ca}};
 }
 
-absl::Status ServerCertificates::Take(const std::vector<FileText>& texts) {
+absl::Status ServerCertificates::Load(const std::vector<FileText>& texts) {
   const FileText& certificate = texts[0];
   RETURN_IF_ERROR(CheckCertificate(certificate, texts[1]));
   if (!texts[2].path.empty()) RETURN_IF_ERROR(CheckAuthorities(texts[2]));

@@ -19,27 +19,27 @@
 
 namespace tensorkv {
 
-// Checks that the files are there and fit together. Errors: InvalidArgument,
-// naming the option: a file that cannot be read or has nothing of that kind, a
-// key that is not the certificate's.
+// Reads the files, if TLS is on, and checks that they fit together; blocks.
+// Errors: InvalidArgument, naming the option: a file that cannot be read or has
+// nothing of that kind, a key that is not the certificate's.
 absl::Status CheckTlsFiles(const TlsOptions& options);
 
 // The certificate by which a server is known, its key, and the authorities of
 // its clients, as they are now. Thread-safe.
 class ServerCertificates {
  public:
-  // Returns the files in the order in which Take takes them.
+  // Returns the files in the order in which Load takes their texts.
   static std::vector<WatchedFile> FilesOf(const TlsOptions& options);
 
   // Checks the texts, and has them count for the handshakes that begin from now
-  // on. A certificate whose time is over, or has not come, does not take the
-  // place of another.
-  // Errors: InvalidArgument, naming the option.
-  absl::Status Take(const std::vector<FileText>& texts);
+  // on. A certificate that has expired, or is not valid yet, is refused, unless
+  // it is the first. Errors: InvalidArgument, naming the option; then the texts
+  // that were loaded last stay.
+  absl::Status Load(const std::vector<FileText>& texts);
 
-  // Returns null before the first.
+  // Returns the texts that were loaded last; null before the first.
   std::shared_ptr<const TlsTexts> current() const;
-  // Returns the time at which the certificate counts no more.
+  // Returns when the certificate expires; the epoch before the first.
   absl::Time expiry() const;
 
  private:
@@ -48,10 +48,10 @@ class ServerCertificates {
   absl::Time expiry_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
 };
 
-// Credentials for one port that follow `certificates`; those of plain text if
-// TLS is off. Clients' certificates are verified in the handshake.
-// REQUIRES: certificates have been taken; one thread at a time hands
-// connections to gRPC.
+// Returns credentials for one port, which use what `certificates` have at each
+// handshake; those of plain text if TLS is off. Clients' certificates are
+// verified in the handshake. REQUIRES: certificates were loaded, if TLS is on;
+// one thread at a time hands connections to gRPC.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
     const TlsOptions& options,
     std::shared_ptr<const ServerCertificates> certificates);

@@ -7,7 +7,7 @@
 
 namespace tensorkv {
 
-// Names of PEM files.
+// TlsOptions names PEM files.
 struct TlsOptions {
   bool is_on() const { return !cert.empty(); }
   // Returns whether a client without a certificate is refused.
@@ -22,7 +22,8 @@ struct TlsOptions {
   // The authorities that may sign certificates of clients; empty: clients are
   // not asked for any.
   std::string client_ca;
-  // True if a client without one is taken too, to prove itself by a token.
+  // True if a client without a certificate may connect too; it may prove itself
+  // by a token.
   bool client_cert_is_optional = false;
 };
 

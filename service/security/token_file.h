@@ -1,4 +1,4 @@
-// Whose bearer tokens a server takes.
+// Names the bearers of the tokens that a server takes.
 
 #ifndef TENSORKV_SERVICE_SECURITY_TOKEN_FILE_H_
 #define TENSORKV_SERVICE_SECURITY_TOKEN_FILE_H_
@@ -17,7 +17,7 @@ namespace tensorkv {
 // Immutable, thread-safe.
 class TokenFile {
  public:
-  // None.
+  // Has no tokens.
   TokenFile() = default;
 
   // Parses a line per token: a name, blanks, and the token's SHA-256 as 64
@@ -26,7 +26,8 @@ class TokenFile {
   // nothing. Errors: InvalidArgument, naming the line, but not what is in it.
   static absl::StatusOr<TokenFile> Parse(absl::string_view text);
 
-  // Whose token that is. Takes as long whichever it is, and if it is none.
+  // Returns the name of the token's bearer; nothing if no bearer has it. The
+  // time that it takes says nothing about the token.
   std::optional<std::string> NameOf(absl::string_view token) const;
 
   size_t size() const { return entries_.size(); }

@@ -68,9 +68,9 @@ void CallLog::Handled(Method method, const CallOutcome& outcome) {
   if (outcome.caller == nullptr) return;
   const auto line = [&] { return LineOf(method, outcome); };
   if (IsFaultOfServer(outcome.code)) {
-    log_.CallFailed(line);
+    log_.LogCallFailed(line);
   } else if (outcome.duration >= slow_call_) {
-    log_.CallWasSlow(line);
+    log_.LogSlowCall(line);
   }
 }
 

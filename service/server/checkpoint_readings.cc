@@ -2,7 +2,7 @@
 
 namespace tensorkv {
 
-prometheus::Histogram& CheckpointPausesIn(prometheus::Registry& registry) {
+prometheus::Histogram& AddCheckpointPauses(prometheus::Registry& registry) {
   return prometheus::BuildHistogram()
       .Name("tensorkv_checkpoint_pause_seconds")
       .Help(

@@ -14,11 +14,13 @@
 
 namespace tensorkv {
 
-// Returns the histogram of how long a checkpoint kept the calls of a namespace
-// waiting. Once for a registry, which has the histogram.
-prometheus::Histogram& CheckpointPausesIn(prometheus::Registry& registry);
+// Adds to `registry`, which owns it, the histogram of how long a checkpoint
+// kept the calls of a namespace waiting, and returns it. Call it once for a
+// registry.
+prometheus::Histogram& AddCheckpointPauses(prometheus::Registry& registry);
 
-// `interval` is how often a checkpoint is to be made; 0 is never.
+// Returns the metrics of a server's checkpoints. `interval` is how often one is
+// to be made; 0 is never. Each scrape calls `counts` once for each metric.
 std::vector<Reading> CheckpointReadings(
     absl::Duration interval, std::function<CheckpointCounts()> counts);
 

@@ -39,8 +39,8 @@ void ClusterPart::Stop() {
   member_.Stop();
 }
 
-std::vector<Reading> ClusterReadings(const KnownPlacement* placement,
-                                     std::function<const ClusterPart*()> part) {
+std::vector<Reading> ClusterPartReadings(
+    const KnownPlacement* placement, std::function<const ClusterPart*()> part) {
   using prometheus::MetricType;
   const auto counts = [part] {
     return part() == nullptr ? MoveCounts() : part()->counts();
@@ -66,7 +66,7 @@ std::vector<Reading> ClusterReadings(const KnownPlacement* placement,
        MetricType::Gauge, [counts] { return counts().partitions_to_restore; }},
       {"tensorkv_cluster_moves_total",
        "Moves of partitions from this server to another one.",
-       MetricType::Counter, [counts] { return counts().moves_ended; }},
+       MetricType::Counter, [counts] { return counts().moves_succeeded; }},
       {"tensorkv_cluster_moves_failed_total",
        "Moves of partitions that have come to nothing, and are made again.",
        MetricType::Counter, [counts] { return counts().moves_failed; }},

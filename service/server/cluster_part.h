@@ -1,4 +1,4 @@
-// Does what a server does as one of a cluster.
+// Runs what a server of a cluster runs beside its store.
 
 #ifndef TENSORKV_SERVICE_SERVER_CLUSTER_PART_H_
 #define TENSORKV_SERVICE_SERVER_CLUSTER_PART_H_
@@ -22,12 +22,12 @@
 
 namespace tensorkv {
 
-// Is registered at etcd from its start until Stop; gives partitions to other
-// servers, takes them from others, and restores those of servers that are lost.
-// Thread-safe.
+// A ClusterPart keeps its server registered at etcd from construction to Stop;
+// it gives partitions to other servers, takes them from others, and restores
+// those of servers that are lost. Thread-safe.
 class ClusterPart {
  public:
-  // All outlives this.
+  // Environment holds what outlives the ClusterPart.
   struct Environment {
     KnownPlacement* placement = nullptr;
     PartitionMoves* store = nullptr;
@@ -36,24 +36,28 @@ class ClusterPart {
     ClusterMember::Listener listener;
   };
 
-  // `address` is where the server listens. REQUIRES: the options have a
+  // Starts. `address` is where the server listens. REQUIRES: the options have a
   // cluster.
   ClusterPart(const ServerOptions& options, const std::string& address,
               Environment environment);
 
-  // Waits for what is under way. Later calls do nothing.
+  // Ends the registration and the moves of this server, and waits until they
+  // have ended. Later calls do nothing.
   void Stop();
 
-  // Errors: those of ResizeCluster.
+  // Answers ResizeCluster. Blocks while etcd answers. Errors: those of
+  // ResizeCluster.
   absl::StatusOr<ResizeClusterReply> Resize(
       const ResizeClusterRequest& request) {
     return resizer_.Resize(request);
   }
-  // Errors: those of MovePartitions.
+  // Answers MovePartitions, of another server that sends partitions here.
+  // Blocks while etcd answers. Errors: those of MovePartitions.
   absl::Status Move(const MovePartitionsRequest& request) {
     return receiver_.Handle(request);
   }
 
+  // Returns whether the last attempt has renewed the registration.
   bool is_in_touch() const { return member_.is_in_touch(); }
   MoveCounts counts() const { return resizer_.counts(); }
 
@@ -65,9 +69,11 @@ class ClusterPart {
   ClusterResizer resizer_;
 };
 
-// `part` is null before the server has one; `placement` outlives the readings.
-std::vector<Reading> ClusterReadings(const KnownPlacement* placement,
-                                     std::function<const ClusterPart*()> part);
+// Returns the metrics of a server of a cluster. Each scrape calls `part`, which
+// returns null until the server has a ClusterPart: the metrics of it are 0
+// then. `placement`, and what `part` returns, outlive the result.
+std::vector<Reading> ClusterPartReadings(
+    const KnownPlacement* placement, std::function<const ClusterPart*()> part);
 
 }  // namespace tensorkv
 

@@ -32,25 +32,30 @@ class ConnectionAcceptor {
  public:
   struct Options {
     uint32_t max_connections = 0;
-    // Why a connection below the limit is refused; OK if it is not.
-    // Must not block. Null: none is.
+    // Returns why a connection below the limit is refused; OK if it is not.
+    // Must not block. Null: none is refused.
     std::function<absl::Status(int fd)> admit;
-    // Takes each other connection, and owns it.
+    // Takes each other connection, and owns its descriptor `fd`, which
+    // `listener` has accepted.
     std::function<void(int listener, int fd)> take;
     // Hears why a connection was refused. Must not block.
     std::function<void(absl::string_view reason)> refused;
   };
 
+  // Starts. All functions of `options` are called on the acceptor's thread.
   ConnectionAcceptor(ListeningSockets sockets, Options options);
   ~ConnectionAcceptor() { Stop(); }
 
-  // Accepts nothing any more, and listens no longer.
+  // Accepts nothing any more, closes the listening sockets, and waits for the
+  // thread. Connections that were accepted stay open.
   void Stop();
 
-  // Has its thread call `done`.
+  // Has its thread call `done`, soon if the thread is not stuck; never after
+  // Stop.
   void Probe(absl::AnyInvocable<void() &&> done);
 
   int port() const { return port_; }
+  // Asks the system about each connection that is not known to have ended.
   uint64_t num_open() { return open_.Count(); }
   uint64_t num_accepted() const { return num_accepted_; }
   uint64_t num_refused() const { return num_refused_; }
@@ -62,8 +67,10 @@ class ConnectionAcceptor {
   void AnswerProbes() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns false if the listener must rest: nothing can be accepted now.
   bool AcceptSome(int listener);
-  // Takes a connection with the descriptor kept for that, and closes it.
+  // Closes the reserved descriptor, accepts a connection in its place, closes
+  // it too, and reserves a descriptor again. Returns false if any of it fails.
   bool RefuseWithoutDescriptor(int listener);
+  // Counts and reports a refusal. The caller closes the connection.
   void Refuse(absl::string_view reason);
 
   const Options options_;

@@ -17,14 +17,15 @@ namespace tensorkv {
 class ConnectionFilter {
  public:
   struct Limits {
-    // All connections together may have so many bytes of messages that do not
-    // end.
+    // Bounds the bytes of messages of which only a part has come, over all
+    // connections.
     uint64_t max_unfinished_bytes = 0;
-    // One connection may have so many streams open, as gRPC announces.
+    // Bounds the HTTP/2 streams that one connection may have open. gRPC
+    // announces the same bound to its peers.
     size_t max_streams = 0;
   };
   struct Counts {
-    // Connections that were ended for what they sent.
+    // Counts the connections that were ended for what they sent.
     uint64_t num_cut = 0;
     // Counts the bytes of messages of which a part has come.
     uint64_t unfinished_bytes = 0;
@@ -41,9 +42,9 @@ class ConnectionFilter {
   virtual Counts counts() = 0;
 };
 
-// Makes the filter of one server. `cut` hears why a peer was cut off, and of
-// which address. It may run, on any thread, until all connections are closed;
-// it does not block.
+// Makes the filter of one server. The filter calls `cut` with a line that says
+// why it has cut a peer off, and the peer's address; on any thread, until all
+// connections are closed. `cut` does not block.
 using MakeConnectionFilter = std::function<std::unique_ptr<ConnectionFilter>(
     const ConnectionFilter::Limits& limits,
     std::function<void(absl::string_view reason)> cut)>;

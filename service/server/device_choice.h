@@ -20,8 +20,8 @@ struct DeviceChoice {
   int ordinal = 0;
 };
 
-// "auto", "cpu", "cuda", which is "cuda:0", or "cuda:" and the number of a GPU.
-// Errors: InvalidArgument for all else.
+// Parses "auto", "cpu", "cuda", which is "cuda:0", or "cuda:" and the number of
+// a GPU. Errors: InvalidArgument for any other text.
 absl::StatusOr<DeviceChoice> ParseDeviceChoice(absl::string_view text);
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// Sees whether a device does what it is told.
+// Tells whether a device still comes to the end of its work.
 
 #ifndef TENSORKV_SERVICE_SERVER_DEVICE_PROBE_H_
 #define TENSORKV_SERVICE_SERVER_DEVICE_PROBE_H_
@@ -10,17 +10,21 @@
 
 namespace tensorkv {
 
-// Has work go through a backend. Thread-safe.
+// Sends a probe behind the work that a backend has to do: if the work never
+// ends, the probe does not come back. Thread-safe.
 class DeviceProbe {
  public:
   // `backend` outlives this object.
   explicit DeviceProbe(Backend* backend);
-  // Nobody is told any more: what stands still may never come back.
+  // Stops, without waiting for the device, which may never end.
   ~DeviceProbe();
 
-  // Has `done` called when the device has done what it had to do, unless
-  // stopped. REQUIRES: no other probe is under way.
+  // Calls `done`, on any thread, maybe before this returns, when the device has
+  // done all that it had to do by now, or has failed; not after Stop. `done`
+  // must not call this object. REQUIRES: no other probe is under way.
   void Start(absl::AnyInvocable<void() &&> done);
+  // Drops the `done` of the probe that is under way, or waits for it if it
+  // runs.
   void Stop();
 
  private:

@@ -66,7 +66,7 @@ void Engine::Stop() {
   alarms_.Stop();
 }
 
-void Engine::OnFailure(DeviceHealth::Listener listener) {
+void Engine::SetFailureListener(DeviceHealth::Listener listener) {
   backend_.health().SetListener(
       [this, listener = std::move(listener)](const absl::Status& status) {
         // Not here: whoever notices may hold locks of the store.

@@ -53,31 +53,34 @@ class Engine {
     return store_.IsMirrored(name_space);
   }
 
-  // Goes through all locks of the store.
+  // Takes each lock of the store once: does not return while one is stuck.
   void Probe() const { store_.Summaries(); }
 
-  // Returns the collectors of the store and its device; the rest of their
-  // metrics is in the registry.
+  // Returns the metrics of the store and its device that are not in the
+  // registry. The pointers are good as long as the engine is.
   std::vector<const prometheus::Collectable*> collectables() const {
     return {&collectable_, &device_collectable_};
   }
 
-  // OK, or Unavailable with the cause once the device has failed.
+  // Returns OK, or Unavailable with the cause once the device has failed.
   absl::Status health() { return backend_.health().status(); }
 
-  // Has `listener` called with that status, on a thread of the alarms, once the
-  // device has failed, when all waiting calls have ended so. At most one.
-  void OnFailure(DeviceHealth::Listener listener);
+  // Once the device has failed, before now or later, ends all waiting calls
+  // with its status, and then calls `listener` with it, on a thread of the
+  // alarms. REQUIRES: called once.
+  void SetFailureListener(DeviceHealth::Listener listener);
 
-  // Ends all waiting calls with Unavailable. For shutdown.
+  // Ends all waiting calls with Unavailable, and each call that would wait from
+  // now on. For shutdown.
   void CancelWaits() { store_.CancelWaits(); }
-  // Ends the calls that wait now.
+  // Ends the calls that wait now with `status`. Later calls may wait.
   void InterruptWaits(const absl::Status& status) {
     store_.InterruptWaits(status);
   }
 
-  // Runs no task of a call and no alarm from then on: whoever made the call or
-  // set the alarm may go. REQUIRES: no call of a client is under way.
+  // Ends waiting calls, and returns when no task of a call and no alarm runs
+  // any more, or will: whoever made the call or set the alarm may go. REQUIRES:
+  // no call of a client is under way.
   void Stop();
 
   Backend& device() { return backend_; }

@@ -33,20 +33,20 @@ void EventLog::Report(StoreEvent event, absl::string_view name_space,
   });
 }
 
-void EventLog::PeerRefused(absl::string_view reason) {
+void EventLog::LogPeerRefused(absl::string_view reason) {
   Write(kPeerRefused, [reason] { return std::string(reason); });
 }
 
-void EventLog::CallRefused(bool is_admins,
-                           absl::FunctionRef<std::string()> line) {
-  Write(is_admins ? kAdminsCallRefused : kPeerRefused, line);
+void EventLog::LogCallRefused(bool takes_admin,
+                              absl::FunctionRef<std::string()> line) {
+  Write(takes_admin ? kAdminsCallRefused : kPeerRefused, line);
 }
 
-void EventLog::CallFailed(absl::FunctionRef<std::string()> line) {
+void EventLog::LogCallFailed(absl::FunctionRef<std::string()> line) {
   Write(kCallFailed, line);
 }
 
-void EventLog::CallWasSlow(absl::FunctionRef<std::string()> line) {
+void EventLog::LogSlowCall(absl::FunctionRef<std::string()> line) {
   Write(kSlowCall, line);
 }
 

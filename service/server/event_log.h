@@ -33,18 +33,20 @@ class EventLog final : public StoreObserver {
   // `alarms` outlives this object, and runs nothing any more when it goes.
   EventLog(Alarms* alarms, Sink sink);
 
+  // Each of these functions writes a line, unless the window of its kind is
+  // full; `line` is called only if its line is written.
   void Report(StoreEvent event, absl::string_view name_space,
               absl::string_view detail) override;
-  void PeerRefused(absl::string_view reason);
-  // `line` is asked for unless it would be suppressed. Calls that take the
-  // right of an admin have a window of their own: whoever makes others cannot
-  // hide them.
-  void CallRefused(bool is_admins, absl::FunctionRef<std::string()> line);
-  void CallFailed(absl::FunctionRef<std::string()> line);
-  void CallWasSlow(absl::FunctionRef<std::string()> line);
+  void LogPeerRefused(absl::string_view reason);
+  // Logs a call that was refused. Calls that take the right of an admin have a
+  // window of their own. The others share the name and the window of
+  // LogPeerRefused, so that whoever makes many of them hides no admin's call.
+  void LogCallRefused(bool takes_admin, absl::FunctionRef<std::string()> line);
+  void LogCallFailed(absl::FunctionRef<std::string()> line);
+  void LogSlowCall(absl::FunctionRef<std::string()> line);
 
  private:
-  // Store's events, and then those of the server.
+  // The kinds of lines are the values of StoreEvent, and then these.
   static constexpr size_t kPeerRefused =
       static_cast<size_t>(StoreEvent::kRoundFailed) + 1;
   static constexpr size_t kAdminsCallRefused = kPeerRefused + 1;
@@ -59,9 +61,11 @@ class EventLog final : public StoreObserver {
   };
 
   static absl::string_view NameOf(size_t kind);
+  // Writes "NAME: TEXT" if Admit allows it.
   void Write(size_t kind, absl::FunctionRef<std::string()> text);
-  // Returns whether one more line of that kind may be written.
+  // Counts one more line of that kind, and returns whether it may be written.
   bool Admit(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the kind's window with the line that says how many it suppressed.
   void ReportSuppressed(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Alarms& alarms_;

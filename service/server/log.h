@@ -12,7 +12,8 @@ namespace tensorkv {
 // these three members). Call it once, before anything is logged.
 void SetUpLog(const std::string& level, const std::string& format);
 
-// `level` is "debug", "info", "warning" or "error". Thread-safe.
+// Changes which lines are logged: those of `level` ("debug", "info", "warning"
+// or "error") and above. Thread-safe.
 void SetLogLevel(const std::string& level);
 
 }  // namespace tensorkv

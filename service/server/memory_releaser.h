@@ -12,7 +12,8 @@
 
 namespace tensorkv {
 
-// FreeMemory is what an allocator keeps for use again. Thread-safe.
+// FreeMemory is the memory that an allocator has free, and keeps for use again.
+// Thread-safe.
 class FreeMemory {
  public:
   virtual ~FreeMemory() = default;
@@ -34,15 +35,20 @@ class MemoryReleaser {
   static constexpr size_t kSliceBytes = size_t{64} << 20;
   static constexpr absl::Duration kPause = absl::Milliseconds(20);
 
-  // Starts. Both outlive this object. REQUIRES: window > 0.
+  // Starts; all runs on the threads of `alarms`. Both outlive this object.
+  // REQUIRES: window > 0.
   MemoryReleaser(absl::Duration window, FreeMemory* memory, Alarms* alarms);
+  // Waits for a look that is under way.
   ~MemoryReleaser();
   MemoryReleaser(const MemoryReleaser&) = delete;
   MemoryReleaser& operator=(const MemoryReleaser&) = delete;
 
  private:
+  // Takes one look, or releases the next slice where some are left.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes the free bytes of a look, and at the end of the window what is to be
+  // released.
   void CountLook(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration period_;

@@ -10,14 +10,15 @@
 
 namespace tensorkv {
 
-// Returns the machine's memory, or what the cgroups of the process leave of it.
+// Returns the bytes of the machine's memory, or the limit of the process's
+// cgroups where that is less.
 uint64_t MemorySizeBytes();
 
-// Returns the least limit of the cgroup (version 2) that `membership` names, a
-// text such as /proc/self/cgroup, and of those above it up to `root`, the
-// folder of them all; UINT64_MAX if there is none. In a container that folder
-// may be the container's own, and the name the host's: then its limit alone is
-// there.
+// Returns the least memory limit, in bytes, of the cgroup (version 2) that
+// `membership`, a text such as /proc/self/cgroup, names, and of the cgroups
+// above it up to the folder `root`; UINT64_MAX if none has a limit. In a
+// container `root` may be the container's own folder, while the name is the
+// host's: then only the limit of `root` itself is found.
 uint64_t CgroupLimitBytes(absl::string_view root, std::istream& membership);
 
 }  // namespace tensorkv

@@ -78,7 +78,7 @@ Mirroring::Mirroring(const ServerOptions& options,
              [this](const std::string& server) { return AddressOf(server); }),
       service_(std::move(admit),
                [this](const MirrorRequest& request, MirrorCallback done) {
-                 exchange_.Take(request, std::move(done));
+                 exchange_.Handle(request, std::move(done));
                }) {}
 
 std::vector<Reading> Mirroring::MirrorReadings() const {

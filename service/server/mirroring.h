@@ -27,18 +27,19 @@
 
 namespace tensorkv {
 
-// Returns the link of the server's GPU to those of other servers. Null, with a
-// line in the log where there is a GPU: the device is the host, or `options`
-// say so, or the library is not there. Errors: FailedPrecondition: a library
-// that `options` name cannot be used.
+// Returns the link of the server's GPU to those of other servers; null if the
+// device is the host, if `options` say so, or if "auto" finds no library that
+// it can use (which is logged where there is a GPU). Errors:
+// FailedPrecondition: a library that `options` name cannot be used.
 absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
     const ServerOptions& options, const OpenedDevice& device);
 
-// The exchange of a process, with what it works on: the servers of the newest
-// placement that it was told. Thread-safe.
+// The MirrorExchange of a server, with all that it works with. It sums with the
+// servers of the newest placement that it was told. Thread-safe.
 class Mirroring {
  public:
-  // `admit` says whether a server may call; `link` may be null.
+  // `connect` gives the channels to other servers; `admit` says whether the
+  // caller of a mirror call may make it; `link` may be null.
   Mirroring(const ServerOptions& options, std::unique_ptr<DeviceLink> link,
             GrpcMirrorPeers::Connect connect, MirrorService::Admit admit);
   // Stops.
@@ -48,16 +49,20 @@ class Mirroring {
   grpc::Service* service() { return &service_; }
 
   const MirrorCounts& counts() const { return exchange_.counts(); }
-  // Returns the readings of the exchange, which read it as long as it lives.
+  // Returns the metrics of the exchange, which must outlive them.
   std::vector<Reading> MirrorReadings() const;
 
-  // This server is one of the placement's, or none of them.
+  // Has the exchange sum with the servers of the placement from now on, and
+  // fails what is under way with others. Does nothing if the placement is older
+  // than the last one; takes only addresses from one that does not name this
+  // server.
   void SetPlacement(const KnownPlacement::View& view);
 
-  // Settles as MirrorExchange does.
-  bool Settle(absl::Duration timeout) { return exchange_.Settle(timeout); }
-  // Ends what is under way with Unavailable, and all that comes later. Not for
-  // a callback to call.
+  // Takes no more rounds, and waits until those that are being summed have
+  // ended; returns false if they have not within `timeout`.
+  bool Drain(absl::Duration timeout) { return exchange_.Drain(timeout); }
+  // Ends what is under way with Unavailable, and all that comes later. Waits
+  // for callbacks: none may call it.
   void Stop();
 
  private:

@@ -20,16 +20,17 @@ namespace tensorkv {
 // Thread-safe.
 class OpenConnections {
  public:
-  // Remembers an open socket. Looks at a few of those that it knows, so that it
-  // forgets about as many as it learns.
+  // Remembers the open socket `fd`, and checks whether a few others are still
+  // open: so it forgets about as many as it learns.
   void Add(int fd);
 
-  // Looks at all.
+  // Returns how many are open. Asks the system about each that it remembers.
   uint64_t Count();
 
-  // Returns whether fewer than `limit` are open besides `fd`, a socket that is
-  // new. Looks at few: so it may find out late that others have ended, but not
-  // of one whose number `fd` has got, as it mostly has.
+  // Returns whether fewer than `limit` sockets are open besides `fd`, a new
+  // one, which it does not remember. Checks a bounded number of sockets, so it
+  // may return false although others have just ended; but a socket that had the
+  // number `fd` before counts as ended.
   bool HasHeadroom(int fd, uint64_t limit);
 
   // Returns how often it has asked the system about a socket.

@@ -1,4 +1,4 @@
-// From the choice of a device to the backend on it.
+// Opens the device that was chosen.
 
 #ifndef TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
 #define TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
@@ -19,19 +19,21 @@ namespace tensorkv {
 
 struct OpenedDevice {
   std::unique_ptr<Backend> backend;
-  // Is how much of a GPU's memory the server has, for tensors and what comes
-  // with them.
+  // The bytes that the server has for tensors and what comes with them: of the
+  // GPU's memory, or of the host's.
   uint64_t memory_bytes = 0;
   // Returns what the device uses, as long as the backend is there; null for the
   // CPU.
   std::function<DeviceUsage()> usage;
-  // Opens the link as OpenedCudaBackend does; null for the CPU.
+  // Opens the link to other servers' GPUs, by a library that it is given; null
+  // for the CPU.
   OpenLink open_link;
-  // Why a choice of kAuto ended on the CPU.
+  // Says why kAuto has chosen the CPU; else empty.
   std::string why_not_cuda;
 };
 
-// `num_threads` are the CPU backend's; 0 is one per CPU.
+// Opens the device of `choice`; a GPU by `open_cuda`. `num_threads` are the CPU
+// backend's; 0 is one per CPU.
 // Errors: FailedPrecondition, naming the flag, if a GPU that was asked for
 // cannot be used, whatever the reason.
 absl::StatusOr<OpenedDevice> OpenDevice(

@@ -76,7 +76,7 @@ std::vector<WatchedFile> PeerChannels::files() const {
   return is_plain() ? std::vector<WatchedFile>() : FilesOf(options_);
 }
 
-absl::Status PeerChannels::Take(const std::vector<FileText>& texts) {
+absl::Status PeerChannels::Load(const std::vector<FileText>& texts) {
   if (texts.empty()) return absl::OkStatus();
   const FileText& certificate = texts[0];
   const FileText& authorities = texts[2];
@@ -105,7 +105,8 @@ absl::Status PeerChannels::Take(const std::vector<FileText>& texts) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<grpc::Channel> PeerChannels::To(const std::string& address) {
+std::shared_ptr<grpc::Channel> PeerChannels::ChannelTo(
+    const std::string& address) {
   MutexLock lock(&mutex_);
   std::weak_ptr<grpc::Channel>& known = channels_[address];
   std::shared_ptr<grpc::Channel> channel = known.lock();

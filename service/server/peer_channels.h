@@ -17,8 +17,9 @@
 
 namespace tensorkv {
 
-// Checks that the files by which a server connects to others are there, and are
-// right. Errors: InvalidArgument, naming the option.
+// Checks that the files of the options `cluster_tls_ca` and
+// `cluster_token_file` can be read, and that the former has certificates.
+// Errors: InvalidArgument, naming the option.
 absl::Status CheckPeerFiles(const ServerOptions& options);
 
 // Connections to other servers: over TLS where the server itself takes TLS and
@@ -28,17 +29,18 @@ class PeerChannels {
  public:
   explicit PeerChannels(const ServerOptions& options) : options_(options) {}
 
-  // Returns the files that Take takes, in its order; none in plain text.
+  // Returns the files whose texts Load takes, in its order; none in plain text.
   std::vector<WatchedFile> files() const;
-  // Checks the texts, and has them count for the channels from then on. One
-  // whose certificate counts no more, or not yet, does not take the place of
-  // others. Errors: InvalidArgument, naming the option.
-  absl::Status Take(const std::vector<FileText>& texts);
+  // Checks the texts of `files()`, and makes the channels from now on by them.
+  // A certificate that has expired, or is not valid yet, is refused, unless it
+  // is the first. Errors: InvalidArgument, naming the option; then the texts
+  // that were loaded last stay.
+  absl::Status Load(const std::vector<FileText>& texts);
 
-  // Returns a channel to that server: the same one for as long as somebody
-  // keeps it and what has been taken last has not changed. Without what it
-  // takes to prove who this is, all calls fail.
-  std::shared_ptr<grpc::Channel> To(const std::string& address);
+  // Returns a channel to the server at `address`, without connecting: the same
+  // one for as long as somebody keeps it and no other texts were loaded.
+  // REQUIRES: Load has succeeded, unless in plain text.
+  std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 
  private:
   bool is_plain() const {

@@ -13,8 +13,8 @@
 
 namespace tensorkv {
 
-// Asks for the server's health, through the threads that serve its calls.
-// Thread-safe.
+// Calls Check of the server's health service, through the threads that serve
+// its calls. Whatever the answer, the server has come round to it. Thread-safe.
 class RpcProbe {
  public:
   explicit RpcProbe(grpc::Server* server);
@@ -25,8 +25,9 @@ class RpcProbe {
   // process begins after that.
   void Stop();
 
-  // Has `done` called when the server has answered, unless stopped. REQUIRES:
-  // no other call is under way.
+  // Begins a call, and has `done` called, on a thread of gRPC, when the call
+  // has ended, be it cancelled by Stop. After Stop does nothing. REQUIRES: no
+  // other call is under way.
   void Start(absl::AnyInvocable<void() &&> done);
 
  private:
@@ -43,7 +44,7 @@ class RpcProbe {
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   // Null while the server has no call to answer.
   std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
-  // Calls whose end has not been told to its end: one, or for moments two.
+  // Counts the calls whose End has not returned: one, or for moments two.
   int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::AnyInvocable<void() &&> done_ ABSL_GUARDED_BY(mutex_);
 };

@@ -127,8 +127,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     server->checkpoints_->StartSaving(options.checkpoint_interval);
   }
   // From now on: a device that has failed by now is reported too.
-  server->engine_.OnFailure([server =
-                                 server.get()](const absl::Status& status) {
+  server->engine_.SetFailureListener([server = server.get()](
+                                         const absl::Status& status) {
     spdlog::critical("not serving any more: {}", std::string(status.message()));
     server->StopServing();
   });
@@ -160,7 +160,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       store_(&placed_store_, &access_),
       staging_(&placed_store_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
-      checkpoint_pauses_(CheckpointPausesIn(registry_)),
+      checkpoint_pauses_(AddCheckpointPauses(registry_)),
       calls_({.options = &options_,
               .incarnation = &incarnation_,
               .engine = &engine_,
@@ -180,13 +180,14 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       readings_(ReadingsOf()) {}
 
 AccessControl::Options Server::AccessOptionsOf() {
-  return {
-      .policy_file = options_.policy_file,
-      .token_file = options_.token_file,
-      .made = LogAudit,
-      .refused = [this](Method method, absl::FunctionRef<std::string()> line) {
-        engine_.event_log().CallRefused(RightOf(method) == Right::kAdmin, line);
-      }};
+  return {.policy_file = options_.policy_file,
+          .token_file = options_.token_file,
+          .on_audit = LogAudit,
+          .on_refused = [this](Method method,
+                               absl::FunctionRef<std::string()> line) {
+            engine_.event_log().LogCallRefused(RightOf(method) == Right::kAdmin,
+                                               line);
+          }};
 }
 
 StreamCall::Environment Server::StreamEnvironmentOf() {
@@ -219,7 +220,7 @@ std::unique_ptr<ConnectionFilter> Server::ConnectionFilterOf() {
            options_, engine_.budgets().host()->limit_bytes()),
        .max_streams = options_.max_streams},
       [this](absl::string_view reason) {
-        engine_.event_log().PeerRefused(reason);
+        engine_.event_log().LogPeerRefused(reason);
       });
 }
 
@@ -266,7 +267,7 @@ absl::Status Server::RestoreLastCheckpoint() {
 
 void Server::ReloadAccess() {
   if (options_.policy_file.empty()) return;
-  const absl::Status status = files_->LookAtAccess();
+  const absl::Status status = files_->ReloadAccess();
   if (status.ok()) {
     spdlog::info("reloaded {}", access_.Summary());
   } else {
@@ -331,7 +332,7 @@ void Server::StartAccepting(ListeningSockets sockets) {
               },
           .refused =
               [this](absl::string_view reason) {
-                engine_.event_log().PeerRefused(reason);
+                engine_.event_log().LogPeerRefused(reason);
               }});
 }
 
@@ -457,7 +458,7 @@ std::vector<Reading> Server::ReadingsOf() {
       files_->FileReadings(), ProcessReadings()};
   if (options_.cluster) {
     others.push_back(
-        ClusterReadings(&placement_, [this] { return cluster_part(); }));
+        ClusterPartReadings(&placement_, [this] { return cluster_part(); }));
     others.push_back(mirroring_.MirrorReadings());
   }
   for (std::vector<Reading>& more : others) {
@@ -548,7 +549,7 @@ void Server::Shutdown(absl::Duration grace) {
   const gpr_timespec end = After(grace);
   is_ready_ = false;
   health_.Shutdown();
-  if (!mirroring_.Settle(grace / 2)) {
+  if (!mirroring_.Drain(grace / 2)) {
     LogEvent("mirrored rounds are left open: others may have closed them");
   }
   // Their rounds and versions cannot come any more: no new call is accepted.

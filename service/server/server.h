@@ -86,28 +86,30 @@ class Server {
   // SaveCheckpoint.
   absl::Status SaveLastCheckpoint();
 
-  // Reads the policy and the tokens, if it has any, at once, and logs what came
-  // of it: if a file is wrong, what was there before stays.
+  // Reads the files of the policy and of the tokens now, if there is a policy,
+  // and logs what came of it: if a file is wrong, the former rules stay.
+  // Blocks.
   void ReloadAccess();
 
-  // From then on the server is that one of the placement's cluster, and refuses
-  // calls about keys of others. An older placement than the one it knows is
-  // passed over. Errors: InvalidArgument.
+  // Makes this server the one named `server_name` in the placement: from now on
+  // it refuses calls about keys that the placement gives to others. Ignores an
+  // older placement than the one that it knows. Errors: InvalidArgument.
   absl::Status SetPlacement(ClusterPlacement placement,
                             std::string server_name);
 
   // Returns the counts of the sums that it makes with others.
   const MirrorCounts& mirror_counts() const { return mirroring_.counts(); }
 
-  // Returns where it listens, with the port that was bound.
+  // Returns the address that the server listens on, with the port that was
+  // bound.
   std::string address() const;
   std::string metrics_address() const;  // empty if there is none
   // Returns 0 for a Unix socket.
   int port() const { return acceptor_->port(); }
   int metrics_port() const;  // 0 if there is none
 
-  // Why tensors are on the CPU although a GPU would have been taken; empty if
-  // there is no reason.
+  // Returns why DeviceChoice::kAuto has put tensors on the CPU; empty if it has
+  // not.
   const std::string& why_not_cuda() const { return why_not_cuda_; }
 
   // Returns the answer to DescribeServer.
@@ -117,7 +119,7 @@ class Server {
   Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
          OpenedDevice device, std::unique_ptr<DeviceLink> link);
 
-  // Make parts of the server that refer to others.
+  // These functions make what members of the server are constructed with.
   AccessControl::Options AccessOptionsOf();
   StreamCall::Environment StreamEnvironmentOf();
   HandlerDependencies HandlerDependenciesOf();
@@ -130,11 +132,13 @@ class Server {
   absl::Status AdmitConnection(int fd);
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
+  // Creates the probe of the GPU, and returns the part that uses it.
   Watchdog::Part WatchDevice();
   void JoinCluster();
   TakeoverCheckpoints TakeoverCheckpointsOf();
   absl::Status StartHttp();
   std::vector<Reading> ReadingsOf();
+  // Returns the metrics that ReadingsOf has of no other object.
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
     return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();
@@ -157,7 +161,7 @@ class Server {
   ConnectionAcceptor* acceptor() {
     return is_started_ ? acceptor_.get() : nullptr;
   }
-  // OK before everything is there that is watched.
+  // Returns the watchdog's status; OK before the server has started.
   absl::Status watched() const {
     return is_started_ ? watchdog_->status() : absl::OkStatus();
   }
@@ -205,13 +209,14 @@ class Server {
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<RpcProbe> rpc_probe_;
   std::unique_ptr<DeviceProbe> device_probe_;  // null without a GPU
-  // Waits for the store's locks.
+  // Runs the probe that waits for the store's locks.
   Executor store_probe_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;
 
   // Null: the server is in no cluster, or not yet.
   std::unique_ptr<ClusterPart> cluster_part_;
-  // It is there, for calls that come while the server starts.
+  // True once cluster_part_ is there, for calls that come while the server
+  // starts.
   std::atomic<bool> is_in_cluster_ = false;
 
   const Readings readings_;

@@ -19,27 +19,28 @@
 
 namespace tensorkv {
 
-// Makes the calls of TENSORKV_CHECKPOINT_METHODS and TENSORKV_SERVER_METHODS.
-// They have no namespace: AccessControl::Admit has checked the right for the
-// whole server. What is left is the audit. Thread-safe.
+// Answers the calls of TENSORKV_CHECKPOINT_METHODS and TENSORKV_SERVER_METHODS,
+// and audits them. Checks no right: these calls have no namespace, and
+// AccessControl::Admit has checked the right for the whole server. Thread-safe.
 class ServerCalls {
  public:
-  // All of it outlives the calls.
+  // Parts holds what outlives the calls.
   struct Parts {
     const ServerOptions* options = nullptr;
     const Incarnation* incarnation = nullptr;
     const Engine* engine = nullptr;
     const KnownPlacement* placement = nullptr;
     const AccessControl* access = nullptr;
-    // Gives null: there is no directory for checkpoints.
+    // Returns null if there is no directory for checkpoints.
     std::function<Checkpoints*()> checkpoints;
-    // Gives null: the server is in no cluster, or not yet.
+    // Returns null if the server is in no cluster, or not yet.
     std::function<ClusterPart*()> cluster;
   };
 
   explicit ServerCalls(Parts parts);
 
-  // Sets the reply. Errors: those of the method · Internal for another method.
+  // Makes the call and sets its reply. Blocks as long as the method takes.
+  // Errors: those of the method · Internal for a method of neither list.
   absl::Status Ask(const AnyCall& call, const CallContext& context) const;
 
 #define TENSORKV_VERB(name, ...) \

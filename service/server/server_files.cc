@@ -29,13 +29,13 @@ absl::StatusOr<std::unique_ptr<ServerFiles>> ServerFiles::Create(
   if (options.tls.is_on()) {
     ASSIGN_OR_RETURN(files->tls_,
                      files->Watch(ServerCertificates::FilesOf(options.tls),
-                                  std::bind_front(&ServerCertificates::Take,
+                                  std::bind_front(&ServerCertificates::Load,
                                                   files->certificates_.get())));
   }
   ASSIGN_OR_RETURN(
       files->peer_,
       files->Watch(files->peers_.files(),
-                   std::bind_front(&PeerChannels::Take, &files->peers_)));
+                   std::bind_front(&PeerChannels::Load, &files->peers_)));
   files->credentials_ =
       MakeServerCredentials(options.tls, files->certificates_);
   return files;
@@ -77,7 +77,7 @@ absl::Status ServerFiles::WatchAccess(AccessControl* access) {
   // Without them everybody may do everything.
   if (NamesOf(files).empty()) return access->Reload();
   ASSIGN_OR_RETURN(access_,
-                   Watch(files, std::bind_front(&AccessControl::Take, access)));
+                   Watch(files, std::bind_front(&AccessControl::Load, access)));
   return absl::OkStatus();
 }
 

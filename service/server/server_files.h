@@ -24,51 +24,56 @@
 
 namespace tensorkv {
 
-// Keeps an eye on the files of a server's TLS, of its access, and of its
-// connections to others. Of each of these three, what was right last counts;
-// what is wrong is logged, counted, and told by `status`. Thread-safe, but for
+// Watches three sets of files: those of a server's TLS, of its access, and of
+// its connections to others. Of each set, what was right last counts; what is
+// wrong is logged, counted, and told by `status`. Thread-safe, but for
 // WatchAccess and Stop.
 class ServerFiles {
  public:
   using Log = std::function<void(const std::string& line)>;
 
-  // Reads all but those of access. `log` must not block.
-  // Errors: InvalidArgument, naming the option.
+  // Reads the files of TLS and of connections to others, and begins to watch
+  // them. `log` must not block. Errors: InvalidArgument, naming the option ·
+  // DeadlineExceeded: the file system does not answer.
   static absl::StatusOr<std::unique_ptr<ServerFiles>> Create(
       const ServerOptions& options, Log log);
   ~ServerFiles() { Stop(); }
 
-  // Has `access`, which outlives Stop, go by its files. REQUIRES: called once.
-  // Errors: as of Create.
+  // Reads the files of `access`, has it go by them, and begins to watch them.
+  // `access` must live until Stop. REQUIRES: called once. Errors: those of
+  // Create.
   absl::Status WatchAccess(AccessControl* access);
-  // Looks at those of access at once. Errors: as of Create.
-  absl::Status LookAtAccess() { return access_->Look(); }
+  // Reads the files of access now, without waiting for the next period; blocks.
+  // REQUIRES: WatchAccess has found files. Errors: those of Create.
+  absl::Status ReloadAccess() { return access_->Look(); }
 
-  // Looks no more.
+  // Watches no more. What was loaded last stays.
   void Stop();
 
   // Returns the credentials of the server's port.
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const {
     return credentials_;
   }
-  // Returns the certificates that these are made of.
+  // Returns the certificates that the credentials follow.
   const ServerCertificates& certificates() const { return *certificates_; }
-  // To another server, as PeerChannels has it.
+  // Returns the channel of PeerChannels to the server at `address`.
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
-    return peers_.To(address);
+    return peers_.ChannelTo(address);
   }
 
   // Returns what is wrong with the files as they are; OK if nothing is.
   absl::Status status() const;
-  // Returns the options whose files are wrong, without the paths that `status`
-  // has; empty if none are.
+  // Returns the names of options whose files are wrong ("tls_cert, tls_key"),
+  // or "some", without the paths that `status` has; empty if none are wrong.
   std::string wrong_options() const;
+  // Returns the metrics of these files, which this object must outlive.
   std::vector<Reading> FileReadings() const;
 
  private:
   ServerFiles(const ServerOptions& options, Log log);
 
-  // Errors: as of Create.
+  // Reads the files and begins to watch them; null if all paths are empty.
+  // Errors: those of Create.
   absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
       std::vector<WatchedFile> files, WatchedFiles::Take take);
   // Logs what WatchedFiles has found. What is wrong with files that are watched

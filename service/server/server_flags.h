@@ -24,7 +24,7 @@ struct ServerFlags {
   std::string log_format = "text";  // or json
 };
 
-// The process ends without serving.
+// EarlyExit says how the process is to end without serving.
 struct EarlyExit {
   int code = 0;
   // Is what --help, --version or --print_config print to stdout, or one line
@@ -32,7 +32,8 @@ struct EarlyExit {
   std::string text;
 };
 
-// Wrong flags and values end in an EarlyExit with code 2.
+// Parses the command line, the environment and the file of --config. Wrong
+// flags and values give an EarlyExit with code 2.
 std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
                                                       const char* const* argv);
 

@@ -33,7 +33,7 @@ struct ServerOptions {
   // Encrypts connections over TCP.
   TlsOptions tls;
 
-  // From one look at files that may change to the next: those of TLS, of
+  // The time between two looks at the files that may change: those of TLS, of
   // access, and those by which the server connects to others.
   absl::Duration watch_period = absl::Seconds(2);
 
@@ -41,7 +41,8 @@ struct ServerOptions {
   // empty: everybody may do everything.
   std::string policy_file;
 
-  // Whose bearer tokens are taken (service/security/token_file.h).
+  // Names the file of the bearer tokens that the server takes
+  // (service/security/token_file.h); empty: it takes none.
   std::string token_file;
 
   // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
@@ -87,14 +88,16 @@ struct ServerOptions {
   // eighth of the budget, but at least four messages.
   uint64_t max_unfinished_bytes = 0;
 
-  // Calls that one connection may have under way; more wait at the client.
+  // Bounds the calls that one connection may have under way; more wait at the
+  // client.
   uint32_t max_streams = 128;
 
-  // Connections that may be open at once; 0 is what the process's limit on
-  // descriptors leaves. Others are closed at once.
+  // Bounds the connections that may be open at once; others are closed as they
+  // come. 0 is what the process's limit on descriptors leaves.
   uint32_t max_connections = 0;
 
-  // Streams that may be open at once, on all connections.
+  // Bounds the streams of tensors that may be open at once, over all
+  // connections.
   uint32_t max_open_streams = 1024;
 
   // A stream whose peer moves next to nothing for that long is cut off, and a
@@ -105,7 +108,7 @@ struct ServerOptions {
   // Bound on every wait, also of calls without a deadline.
   absl::Duration max_wait = absl::Minutes(5);
 
-  // The log tells of calls that take as long or longer.
+  // Calls that take that long or longer are logged.
   absl::Duration slow_call = absl::InfiniteDuration();
 
   // Where checkpoints are; empty: nowhere, and state is gone when the server
@@ -119,8 +122,8 @@ struct ServerOptions {
   // 1.
   uint32_t checkpoint_keep = 3;
 
-  // Every how many of them is written whole, at least 1. The others have only
-  // what has changed, and share the rest with those before.
+  // One of so many checkpoints is written whole; at least 1. The others write
+  // only what has changed, and share the files of the rest with those before.
   uint32_t checkpoint_full_every = 1;
 
   // True if the server starts from an older one where the last is damaged,
@@ -134,13 +137,14 @@ struct ServerOptions {
   MakeConnectionFilter connection_filter;
 };
 
-// Returns the bound that `options` mean, where the server's budget is
-// `budget_bytes`.
+// Returns max_unfinished_bytes, with its default in place of 0, for a server
+// whose budget is `budget_bytes`.
 uint64_t MaxUnfinishedBytes(const ServerOptions& options,
                             uint64_t budget_bytes);
 
-// Errors: InvalidArgument, naming the option, for a value out of range or an
-// address that needs `insecure`.
+// Checks the options without reading a file. Errors: InvalidArgument, naming
+// the option, for a value out of range, for options that do not go together, or
+// for an address that needs `insecure`.
 absl::Status CheckServerOptions(const ServerOptions& options);
 
 }  // namespace tensorkv

@@ -8,8 +8,8 @@
 
 namespace tensorkv {
 
-// Sends `state`, such as "READY=1", to the socket that $NOTIFY_SOCKET names, as
-// sd_notify(3) says; does nothing if there is none, which is empty.
+// Sends `state`, such as "READY=1", to the socket of systemd, as sd_notify(3)
+// says. `socket` is what $NOTIFY_SOCKET has; does nothing if it is empty.
 // Errors: InvalidArgument (a name that is too long) · Unavailable.
 absl::Status NotifyServiceManager(absl::string_view socket,
                                   absl::string_view state);

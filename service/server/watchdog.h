@@ -30,30 +30,31 @@ class Watchdog {
     // Begins a probe, without waiting for the part; has `done` called, on any
     // thread, when the part has let it through. At most one is under way.
     std::function<void(Done done)> probe;
-    // Called once, if set, when a probe has been under way for the limit, and
-    // for two rounds of probes: a process that was stopped does not count. Must
-    // not block.
+    // Called once for each probe, if set, when the probe has been under way for
+    // longer than the limit in two rounds of probes: so a process that was
+    // stopped for a while does not count. Must not block, or call the Watchdog.
     std::function<void()> on_stuck = nullptr;
-    // In place of that of all parts, if it is not 0.
+    // Replaces Options::limit for this part, if it is not 0.
     absl::Duration limit = absl::ZeroDuration();
   };
 
   struct Options {
-    // From the end of one round of probes to the next.
+    // The time from the end of one round of probes to the next.
     absl::Duration period = absl::Seconds(1);
     // A part that lets nothing through for that long stands still: more than a
     // machine under load delays a thread.
     absl::Duration limit = absl::Seconds(15);
-    // Hears of it when a part begins to stand still, and when it goes on.
+    // Takes a line when a part begins to stand still, and when it goes on. Must
+    // not block, or call the Watchdog. Null: nobody hears of it.
     std::function<void(absl::string_view line)> log;
   };
 
-  // Starts. A part of its own is "alarms", which it runs on. `alarms` outlives
-  // this object, and runs nothing any more when it goes; no probe is under way
-  // then.
+  // Starts. Adds the part "alarms", which are what it runs on. REQUIRES:
+  // `alarms` outlives this object; when this object is destroyed, `alarms` run
+  // nothing any more and no probe is under way.
   Watchdog(std::vector<Part> parts, Options options, Alarms* alarms);
 
-  // OK, or Unavailable, naming the parts that stand still.
+  // Returns OK, or Unavailable, naming the parts that stand still.
   absl::Status status() const;
 
   // Age says how long ago each part has let a probe through, by name.
@@ -68,8 +69,7 @@ class Watchdog {
     absl::Duration last_beat;
     bool is_probed = false;
     bool is_reported = false;
-    // Since when the probe under way is, and how many rounds have found it
-    // stuck.
+    // When the probe under way began, and how many rounds have found it stuck.
     absl::Duration probed_at;
     int num_stuck = 0;
   };
@@ -78,9 +78,13 @@ class Watchdog {
     const absl::Duration own = parts_[i].limit;
     return own == absl::ZeroDuration() ? options_.limit : own;
   }
+  // Runs a round of probes, and schedules the next.
   void Probe();
+  // Part `i` has let its probe through.
   void Beat(size_t i);
+  // Logs which parts have begun to stand still, and which go on.
   void Report() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls on_stuck of part `i` when it is due.
   void TellIfStuck(size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The alarms come first.

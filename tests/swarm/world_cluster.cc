@@ -313,7 +313,8 @@ void World::CountAsLost(const Server& lost, bool is_given_up) {
     }
   }
   admin_.records()
-      .ReplaceBoth(resized->placement, resized->wanted, reading, {lost.name()})
+      .ReplacePlacementAndWanted(resized->placement, resized->wanted, reading,
+                                 {lost.name()})
       .IgnoreError();  // nobody else writes meanwhile
 }
 

@@ -87,7 +87,7 @@ TEST_F(FilesTest, ReadingPastTheCacheIsReading) {
       }
       std::fill(read.begin(), read.end(), '\0');
 
-      ASSERT_OK(file->ReadOnce(row[0], to, room));
+      ASSERT_OK(file->ReadUncached(row[0], to, room));
 
       EXPECT_TRUE(absl::string_view(read.data(), size) ==
                   absl::string_view(bytes).substr(row[0], size))
@@ -95,7 +95,7 @@ TEST_F(FilesTest, ReadingPastTheCacheIsReading) {
     }
     const size_t last_block = bytes.size() / 4096 * 4096;
     for (const size_t offset : {bytes.size() - 1, last_block}) {
-      EXPECT_THAT(file->ReadOnce(offset, {read.first(4096)}, room),
+      EXPECT_THAT(file->ReadUncached(offset, {read.first(4096)}, room),
                   StatusIs(absl::StatusCode::kDataLoss));
     }
   }

@@ -72,13 +72,13 @@ TEST(PlacementChangesTest, ServerLeavesThePlacementOnceItHasNothing) {
                                           .owners = {2, 1, 2}},
                             .wanted = Servers(2, 3)};
 
-  const ClusterPlacement rest = WithoutLeft(reading);
+  const ClusterPlacement rest = WithoutLeavers(reading);
 
   EXPECT_EQ(rest.version, 8u);
   EXPECT_EQ(rest.servers, Servers(2, 3));
   EXPECT_EQ(rest.owners, (std::vector<uint32_t>{1, 0, 1}));
   reading.placement.owners[0] = 0;
-  EXPECT_EQ(WithoutLeft(reading), reading.placement);
+  EXPECT_EQ(WithoutLeavers(reading), reading.placement);
 }
 
 // Servers "s1" to "s4" have all; those of `live` are registered.

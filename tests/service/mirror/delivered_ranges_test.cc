@@ -65,7 +65,7 @@ class DeliveredRangesTest : public ::testing::Test {
     part.set_piece(piece);
     part.set_offset(offset);
     part.set_data(data);
-    return ranges_->Take(from, message);
+    return ranges_->Receive(from, message);
   }
 
   char memory_[6] = {};
@@ -118,7 +118,7 @@ TEST_F(DeliveredRangesTest, TimeoutNamesWhoHasBroughtNothing) {
 TEST_F(DeliveredRangesTest, ForgottenAttemptTouchesNoMemory) {
   Move({"ab"});
 
-  ranges_->Forget(kAttempt);
+  ranges_->EndAttempt(kAttempt);
 
   ASSERT_TRUE(ended_);
   EXPECT_TRUE(absl::IsCancelled(*ended_));
@@ -141,7 +141,7 @@ absl::Status AnswerTo(const MirrorRequest& request) {
   MirrorSession session({.servers = {"s0", "s1"}, .peers = {nullptr, nullptr}},
                         {.alarms = &alarms});
   absl::Status answer;
-  session.Take(request, [&](absl::StatusOr<MirrorResponse> response) {
+  session.Handle(request, [&](absl::StatusOr<MirrorResponse> response) {
     answer = response.status();
   });
   return answer;

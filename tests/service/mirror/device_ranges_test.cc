@@ -221,7 +221,7 @@ TEST_F(DeviceRangesTest, AreGivenUpWhileTheyWait) {
     const auto waiting = first_.Move(attempt);
     first_.link().AwaitMember(id);
 
-    if (attempt == 2) first_.ranges().Forget(attempt);
+    if (attempt == 2) first_.ranges().EndAttempt(attempt);
     if (attempt == 3) {
       EXPECT_OK(first_.Begin(9, first_.NewId()));
     }
@@ -258,34 +258,34 @@ TEST_F(DeviceRangesTest, NoMoreThanOneWaitsBehindADeviceThatStandsStill) {
 TEST(DeviceMeetingTest, LeavesOutMoreAndMoreAttemptsThatWouldFail) {
   DeviceMeeting meeting;
   for (const int num_left_out : {0, 1, 3, 7}) {
-    EXPECT_TRUE(meeting.TakeNext({1, 2}));
+    EXPECT_TRUE(meeting.ChooseForNext({1, 2}));
     meeting.SetId({1, 2}, "id");
-    meeting.End(/*has_failed=*/true);
+    meeting.RecordEnd(/*has_failed=*/true);
     EXPECT_EQ(meeting.IdOf({1, 2}), "");
     for (int i = 0; i < num_left_out; ++i)
-      EXPECT_FALSE(meeting.TakeNext({1, 2}));
+      EXPECT_FALSE(meeting.ChooseForNext({1, 2}));
   }
-  EXPECT_TRUE(meeting.TakeNext({1, 2}));
+  EXPECT_TRUE(meeting.ChooseForNext({1, 2}));
 
-  meeting.End(/*has_failed=*/false);
+  meeting.RecordEnd(/*has_failed=*/false);
 
-  EXPECT_TRUE(meeting.TakeNext({1, 2}));
-  meeting.End(/*has_failed=*/true);
-  EXPECT_TRUE(meeting.TakeNext({1, 2}));
+  EXPECT_TRUE(meeting.ChooseForNext({1, 2}));
+  meeting.RecordEnd(/*has_failed=*/true);
+  EXPECT_TRUE(meeting.ChooseForNext({1, 2}));
 }
 
 TEST(DeviceMeetingTest, LeavesOutNothingOfOtherLinks) {
   DeviceMeeting meeting;
   for (int i = 0; i < 3; ++i) {
-    while (!meeting.TakeNext({1, 2})) {
+    while (!meeting.ChooseForNext({1, 2})) {
     }
-    meeting.End(/*has_failed=*/true);
+    meeting.RecordEnd(/*has_failed=*/true);
   }
 
-  EXPECT_TRUE(meeting.TakeNext({1, 3}));
+  EXPECT_TRUE(meeting.ChooseForNext({1, 3}));
 
-  meeting.End(/*has_failed=*/true);
-  EXPECT_TRUE(meeting.TakeNext({1, 3}));
+  meeting.RecordEnd(/*has_failed=*/true);
+  EXPECT_TRUE(meeting.ChooseForNext({1, 3}));
 }
 
 // A server that was started again cannot meet under an id of before.

@@ -135,7 +135,7 @@ class MirrorMemberTest : public ::testing::Test {
     message.set_attempt(7);
     message.set_phase(own_ == 0 ? 0 : 1);
     message.add_parts()->set_data(std::string(16, '\0'));
-    return ranges_->Take(other_, message);
+    return ranges_->Receive(other_, message);
   }
 
   FakeAlarms alarms_;

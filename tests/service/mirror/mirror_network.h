@@ -162,7 +162,7 @@ class MirrorNetwork {
     if (fate == Fate::kIsLost) return End(id, lost);
     threads_[to]->Submit(
         [this, to, id, fate, lost, request = std::move(request)] {
-          exchanges_[to]->Take(
+          exchanges_[to]->Handle(
               request,
               [this, id, fate, lost](absl::StatusOr<MirrorResponse> response) {
                 if (fate == Fate::kReplyIsLost) return End(id, lost);

@@ -127,7 +127,7 @@ TEST_F(MirroredNamespaceTest, OnlyOneServerLeads) {
     MirrorRequest request = group.NewRequest();
     fill(request);
     const Answer<absl::Status> answer;
-    network_->exchange(server)->Take(
+    network_->exchange(server)->Handle(
         request, [answer](const absl::StatusOr<MirrorResponse>& response) {
           answer.Set(response.status());
         });
@@ -276,12 +276,12 @@ TEST_F(MirroredNamespaceTest, ServerThatIsStoppedSettlesItsSumsFirst) {
     ASSERT_OK(Worker(rank).Push("i32", Full({30}, 1, DType::kI32), 1));
   }
 
-  EXPECT_FALSE(network_->exchange(stopped)->Settle(absl::ZeroDuration()));
+  EXPECT_FALSE(network_->exchange(stopped)->Drain(absl::ZeroDuration()));
   // Nobody else has pushed to it.
   EXPECT_THAT(Worker(stopped).Pull("i32").status(),
               HasReason(Reason::kRoundFailed));
   network_->ReleaseReplies();
-  EXPECT_TRUE(network_->exchange(stopped)->Settle(absl::Minutes(1)));
+  EXPECT_TRUE(network_->exchange(stopped)->Drain(absl::Minutes(1)));
   network_->exchange(stopped)->Stop();
 
   EXPECT_THAT(
@@ -294,11 +294,11 @@ TEST_F(MirroredNamespaceTest, ServerThatIsStoppedAsksAgainForItsSums) {
   const uint32_t stopped = (Leader() + 1) % kServers;
   PushWhereOutcomesAre(Fate::kReplyIsHeld, stopped);
   network_->AwaitHeldReply();
-  EXPECT_FALSE(network_->exchange(stopped)->Settle(absl::ZeroDuration()));
+  EXPECT_FALSE(network_->exchange(stopped)->Drain(absl::ZeroDuration()));
 
   network_->LoseReplies();
 
-  EXPECT_TRUE(network_->exchange(stopped)->Settle(absl::Minutes(1)));
+  EXPECT_TRUE(network_->exchange(stopped)->Drain(absl::Minutes(1)));
   EXPECT_THAT(
       Worker(stopped).Pull("small"),
       testing::IsOkAndHolds(testing::HasTensor(testing::IsFilledWith(5))));

@@ -93,7 +93,7 @@ class StreamSessionTest : public ::testing::Test {
 TEST_F(StreamSessionTest, PayloadIsOfTheCallersQuota) {
   CallerQuotas quotas;
   CallerQuotas::Share share =
-      quotas.Take("alice", {.bytes = 12}, {.streams = 1}).value();
+      quotas.TakeShare("alice", {.bytes = 12}, {.streams = 1}).value();
   StreamSession session(Method::kPushStream, Caller{"alice"}, &dependencies_,
                         &share, nullptr);
 
@@ -157,7 +157,7 @@ TEST_F(StreamSessionTest, IdsOfRowsAreOfTheCallersQuota) {
   CallerQuotas quotas;
   for (const uint64_t bytes : {31, 32}) {
     CallerQuotas::Share share =
-        quotas.Take("alice", {.bytes = bytes}, {.streams = 1}).value();
+        quotas.TakeShare("alice", {.bytes = bytes}, {.streams = 1}).value();
     StreamSession session(Method::kPushStream, Caller{"alice"}, &dependencies_,
                           &share, nullptr);
 

@@ -187,7 +187,8 @@ class CallerQuotasTest : public ::testing::Test {
  protected:
   absl::StatusOr<CallerQuotas::Share> Take(const char* caller,
                                            const CallerLoad& load) {
-    return quotas_.Take(caller, {.calls = 2, .streams = 1, .bytes = 100}, load);
+    return quotas_.TakeShare(caller, {.calls = 2, .streams = 1, .bytes = 100},
+                             load);
   }
 
   CallerQuotas quotas_;
@@ -298,8 +299,8 @@ class AccessControlTest : public ::testing::Test {
   AccessControl access_{
       {.policy_file = Path("policy"),
        .token_file = Path("tokens"),
-       .made = [this](const std::string& line) { made_.push_back(line); },
-       .refused =
+       .on_audit = [this](const std::string& line) { made_.push_back(line); },
+       .on_refused =
            [this](Method, absl::FunctionRef<std::string()> line) {
              refused_.push_back(line());
            }}};

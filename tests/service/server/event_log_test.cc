@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 class EventLogTest : public ::testing::Test {
  protected:
   void RefuseMany(int count) {
-    for (int i = 0; i < count; ++i) log_.PeerRefused("too many connections");
+    for (int i = 0; i < count; ++i) log_.LogPeerRefused("too many connections");
   }
 
   FakeAlarms alarms_;
@@ -49,11 +49,11 @@ TEST_F(EventLogTest, LinesOfAKindAreBoundedAndTheOthersCounted) {
 TEST_F(EventLogTest, OthersCannotHideThatAnAdminsCallWasRefused) {
   RefuseMany(EventLog::kLinesPerWindow);
 
-  log_.CallRefused(false, []() -> std::string {
+  log_.LogCallRefused(false, []() -> std::string {
     ADD_FAILURE() << "made for nothing";
     return "";
   });
-  log_.CallRefused(true, [] { return std::string("method=Delete"); });
+  log_.LogCallRefused(true, [] { return std::string("method=Delete"); });
 
   EXPECT_EQ(lines_.back(), "admin call refused: method=Delete");
 }

@@ -61,8 +61,8 @@ class ServerCallsTest : public ::testing::Test {
   KnownPlacement placement_{""};
   std::vector<std::string> audit_;
   AccessControl access_{
-      {.made = [this](const std::string& line) { audit_.push_back(line); },
-       .refused = [](Method, absl::FunctionRef<std::string()>) {}}};
+      {.on_audit = [this](const std::string& line) { audit_.push_back(line); },
+       .on_refused = [](Method, absl::FunctionRef<std::string()>) {}}};
   std::unique_ptr<Checkpoints> checkpoints_;
   const ServerCalls calls_{
       {.options = &options_,
