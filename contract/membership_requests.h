@@ -1,4 +1,4 @@
-// The calls of membership.proto.
+// The calls of membership.proto, which explains their fields.
 
 #ifndef TENSORKV_CONTRACT_MEMBERSHIP_REQUESTS_H_
 #define TENSORKV_CONTRACT_MEMBERSHIP_REQUESTS_H_
@@ -27,9 +27,10 @@ struct JoinRequest {
   absl::Duration lease;
   std::optional<CallId> call_id;
   uint64_t namespace_uid = 0;
-  // 0 replaces none.
+  // The epoch that the worker knows to be its own former one, and which ends at
+  // once; 0 stands for none.
   uint64_t replaces_epoch = 0;
-  // The server chooses where there is none.
+  // The rank to have; without it the server chooses.
   std::optional<uint32_t> rank;
 };
 
@@ -58,7 +59,8 @@ struct LeaveRequest {
   Worker worker;
   std::optional<CallId> call_id;
   bool is_lost = false;
-  // The last at its own server of a mirrored namespace.
+  // In a mirrored namespace the last step that the worker has contributed to at
+  // its own server.
   std::optional<Step> step;
 };
 

@@ -1,4 +1,4 @@
-// The calls of namespace.proto.
+// The calls of namespace.proto, which explains their fields.
 
 #ifndef TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
 #define TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
@@ -16,8 +16,8 @@
 
 namespace tensorkv {
 
-// What a newer server has besides is kUnknown in its answers, never in a
-// request.
+// A choice that only newer servers know is kUnknown in what they answer. No
+// request has kUnknown.
 enum class Mode { kAsync, kSync, kBounded, kUnknown };
 enum class OnWorkerLoss { kFail, kContinue, kUnknown };
 enum class Aggregation { kSum, kMedian, kTrimmedMean, kUnknown };
@@ -30,7 +30,7 @@ struct GradientGuard {
   OnLargeNorm on_large_norm = OnLargeNorm::kClip;
   double max_call_norm = 0;
 
-  // Whether it looks at contributions at all.
+  // Returns whether the guard checks contributions at all.
   bool is_on() const {
     return on_non_finite != OnNonFinite::kApply || max_norm > 0 ||
            max_call_norm > 0;
@@ -77,7 +77,7 @@ struct MemoryUse {
   uint64_t metadata = 0;
 };
 
-// What is in a GPU's memory.
+// How much of a namespace is in a GPU's memory.
 struct DeviceMemoryUse {
   std::string device;
   MemoryUse memory;
@@ -97,16 +97,18 @@ enum class WaitReason : uint8_t {
 };
 inline constexpr size_t kNumWaitReasons = 7;
 
-// Calls that have waited for one reason, the last that each had.
+// Counts the calls that wait, or have waited, for one reason. A call with
+// several counts for its last.
 struct WaitStatus {
   WaitReason reason = WaitReason::kKey;
   uint64_t calls_waiting = 0;
   uint64_t calls_ended = 0;
-  // By those that have ended, all together.
+  // The time that the calls which have ended had waited, in all.
   absl::Duration waited;
 };
 
-// Nobody's, where there is no rank.
+// Counts the contributions of one worker in which the gradient guard has found
+// something. Without a rank they are those of which no worker is known.
 struct GuardCounts {
   std::optional<uint32_t> rank;
   uint64_t not_finite = 0;
@@ -122,7 +124,8 @@ struct NamespaceStatus {
   std::vector<MultipliersBinding> multipliers;
   uint64_t num_keys = 0;
   MemoryUse memory;
-  // This is what of it is on the GPU; empty where tensors are kept on the host.
+  // The part of `memory` that is on each GPU; empty where tensors are kept on
+  // the host.
   std::vector<DeviceMemoryUse> device_memory;
   uint64_t updates_applied = 0;
   uint64_t rounds_open = 0;
@@ -136,7 +139,7 @@ struct NamespaceStatus {
   uint64_t contributions_fenced = 0;
   // Steps between the fastest worker and the slowest.
   uint64_t slowest_lag = 0;
-  // One per reason.
+  // Has one element for each reason.
   std::vector<WaitStatus> waits;
   uint64_t uid = 0;
   uint64_t revision = 0;
@@ -178,7 +181,7 @@ struct DeleteNamespaceRequest {
 
 struct DeleteNamespaceReply {};
 
-// One of `rule` and `multipliers`.
+// Exactly one of `rule` and `multipliers` is set.
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
@@ -189,6 +192,8 @@ struct SetRuleRequest {
 
 struct SetRuleReply {};
 
+// Removes the rule of exactly `key_pattern` or, with `multipliers`, its
+// multipliers.
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;

@@ -1,4 +1,5 @@
-// The calls of service.proto and cluster.proto, which are about servers.
+// The calls about servers. service.proto and cluster.proto explain their
+// fields.
 
 #ifndef TENSORKV_CONTRACT_SERVER_REQUESTS_H_
 #define TENSORKV_CONTRACT_SERVER_REQUESTS_H_
@@ -13,7 +14,7 @@ namespace tensorkv {
 
 struct DescribeServerRequest {};
 
-// What tensors may take of a GPU's memory, and take now.
+// How much of a GPU's memory tensors may take, and take now.
 struct DeviceBudget {
   std::string device;
   uint64_t budget_bytes = 0;
