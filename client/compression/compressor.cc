@@ -438,7 +438,7 @@ std::vector<Compressor::Job> Compressor::JobsOf(Step step,
   std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
   for (PushEntry& entry : entries) {
-    const Compression* const compression = Find(entry);
+    const Compression* const compression = CompressionOf(entry);
     if (compression == nullptr) continue;
     if (IsEncodedAlone(*compression, entry)) {
       jobs.push_back({&entry, compression});
@@ -456,7 +456,7 @@ bool Compressor::MayLeaveCasts(Step step,
   bool has_feedback = false;
   bool are_even = true;
   for (const PushEntry& entry : entries) {
-    const Compression* const compression = Find(entry);
+    const Compression* const compression = CompressionOf(entry);
     if (compression == nullptr) {
       are_even &= entry.skip || entry.tensor.size_bytes() % 2 == 0;
       continue;
@@ -473,7 +473,7 @@ bool Compressor::MayLeaveCasts(Step step,
 void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
                             Residuals& left) {
   for (size_t i = 0; i < entries.size(); ++i) {
-    const Compression* const compression = Find(entries[i]);
+    const Compression* const compression = CompressionOf(entries[i]);
     if (compression == nullptr) continue;
     left.casts_.resize(entries.size());
     left.casts_[i].dtype = compression->dtype;
@@ -492,7 +492,7 @@ void Compressor::Observe(const Compression& compression, int64_t bytes_before,
   if (observer_) observer_(compression.kind, bytes_before, bytes_after);
 }
 
-const Compression* Compressor::Find(const PushEntry& entry) const {
+const Compression* Compressor::CompressionOf(const PushEntry& entry) const {
   if (!IsEncodable(entry) ||
       entry.tensor.size_bytes() < static_cast<int64_t>(options_.min_bytes)) {
     return nullptr;
