@@ -183,13 +183,13 @@ class WorkerClient {
   absl::Status JoinAgain(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
-  // Keeps the entries encoded, or copies: they are the same whenever pushed.
-  // `left` is as Client::Encode has it.
+  // Encodes or copies the entries, and keeps them in open_ from before they are
+  // pushed. `left` is as Client::Encode has it.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
                                     const SharedCanceller& canceller,
                                     Residuals& left);
 
-  // Begin the first attempt at a verb, and a next one.
+  // Return the first attempt at a verb, and the next one.
   Attempt Begin(SharedCanceller canceller,
                 std::optional<absl::Duration> timeout) const;
   Attempt NextAttempt(const Attempt& attempt) const;
@@ -233,11 +233,11 @@ class WorkerClient {
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
   absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
                        const Contribution* own = nullptr);
-  // Attempts at it, until one succeeds, none may, or the verb's time is over.
+  // Makes attempts to recover until one succeeds, none may, or time is over.
   absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
                              const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // Makes one attempt at it, where `cause` made it necessary or shows a
+  // Makes one attempt to recover, where `cause` made it necessary or shows a
   // restart; sets `is_member` when it has joined.
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
                            bool& is_member, const Contribution* own)
@@ -265,7 +265,7 @@ class WorkerClient {
   mutable Mutex joined_mutex_;
   Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
 
-  // It has left, or was to: it does not join again by itself.
+  // True from Leave to Rejoin: the worker does not join again by itself.
   std::atomic<bool> has_left_ = false;
   std::atomic<LeaveCause> leave_cause_ = LeaveCause::kLost;
 
