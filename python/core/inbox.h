@@ -1,4 +1,4 @@
-// What has become of calls that nobody waits for.
+// Delivers the outcomes of calls that nobody waits for.
 
 #ifndef TENSORKV_PYTHON_CORE_INBOX_H_
 #define TENSORKV_PYTHON_CORE_INBOX_H_
@@ -20,19 +20,22 @@ namespace tensorkv::python {
 // an event loop, which watches a file descriptor. Thread-safe.
 class Inbox {
  public:
-  // Makes the call's result, with the GIL; throws what the call raises. It may
-  // be destroyed without the GIL and without having run.
+  // Returns the call's result; throws what the call raises. It runs with the
+  // GIL, but may be destroyed without the GIL and without having run.
   using Outcome = absl::AnyInvocable<pybind11::object() &&>;
 
   // Throws StatusError where the system has no descriptor to give.
   Inbox();
 
+  // Adds the outcome of the call of that number, and makes the descriptor
+  // readable. Needs no GIL.
   void Put(uint64_t call, Outcome outcome);
 
+  // Adds the class Inbox. REQUIRES: the GIL.
   static void Register(pybind11::module_& module);
 
  private:
-  // (call, result, exception) of each call since the last time.
+  // Removes all outcomes, and returns (call, result, exception) of each.
   pybind11::list Take();
 
   const FileDescriptor event_;

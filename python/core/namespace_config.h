@@ -1,4 +1,4 @@
-// Configurations of namespaces, made of Python's keyword arguments.
+// Makes configurations of namespaces of Python's keyword arguments.
 
 #ifndef TENSORKV_PYTHON_CORE_NAMESPACE_CONFIG_H_
 #define TENSORKV_PYTHON_CORE_NAMESPACE_CONFIG_H_
@@ -15,8 +15,8 @@
 
 namespace tensorkv::python {
 
-// The choice that `name`, the argument `what`, stands for.
-// Throws StatusError (InvalidArgument).
+// Returns the choice that `name`, the argument `what`, stands for. Throws
+// StatusError (InvalidArgument).
 template <typename Choice>
 Choice ByName(const char* what, const std::string& name) {
   if (const auto choice = ChoiceOf<Choice>(name)) return *choice;

@@ -1,4 +1,4 @@
-// What is used of NumPy's C API.
+// Makes and reads arrays by NumPy's C API.
 
 #ifndef TENSORKV_PYTHON_CORE_NUMPY_API_H_
 #define TENSORKV_PYTHON_CORE_NUMPY_API_H_
@@ -12,17 +12,19 @@
 
 namespace tensorkv::python {
 
-// Makes and reads arrays without a call of Python for each. NumPy's headers are
-// not used: they would be those of NumPy 1 or 2, and this works with both.
+// These make and read arrays without a call of Python for each. NumPy's headers
+// are not used: they would be those of NumPy 1 or 2, and this works with both.
 // Every function requires the GIL.
 
-// A new array of the memory at `data`, C-contiguous, which may be written and
-// belongs to `owner`; a null owner stands for memory that is never freed.
-// Throws StatusError (UNIMPLEMENTED) for a dtype that use_numpy was not given.
+// Returns a new array of the memory at `data`, C-contiguous and writable. The
+// array keeps `owner` alive, which owns the memory; a null owner stands for
+// memory that is never freed. Throws StatusError (UNIMPLEMENTED) for a dtype
+// that use_numpy was not given.
 pybind11::object NewArray(DType dtype, absl::Span<const int64_t> dimensions,
                           void* data, pybind11::handle owner);
 
-// An array of NumPy's own class as it lies in memory.
+// Says how an array of NumPy's own class lies in memory. It is valid while the
+// array lives.
 struct PlainArray {
   pybind11::handle object;
   DType dtype;
@@ -31,8 +33,9 @@ struct PlainArray {
   bool is_writable;
 };
 
-// Nothing for any other object, and for an array whose elements are not
-// C-contiguous, aligned, and of a dtype that use_numpy was given.
+// Returns how the array lies in memory. Returns nothing for any other object,
+// and for an array whose elements are not C-contiguous, aligned, and of a dtype
+// that use_numpy was given.
 std::optional<PlainArray> PlainArrayOf(pybind11::handle object);
 
 // Adds use_numpy, which takes the capsule with NumPy's C API and the dtypes by

@@ -1,4 +1,4 @@
-// Pulled values as objects of Python.
+// Turns pulled values into objects of Python.
 
 #ifndef TENSORKV_PYTHON_CORE_PULLED_ARRAYS_H_
 #define TENSORKV_PYTHON_CORE_PULLED_ARRAYS_H_
@@ -12,8 +12,8 @@
 
 namespace tensorkv::python {
 
-// An array per value, which may be written and has the value's memory: its
-// buffer, which small values share, lives as long as the last array in it.
+// Returns an array for each value. It is writable and has the value's memory:
+// the buffer, which small values share, lives as long as the last array in it.
 // REQUIRES: the GIL, and that nobody else uses the memory. Throws as NewArray.
 pybind11::list ArraysOf(std::vector<Value> values);
 
@@ -23,6 +23,7 @@ class PulledArray {
  public:
   explicit PulledArray(Value value) : value_(std::move(value)) {}
 
+  // Adds the class PulledArray. REQUIRES: the GIL.
   static void Register(pybind11::module_& module);
 
  private:

@@ -1,4 +1,4 @@
-// Durations, made of Python's numbers of seconds.
+// Makes durations of Python's numbers of seconds.
 
 #ifndef TENSORKV_PYTHON_CORE_SECONDS_OF_H_
 #define TENSORKV_PYTHON_CORE_SECONDS_OF_H_
@@ -7,8 +7,8 @@
 
 namespace tensorkv::python {
 
-// The duration that `seconds`, the argument `what`, stands for.
-// Throws StatusError (InvalidArgument) for NaN, which absl::Seconds takes for
+// Returns the duration that `seconds`, the argument `what`, stands for. Throws
+// StatusError (InvalidArgument) for NaN, which absl::Seconds takes for
 // infinity.
 absl::Duration SecondsOf(const char* what, double seconds);
 

@@ -201,7 +201,7 @@ absl::Status Session::Barrier(const std::string& name,
   return Bounded(bounds).Barrier(name);
 }
 
-absl::Status Session::Own(PullReply& reply) const {
+absl::Status Session::Unshare(PullReply& reply) const {
   if (!is_embedded_) return absl::OkStatus();
   for (Value& value : reply.values) {
     ASSIGN_OR_RETURN(value.tensor, CopyOf(value.tensor));

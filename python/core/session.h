@@ -1,4 +1,4 @@
-// Connects a Python client to a server or a store, without anything of Python.
+// Connects a Python client to a server or a store, without using Python.
 
 #ifndef TENSORKV_PYTHON_CORE_SESSION_H_
 #define TENSORKV_PYTHON_CORE_SESSION_H_
@@ -44,24 +44,29 @@ class Session {
     return worker_ != nullptr && worker_->has_gone_back();
   }
 
-  // Becomes a worker, which is to keep copies of what it pushes.
+  // Becomes a worker: connects and joins as the options say. A session that
+  // could not join stays what it was. The options are to have keeps_copies, as
+  // callers may write what they have pushed.
   absl::Status Join(const ClientOptions& client_options,
                     const WorkerOptions& options);
 
-  // Ends the membership: it is done with its steps, or lost. Does nothing for
-  // who is no worker.
+  // Ends the membership of a worker, which is done with its steps, or lost.
+  // Waits for the server a few seconds at most, and reports no error. Does
+  // nothing for a session that is no worker.
   void Leave(bool is_lost);
 
   // Returns the step that the worker makes next. The worker joins its server
   // again first where that was restarted. Errors: those of
-  // WorkerClient::Rejoin; FailedPrecondition for who is no worker.
+  // WorkerClient::Rejoin; NotFound (namespace) · FailedPrecondition for a
+  // session that is no worker.
   absl::StatusOr<Step> Resume(const CallBounds& bounds);
 
   // Creates keys, and returns their versions.
   absl::StatusOr<InitReply> Init(std::vector<InitEntry> entries,
                                  OnExisting on_existing,
                                  const CallBounds& bounds);
-  // A worker's replies have no results: what is lost is pushed again.
+  // Pushes the entries. The reply to a worker has no results: what is lost is
+  // pushed again.
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step,
                                  const CallBounds& bounds);
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step,
@@ -70,11 +75,11 @@ class Session {
   absl::StatusOr<PullReply> Pull(PullRequest request,
                                  absl::Span<const Destination> into,
                                  const CallBounds& bounds);
-  // Returns whether the calls below are there: not for a worker, whose calls
-  // recover, nor for a store in this process.
+  // Returns whether StartPush, StartPushPull and StartPull may be called: not
+  // by a worker, whose calls recover, nor for a store in this process.
   bool may_start() const { return !is_embedded_ && worker_ == nullptr; }
-  // Push, Pull and PushPull for who does not wait; see Client::StartPush. The
-  // session outlives the call.
+  // These do Push, PushPull and Pull for callers who do not wait; see
+  // Client::StartPush. The session outlives the call.
   void StartPush(std::vector<PushEntry> entries, Step step,
                  const CallBounds& bounds, Client::Done<PushReply> done);
   void StartPushPull(std::vector<PushEntry> entries, Step step,
@@ -82,17 +87,19 @@ class Session {
                      const CallBounds& bounds, Client::Done<PullReply> done);
   void StartPull(PullRequest request, absl::Span<const Destination> into,
                  const CallBounds& bounds, Client::Done<PullReply> done);
-  // Like Push and Pull. The ids are the call's own.
+  // Push and pull rows as Push and Pull do. Nobody may write the ids of the
+  // entries during a call.
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step,
                                      const CallBounds& bounds);
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
                                      const CallBounds& bounds);
-  // Makes the reply's tensors share no memory with a store.
-  absl::Status Own(PullReply& reply) const;
+  // Replaces the reply's tensors by copies if they may share memory with a
+  // store in this process. Errors: ResourceExhausted.
+  absl::Status Unshare(PullReply& reply) const;
   absl::Status Barrier(const std::string& name, const CallBounds& bounds);
 
  private:
-  // Of started calls of one kind that have to block.
+  // How many started calls of one kind may block at a time.
   static constexpr int kMaxStartedThreads = 32;
 
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}

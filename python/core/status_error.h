@@ -1,4 +1,4 @@
-// Statuses as Python's exceptions.
+// Turns statuses into Python's exceptions.
 
 #ifndef TENSORKV_PYTHON_CORE_STATUS_ERROR_H_
 #define TENSORKV_PYTHON_CORE_STATUS_ERROR_H_
@@ -43,27 +43,30 @@ class UnusableError : public std::exception {
   const char* const text_;
 };
 
-// The exception that an error becomes. REQUIRES: the GIL.
+// Returns the exception that an error becomes. REQUIRES: the GIL.
 pybind11::object ExceptionOf(const absl::Status& status);
 pybind11::object ExceptionOf(const UnusableError& error);
 
-// An error of a call that Python has already; not an interruption.
+// Is thrown where the error of a call is set as a Python exception already. It
+// tells such errors from the exceptions of signal handlers.
 class RaisedError : public pybind11::error_already_set {};
 
-// Throws these as RaisedError. pybind11 translates others where
-// it handles them: a thread that the interpreter ends meanwhile, by unwinding
-// its stack, would abort the process there. Here it stays until the process has
-// ended, as in GilRelease. REQUIRES: the GIL, and that no exception is handled.
+// Sets the exception that the error becomes, and throws RaisedError. pybind11
+// would translate other errors where it handles them: a thread that the
+// interpreter ends meanwhile, by unwinding its stack, would abort the process
+// there. Here such a thread stays until the process has ended, as in
+// GilRelease. REQUIRES: the GIL, and that no exception is being handled.
 [[noreturn]] void RaiseInPython(const absl::Status& status);
 [[noreturn]] void RaiseInPython(const UnusableError& error);
 
-// Makes pybind11 translate both.
+// Makes pybind11 translate StatusError and UnusableError.
 void RegisterErrors();
 
 inline void ThrowIfError(const absl::Status& status) {
   if (!status.ok()) throw StatusError(status);
 }
 
+// Returns the value, or throws StatusError.
 template <typename T>
 T ValueOrThrow(absl::StatusOr<T> value) {
   ThrowIfError(value.status());

@@ -257,7 +257,7 @@ auto Store::Call(Verb verb, bool may_wait) {
 void Store::Close(bool is_lost) {
   if (session_ == nullptr || getpid() != pid_) return;
   auto end = [last = std::move(session_), calls = calls_, is_lost]() mutable {
-    calls->End();
+    calls->CancelAll();
     last->Leave(is_lost);
     last = nullptr;
   };
@@ -273,7 +273,7 @@ void Store::CloseAtExit() {
   if (session_ == nullptr || getpid() != pid_) return;
   std::shared_ptr<Session> last = std::move(session_);
   const GilRelease release;
-  calls_->End();
+  calls_->CancelAll();
   LeaveAtExit(std::move(last));
 }
 
@@ -345,7 +345,7 @@ std::vector<Value> Store::Receive(const Keys& keys,
           const CallBounds& bounds) mutable -> absl::StatusOr<PullReply> {
         ASSIGN_OR_RETURN(PullReply reply,
                          std::move(read)(session, given->first, bounds));
-        if (!is_owned) RETURN_IF_ERROR(session.Own(reply));
+        if (!is_owned) RETURN_IF_ERROR(session.Unshare(reply));
         return reply;
       },
       may_wait);
@@ -475,7 +475,7 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
       Call([=](Session& session,
                const CallBounds& bounds) -> absl::StatusOr<PullReply> {
         ASSIGN_OR_RETURN(PullReply reply, session.PullRows(entries, bounds));
-        RETURN_IF_ERROR(session.Own(reply));
+        RETURN_IF_ERROR(session.Unshare(reply));
         return reply;
       });
   return ArraysOf(std::move(reply.values));

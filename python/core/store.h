@@ -33,14 +33,16 @@ namespace tensorkv::python {
 // connections survive a fork.
 class Store {
  public:
-  // Throws StatusError: every method does. Also UnusableError in a child that
-  // was forked after a store of the process had connected: gRPC would wait for
-  // threads that the child does not have.
+  // Connects to a server. Throws StatusError, as every method does;
+  // UnusableError in a child that was forked after a store of the process had
+  // connected: gRPC would wait for threads that the child does not have.
   static std::unique_ptr<Store> Connect(const ClientOptions& options);
+  // Opens a store in this process, as Session::Embed does.
   static std::unique_ptr<Store> Embed(int num_threads);
   ~Store();
 
-  // Defined, with its parts below, in store_bindings.cc.
+  // Adds the class Store. store_bindings.cc defines this, and the parts of it
+  // that follow.
   static void Register(pybind11::module_& module);
 
  private:
@@ -60,36 +62,41 @@ class Store {
 
   Store(std::shared_ptr<Session> session, ClientOptions options);
 
-  // Throws UnusableError.
+  // Returns the session. Throws UnusableError in a forked child and where the
+  // store is closed.
   const std::shared_ptr<Session>& session() const;
-  // One that starts calls. Throws StatusError (FAILED_PRECONDITION) too.
+  // Returns the session. Throws as session() does, and StatusError
+  // (FAILED_PRECONDITION) where the session may not start calls.
   const std::shared_ptr<Session>& StartingSession() const;
-  // What `verb(Session&, const CallBounds&)`, or `verb(Client)`, returns,
-  // without its status. `may_wait` says that it may wait for others even in a
-  // store in this process. Where signals interrupt a call, nobody writes its
-  // arrays any more when this throws, and nobody reads them but a connection
-  // that has yet to let go of what was sent from there: by an Init, or a push
-  // of a session that has not joined. The verb itself may take longer to end,
-  // as SharedCanceller says.
+  // Runs `verb(Session&, const CallBounds&)`, or `verb(Client)`, without the
+  // GIL. Returns the value that the verb returns, or throws its error.
+  // `may_wait` says that the verb may wait for other callers even in a store in
+  // this process. Where signals interrupt a call, nobody writes its arrays any
+  // more when this throws, and nobody reads them but a connection that has yet
+  // to let go of what an Init, or a push of a session that has not joined, has
+  // sent from there. The verb itself may take longer to end, as SharedCanceller
+  // says.
   template <typename Verb>
   auto Call(Verb verb, bool may_wait = false);
 
-  // Ends the calls that are under way, and the session, whose worker is lost
-  // then or done.
+  // Ends the calls that are under way, and the session, whose worker leaves, as
+  // lost or as done. Waits for that.
   void Close(bool is_lost);
   // Ends the calls that are under way, and has the worker leave when the
   // process ends.
   void CloseAtExit();
   bool is_closed() const { return session_ == nullptr; }
-  // Whether a worker of that name had been lost.
+  // Makes the session a worker. Returns whether a worker of that name had been
+  // lost. Times are in seconds.
   bool Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout, std::optional<uint32_t> rank);
-  // The step that the worker makes next; joins a server again that has been
-  // restarted.
+  // Returns the step that the worker makes next. Joins a server again that has
+  // been restarted.
   Step Resume();
   pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
                       const std::string& on_existing, const std::string& state);
-  // `weights` has one for each key, or none.
+  // Returns the versions of the keys; of a worker none. `weights` has one
+  // weight for each key, or none.
   pybind11::list Push(const Keys& keys, const pybind11::list& arrays, Step step,
                       const Weights& weights);
   pybind11::list PushPull(const Keys& keys, const pybind11::list& arrays,
@@ -99,7 +106,8 @@ class Store {
                       const std::optional<pybind11::list>& outs, bool wait,
                       Version min_version, const std::string& state,
                       const std::string& dtype);
-  // Values with their versions and dtypes, for who makes no arrays of them.
+  // Returns the values as objects with version and dtype, for callers who make
+  // no arrays of NumPy of them.
   pybind11::list PullMemory(const Keys& keys, bool wait, Version min_version,
                             const std::string& dtype);
   std::vector<Value> PullValues(const Keys& keys,
@@ -107,13 +115,15 @@ class Store {
                                 bool wait, Version min_version,
                                 const std::string& state,
                                 const std::string& dtype);
-  // What was read, unless it went to `outs`.
+  // Makes the call `read`. Returns the values that it has read, or none where
+  // they went to `outs`.
   std::vector<Value> Receive(const Keys& keys,
                              const std::optional<pybind11::list>& outs,
                              const SharedExports& exports, Reader read,
                              bool may_wait = false);
-  // These begin calls for who does not wait. The inbox gets what Push, Pull and
-  // PushPull return. The CallScope of the thread ends them.
+  // These begin calls for callers who do not wait. The inbox gets what Push,
+  // PushPull and Pull return, under the number `call`. The CallScope of the
+  // thread bounds them.
   void StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                  const Keys& keys, const pybind11::list& arrays, Step step,
                  const Weights& weights);
@@ -139,6 +149,8 @@ class Store {
                       const std::string& key_pattern);
   void SetHyperparameters(const Hyperparameters& hyperparameters,
                           const std::string& key_pattern);
+  // Returns false where a namespace of that name exists, whatever its
+  // configuration.
   bool CreateNamespace(const std::string& name, const NamespaceConfig& config);
   pybind11::dict DescribeNamespace(const std::string& name);
   pybind11::list ListNamespaces();
