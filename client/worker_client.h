@@ -148,8 +148,8 @@ class WorkerClient {
   // Errors: those of Client::Leave; it may be called again.
   absl::Status Leave(LeaveCause cause = LeaveCause::kDone);
 
-  // OK, or why this is a member no more: what the server said to the latest
-  // renewal that it answered. Verbs join again when they need to.
+  // Returns OK, or why this is a member no more: what the server said to the
+  // latest renewal that it answered. Verbs join again when they need to.
   absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
@@ -218,7 +218,7 @@ class WorkerClient {
   // Makes one attempt as `worker`, as tensors or rows, whichever they are.
   absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
                                      Step step, std::vector<PushEntry> entries);
-  // OK if the call that failed with `cause` may be made again; else why not.
+  // Returns OK if the failed call may be made again; else why not.
   absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
   // Makes sure that the server has the contribution, whose push has failed with
   // `cause`, and returns OK; else forgets the contribution.

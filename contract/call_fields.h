@@ -1,4 +1,4 @@
-// What requests of several kinds have in common.
+// Declares what requests of several kinds have in common.
 
 #ifndef TENSORKV_CONTRACT_CALL_FIELDS_H_
 #define TENSORKV_CONTRACT_CALL_FIELDS_H_

@@ -20,6 +20,8 @@
 
 namespace tensorkv {
 
+// Creates a key with `tensor`. With `state` it sets that state of a key that
+// exists.
 struct InitEntry {
   std::string key;
   Tensor tensor;
@@ -49,6 +51,7 @@ struct PushEntry {
   }
 
   std::string key;
+  // True if the call contributes nothing to the key; `tensor` is then empty.
   bool skip = false;
   Tensor tensor;
   RefPtr<const Encoding> encoding;
@@ -67,6 +70,7 @@ struct PushRequest {
   Step step = 0;
   std::vector<PushEntry> entries;
   uint64_t namespace_uid = 0;
+  // The longest reply that a PushPull takes; 0 sets no bound.
   uint64_t max_reply_bytes = 0;
   // The dtype to which a PushPull converts the values; kUnknown leaves them as
   // they are stored.
@@ -74,8 +78,11 @@ struct PushRequest {
 };
 
 struct PushResult {
+  // The version that the contribution has made; 0 while its round is open.
   Version version = 0;
+  // The step whose round the contribution has joined; 0 without rounds.
   Step step = 0;
+  // True if the contribution was there already: it is not added again.
   bool repeated = false;
 };
 
@@ -85,7 +92,9 @@ struct PushReply {
 
 struct PullEntry {
   std::string key;
+  // Waits until the key has this version; 0 takes any.
   Version min_version = 0;
+  // Reads this state of the key in place of its value.
   std::string state;
   // A PullRows reads only these rows; other pulls have none.
   RefPtr<const RowIds> rows;
@@ -94,18 +103,21 @@ struct PullEntry {
 struct PullRequest {
   std::string name_space;
   std::optional<Worker> worker;
+  // Waits for keys that do not exist, instead of NotFound.
   bool wait_for_keys = false;
   // The dtype to which the values are converted; kUnknown leaves them as they
   // are stored.
   DType dtype = DType::kUnknown;
   std::vector<PullEntry> entries;
   uint64_t namespace_uid = 0;
+  // The longest reply that the caller takes; 0 sets no bound.
   uint64_t max_reply_bytes = 0;
 };
 
 struct Value {
   Version version = 0;
   Tensor tensor;
+  // How many contributions the round had for which the call waited; 0 if none.
   uint32_t num_contributions = 0;
 };
 
@@ -159,6 +171,7 @@ struct PullStreamRequest {
   PullRequest request;
   Stripe stripe;
   uint64_t max_part_bytes = 0;
+  // Allows the server to answer with batches of values, without a manifest.
   bool takes_batches = false;
 };
 

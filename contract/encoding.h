@@ -1,4 +1,4 @@
-// What the bytes of an encoded contribution decode to, and how.
+// Says what the bytes of an encoded contribution decode to, and how.
 
 #ifndef TENSORKV_CONTRACT_ENCODING_H_
 #define TENSORKV_CONTRACT_ENCODING_H_
@@ -15,8 +15,8 @@
 namespace tensorkv {
 
 // The encoding of one payload: a packing whose parameters make sense, and the
-// dtype and shape of what is packed. Who holds an encoded contribution holds
-// its payload as a u8 tensor of rank 1, and this beside it. Immutable.
+// dtype and shape of what is packed. An encoded contribution is its payload, a
+// u8 tensor of rank 1, with an Encoding beside it. Immutable.
 class Encoding final : public RefCounted {
  public:
   // `packing.num_elements` is set from the shape.

@@ -1,4 +1,4 @@
-// How long gRPC lives in a process.
+// Decides how long gRPC lives in a process.
 
 #ifndef TENSORKV_CONTRACT_KEEP_GRPC_H_
 #define TENSORKV_CONTRACT_KEEP_GRPC_H_

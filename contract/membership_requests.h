@@ -15,9 +15,13 @@ namespace tensorkv {
 struct WorkerStatus {
   std::string name;
   Worker worker;
+  // True while the worker's lease runs.
   bool is_live = false;
+  // The last step that the worker has contributed to; 0: none.
   Step step = 0;
   absl::Duration lease_remaining;
+  // True if the worker has left by a Leave. One that is neither live nor has
+  // left was lost.
   bool has_left = false;
 };
 
@@ -39,7 +43,9 @@ struct JoinReply {
   uint32_t num_workers = 0;
   absl::Duration lease;
   uint64_t server_incarnation = 0;
+  // The step that the worker is to push next.
   Step next_step = 0;
+  // True if the worker of that name had been lost, and comes back.
   bool was_lost = false;
 };
 
@@ -58,6 +64,7 @@ struct LeaveRequest {
   std::string name_space;
   Worker worker;
   std::optional<CallId> call_id;
+  // True if the worker fails: its lease ends at once, as if it had been lost.
   bool is_lost = false;
   // In a mirrored namespace the last step that the worker has contributed to at
   // its own server.

@@ -13,7 +13,7 @@ namespace tensorkv {
 // The contract's service; reflection, health and metrics use the same name.
 inline constexpr absl::string_view kServiceName = "tensorkv.v1.TensorKV";
 
-// What happens when a call comes to the server a second time.
+// Says what happens when a call comes to the server a second time.
 enum class Repeat : uint8_t {
   // The outcome is the same.
   kHarmless,
@@ -24,8 +24,8 @@ enum class Repeat : uint8_t {
   kNever,
 };
 
-// As metrics of gRPC servers call them: "unary", "client_stream",
-// "server_stream", "bidi_stream".
+// The kinds of gRPC methods. NameOf gives the names that metrics of gRPC
+// servers use: "unary", "client_stream", "server_stream", "bidi_stream".
 enum class MethodKind : uint8_t {
   kUnary,
   kClientStream,

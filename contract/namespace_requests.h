@@ -24,6 +24,8 @@ enum class Aggregation { kSum, kMedian, kTrimmedMean, kUnknown };
 enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
 enum class OnLargeNorm { kClip, kRefuse, kUnknown };
 
+// Says what becomes of contributions that are not finite, or whose Euclidean
+// norm exceeds a bound; a bound of 0 is none.
 struct GradientGuard {
   OnNonFinite on_non_finite = OnNonFinite::kApply;
   double max_norm = 0;
@@ -39,6 +41,7 @@ struct GradientGuard {
   friend bool operator==(const GradientGuard&, const GradientGuard&) = default;
 };
 
+// namespace.proto says for each field what 0 stands for.
 struct NamespaceConfig {
   Mode mode = Mode::kAsync;
   uint32_t num_workers = 0;
@@ -70,6 +73,7 @@ struct MultipliersBinding {
   Multipliers multipliers;
 };
 
+// All are bytes.
 struct MemoryUse {
   uint64_t values = 0;
   uint64_t state = 0;
@@ -141,7 +145,9 @@ struct NamespaceStatus {
   uint64_t slowest_lag = 0;
   // Has one element for each reason.
   std::vector<WaitStatus> waits;
+  // Random: another namespace of the same name has another one.
   uint64_t uid = 0;
+  // Rises with every change.
   uint64_t revision = 0;
   uint32_t live_workers = 0;
   std::vector<GuardCounts> guard_counts;

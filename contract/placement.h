@@ -26,6 +26,7 @@ struct LostPartitions {
   // The server that had them last.
   std::string server;
   std::vector<uint32_t> partitions;
+  // True if what they had is given up: they begin anew, without keys.
   bool is_given_up = false;
 
   friend bool operator==(const LostPartitions&,

@@ -37,8 +37,8 @@ void EncodeShape(const Shape& shape,
 absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
 v1::OnExisting EncodeOnExisting(OnExisting on_existing);
 
-// How the tensors of a message are translated: with their elements, or
-// without, as manifests have them.
+// Translate the tensors of a message with their elements, or without, as
+// manifests have them.
 using TensorDecoder = absl::StatusOr<Tensor> (*)(v1::Tensor& proto);
 using TensorEncoder = void (*)(const Tensor& tensor, v1::Tensor* proto);
 

@@ -86,6 +86,7 @@ class SplittingConnection final : public Connection {
   absl::StatusOr<SplitLayoutsPtr> LayoutsFor(const Request& request,
                                              const ClusterPlacement& placement,
                                              const Limit& limit);
+  // Reads the layouts of a namespace from the servers.
   absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
                                           const Limit& limit);
   // Returns whether a push may be to a key in slices that `layouts` lacks.

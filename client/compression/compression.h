@@ -67,8 +67,7 @@ struct Compression {
   uint32_t block_size = 128;
 
   // Error feedback: what an encoded push leaves out of a key is added to the
-  // next push of it. Who wants what Parse makes of "f16" and "bf16" turns it
-  // off.
+  // next push of it. What Parse makes of "f16" and "bf16" has it off.
   bool feedback = true;
   // Nesterov's momentum before encoding: m = momentum m + g, and g + momentum m
   // is what is encoded. For rules without momentum of their own.

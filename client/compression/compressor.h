@@ -107,6 +107,7 @@ class Compressor {
   // Returns the compression of the entry's key; null for an entry that stays as
   // it is.
   const Compression* CompressionOf(const PushEntry& entry) const;
+  // Returns what is kept of a key, which it makes first if need be.
   std::shared_ptr<Key> KeyOf(const std::string& name);
   // Checks that the entry can be encoded, or was encoded for that step already.
   // Encodes it at once if its key keeps nothing.

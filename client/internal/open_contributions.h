@@ -148,19 +148,19 @@ class OpenContributions {
   const uint32_t max_open_rounds_;
   mutable Mutex mutex_;
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
-  // By key: which of kept_ have it and wait at the server. Calls look at
-  // their own keys alone by this.
+  // By key: those of kept_ that have the key and wait at the server. So calls
+  // look at their own keys only.
   absl::flat_hash_map<std::string, std::set<Id>> waiting_
       ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;
-  // That waited or closed.
+  // The highest step that has waited or closed.
   Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;
-  // That was added, or told to be the next, since somebody asked first after
-  // the server had gone back.
+  // The highest step that was added, or that NextStep has returned. The first
+  // NextStep after GoBackTo lowers it.
   Step highest_known_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Nobody has asked since.
+  // True from GoBackTo until NextStep is called.
   bool is_forgetting_ ABSL_GUARDED_BY(mutex_) = false;
   // The highest step that was pushed before it is repeated.
   Step last_repeated_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -69,6 +69,7 @@ class UnaryCalls {
   template <typename Request>
   static Expects ExpectationOf(const Request& request);
 
+  // Makes the RPC, and returns the bytes of the reply.
   absl::StatusOr<grpc::ByteBuffer> Send(Method method, Expects expects,
                                         const grpc::ByteBuffer& request,
                                         const CallDeadline& deadline);
