@@ -40,9 +40,9 @@ class LeaseRenewal;
 // Joins when it is made, renews the lease from a thread of its own. Leave says
 // that it is done; one that goes without counts as lost, at once. Thread-safe.
 //
-// A group of fixed size waits for a worker that was lost, and ends with
-// WORKER_LEFT, which comes out of verbs, what waits for one that has left: it
-// is whole or does not go on, unless its namespace says otherwise.
+// A group of fixed size waits for a worker that was lost. Verbs that wait for
+// one that has left end with WORKER_LEFT: the group is whole or does not go on,
+// unless its namespace says otherwise.
 //
 // The verbs of a step recover by themselves from whatever happens to workers
 // and connections: when a round fails because another worker was lost, when
@@ -57,10 +57,10 @@ class LeaseRenewal;
 // gone is forgotten, what encoding has left out too, and so is all that is
 // pushed until step() is asked. Then step() tells the step to go back to: a
 // loop that asks it before each step, and reads all keys after, goes on by
-// itself. Who does not ask gets SERVER_RESTARTED at the first step that he has
-// not pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when
-// a checkpoint has the last step: a worker that has left does not come back to
-// repeat it. docs/protocol.md says more.
+// itself. A loop that does not ask gets SERVER_RESTARTED at the first step that
+// it has not pushed before or, in MODE_ASYNC, at its first push of step 0.
+// Leave when a checkpoint has the last step: a worker that has left does not
+// come back to repeat it. docs/protocol.md says more.
 //
 // To push again it keeps what was pushed: the entries of a step, from the
 // moment they are pushed until a PushPull or Pull of their keys has succeeded,

@@ -58,8 +58,9 @@ CallId DerivedCallId(const CallId& id, absl::string_view marker);
 // again if need be.
 bool IsPushedAgain(const absl::Status& status);
 
-// Returns whether no server's answer is of use any more: the caller has to join
-// again first, or would wait for a worker that has left.
+// Returns whether the answers of other servers are of no use after such an
+// error: the caller has to join again first, or would wait for a worker that
+// has left.
 bool EndsTheCall(const absl::Status& status);
 
 // Returns whether the namespace may be of MODE_ASYNC, where nobody can promise

@@ -414,8 +414,8 @@ Compressor::~Compressor() = default;
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Step step, std::vector<PushEntry> entries, Residuals* left) {
   if (options_.rules.empty()) return entries;
-  if (left != nullptr && left->takes_casts_ && MayLeaveCasts(step, entries)) {
-    LeaveCasts(entries, *left);
+  if (left != nullptr && left->takes_casts_ && MayDeferCasts(step, entries)) {
+    DeferCasts(entries, *left);
     return entries;
   }
   std::vector<Job> jobs = JobsOf(step, absl::MakeSpan(entries));
@@ -451,7 +451,7 @@ std::vector<Compressor::Job> Compressor::JobsOf(Step step,
   return jobs;
 }
 
-bool Compressor::MayLeaveCasts(Step step,
+bool Compressor::MayDeferCasts(Step step,
                                absl::Span<const PushEntry> entries) const {
   bool has_feedback = false;
   bool are_even = true;
@@ -470,7 +470,7 @@ bool Compressor::MayLeaveCasts(Step step,
   return !has_feedback || are_even;
 }
 
-void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
+void Compressor::DeferCasts(absl::Span<const PushEntry> entries,
                             Residuals& left) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const Compression* const compression = CompressionOf(entries[i]);

@@ -99,9 +99,9 @@ class Compressor {
   // key if the push is not made.
   absl::StatusOr<EncodedTensor> EncodedFor(Residuals& left, Job& job);
   // Returns whether all entries may be cast as they are sent.
-  bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;
+  bool MayDeferCasts(Step step, absl::Span<const PushEntry> entries) const;
   // Gives `left` the casts that are to be made as the entries are sent.
-  void LeaveCasts(absl::Span<const PushEntry> entries, Residuals& left);
+  void DeferCasts(absl::Span<const PushEntry> entries, Residuals& left);
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
   // Returns the compression of the entry's key; null for an entry that stays as

@@ -58,7 +58,8 @@ class CallIdLeases {
   Lease Acquire();
 
  private:
-  // Forgets what the process has from the one that it was forked from.
+  // Begins with new client ids in a process that was forked since the last
+  // call.
   void RenewAfterFork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return(std::unique_ptr<IdSequence> sequence);
 

@@ -77,8 +77,8 @@ class LargeKeys {
   template <typename Entries>
   bool AreLarge(const Entries& entries) const;
   // Returns whether the values that a PushPull brings back do not go as a
-  // stream, whatever the keys' dtypes. Known without a look at the keys, which
-  // costs a list of many small tensors as much as encoding it.
+  // stream, whatever the keys' dtypes. Does not look the keys up, which would
+  // cost a list of many small tensors as much as encoding it.
   bool BringsBackLittle(const PushRequest& request) const;
 
   const StreamPolicy policy_;

@@ -25,7 +25,7 @@ namespace tensorkv::python {
 // would read them later, gets copies.
 class Session {
  public:
-  // Errors: those of Client::Connect.
+  // Connects in the background, as Client::Connect does, with its errors.
   static absl::StatusOr<std::shared_ptr<Session>> Connect(
       const ClientOptions& options);
   // Makes a session with a store of its own. `num_threads` as
