@@ -1,4 +1,4 @@
-// Threads for calls that nobody waits for.
+// Runs what blocks of calls that nobody waits for.
 
 #ifndef TENSORKV_CLIENT_CALL_THREADS_H_
 #define TENSORKV_CLIENT_CALL_THREADS_H_
@@ -9,23 +9,24 @@
 
 namespace tensorkv {
 
-// Threads where such calls do what blocks, made when they are needed. Most
-// calls need none: gRPC tells when they have ended. Those do that are streams,
-// go to a cluster or to a store in this process, or encode what they push.
-// Thread-safe.
+// Threads, made when they are needed, where calls that nobody waits for do what
+// blocks. Most calls need none: gRPC tells when they have ended. Calls need one
+// that are streams, go to a cluster or to a store in this process, or encode
+// what they push. Thread-safe.
 class CallThreads {
  public:
   using Task = absl::AnyInvocable<void() &&>;
 
   // REQUIRES: max_threads > 0.
   explicit CallThreads(int max_threads);
-  // Waits for nothing: what was given to it runs all the same.
+  // Waits for nothing: tasks that were given to Run are run all the same.
   ~CallThreads();
   CallThreads(const CallThreads&) = delete;
   CallThreads& operator=(const CallThreads&) = delete;
 
-  // Runs tasks in their order, so many at a time as there may be threads. Where
-  // the system has not one thread to give, the caller runs the task.
+  // Has a thread run the task, and returns. Tasks begin in their order, at most
+  // max_threads at a time. Where the system has not one thread to give, the
+  // calling thread runs the task before this returns.
   void Run(Task task);
 
  private:

@@ -13,16 +13,18 @@
 
 namespace tensorkv {
 
-// Calls that are given it end with Cancelled once somebody has cancelled, those
-// that begin later too. Whether a call that was cancelled has been made, nobody
-// knows. Thread-safe.
+// Calls that are given a Canceller end with Cancelled once somebody has
+// cancelled, and so do calls that begin later. Nobody knows whether a call that
+// was cancelled has been made. Thread-safe.
 class Canceller {
  private:
   using Listeners = std::list<absl::AnyInvocable<void()>>;
 
  public:
-  // Has `listener` run when somebody cancels, until this goes: at once where
-  // that is done. It must not wait for whoever stops listening.
+  // Runs `listener` when somebody cancels, on that thread, until this is
+  // destroyed; in the constructor where somebody has cancelled already. The
+  // listener runs with the canceller's lock: it must not use the canceller, nor
+  // wait for a thread that does.
   class Listening {
    public:
     // Null stands for a canceller that nobody uses.
@@ -48,7 +50,7 @@ class Canceller {
     Listeners::iterator place_;
   };
 
-  // A call that may begin, from then until it has ended.
+  // Marks a call as under way, for CancelAndWait, until this is destroyed.
   class Use {
    public:
     // Null stands for a canceller that nobody uses.
@@ -61,7 +63,8 @@ class Canceller {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
-    // False once somebody has cancelled.
+    // Returns false if somebody had cancelled when this was made: the call must
+    // not begin.
     bool may_begin() const { return may_begin_; }
 
    private:
@@ -69,7 +72,8 @@ class Canceller {
     const bool may_begin_;
   };
 
-  // Returns when all listeners were told.
+  // Runs all listeners on the calling thread, and returns when they have run.
+  // Later calls do nothing.
   void Cancel() {
     MutexLock lock(&mutex_);
     if (std::exchange(is_cancelled_, true)) return;
@@ -78,7 +82,7 @@ class Canceller {
 
   // Cancels, and returns when all calls that had begun have ended: they write
   // nothing any more, and read nothing but what a connection may yet have to
-  // send (see Client). Not to be called by what such a call waits for.
+  // send (see Client). A thread for which such a call waits must not call this.
   void CancelAndWait() {
     Cancel();
     MutexLock lock(&mutex_);

@@ -74,27 +74,31 @@ class Client : public NamespaceVerbs {
   // target only names the other side in errors, unless it is empty.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
 
-  // Returns this client, but its calls have another timeout, or end when
-  // somebody cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else
-  // is shared: connections, membership, steps, what pushes have left out.
-  // KeepAlive and Leave have their own timeout, and nobody ends them early.
+  // Return a client that shares all with this one, whose calls have another
+  // timeout, or end when somebody cancels:
+  // client->WithTimeout(absl::Seconds(1)).Pull("w"). Shared are connections,
+  // membership, steps, and what pushes have left out. KeepAlive and Leave have
+  // their own timeout, and nobody ends them early.
   Client WithTimeout(absl::Duration timeout) const;
-  // With that timeout, unless its own is shorter.
+  // Returns such a client with that timeout, or with this one's where it is
+  // shorter.
   Client NoLongerThan(absl::Duration timeout) const;
   Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
 
-  // Returns this client, but what its calls read is copied once, into memory of
-  // the caller, one destination per key: client->Into({weights}).Pull("w"). The
-  // tensors of the reply are that memory. Where a push brings its tensors from
-  // it, they are copied once more. Others must not read or write it during a
-  // call; one that fails may have written any of it, and nobody writes it after
-  // a call has returned. `destinations` outlives the calls. Errors: also
-  // InvalidArgument where number, dtype, shape or bytes of the destinations are
-  // others; nothing is written then. A PushPull is not made either, but where
-  // the key is stored as another float dtype than the destination's.
+  // Returns a client that shares all with this one, but what its calls read is
+  // copied once, into memory of the caller, one destination per key:
+  // client->Into({weights}).Pull("w"). The tensors of the reply are that
+  // memory. Where a push brings its tensors from it, they are copied once more.
+  // Others must not read or write it during a call; one that fails may have
+  // written any of it, and nobody writes it after a call has returned.
+  // `destinations` outlives the calls. Errors: also InvalidArgument where
+  // number, dtype, shape or bytes of the destinations are others; nothing is
+  // written then. A PushPull is not made either, but where the key is stored as
+  // another float dtype than the destination's.
   Client Into(absl::Span<const Destination> destinations) const;
 
-  // OnExisting says what to do about keys that exist.
+  // Creates keys with these values. `on_existing` says what to do about keys
+  // that exist.
   absl::Status Init(absl::string_view key, Tensor value,
                     OnExisting on_existing = OnExisting::kFail);
   // Sets `*versions`, if given: those of the keys after the call.
@@ -119,9 +123,11 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries,
                                                 Residuals* left = nullptr);
-  // Encodes pushes so from now on. What they have left out so far is forgotten.
+  // Encodes pushes as `compression` says from now on. Forgets what pushes have
+  // left out so far.
   void SetCompression(const CompressionOptions& compression);
-  // The server has gone back: what pushes have left out is of no use any more.
+  // Forgets what pushes have left out, which is of no use once the server has
+  // gone back to an earlier state.
   void ForgetResiduals();
 
   // Reads values; `min_version` waits for that version of the key. The
@@ -130,7 +136,7 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<Value> Pull(absl::string_view key, Version min_version = 0);
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
-  // Reads what there is now, as no worker: it waits for no step.
+  // Reads the latest values, signed by no worker: the call waits for no step.
   absl::StatusOr<PullReply> PullLatest(absl::Span<const std::string> keys,
                                        DType dtype = DType::kUnknown);
 
@@ -140,19 +146,21 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
 
-  // These verbs for who makes the same call again and again. The list is lent
-  // to the call, during which nobody else uses it, and is there again however
-  // the call ends. To one server it is not copied unless it is to be encoded.
+  // These do Push, Pull and PushPull for callers who make the same call again
+  // and again. The list is lent to the call, during which nobody else uses it,
+  // and is there again however the call ends. To one server it is not copied
+  // unless it is to be encoded.
   absl::StatusOr<PushReply> PushLent(std::vector<PushEntry>& entries,
                                      const PushOptions& options = {});
   absl::StatusOr<PullReply> PullLent(PullRequest& request);
   absl::StatusOr<PullReply> PushPullLent(std::vector<PushEntry>& entries,
                                          const PushOptions& options = {});
 
-  // And for who waits for nothing: `done` gets what the verb returns, on any
-  // thread, perhaps before this returns, and should not block. What has to
-  // block meanwhile runs on `threads`, which outlive the call; this client need
-  // not. Pipeline adds an order among calls, and bounds of what is under way.
+  // These do Push, Pull and PushPull for callers who do not wait: `done` gets
+  // what the verb returns, on any thread, perhaps before this returns, and
+  // should not block. What has to block meanwhile runs on `threads`, which
+  // outlive the call; this client need not. Pipeline adds an order among calls,
+  // and bounds of what is under way.
   template <typename Reply>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,

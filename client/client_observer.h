@@ -1,4 +1,4 @@
-// Declares what a client tells of its calls.
+// Declares who is told of the calls of a client.
 
 #ifndef TENSORKV_CLIENT_CLIENT_OBSERVER_H_
 #define TENSORKV_CLIENT_CLIENT_OBSERVER_H_
@@ -12,9 +12,9 @@
 
 namespace tensorkv {
 
-// For metrics of any kind; client/prometheus/client_metrics.h is for
-// Prometheus. Called from the threads of the calls: implementations are
-// thread-safe, and return at once.
+// Is told of the calls of a client, for metrics of any kind;
+// client/prometheus/client_metrics.h is for Prometheus. The threads of the
+// calls call it: implementations are thread-safe, and return at once.
 class ClientObserver {
  public:
   virtual ~ClientObserver() = default;

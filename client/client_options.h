@@ -35,14 +35,14 @@ struct ClientOptions {
   // For namespaces whose workers do not join; others take Client::Join.
   std::optional<uint32_t> rank;
 
-  // Bound of every call, connecting and retries included.
+  // Bounds every call, connecting and retries included.
   absl::Duration timeout = absl::Seconds(30);
 
   // The longest message that is sent or taken, encoded. The default is the
   // server's own. It does not bound the tensors of a call.
   size_t max_message_bytes = size_t{64} << 20;
 
-  // When tensors go as streams, in which parts, over how many connections.
+  // Says when tensors go as streams, in which parts, over how many connections.
   TransferOptions transfer;
 
   // Says how pushed tensors are encoded; by default not at all.

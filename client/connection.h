@@ -20,11 +20,11 @@
 
 namespace tensorkv {
 
-// Bounds of one call, and where what it brings may go.
+// Bounds one call, and says where the values that it brings may go.
 struct CallOptions {
-  // DeadlineExceeded when it has passed.
+  // The call ends with DeadlineExceeded when this time has passed.
   absl::Duration timeout = absl::Seconds(30);
-  // Ends the call early with Cancelled; null: nobody does.
+  // Ends the call early with Cancelled; null where nobody does.
   std::shared_ptr<Canceller> canceller;
   // Where the values of a reply may be received, one for each entry of the
   // request; they outlive the call. A connection uses all of them or none:
@@ -46,7 +46,8 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  // Makes the call whose request this is: an InitRequest calls Init.
+  // Makes the call that the type of the request names: an InitRequest calls
+  // Init.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
                                         const CallOptions& options = {}) {
@@ -63,11 +64,12 @@ class Connection {
                                const CallOptions& options) = 0;
 
   // Returns whether Attempt takes casts, and sends parts while the rest is yet
-  // to be cast. One over gRPC does; for a cluster, a worker that has joined,
-  // and calls that are started, pushes are cast whole before they are made.
+  // to be cast. A connection over gRPC does. Pushes to a cluster, of a worker
+  // that has joined, and of calls that are started are cast whole before they
+  // are made.
   virtual bool CastsAsItSends() const { return false; }
 
-  // Told once how a call has ended, on any thread.
+  // Is told once how a call has ended, on any thread.
   using Done = absl::AnyInvocable<void(absl::Status) &&>;
 
   // Makes a call as Attempt does, but waits for nothing: what has to block runs

@@ -1,4 +1,4 @@
-// Says how a client knows its server, and how it proves who it is.
+// Declares how a client knows its server, and how it proves who it is.
 
 #ifndef TENSORKV_CLIENT_CREDENTIALS_H_
 #define TENSORKV_CLIENT_CREDENTIALS_H_
@@ -7,9 +7,10 @@
 
 namespace tensorkv {
 
-// Names of files; empty ones are not used. docs/security.md says what the
-// server makes of them. A replaced file counts for the calls that begin some
-// seconds later; while one is wrong, what was there before does.
+// Paths of files, but for tls_server_name; empty ones are not used.
+// docs/security.md says what the server makes of them. A replaced file counts
+// for calls that begin some seconds later; while a file is wrong, what it said
+// before counts.
 struct Credentials {
   // The authorities that may sign the server's certificate (PEM). Connections
   // are encrypted where it is set, and in plain text where it is not.

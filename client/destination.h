@@ -9,12 +9,13 @@
 
 namespace tensorkv {
 
-// Memory that one value is received into; without memory, none of the
-// caller's: the value comes as it would have otherwise.
+// Memory of the caller into which one value is received. Where `memory` is
+// null, the value comes in memory of the client.
 struct Destination {
   DType dtype = DType::kF32;
   Shape shape;
-  // Takes as many bytes as dtype and shape do, aligned to one element.
+  // Has exactly as many bytes as a tensor of the dtype and shape, aligned to
+  // one element.
   absl::Span<char> memory;
 };
 

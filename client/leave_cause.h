@@ -8,9 +8,9 @@
 namespace tensorkv {
 
 enum class LeaveCause : uint8_t {
-  // It makes no more steps.
+  // The worker has done its work, and makes no more steps.
   kDone,
-  // It fails: its lease ends at once, as if it had been lost.
+  // The worker fails: its lease ends at once, as if it had been lost.
   kLost,
 };
 

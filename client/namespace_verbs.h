@@ -1,4 +1,4 @@
-// The verbs about the keys of a client's namespace that carry no tensors.
+// Has the verbs about a client's namespace that carry no tensors.
 
 #ifndef TENSORKV_CLIENT_NAMESPACE_VERBS_H_
 #define TENSORKV_CLIENT_NAMESPACE_VERBS_H_
@@ -24,26 +24,32 @@ class NamespaceVerbs : public ServerVerbs {
   // Returns the namespace of the client's options.
   const std::string& name_space() const { return *name_space_; }
 
-  // Returns how many keys were removed. A full namespace is called without a
-  // call_id: the caller looks into a connection that breaks.
+  // Removes keys, and returns how many there were. Where the namespace has no
+  // memory left to remember the call, makes it again without a call_id: then it
+  // is not repeated if the connection breaks, and may or may not have been
+  // applied.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false);
-  // Returns one page; the request's namespace is filled in.
+  // Returns one page of keys. The request's namespace is filled in.
   absl::StatusOr<ListReply> List(ListRequest request = {});
   // Returns all pages of the keys that begin with `prefix`, within one timeout.
   // They are not of one moment: keys that come or go meanwhile may be among
   // them or not. Takes as much memory as what the server sends, which nothing
   // bounds but that timeout.
   absl::StatusOr<std::vector<KeyStatus>> ListAll(absl::string_view prefix = "");
+  // Returns the status of each key; `with_digest` adds the digest of its value.
+  // Errors: NotFound if one of the keys does not exist.
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
                                               bool with_digest = false);
 
-  // Rules of all keys, or of those that match the pattern.
+  // Sets the rule by which pushes update all keys, or those that match the
+  // pattern; SetMultipliers sets what multiplies their rates.
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
   absl::Status SetMultipliers(const Multipliers& multipliers,
                               absl::string_view key_pattern);
-  // Returns the rule as it now is.
+  // Sets these hyperparameters of the rule of exactly that pattern; the others
+  // stay. Returns the rule as it is then.
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");

@@ -143,11 +143,14 @@ class Pipeline {
                                             uint64_t bytes,
                                             const PipelineCallOptions& bounds,
                                             Start start);
+  // Waits until there is headroom for the call, and adds it.
   void Enqueue(Call call);
   bool HasHeadroomFor(const Call& call) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes a call due that no other call of its keys precedes.
   void MakeReady(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins calls that are due, unless another thread does that already.
+  // Releases the mutex while it begins one.
   void StartReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnEnded(Ticket ticket, uint64_t bytes);
 

@@ -11,17 +11,18 @@
 namespace tensorkv {
 
 struct PushOptions {
-  // The worker's step that the contributions belong to. 0: the one after the
-  // client's last; see Client::step.
+  // The worker's step that the contributions belong to. 0 stands for the step
+  // after the client's last; see Client::step.
   Step step = 0;
 
-  // The entries are those that Client::Encode has made, and go out as they are.
+  // True if Client::Encode has made the entries, which then go out as they are.
   bool is_encoded = false;
 
-  // Signs the push; none: the client's own worker does.
+  // Signs the push as this worker; without it the client's own worker signs.
   std::optional<Worker> worker;
 
-  // Asks the server to convert the values of a PushPull to it, as in Pull.
+  // The dtype to which the server converts the values of a PushPull; kUnknown
+  // leaves them as they are stored.
   DType reply_dtype = DType::kUnknown;
 };
 

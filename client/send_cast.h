@@ -1,4 +1,4 @@
-// Casts the elements of a push as they are sent.
+// Declares how the elements of a push are cast as they are sent.
 
 #ifndef TENSORKV_CLIENT_SEND_CAST_H_
 #define TENSORKV_CLIENT_SEND_CAST_H_
@@ -13,13 +13,13 @@
 
 namespace tensorkv {
 
-// CastRanges says which elements of a tensor have been cast, in any order and
+// CastRanges keeps which elements of a tensor have been cast, in any order and
 // maybe several times. Thread-safe.
 class CastRanges {
  public:
-  // The elements from `first` up to `end` have been.
+  // Adds the elements from `first` up to `end`, which is not one of them.
   void Add(size_t first, size_t end);
-  // Returns whether all of `size` have been cast.
+  // Returns whether all elements below `size` have been cast.
   bool Cover(size_t size) const;
 
  private:
@@ -35,12 +35,13 @@ class CastRanges {
 struct CastFeedback {
   const float* before = nullptr;
   float* after = nullptr;
-  // Set where finite elements have a sum that is not.
+  // True once finite elements have had a sum that is not finite.
   std::atomic<bool> is_too_large = false;
-  // Says which elements of `after` are there.
+  // Says which elements of `after` have been written.
   CastRanges done;
 };
 
+// What the elements of one entry are cast to as they are sent.
 struct SendCast {
   // kUnknown: the elements stay as they are.
   DType dtype = DType::kUnknown;

@@ -1,4 +1,4 @@
-// The verbs that are about a server, whatever the namespace of its client.
+// Has the verbs that are about a server, whatever the namespace of its client.
 
 #ifndef TENSORKV_CLIENT_SERVER_VERBS_H_
 #define TENSORKV_CLIENT_SERVER_VERBS_H_
@@ -24,17 +24,19 @@ class ClientCalls;
 // threads, deadlines and errors.
 class ServerVerbs {
  public:
-  // Namespaces, by name.
+  // Creates a namespace. `on_existing` says what to do about one of that name
+  // that exists.
   absl::Status CreateNamespace(absl::string_view name,
                                const NamespaceConfig& config,
                                OnExisting on_existing = OnExisting::kFail);
-  // Describes it as it is now, also at a server that was restarted.
+  // Describes a namespace as it is now, also at a server that was restarted.
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
-  // Returns all pages, within one timeout.
+  // Returns all pages of the namespaces that the caller may read, within one
+  // timeout.
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
-  // Deletes the one of that uid; 0 takes whichever has the name. Who repeats a
-  // call that may have been made names it, so that none that came since is
-  // deleted.
+  // Deletes the namespace of that name and uid; uid 0 stands for whichever has
+  // the name. A caller who repeats a call that may have been made gives the
+  // uid, so that no namespace that was created since is deleted.
   absl::Status DeleteNamespace(absl::string_view name, uint64_t uid = 0);
 
   // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),
@@ -48,8 +50,8 @@ class ServerVerbs {
   TENSORKV_SERVER_METHODS(TENSORKV_VERB)
 #undef TENSORKV_VERB
 
-  // Checkpoints of the server. Without a name, the server makes one up; without
-  // namespaces, all are saved.
+  // Saves a checkpoint of the server. Without a name, the server makes one up;
+  // without namespaces, all are saved.
   absl::StatusOr<CheckpointStatus> SaveCheckpoint(
       absl::string_view name = "", std::vector<std::string> namespaces = {}) {
     return Call(SaveCheckpointRequest{.name = std::string(name),
@@ -68,7 +70,8 @@ class ServerVerbs {
   }
 
   // Makes a call by its request, of TENSORKV_NAMESPACE_METHODS,
-  // TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS, as it is.
+  // TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS. Sends the request
+  // as it is, but for its call_id.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request request);
 
@@ -77,7 +80,7 @@ class ServerVerbs {
       : calls_(std::move(calls)), call_options_(std::move(call_options)) {}
   ~ServerVerbs() = default;
 
-  // Returns the options of the verbs, but for another timeout.
+  // Returns the options of the verbs with another timeout.
   CallOptions OptionsWithTimeout(absl::Duration timeout) const {
     CallOptions options = call_options_;
     options.timeout = timeout;

@@ -31,13 +31,15 @@ struct TransferOptions {
   // The least payload for which a call takes one more connection.
   uint64_t min_stripe_bytes = uint64_t{4} << 20;
 
-  // Connections for streams, besides the one for everything else. They open
-  // when they are first used. 0 stands for the number of cores, at most 4.
+  // How many connections there are for streams, besides the one for everything
+  // else. They open when they are first used. 0 stands for the number of cores,
+  // at most 4.
   int bulk_connections = 0;
 
-  // Memory of pulled tensors that nobody uses any more, kept for those pulled
-  // next: fresh memory costs several times as much as copying into it. A
-  // worker's copies of what it pushes have as much of their own.
+  // How much memory of pulled tensors that nobody uses any more is kept for
+  // those that are pulled next: fresh memory costs several times as much as
+  // copying into it. A worker's copies of what it pushes have as much of their
+  // own.
   uint64_t max_idle_bytes = uint64_t{1} << 30;
 
   // Such memory, and that of what was sent, goes back to the system when it has
@@ -45,10 +47,10 @@ struct TransferOptions {
   absl::Duration max_idle_time = absl::Seconds(10);
 };
 
-// Errors: InvalidArgument.
+// Checks that the options make sense. Errors: InvalidArgument.
 absl::Status CheckTransferOptions(const TransferOptions& options);
 
-// `options.bulk_connections`, or what 0 stands for on this machine.
+// Returns `options.bulk_connections`, or what 0 stands for on this machine.
 int NumBulkConnections(const TransferOptions& options);
 
 }  // namespace tensorkv

@@ -289,7 +289,7 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
     return retried;
   }
   left.Keep();
-  open_.TakeIn(*reply, contribution);
+  open_.OnPushReply(*reply, contribution);
   return absl::OkStatus();
 }
 
@@ -399,7 +399,7 @@ absl::StatusOr<PullReply> WorkerClient::PullRetrying(
     Reader read) {
   for (;;) {
     attempt = NextAttempt(attempt);
-    const uint64_t waiting = open_.WaitingNow();
+    const uint64_t waiting = open_.WaitingMark();
     Client client = WithDeadline(attempt, reader);
     absl::StatusOr<PullReply> reply = read(client);
     if (reply.ok()) {
@@ -448,7 +448,7 @@ absl::Status WorkerClient::Repair(const absl::Status& cause,
   if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
     return absl::OkStatus();
   }
-  if (!open_.Mends(cause)) return cause;
+  if (!open_.IsRepairable(cause)) return cause;
   return Recover(cause, attempt);
 }
 
@@ -464,7 +464,8 @@ absl::Status WorkerClient::RetryContribution(const Contribution& contribution,
 }
 
 bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
-  return open_.Mends(status) || ReasonOf(status) == Reason::kStripeFailed ||
+  return open_.IsRepairable(status) ||
+         ReasonOf(status) == Reason::kStripeFailed ||
          (is_repeatable_ &&
           (IsUncertain(status) || ReasonOf(status) == Reason::kWorkerLost));
 }
@@ -571,7 +572,7 @@ absl::Status WorkerClient::PushAgain(Client client,
   // Some keys have no use for it; which ones shows one by one.
   if (IsObsolete(reply.status())) return PushKeysAgain(client, contribution);
   RETURN_IF_ERROR(reply.status());
-  open_.TakeIn(*reply, contribution);
+  open_.OnPushReply(*reply, contribution);
   return absl::OkStatus();
 }
 

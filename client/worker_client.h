@@ -40,9 +40,9 @@ class LeaseRenewal;
 // Joins when it is made, renews the lease from a thread of its own. Leave says
 // that it is done; one that goes without counts as lost, at once. Thread-safe.
 //
-// A group of fixed size waits for a worker that was lost, and ends with
-// WORKER_LEFT, which comes out of verbs, what waits for one that has left: it
-// is whole or does not go on, unless its namespace says otherwise.
+// A group of fixed size waits for a worker that was lost. Verbs that wait for
+// one that has left end with WORKER_LEFT: the group is whole or does not go on,
+// unless its namespace says otherwise.
 //
 // The verbs of a step recover by themselves from whatever happens to workers
 // and connections: when a round fails because another worker was lost, when
@@ -57,10 +57,10 @@ class LeaseRenewal;
 // gone is forgotten, what encoding has left out too, and so is all that is
 // pushed until step() is asked. Then step() tells the step to go back to: a
 // loop that asks it before each step, and reads all keys after, goes on by
-// itself. Who does not ask gets SERVER_RESTARTED at the first step that he has
-// not pushed before or, in MODE_ASYNC, at his first push of step 0. Leave when
-// a checkpoint has the last step: a worker that has left does not come back to
-// repeat it. docs/protocol.md says more.
+// itself. A loop that does not ask gets SERVER_RESTARTED at the first step that
+// it has not pushed before or, in MODE_ASYNC, at its first push of step 0.
+// Leave when a checkpoint has the last step: a worker that has left does not
+// come back to repeat it. docs/protocol.md says more.
 //
 // To push again it keeps what was pushed: the entries of a step, from the
 // moment they are pushed until a PushPull or Pull of their keys has succeeded,
@@ -148,8 +148,8 @@ class WorkerClient {
   // Errors: those of Client::Leave; it may be called again.
   absl::Status Leave(LeaveCause cause = LeaveCause::kDone);
 
-  // OK, or why this is a member no more: what the server said to the latest
-  // renewal that it answered. Verbs join again when they need to.
+  // Returns OK, or why this is a member no more: what the server said to the
+  // latest renewal that it answered. Verbs join again when they need to.
   absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
@@ -183,13 +183,13 @@ class WorkerClient {
   absl::Status JoinAgain(const Attempt& attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
-  // Keeps the entries encoded, or copies: they are the same whenever pushed.
-  // `left` is as Client::Encode has it.
+  // Encodes or copies the entries, and keeps them in open_ from before they are
+  // pushed. `left` is as Client::Encode has it.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
                                     const SharedCanceller& canceller,
                                     Residuals& left);
 
-  // Begin the first attempt at a verb, and a next one.
+  // Return the first attempt at a verb, and the next one.
   Attempt Begin(SharedCanceller canceller,
                 std::optional<absl::Duration> timeout) const;
   Attempt NextAttempt(const Attempt& attempt) const;
@@ -218,7 +218,7 @@ class WorkerClient {
   // Makes one attempt as `worker`, as tensors or rows, whichever they are.
   absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
                                      Step step, std::vector<PushEntry> entries);
-  // OK if the call that failed with `cause` may be made again; else why not.
+  // Returns OK if the failed call may be made again; else why not.
   absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
   // Makes sure that the server has the contribution, whose push has failed with
   // `cause`, and returns OK; else forgets the contribution.
@@ -233,11 +233,11 @@ class WorkerClient {
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
   absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
                        const Contribution* own = nullptr);
-  // Attempts at it, until one succeeds, none may, or the verb's time is over.
+  // Makes attempts to recover until one succeeds, none may, or time is over.
   absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
                              const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // Makes one attempt at it, where `cause` made it necessary or shows a
+  // Makes one attempt to recover, where `cause` made it necessary or shows a
   // restart; sets `is_member` when it has joined.
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
                            bool& is_member, const Contribution* own)
@@ -265,7 +265,7 @@ class WorkerClient {
   mutable Mutex joined_mutex_;
   Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
 
-  // It has left, or was to: it does not join again by itself.
+  // True from Leave to Rejoin: the worker does not join again by itself.
   std::atomic<bool> has_left_ = false;
   std::atomic<LeaveCause> leave_cause_ = LeaveCause::kLost;
 

@@ -35,7 +35,7 @@ struct WorkerOptions {
   // noticed to be gone. Zero gives up at once, with AlreadyExists.
   absl::Duration takeover_timeout = absl::Minutes(1);
 
-  // Bound of each verb of a step, with all that is done again: how long to wait
+  // Bounds each verb of a step, with all that is done again: how long to wait
   // for workers that were lost and for connections that broke. Each attempt is
   // bounded by ClientOptions::timeout as well.
   absl::Duration step_timeout = absl::Minutes(10);
@@ -45,11 +45,12 @@ struct WorkerOptions {
   // Encoded ones need no copy.
   bool keeps_copies = false;
 
-  // Told, where set, each time that a renewal of the lease finds that this is a
-  // member no more, and why: for those who want to know before the next verb,
-  // which joins again by itself. Called by the thread that renews the lease,
-  // which waits for it, as does the worker's destructor: it must neither
-  // destroy the worker nor wait for who does. May come before Join returns.
+  // Where set, is called each time that a renewal of the lease finds that this
+  // is a member no more, with the reason: for those who want to know before the
+  // next verb, which joins again by itself. The thread that renews the lease
+  // calls it and waits for it, as does the worker's destructor: it must neither
+  // destroy the worker nor wait for a thread that does. May be called before
+  // Join returns.
   std::function<void(const absl::Status&)> on_membership_lost;
 };
 
@@ -62,11 +63,12 @@ using SharedCanceller = std::shared_ptr<Canceller>;
 
 // ReadOptions says how a worker's verb reads; see Client::Into.
 struct ReadOptions {
-  // Says what values are converted to; as they are stored if unknown.
+  // The dtype to which values are converted; kUnknown leaves them as they are
+  // stored.
   DType dtype = DType::kUnknown;
   absl::Span<const Destination> into;
   SharedCanceller canceller;
-  // In place of WorkerOptions::step_timeout, where it is set.
+  // Bounds the verb in place of WorkerOptions::step_timeout, where it is set.
   std::optional<absl::Duration> timeout;
 };
 

@@ -13,7 +13,8 @@
 
 namespace tensorkv {
 
-// The method that a type of requests calls, and what answers it.
+// CallTypes says of a type of requests which method they call, whether they may
+// be repeated, where a caller needs its right, and which type answers them.
 template <typename Request>
 struct CallTypes;
 #define TENSORKV_CALL_OF(name, repeat, right, scope)   \
@@ -31,13 +32,15 @@ template <typename Request>
 inline constexpr Method kMethodOf = CallTypes<Request>::kMethod;
 template <typename Request>
 using ReplyTo = typename CallTypes<Request>::Reply;
-// The reply or an error; a status alone where the reply has no fields.
+// OutcomeOfCall is the reply or an error; it is a status alone where the reply
+// has no fields.
 template <typename Request>
 using OutcomeOfCall =
     std::conditional_t<std::is_empty_v<ReplyTo<Request>>, absl::Status,
                        absl::StatusOr<ReplyTo<Request>>>;
 
-// Sets the reply that an outcome has.
+// Moves the reply of an OK outcome to `reply`, which an error leaves alone.
+// Returns the status of the outcome.
 template <typename Reply>
 absl::Status SetReply(absl::StatusOr<Reply> outcome, Reply& reply) {
   if (outcome.ok()) reply = *std::move(outcome);
@@ -49,7 +52,7 @@ requires std::is_empty_v<Reply> absl::Status SetReply(absl::Status outcome,
   return outcome;
 }
 
-// Whether it is a request of TENSORKV_NAMESPACE_METHODS, of
+// These are true for the requests of TENSORKV_NAMESPACE_METHODS, of
 // TENSORKV_CHECKPOINT_METHODS, and of TENSORKV_SERVER_METHODS.
 template <typename Request>
 inline constexpr bool kIsOfNamespace = false;
@@ -73,12 +76,14 @@ TENSORKV_SERVER_METHODS(TENSORKV_IS_OF_SERVER)
 #undef TENSORKV_IS_OF_CHECKPOINTS
 #undef TENSORKV_IS_OF_SERVER
 
-// Whether it asks what a server is: anybody may, and any server may answer.
+// True for DescribeServerRequest and DescribeClusterRequest, which ask what a
+// server is: any incarnation of the server may answer them.
 template <typename Request>
 inline constexpr bool kAsksWhatAServerIs =
     std::is_empty_v<Request>&& CallTypes<Request>::kScope == Scope::kSomewhere;
 
-// Refers to a request and to where its reply goes, both of which outlive it.
+// An AnyCall refers to a request of any unary method and to where its reply
+// goes. Both outlive the AnyCall.
 class AnyCall {
  public:
   template <typename Request>

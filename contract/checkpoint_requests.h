@@ -1,4 +1,4 @@
-// The calls of checkpoint.proto.
+// The calls of checkpoint.proto, which explains their fields.
 
 #ifndef TENSORKV_CONTRACT_CHECKPOINT_REQUESTS_H_
 #define TENSORKV_CONTRACT_CHECKPOINT_REQUESTS_H_

@@ -14,7 +14,8 @@
 
 namespace tensorkv {
 
-// What a type of choice has, in `kNames`; the default is the first.
+// `kNames` has the values of an enum by the names that users write, the default
+// first. kUnknown has no name.
 template <typename Choice>
 struct Choices;
 
@@ -63,7 +64,7 @@ struct Choices<OnLargeNorm> {
       {"clip", OnLargeNorm::kClip}, {"refuse", OnLargeNorm::kRefuse}};
 };
 
-// "unknown" if it is what a newer server has.
+// Returns the name of `choice`; "unknown" for what only a newer server has.
 template <typename Choice>
 requires requires { Choices<Choice>::kNames; }
 absl::string_view NameOf(Choice choice) {
@@ -73,7 +74,7 @@ absl::string_view NameOf(Choice choice) {
   return "unknown";
 }
 
-// Nothing if no choice has the name.
+// Returns the choice of that name; nothing if none has it.
 template <typename Choice>
 std::optional<Choice> ChoiceOf(absl::string_view name) {
   for (const auto& [each, choice] : Choices<Choice>::kNames) {
@@ -82,6 +83,7 @@ std::optional<Choice> ChoiceOf(absl::string_view name) {
   return std::nullopt;
 }
 
+// Returns the names of all choices, the default first.
 template <typename Choice>
 std::vector<std::string> ChoiceNames() {
   std::vector<std::string> names;

@@ -10,7 +10,8 @@
 
 namespace tensorkv {
 
-// By code, as the other gRPC metrics libraries spell them.
+// Indexed by absl::StatusCode, and spelled as in other libraries of gRPC
+// metrics.
 inline constexpr const char* kCodeNames[] = {"OK",
                                              "Canceled",
                                              "Unknown",

@@ -1,4 +1,4 @@
-// The calls of data.proto.
+// The calls of data.proto, which explains their fields.
 
 #ifndef TENSORKV_CONTRACT_DATA_REQUESTS_H_
 #define TENSORKV_CONTRACT_DATA_REQUESTS_H_
@@ -20,6 +20,8 @@
 
 namespace tensorkv {
 
+// Creates a key with `tensor`. With `state` it sets that state of a key that
+// exists.
 struct InitEntry {
   std::string key;
   Tensor tensor;
@@ -38,24 +40,26 @@ struct InitReply {
   std::vector<Version> versions;
 };
 
-// What is pushed is a tensor, or where `encoding` is set an encoded one: then
-// `tensor` is its payload, u8 of rank 1. Where `rows` is set it is rows of one,
-// which a PushRows brings; then `tensor` has them one below the other.
+// A contribution to one key. Where `encoding` is set, `tensor` is the payload
+// of an encoded tensor, u8 of rank 1. Where `rows` is set, as a PushRows has
+// it, `tensor` has only these rows of the key, one below the other.
 struct PushEntry {
-  // What the contribution is once it is decoded.
+  // Return the dtype and the shape of the contribution once it is decoded.
   DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
   const Shape& shape() const {
     return encoding ? encoding->shape() : tensor.shape();
   }
 
   std::string key;
+  // True if the call contributes nothing to the key; `tensor` is then empty.
   bool skip = false;
   Tensor tensor;
   RefPtr<const Encoding> encoding;
-  // In the mean of the rule `average`; 0 stands for 1.
+  // Weighs the contribution in the mean of the rule `average`; 0 stands for 1.
   double weight = 0;
   RefPtr<const RowIds> rows;
-  // Only with `rows`: those that are not named get zeros.
+  // Only with `rows`: the rows that are not named are updated too, as if a
+  // contribution of zeros had come for them.
   bool updates_all_rows = false;
 };
 
@@ -66,14 +70,19 @@ struct PushRequest {
   Step step = 0;
   std::vector<PushEntry> entries;
   uint64_t namespace_uid = 0;
+  // The longest reply that a PushPull takes; 0 sets no bound.
   uint64_t max_reply_bytes = 0;
-  // What a PushPull converts the values to; as they are stored if unknown.
+  // The dtype to which a PushPull converts the values; kUnknown leaves them as
+  // they are stored.
   DType reply_dtype = DType::kUnknown;
 };
 
 struct PushResult {
+  // The version that the contribution has made; 0 while its round is open.
   Version version = 0;
+  // The step whose round the contribution has joined; 0 without rounds.
   Step step = 0;
+  // True if the contribution was there already: it is not added again.
   bool repeated = false;
 };
 
@@ -83,26 +92,32 @@ struct PushReply {
 
 struct PullEntry {
   std::string key;
+  // Waits until the key has this version; 0 takes any.
   Version min_version = 0;
+  // Reads this state of the key in place of its value.
   std::string state;
-  // A PullRows reads these alone.
+  // A PullRows reads only these rows; other pulls have none.
   RefPtr<const RowIds> rows;
 };
 
 struct PullRequest {
   std::string name_space;
   std::optional<Worker> worker;
+  // Waits for keys that do not exist, instead of NotFound.
   bool wait_for_keys = false;
-  // What the values are converted to; as they are stored if unknown.
+  // The dtype to which the values are converted; kUnknown leaves them as they
+  // are stored.
   DType dtype = DType::kUnknown;
   std::vector<PullEntry> entries;
   uint64_t namespace_uid = 0;
+  // The longest reply that the caller takes; 0 sets no bound.
   uint64_t max_reply_bytes = 0;
 };
 
 struct Value {
   Version version = 0;
   Tensor tensor;
+  // How many contributions the round had for which the call waited; 0 if none.
   uint32_t num_contributions = 0;
 };
 
@@ -110,12 +125,12 @@ struct PullReply {
   std::vector<Value> values;
 };
 
-// What is pushed; its keys are pulled.
+// Pushes the entries, and then pulls their keys.
 struct PushPullRequest : PushRequest {};
 
 using PushPullReply = PullReply;
 
-// Requests all of whose entries have rows, but for those which skip.
+// In a request of rows every entry has `rows`, unless it skips.
 struct PushRowsRequest : PushRequest {};
 struct PullRowsRequest : PullRequest {};
 
@@ -128,11 +143,13 @@ inline constexpr bool kIsOfRows = std::is_same_v<Request, PushRowsRequest> ||
 
 // --- Streams ----------------------------------------------------------------
 
-// A count of 0 on the wire is 1 here.
+// Says which of the `count` streams of a call one stream is. A count of 0 on
+// the wire is 1 here.
 struct Stripe {
   uint32_t index = 0;
   uint32_t count = 1;
-  // The stripes of one attempt share it; 0 for a stream by itself.
+  // A number that all stripes of one attempt at a call have; 0 for a stream by
+  // itself.
   uint64_t group = 0;
 
   friend bool operator==(const Stripe&, const Stripe&) = default;
@@ -154,6 +171,7 @@ struct PullStreamRequest {
   PullRequest request;
   Stripe stripe;
   uint64_t max_part_bytes = 0;
+  // Allows the server to answer with batches of values, without a manifest.
   bool takes_batches = false;
 };
 
@@ -188,7 +206,7 @@ struct KeyStatus {
   RuleSpec rule;
   uint64_t update_count = 0;
   Multipliers multipliers;
-  // What the next update would take.
+  // The rates that the next update would use.
   double learning_rate = 0;
   double weight_decay = 0;
   std::vector<std::string> states;

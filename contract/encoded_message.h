@@ -26,6 +26,8 @@ class EncodedMessage {
     size_t size_bytes = 0;
   };
 
+  // Appends `size_bytes` bytes at `data`, which are within `buffer`. Leaves out
+  // an empty piece.
   void Add(RefPtr<Buffer> buffer, const char* data, size_t size_bytes) {
     if (size_bytes == 0) return;
     size_bytes_ += size_bytes;

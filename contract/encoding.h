@@ -1,4 +1,4 @@
-// What the bytes of an encoded contribution decode to, and how.
+// Says what the bytes of an encoded contribution decode to, and how.
 
 #ifndef TENSORKV_CONTRACT_ENCODING_H_
 #define TENSORKV_CONTRACT_ENCODING_H_
@@ -15,8 +15,8 @@
 namespace tensorkv {
 
 // The encoding of one payload: a packing whose parameters make sense, and the
-// dtype and shape of what is packed. Who holds an encoded contribution holds
-// its payload as a u8 tensor of rank 1, and this beside it. Immutable.
+// dtype and shape of what is packed. An encoded contribution is its payload, a
+// u8 tensor of rank 1, with an Encoding beside it. Immutable.
 class Encoding final : public RefCounted {
  public:
   // `packing.num_elements` is set from the shape.
@@ -30,12 +30,13 @@ class Encoding final : public RefCounted {
   const Packing& packing() const { return packing_; }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
-  // A payload is as long, to the byte.
+  // Returns the length that every payload of this encoding has.
   int64_t payload_bytes() const { return payload_bytes_; }
 
-  // Whether a payload of payload_bytes has what its encoding asks for: indices
-  // that rise and stay in range, scales that are positive and finite. Takes
-  // time in proportion to those. Errors: InvalidArgument (ENCODING_MALFORMED).
+  // Checks that the payload_bytes() bytes at `payload` have what the encoding
+  // asks for: indices that rise and stay in range, scales that are positive and
+  // finite. Takes time in proportion to the number of indices and scales.
+  // Errors: InvalidArgument (ENCODING_MALFORMED).
   absl::Status CheckPayload(const char* payload) const;
 
   friend bool operator==(const Encoding& a, const Encoding& b) {

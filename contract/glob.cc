@@ -45,17 +45,17 @@ bool Glob::Matches(absl::string_view text) const {
   if (middle_.empty()) return text.empty();
   if (!TakeTail(tail_, text)) return false;
   if (middle_.find_first_not_of('*') == absl::string_view::npos) return true;
-  Prepare();
+  Compile();
   return ContainsMiddle(text);
 }
 
-void Glob::Prepare() const {
-  if (prepared_ != nullptr ||
+void Glob::Compile() const {
+  if (compiled_ != nullptr ||
       middle_.find_first_not_of('*') == absl::string_view::npos) {
     return;
   }
-  prepared_ = std::make_unique<Middle>();
-  Middle& middle = *prepared_;
+  compiled_ = std::make_unique<Middle>();
+  Middle& middle = *compiled_;
   for (const char c : middle_) {
     const size_t word = middle.num_items / 64;
     const uint64_t bit = uint64_t{1} << middle.num_items % 64;
@@ -77,7 +77,7 @@ void Glob::Prepare() const {
 }
 
 bool Glob::ContainsMiddle(absl::string_view text) const {
-  const Middle& middle = *prepared_;
+  const Middle& middle = *compiled_;
   const size_t last_word = middle.num_items / 64;
   const uint64_t last_bit = uint64_t{1} << middle.num_items % 64;
   Bits reached = {1};

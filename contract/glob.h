@@ -1,4 +1,4 @@
-// Which keys a pattern means.
+// Matches keys with patterns.
 
 #ifndef TENSORKV_CONTRACT_GLOB_H_
 #define TENSORKV_CONTRACT_GLOB_H_
@@ -17,7 +17,7 @@ inline constexpr size_t kMaxPatternBytes = 256;
 
 // A key pattern, made ready to be matched with many keys: '*' is any run of
 // characters, '?' one character (a UTF-8 sequence), everything else itself.
-// Used by one thread at a time until Prepare has been called, then by any
+// Used by one thread at a time until Compile has been called, then by any
 // number of threads.
 //
 // What stands before the first '*' and after the last one is compared in place.
@@ -30,10 +30,10 @@ class Glob {
   // `pattern`, which outlives this, is of at most kMaxPatternBytes.
   explicit Glob(absl::string_view pattern);
 
-  // Makes what the first match would make else, if it needs it.
-  void Prepare() const;
+  // Builds the tables that Matches would build when it first needs them.
+  void Compile() const;
 
-  // Whether all of `text` matches.
+  // Returns whether all of `text` matches the pattern.
   bool Matches(absl::string_view text) const;
 
  private:
@@ -58,7 +58,7 @@ class Glob {
   absl::string_view middle_;
   absl::string_view tail_;
   // Made when first needed: most patterns are refused by head or tail.
-  mutable std::unique_ptr<Middle> prepared_;
+  mutable std::unique_ptr<Middle> compiled_;
 };
 
 }  // namespace tensorkv

@@ -10,9 +10,9 @@
 
 namespace tensorkv {
 
-// The message as one slice per piece, without a copy: each slice keeps its
-// piece's buffer alive until gRPC has sent it, and may drop it on any thread.
-// Thread-safe.
+// Returns the message as one slice per piece, without a copy. Each slice keeps
+// its piece's buffer alive until gRPC has sent it, and may drop the buffer on
+// any thread. Thread-safe.
 grpc::ByteBuffer ToByteBuffer(const EncodedMessage& message);
 
 }  // namespace tensorkv

@@ -16,10 +16,11 @@
 
 namespace tensorkv {
 
-// How long a message may be as it travels, which is percent-encoded. A peer
-// drops a call whose trailers exceed its metadata limit, 8 KiB by default.
+// Bounds the message of a status as it travels, which is percent-encoded. A
+// peer drops a call whose trailers exceed its metadata limit, 8 KiB by default.
 inline constexpr size_t kMaxEncodedStatusMessageBytes = 6 * 1024;
-// A status with details repeats its message there, so that it may be shorter.
+// Bounds the message of a status with details more tightly, since the details
+// repeat it.
 inline constexpr size_t kMaxDetailedStatusMessageBytes = 2 * 1024;
 
 // Keeps code, message and payloads; a message too long to travel is cut,

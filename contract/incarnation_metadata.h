@@ -1,4 +1,4 @@
-// How calls and replies name the incarnation of a server.
+// Says how calls and replies name the incarnation of a server.
 
 #ifndef TENSORKV_CONTRACT_INCARNATION_METADATA_H_
 #define TENSORKV_CONTRACT_INCARNATION_METADATA_H_
@@ -17,7 +17,7 @@ inline constexpr char kIncarnationMetadata[] = "tensorkv-incarnation";
 // 16 hexadecimal digits.
 std::string FormatIncarnation(uint64_t incarnation);
 
-// Nothing for anything but 16 hexadecimal digits.
+// Parses 16 hexadecimal digits. Returns nothing for any other text.
 std::optional<uint64_t> ParseIncarnation(absl::string_view text);
 
 }  // namespace tensorkv

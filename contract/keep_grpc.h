@@ -1,14 +1,15 @@
-// How long gRPC lives in a process.
+// Decides how long gRPC lives in a process.
 
 #ifndef TENSORKV_CONTRACT_KEEP_GRPC_H_
 #define TENSORKV_CONTRACT_KEEP_GRPC_H_
 
 namespace tensorkv {
 
-// Keeps gRPC until the process ends. It would end with the last channel or
-// server otherwise, and whoever closes that waits then: for up to 10 s if a
-// connection has once had more to write than it took, since a thread that was
-// made to look after such is deaf to gRPC's end.
+// Keeps gRPC initialised until the process ends. Otherwise gRPC shuts down with
+// the last channel or server, and whoever closes that waits: for up to 10 s if
+// some connection has once not taken all that was written to it, since gRPC's
+// thread for such connections does not notice the shutdown. Thread-safe; later
+// calls do nothing.
 void KeepGrpc();
 
 }  // namespace tensorkv

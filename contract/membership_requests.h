@@ -1,4 +1,4 @@
-// The calls of membership.proto.
+// The calls of membership.proto, which explains their fields.
 
 #ifndef TENSORKV_CONTRACT_MEMBERSHIP_REQUESTS_H_
 #define TENSORKV_CONTRACT_MEMBERSHIP_REQUESTS_H_
@@ -15,9 +15,13 @@ namespace tensorkv {
 struct WorkerStatus {
   std::string name;
   Worker worker;
+  // True while the worker's lease runs.
   bool is_live = false;
+  // The last step that the worker has contributed to; 0: none.
   Step step = 0;
   absl::Duration lease_remaining;
+  // True if the worker has left by a Leave. One that is neither live nor has
+  // left was lost.
   bool has_left = false;
 };
 
@@ -27,9 +31,10 @@ struct JoinRequest {
   absl::Duration lease;
   std::optional<CallId> call_id;
   uint64_t namespace_uid = 0;
-  // 0 replaces none.
+  // The epoch that the worker knows to be its own former one, and which ends at
+  // once; 0 stands for none.
   uint64_t replaces_epoch = 0;
-  // The server chooses where there is none.
+  // The rank to have; without it the server chooses.
   std::optional<uint32_t> rank;
 };
 
@@ -38,7 +43,9 @@ struct JoinReply {
   uint32_t num_workers = 0;
   absl::Duration lease;
   uint64_t server_incarnation = 0;
+  // The step that the worker is to push next.
   Step next_step = 0;
+  // True if the worker of that name had been lost, and comes back.
   bool was_lost = false;
 };
 
@@ -57,8 +64,10 @@ struct LeaveRequest {
   std::string name_space;
   Worker worker;
   std::optional<CallId> call_id;
+  // True if the worker fails: its lease ends at once, as if it had been lost.
   bool is_lost = false;
-  // The last at its own server of a mirrored namespace.
+  // In a mirrored namespace the last step that the worker has contributed to at
+  // its own server.
   std::optional<Step> step;
 };
 

@@ -1,4 +1,5 @@
-// Which messages of the generated code carry a unary call.
+// Names the messages of the generated code that carry a unary call:
+// MessagesOf<PushRequest> has v1::PushRequest and v1::PushResponse.
 
 #ifndef TENSORKV_CONTRACT_MESSAGES_OF_H_
 #define TENSORKV_CONTRACT_MESSAGES_OF_H_

@@ -13,7 +13,7 @@ namespace tensorkv {
 // The contract's service; reflection, health and metrics use the same name.
 inline constexpr absl::string_view kServiceName = "tensorkv.v1.TensorKV";
 
-// What happens when a call comes to the server a second time.
+// Says what happens when a call comes to the server a second time.
 enum class Repeat : uint8_t {
   // The outcome is the same.
   kHarmless,
@@ -24,8 +24,8 @@ enum class Repeat : uint8_t {
   kNever,
 };
 
-// As metrics of gRPC servers call them: "unary", "client_stream",
-// "server_stream", "bidi_stream".
+// The kinds of gRPC methods. NameOf gives the names that metrics of gRPC
+// servers use: "unary", "client_stream", "server_stream", "bidi_stream".
 enum class MethodKind : uint8_t {
   kUnary,
   kClientStream,
@@ -33,8 +33,8 @@ enum class MethodKind : uint8_t {
   kBidiStream,
 };
 
-// What a caller has to have. Each has those before it. Numbered as roles in
-// service/security/policy.proto.
+// What a caller has to be allowed. Each right includes those before it.
+// Numbered as roles in service/security/policy.proto.
 enum class Right : uint8_t { kRead = 1, kPush = 2, kAdmin = 3 };
 
 // Where a caller has to have the right.
@@ -131,10 +131,11 @@ inline constexpr Method kAllMethods[] = {
 // Methods number from 0, so that they index tables of this size.
 inline constexpr size_t kNumMethods = sizeof(kAllMethods) / sizeof(Method);
 
-// The name in the contract: "Init", "Push", ...
+// Returns the name in the contract: "Init", "Push", ...
 absl::string_view NameOf(Method method);
 
-// As gRPC names it: "/tensorkv.v1.TensorKV/Init". Lives for ever.
+// Returns the path by which gRPC names it: "/tensorkv.v1.TensorKV/Init". The
+// string lives for ever.
 const char* PathOf(Method method);
 
 MethodKind KindOf(Method method);

@@ -1,4 +1,4 @@
-// The calls of namespace.proto.
+// The calls of namespace.proto, which explains their fields.
 
 #ifndef TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
 #define TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
@@ -16,21 +16,23 @@
 
 namespace tensorkv {
 
-// What a newer server has besides is kUnknown in its answers, never in a
-// request.
+// A choice that only newer servers know is kUnknown in what they answer. No
+// request has kUnknown.
 enum class Mode { kAsync, kSync, kBounded, kUnknown };
 enum class OnWorkerLoss { kFail, kContinue, kUnknown };
 enum class Aggregation { kSum, kMedian, kTrimmedMean, kUnknown };
 enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
 enum class OnLargeNorm { kClip, kRefuse, kUnknown };
 
+// Says what becomes of contributions that are not finite, or whose Euclidean
+// norm exceeds a bound; a bound of 0 is none.
 struct GradientGuard {
   OnNonFinite on_non_finite = OnNonFinite::kApply;
   double max_norm = 0;
   OnLargeNorm on_large_norm = OnLargeNorm::kClip;
   double max_call_norm = 0;
 
-  // Whether it looks at contributions at all.
+  // Returns whether the guard checks contributions at all.
   bool is_on() const {
     return on_non_finite != OnNonFinite::kApply || max_norm > 0 ||
            max_call_norm > 0;
@@ -39,6 +41,7 @@ struct GradientGuard {
   friend bool operator==(const GradientGuard&, const GradientGuard&) = default;
 };
 
+// namespace.proto says for each field what 0 stands for.
 struct NamespaceConfig {
   Mode mode = Mode::kAsync;
   uint32_t num_workers = 0;
@@ -70,6 +73,7 @@ struct MultipliersBinding {
   Multipliers multipliers;
 };
 
+// All are bytes.
 struct MemoryUse {
   uint64_t values = 0;
   uint64_t state = 0;
@@ -77,7 +81,7 @@ struct MemoryUse {
   uint64_t metadata = 0;
 };
 
-// What is in a GPU's memory.
+// How much of a namespace is in a GPU's memory.
 struct DeviceMemoryUse {
   std::string device;
   MemoryUse memory;
@@ -97,16 +101,18 @@ enum class WaitReason : uint8_t {
 };
 inline constexpr size_t kNumWaitReasons = 7;
 
-// Calls that have waited for one reason, the last that each had.
+// Counts the calls that wait, or have waited, for one reason. A call with
+// several counts for its last.
 struct WaitStatus {
   WaitReason reason = WaitReason::kKey;
   uint64_t calls_waiting = 0;
   uint64_t calls_ended = 0;
-  // By those that have ended, all together.
+  // The time that the calls which have ended had waited, in all.
   absl::Duration waited;
 };
 
-// Nobody's, where there is no rank.
+// Counts the contributions of one worker in which the gradient guard has found
+// something. Without a rank they are those of which no worker is known.
 struct GuardCounts {
   std::optional<uint32_t> rank;
   uint64_t not_finite = 0;
@@ -122,7 +128,8 @@ struct NamespaceStatus {
   std::vector<MultipliersBinding> multipliers;
   uint64_t num_keys = 0;
   MemoryUse memory;
-  // This is what of it is on the GPU; empty where tensors are kept on the host.
+  // The part of `memory` that is on each GPU; empty where tensors are kept on
+  // the host.
   std::vector<DeviceMemoryUse> device_memory;
   uint64_t updates_applied = 0;
   uint64_t rounds_open = 0;
@@ -136,9 +143,11 @@ struct NamespaceStatus {
   uint64_t contributions_fenced = 0;
   // Steps between the fastest worker and the slowest.
   uint64_t slowest_lag = 0;
-  // One per reason.
+  // Has one element for each reason.
   std::vector<WaitStatus> waits;
+  // Random: another namespace of the same name has another one.
   uint64_t uid = 0;
+  // Rises with every change.
   uint64_t revision = 0;
   uint32_t live_workers = 0;
   std::vector<GuardCounts> guard_counts;
@@ -178,7 +187,7 @@ struct DeleteNamespaceRequest {
 
 struct DeleteNamespaceReply {};
 
-// One of `rule` and `multipliers`.
+// Exactly one of `rule` and `multipliers` is set.
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
@@ -189,6 +198,8 @@ struct SetRuleRequest {
 
 struct SetRuleReply {};
 
+// Removes the rule of exactly `key_pattern` or, with `multipliers`, its
+// multipliers.
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;

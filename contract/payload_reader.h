@@ -30,7 +30,7 @@
 
 namespace tensorkv {
 
-// Where the elements of one tensor are in the encoded message.
+// Says where the elements of one tensor are in the encoded message.
 struct PayloadRange {
   uint64_t offset = 0;
   uint64_t size_bytes = 0;
@@ -55,39 +55,40 @@ struct DecodedPull {
   std::vector<PayloadRange> payloads;
 };
 
-// The message is the first `message_bytes` of `in`, below 2 GiB. A message of
-// more than `max_entries` is nullopt.
+// These read the first `message_bytes` of `in`, below 2 GiB, as one message.
+// They return nullopt for a message of more than `max_entries` entries too.
 std::optional<DecodedInit> ReadInit(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
 std::optional<DecodedPush> ReadPush(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// A PushPullRequest.
+// Reads a PushPullRequest.
 std::optional<DecodedPush> ReadPushPull(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// A PullResponse or PushPullResponse, which have the same form.
+// Reads a PullResponse or PushPullResponse, which have the same form.
 std::optional<DecodedPull> ReadPullReply(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
 
-// A PullChunk with a batch, whose values are added to those of `decoded` as
-// long as there are at most `max_entries`. Returns whether it was read; if not,
-// some of its values may have been added.
+// Reads a PullChunk with a batch, and adds its values to those of `decoded`, up
+// to `max_entries` in all. Returns whether it was read; if not, some of its
+// values may have been added.
 bool ReadPullBatch(google::protobuf::io::ZeroCopyInputStream* in,
                    uint64_t message_bytes, uint32_t max_entries,
                    DecodedPull* decoded);
 
-// Messages with an entry per key and no payload, likewise.
+// Reads a PullRequest, whose entries have no payload.
 std::optional<PullRequest> ReadPull(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// Reads it if it is of the only stripe of a call.
+// Reads a PullStreamRequest. Returns nullopt for one that names a stripe, as
+// those of a call of several stripes do.
 std::optional<PullStreamRequest> ReadPullStream(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// A PushResponse.
+// Reads a PushResponse of at most `max_results` results.
 std::optional<PushReply> ReadPushReply(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_results);
@@ -103,8 +104,8 @@ bool ReadPayloads(google::protobuf::io::ZeroCopyInputStream* in,
                   absl::Span<const PayloadRange> payloads,
                   absl::Span<Tensor* const> tensors);
 
-// Copies one range of the bytes of `in` to `destination`. Returns whether
-// there were as many.
+// Copies one range of the bytes of `in` to `destination`. Returns false if `in`
+// ends before the range does.
 bool CopyRange(google::protobuf::io::ZeroCopyInputStream* in,
                PayloadRange range, char* destination);
 

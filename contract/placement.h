@@ -1,5 +1,5 @@
-// Which server of a cluster owns which keys. What it means is written in
-// proto/tensorkv/v1/cluster.proto.
+// Says which server of a cluster owns which keys.
+// proto/tensorkv/v1/cluster.proto explains the fields.
 
 #ifndef TENSORKV_CONTRACT_PLACEMENT_H_
 #define TENSORKV_CONTRACT_PLACEMENT_H_
@@ -26,13 +26,15 @@ struct LostPartitions {
   // The server that had them last.
   std::string server;
   std::vector<uint32_t> partitions;
+  // True if what they had is given up: they begin anew, without keys.
   bool is_given_up = false;
 
   friend bool operator==(const LostPartitions&,
                          const LostPartitions&) = default;
 };
 
-// A plain value. One without owners is that of a server in no cluster.
+// A plain value. A placement without owners comes from a server that is in no
+// cluster.
 struct ClusterPlacement {
   std::string cluster;
   uint64_t version = 0;
@@ -47,16 +49,17 @@ struct ClusterPlacement {
                          const ClusterPlacement&) = default;
 };
 
-// How many partitions their owners do not have yet.
+// Returns how many partitions their owners do not have yet.
 uint32_t NumLost(const ClusterPlacement& placement);
 
-// The partition that a key of a namespace, which may be that of a slice, falls
-// into, of `num_partitions`, at least 1. The namespace's home owns that of the
-// empty key.
+// Returns the partition, of `num_partitions`, into which a key of a namespace,
+// or a slice of a key by its name, falls. The home of a namespace owns the
+// partition of its empty key. REQUIRES: num_partitions > 0.
 uint32_t PartitionOf(absl::string_view name_space, absl::string_view key,
                      uint32_t num_partitions);
 
-// The index of the server that owns a key. REQUIRES: the placement has owners.
+// Returns the index of the server that owns a key, or a slice by its name.
+// REQUIRES: the placement has owners.
 uint32_t OwnerOf(const ClusterPlacement& placement,
                  absl::string_view name_space, absl::string_view key);
 

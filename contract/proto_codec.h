@@ -96,8 +96,8 @@ void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto);
 absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto);
 void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);
 
-// The requests and replies of all methods without tensors. Those without fields
-// have no definition: ValueOf and MessageOf do without.
+// The requests and replies of all methods without tensors. Requests and replies
+// without fields have no definition of these: use ValueOf and MessageOf.
 #define TENSORKV_CODEC(name, ...)                                          \
   absl::StatusOr<name##Request> FromProto(const v1::name##Request& proto); \
   void ToProto(const name##Request& request, v1::name##Request* proto);    \

@@ -1,4 +1,4 @@
-// Pieces of messages that the files of the codec share.
+// Decodes and encodes pieces of messages that the files of the codec share.
 
 #ifndef TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_
 #define TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_
@@ -37,20 +37,20 @@ void EncodeShape(const Shape& shape,
 absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
 v1::OnExisting EncodeOnExisting(OnExisting on_existing);
 
-// How the tensors of a message are translated: with their elements, or
-// without, as manifests have them.
+// Translate the tensors of a message with their elements, or without, as
+// manifests have them.
 using TensorDecoder = absl::StatusOr<Tensor> (*)(v1::Tensor& proto);
 using TensorEncoder = void (*)(const Tensor& tensor, v1::Tensor* proto);
 
-// Takes the payload over. Errors: those of FromProto.
+// Moves the payload into the tensor. Errors: those of FromProto.
 absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto);
 void EncodeWithData(const Tensor& tensor, v1::Tensor* proto);
 // Errors: those of FromProto; InvalidArgument if there is data.
 absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto);
 void EncodeWithoutData(const Tensor& tensor, v1::Tensor* proto);
 
-// What a PushEntry or PushRowsEntry contributes: its tensor, or the payload and
-// the encoding of one.
+// Translate the contribution of a PushEntry or PushRowsEntry: its tensor and,
+// if it is encoded, the encoding.
 // Errors: those of `decode` · InvalidArgument (no tensor; ENCODING_MALFORMED;
 // those of DecodeShape) · Unimplemented (ENCODING_UNKNOWN).
 template <typename Proto>

@@ -74,12 +74,13 @@ inline constexpr absl::string_view kErrorInfoTypeUrl =
     "type.googleapis.com/google.rpc.ErrorInfo";
 inline constexpr absl::string_view kErrorDomain = "tensorkv";
 
-// The name in v1::Reason: `ROUND_FAILED`.
+// Returns the name in v1::Reason: `ROUND_FAILED`.
 absl::string_view ReasonName(Reason reason);
-// kUnspecified for a name that is unknown here, such as one of a newer server.
+// Returns the reason of that name; kUnspecified for a name that is unknown
+// here, such as one of a newer server.
 Reason ReasonByName(absl::string_view name);
 
-// What a reason is about: a name that error.proto lists, and its text.
+// Says what a reason is about: a name that error.proto lists, and its text.
 struct ErrorDetail {
   template <typename Value>
   ErrorDetail(absl::string_view name, const Value& value)
@@ -89,10 +90,12 @@ struct ErrorDetail {
   std::string value;
 };
 
-// A text is cut here, so that a status fits the trailers of a call.
+// Longer texts of details are cut to so many bytes, so that a status fits the
+// trailers of a call.
 inline constexpr size_t kMaxErrorDetailBytes = 1024;
 
-// `status` with that reason, instead of any that it had.
+// Returns `status` with that reason and these details, in place of any that it
+// had.
 // REQUIRES: `status` is not OK.
 absl::Status WithReason(absl::Status status, Reason reason,
                         std::initializer_list<ErrorDetail> details = {});
@@ -102,12 +105,14 @@ struct ErrorInfo {
   std::map<std::string, std::string> metadata;
 };
 
-// `status` with what another one had. REQUIRES: `status` is not OK.
+// Returns `status` with `info`, as ErrorInfoOf has read it from another status,
+// in place of any that it had. REQUIRES: `status` is not OK.
 absl::Status WithInfo(absl::Status status, const ErrorInfo& info);
 
-// Nothing if the status has none of our domain, or a malformed one.
+// Returns the reason and the details of a status; nothing if it has none of our
+// domain, or malformed ones.
 std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
-// kUnspecified if there is none.
+// Returns the reason of a status; kUnspecified if it has none.
 Reason ReasonOf(const absl::Status& status);
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// When a refused call is to be made again.
+// Says when a refused call is to be made again.
 
 #ifndef TENSORKV_CONTRACT_RETRY_DELAY_H_
 #define TENSORKV_CONTRACT_RETRY_DELAY_H_
@@ -10,15 +10,16 @@
 
 namespace tensorkv {
 
-// The trailer that says the same to other clients, in milliseconds.
+// The trailer that tells other gRPC clients the delay, in milliseconds.
 inline constexpr char kRetryPushbackMetadata[] = "grpc-retry-pushback-ms";
 
-// `status`, of a call that has had no effect, with a google.rpc.RetryInfo: the
-// call may be made again after `delay`, from 0 to 10 minutes.
+// Returns `status`, of a call that has had no effect, with a
+// google.rpc.RetryInfo that says that the call may be made again after `delay`,
+// from 0 to 10 minutes.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
-// Nothing if the status has none; InfiniteDuration if that is malformed or out
-// of range, which asks for no repeat.
+// Returns the delay of a status; nothing if it has none; InfiniteDuration,
+// which asks for no repeat, if the delay is malformed or out of range.
 std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);
 
 }  // namespace tensorkv

@@ -28,20 +28,22 @@ class RowIds final : public RefCounted {
     return tensor_.dtype() == DType::kI32 ? At<int32_t>(i) : At<int64_t>(i);
   }
 
-  // An empty list has 0 and -1, so that no id is out of any range.
+  // Return the lowest and the highest id; 0 and -1 of an empty list, so that no
+  // id is out of any range.
   int64_t lowest() const { return lowest_; }
   int64_t highest() const { return highest_; }
 
-  // Whether an id is there more than once. The first to ask looks at all.
+  // Returns whether an id is there more than once. The first call reads all
+  // ids; the object remembers what it found.
   bool has_repeats() const;
 
-  // As they came.
+  // Returns the ids as Create got them.
   const Tensor& tensor() const { return tensor_; }
 
  private:
   explicit RowIds(Tensor ids);
 
-  // Aligned as it happens to be.
+  // Copies the id, which may lie at any address.
   template <typename T>
   T At(int64_t i) const {
     T id;

@@ -1,4 +1,5 @@
-// The calls of service.proto and cluster.proto, which are about servers.
+// The calls about servers. service.proto and cluster.proto explain their
+// fields.
 
 #ifndef TENSORKV_CONTRACT_SERVER_REQUESTS_H_
 #define TENSORKV_CONTRACT_SERVER_REQUESTS_H_
@@ -13,7 +14,7 @@ namespace tensorkv {
 
 struct DescribeServerRequest {};
 
-// What tensors may take of a GPU's memory, and take now.
+// How much of a GPU's memory tensors may take, and take now.
 struct DeviceBudget {
   std::string device;
   uint64_t budget_bytes = 0;
@@ -44,14 +45,19 @@ struct DescribeClusterReply {
   ClusterPlacement placement;
 };
 
+// Asks a cluster to move its keys to other servers. All are names of servers;
+// returns before the keys have moved.
 struct ResizeClusterRequest {
   std::vector<std::string> add;
   std::vector<std::string> remove;
+  // Servers that are not live, and will not come back.
   std::vector<std::string> lost;
+  // Gives up what lost servers had and nobody has restored yet.
   bool give_up = false;
 };
 
 struct ResizeClusterReply {
+  // The servers that are to have the keys.
   std::vector<ClusterServer> servers;
   uint32_t partitions_to_move = 0;
   uint32_t partitions_to_restore = 0;
@@ -65,6 +71,7 @@ enum class MoveStep : uint8_t {
   kCommit = 3,
 };
 
+// A server makes this call, to hand partitions over to another one.
 struct MovePartitionsRequest {
   std::string from;
   uint64_t move = 0;

@@ -20,8 +20,9 @@ namespace tensorkv::wire {
 
 inline constexpr size_t kMaxShortKeyBytes = 0x7F;
 
-// Reads a short key, with its tag, at the beginning of `fields`. Returns its
-// size there; 0 if it is nothing, or not in its usual form.
+// Reads a short key, with its tag, at the beginning of `fields`. Returns how
+// many bytes of `fields` the tag and the key take; 0 if there is no such key,
+// or one in another form.
 inline size_t ReadShortKey(absl::string_view fields, Tag tag,
                            absl::string_view* key) {
   if (fields.size() < 2 || fields[0] != static_cast<char>(tag)) return 0;
@@ -35,7 +36,9 @@ inline size_t ReadShortKey(absl::string_view fields, Tag tag,
 
 inline constexpr size_t kMaxShortNumberBytes = 4;
 
-// Reads a number, with its tag, likewise.
+// Reads a number of at most 28 bits, with its tag, at the beginning of
+// `fields`. Returns how many bytes of `fields` they take; 0 if there is no such
+// number, or one in another form.
 inline size_t ReadShortNumber(absl::string_view fields, Tag tag,
                               uint64_t* number) {
   if (fields.empty() || fields[0] != static_cast<char>(tag)) return 0;
@@ -52,7 +55,8 @@ inline size_t ReadShortNumber(absl::string_view fields, Tag tag,
 }
 
 // Reads a length of up to 14 bits in its shortest form, at the beginning of
-// `fields`. Returns its size; 0 if it is not such.
+// `fields`. Returns how many bytes of `fields` the length takes; 0 if there is
+// none in that form.
 inline size_t ReadShortLength(absl::string_view fields, size_t* length) {
   if (fields.size() < 2) return 0;
   const size_t first = static_cast<uint8_t>(fields[0]);
@@ -63,17 +67,23 @@ inline size_t ReadShortLength(absl::string_view fields, size_t* length) {
   return second == 0 || second >= 0x80 ? 0 : 2;
 }
 
-// Converts where emplace_back constructs, so that the string is built in place.
+// A Text becomes a string where emplace_back constructs one, so that the string
+// is built in place.
 struct Text {
   operator std::string() const { return std::string(bytes); }
   absl::string_view bytes;
 };
 
-// What stands before the tensor of an entry: read likewise, and added as an
-// entry with a tensor of that type. All members have their values there, in
-// their order: what is left out has the compiler clear the entry first, which
-// takes as long as the rest. ExpectMembers compiles only while an entry has so
-// many members: who adds one sees here that the values are to be told apart.
+// Holds the fields of one entry that stand before its tensor. Read reads them
+// at the beginning of `fields`, and returns how many bytes they take; 0 if they
+// are not in their usual form. AddTo appends an entry with the fields that were
+// read and a copy of `type`, a tensor without data that gives the entry's dtype
+// and shape.
+//
+// AddTo gives all members of an entry a value, in their order: for a member
+// that is left out, the compiler clears the entry first, which takes as long as
+// the rest. ExpectMembers, which nobody calls, compiles only while an entry has
+// exactly these members, so that whoever adds a member to it changes AddTo too.
 template <typename Entry>
 struct ShortFields;
 

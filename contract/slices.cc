@@ -95,7 +95,7 @@ int64_t FirstRowOfSlice(int64_t num_rows, uint32_t index, uint32_t count) {
   return num_rows / count * index + std::min<int64_t>(index, num_rows % count);
 }
 
-bool TakesWholeKeys(absl::string_view rule) {
+bool NeedsWholeKeys(absl::string_view rule) {
   return rule == "lars" || rule == "lamb" || rule == "lans" ||
          rule == "adafactor";
 }

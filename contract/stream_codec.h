@@ -18,12 +18,12 @@
 
 namespace tensorkv {
 
-// What a chunk takes besides its part's bytes, at most.
+// Bounds what a chunk takes besides its part's bytes.
 inline constexpr uint64_t kPartOverheadBytes = 64;
 
-// A chunk with the bytes that `part` names of an entry whose bytes from
-// `tensor_offset` on are `tensor`; part.entry is passed on as it is. Small
-// parts are copied, large ones are referenced.
+// Encodes a chunk with the bytes of an entry that `part` names. `tensor` has
+// the bytes of that entry from `tensor_offset` on; part.entry is passed on as
+// it is. Small parts are copied, large ones are referenced.
 // REQUIRES: the part lies within the tensor, which has host memory.
 EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor,
                           uint64_t tensor_offset = 0);
@@ -34,10 +34,11 @@ struct EncodedPart {
   PayloadRange data;  // of part.size_bytes
 };
 
-// Where the bytes are in the chunk that is the first `message_bytes` of `in`.
-// Reads the stream only up to them; CopyRange copies them from a second one.
-// Returns nullopt for a manifest and for everything that is not in the form
-// that writers usually give a part; the generated code decides then.
+// Reads the chunk that is the first `message_bytes` of `in`, and returns where
+// the part's bytes are. Reads `in` only up to these bytes; CopyRange copies
+// them from a second stream over the chunk. Returns nullopt for a manifest and
+// for everything that is not in the form that writers usually give a part; the
+// generated code decides then.
 std::optional<EncodedPart> ReadPart(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes);
 

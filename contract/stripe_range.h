@@ -29,8 +29,8 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-// The sizes of the entries' tensors, in bytes. Entries are InitEntry,
-// PushEntry or Value; those to skip have none.
+// Returns the sizes of the entries' tensors, in bytes. Entries are InitEntry,
+// PushEntry or Value; entries that skip have a size of 0.
 template <typename Entries>
 std::vector<uint64_t> TensorSizes(const Entries& entries) {
   std::vector<uint64_t> sizes;
@@ -41,13 +41,15 @@ std::vector<uint64_t> TensorSizes(const Entries& entries) {
   return sizes;
 }
 
-// Errors: InvalidArgument if the sum does not fit into int64_t.
+// Returns the sum of `sizes`. Errors: InvalidArgument if it does not fit into
+// int64_t.
 absl::StatusOr<uint64_t> TotalBytes(absl::Span<const uint64_t> sizes);
 
-// Errors: InvalidArgument (count above 64 or 0, index not below count).
+// Checks the count and the index. Errors: InvalidArgument (count above 64 or 0,
+// index not below count).
 absl::Status CheckStripe(const Stripe& stripe);
 
-// The bytes that `stripe` carries of a payload of `total_bytes`.
+// Returns the bytes that `stripe` carries of a payload of `total_bytes`.
 // Errors: InvalidArgument (those of CheckStripe; a total above 2^63 - 1).
 absl::StatusOr<ByteRange> StripeRange(uint64_t total_bytes,
                                       const Stripe& stripe);
@@ -71,21 +73,23 @@ class PartCursor {
   // REQUIRES: `range` lies within their sum, which fits into int64_t.
   PartCursor(std::vector<uint64_t> sizes, ByteRange range);
 
-  // The entry of the next part. REQUIRES: not complete.
+  // Returns the entry of the next part. REQUIRES: not complete.
   size_t entry() const { return entry_; }
-  // The next part, of at most `max_bytes`; nullopt after the last. Never
-  // empty, never spans entries.
+  // Returns the next part, of at most `max_bytes`, and moves past it; nullopt
+  // after the last. A part is never empty, and never spans entries.
   // REQUIRES: max_bytes > 0.
   std::optional<PartRange> Next(uint64_t max_bytes);
 
-  // Takes a part that came; an empty one of any entry brings nothing.
+  // Moves past a part that has come. An empty part, of whatever entry, changes
+  // nothing.
   // Errors: InvalidArgument, and nothing changes: a part that does not begin
   // where the one before ended, goes beyond its entry or the range, or comes
   // after the end.
   absl::Status Accept(const PartRange& part);
 
   bool is_complete() const { return bytes_left_ == 0; }
-  // Errors: InvalidArgument, with the bytes that came and those expected.
+  // Checks that all bytes of the range have come. Errors: InvalidArgument,
+  // which says how many have and how many were expected.
   absl::Status CheckComplete() const;
 
   uint64_t bytes_left() const { return bytes_left_; }
@@ -94,7 +98,7 @@ class PartCursor {
   // The longest part that may come next. REQUIRES: not complete.
   PartRange Longest() const;
   void Advance(uint64_t bytes);
-  // Moves on from the end of an entry to the next one with elements.
+  // Moves on from the end of an entry to the next entry with elements.
   void SkipToBytes();
 
   const std::vector<uint64_t> sizes_;

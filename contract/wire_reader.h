@@ -21,7 +21,8 @@ namespace tensorkv::wire {
 inline constexpr uint64_t kMaxMessageBytes =
     std::numeric_limits<int32_t>::max() - 1024;
 
-// Whether none of the bytes is above 0x7f. REQUIRES: at least a Word of them.
+// Returns whether none of the bytes is above 0x7f. REQUIRES: at least a Word of
+// them.
 template <typename Word>
 inline bool IsAscii(const char* bytes, size_t size) {
   constexpr Word kHighBits = static_cast<Word>(0x8080808080808080);
@@ -35,7 +36,7 @@ inline bool IsAscii(const char* bytes, size_t size) {
   return ((bits | word) & kHighBits) == 0;
 }
 
-// Whether `text` is ASCII, as most texts are.
+// Returns whether `text` is ASCII, as most texts are.
 inline bool IsAscii(absl::string_view text) {
   const size_t size = text.size();
   if (size >= sizeof(uint64_t)) return IsAscii<uint64_t>(text.data(), size);
@@ -61,17 +62,21 @@ class WireReader {
       : in_(*in), limit_(size_bytes) {}
 
   bool ok() const { return ok_; }
+  // Makes the message count as failed, for a caller that finds a fault in what
+  // it has read.
   void Fail();
 
-  // Bytes of the stream that were read.
+  // Returns how many bytes of the stream were read.
   uint64_t position() const { return chunk_end_ - bytes_in_chunk(); }
-  // Bytes of the innermost message that are left; 0 if it was left behind.
+  // Returns how many bytes of the innermost message are left; 0 if Skip or Copy
+  // has gone beyond its end.
   uint64_t bytes_left() const {
     const uint64_t position = this->position();
     return position < limit_ ? limit_ - position : 0;
   }
 
-  // Whether the innermost message goes on with `tag`, which is then read.
+  // Returns whether the innermost message goes on with `tag`, which is then
+  // read.
   bool Accept(Tag tag) {
     if (position() >= limit_) return false;
     if (next_ == end_ && !NextChunk()) return false;
@@ -80,8 +85,8 @@ class WireReader {
     return true;
   }
 
-  // Whether the innermost message goes on with these bytes, of which there is
-  // at least one, in one chunk; they are then read.
+  // Returns whether the innermost message goes on with these bytes, all in one
+  // chunk; they are then read. REQUIRES: `bytes` is not empty.
   bool AcceptBytes(absl::string_view bytes) {
     if (bytes.size() > bytes_in_chunk() || bytes.size() > bytes_left() ||
         std::memcmp(next_, bytes.data(), bytes.size()) != 0) {
@@ -90,7 +95,8 @@ class WireReader {
     next_ += bytes.size();
     return true;
   }
-  // What is next in this chunk, at most `max_bytes`.
+  // Returns what is next in this chunk, at most `max_bytes`, without reading
+  // it; that may go beyond the innermost message.
   absl::string_view Peek(size_t max_bytes) const {
     return {reinterpret_cast<const char*>(next_),
             std::min(max_bytes, bytes_in_chunk())};
@@ -112,18 +118,18 @@ class WireReader {
     }
     return ReadLongNumber();
   }
-  // Fails for a number above `max`.
+  // Reads a number; fails for one above `max`.
   uint64_t ReadNumberUpTo(uint64_t max) {
     const uint64_t number = ReadNumber();
     if (number > max) Fail();
     return ok_ ? number : 0;
   }
-  // Eight bytes; fails for 0, which writers leave out.
+  // Reads a number of eight bytes; fails for 0, which writers leave out.
   uint64_t ReadFixed64();
-  // Four bytes, likewise.
+  // Reads a number of four bytes; fails for 0, which writers leave out.
   uint32_t ReadFixed32();
-  // The length of what follows; fails if the innermost message ends before it
-  // would.
+  // Reads the length of what follows; fails if the innermost message is shorter
+  // than that.
   uint64_t ReadLength() {
     const uint64_t length = ReadNumber();
     if (length > bytes_left()) Fail();
@@ -139,7 +145,7 @@ class WireReader {
       ReadChunks(length, bytes);
     }
   }
-  // Fails unless the bytes are UTF-8.
+  // Reads bytes; fails unless they are UTF-8.
   void ReadText(std::string* text);
 
   // Has `read_fields` read a message within this one, to its end.
@@ -153,7 +159,8 @@ class WireReader {
     if (ok_) limit_ = outer_limit;
   }
 
-  // Passes over bytes, whatever message they belong to.
+  // Passes over so many bytes of the stream, beyond the end of the innermost
+  // message too. Fails at the end of the stream.
   void Skip(uint64_t size_bytes) {
     if (size_bytes <= bytes_in_chunk()) {
       next_ += size_bytes;
@@ -161,7 +168,8 @@ class WireReader {
       SkipChunks(size_bytes);
     }
   }
-  // Copies as many, likewise.
+  // Copies so many bytes of the stream to `destination`, beyond the end of the
+  // innermost message too. Fails at the end of the stream.
   void Copy(uint64_t size_bytes, char* destination);
 
  private:

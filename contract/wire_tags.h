@@ -13,6 +13,8 @@ namespace tensorkv::wire {
 
 using Tag = uint8_t;
 
+// Return the tag of the field of that number, at most 15, which is a varint, or
+// has 8 or 4 bytes.
 consteval Tag NumberTag(int field) { return static_cast<Tag>(field << 3); }
 consteval Tag Fixed64Tag(int field) { return static_cast<Tag>(field << 3 | 1); }
 consteval Tag Fixed32Tag(int field) { return static_cast<Tag>(field << 3 | 5); }

@@ -30,7 +30,7 @@ namespace tensorkv::wire {
 // such pieces, with tensors of 2 KiB a tenth slower.
 inline constexpr size_t kMaxCopiedBytes = 2048;
 
-// 1 to 10: seven bits a byte.
+// Returns how many bytes a varint takes, 1 to 10.
 inline size_t NumberSize(uint64_t number) {
   const int bits = 64 - __builtin_clzll(number | 1);
   return static_cast<size_t>(bits + 6) / 7;
@@ -41,7 +41,8 @@ inline size_t NumbersSize(absl::Span<const int64_t> numbers) {
   return size;
 }
 
-// Write to `next`, where there is room; return the end of what they wrote.
+// Write to `next`, where there is memory enough; return the end of what they
+// have written.
 inline char* WriteNumber(uint64_t number, char* next) {
   for (; number >= 0x80; number >>= 7) {
     *next++ = static_cast<char>(number | 0x80);
@@ -60,13 +61,13 @@ struct Payload {
   absl::string_view bytes;
 };
 
-// What a message that is a tensor has before its elements, from its tag on.
-// Most tensors of a call are of one type, so that it is made once. Not
+// Makes what a field that is a tensor has before its elements, from its tag on,
+// and keeps the latest: most tensors of a call are of one type. Not
 // thread-safe.
 class TensorHeader {
  public:
-  // The bytes for a tensor of which `size_bytes` follow. Good until the next
-  // call.
+  // Returns the bytes before the `size_bytes` bytes of elements. They are valid
+  // until the next call.
   absl::string_view Get(Tag tag, DType dtype, const Shape& shape,
                         size_t size_bytes) {
     if (tag != tag_ || dtype != dtype_ || size_bytes != elements_bytes_ ||
@@ -99,19 +100,21 @@ class TensorHeader {
   size_t size_ = 0;
 };
 
-// The size of a message, and of the messages in it. Not thread-safe.
+// Measures a message, and the messages in it. The methods without a return
+// value each take one field. Not thread-safe.
 class WireSize {
  public:
   uint64_t total_bytes() const { return total_bytes_; }
-  // Without the payloads that are referenced.
+  // Returns the size without the payloads that are referenced.
   uint64_t copied_bytes() const { return copied_bytes_; }
-  // The lengths of the messages within, in the order in which they begin.
+  // Returns the lengths of the messages within, in the order in which they
+  // begin.
   absl::Span<const uint64_t> lengths() const { return lengths_; }
 
   void Number(Tag tag, uint64_t number) {
     if (number != 0) PresentNumber(tag, number);
   }
-  // Written even if it is 0.
+  // Is written even if the number is 0.
   void PresentNumber(Tag tag, uint64_t number) {
     Add(sizeof(tag) + NumberSize(number));
   }
@@ -132,7 +135,7 @@ class WireSize {
     const size_t size = payload.bytes.size();
     if (size > 0) AddRun(size, size > kMaxCopiedBytes ? 0 : size);
   }
-  // A message that is a tensor.
+  // Takes a field that is a tensor, whose elements are `payload`.
   void Tensor(Tag tag, DType dtype, const Shape& shape,
               const Payload& payload) {
     const size_t size = payload.bytes.size();
@@ -140,7 +143,8 @@ class WireSize {
     total_bytes_ += size;
     copied_bytes_ += size > kMaxCopiedBytes ? 0 : size;
   }
-  // Present even when empty.
+  // Takes a field that is a message, whose fields `write_fields` writes to its
+  // argument. It is written even when empty.
   template <typename WriteFields>
   void Message(Tag, WriteFields write_fields) {
     const size_t index = lengths_.size();
@@ -194,6 +198,7 @@ class WireWriter {
     write_fields(*this);
   }
 
+  // Returns the message.
   EncodedMessage Finish() &&;
 
  private:
@@ -208,9 +213,10 @@ class WireWriter {
     std::memcpy(next_, bytes.data(), bytes.size());
     next_ += bytes.size();
   }
-  // Copies the bytes, or makes a piece of them.
+  // Copies the bytes, or makes a piece that references them, as kMaxCopiedBytes
+  // says.
   void WritePayload(const Payload& payload);
-  // Makes a piece of what was written since the last one.
+  // Makes a piece of what was copied since the last piece.
   void EndPiece();
 
   EncodedMessage message_;
@@ -221,8 +227,9 @@ class WireWriter {
   TensorHeader header_;
 };
 
-// The message whose fields `write_fields` gives to its argument, one of the
-// classes above.
+// Returns the message whose fields `write_fields` writes to its argument. Calls
+// it twice, with a WireSize and with a WireWriter, so that it must write the
+// same both times.
 template <typename WriteFields>
 EncodedMessage Encode(WriteFields write_fields) {
   WireSize size;

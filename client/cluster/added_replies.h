@@ -25,6 +25,7 @@ inline void Add(const MemoryUse& other, MemoryUse& total) {
   total.metadata += other.metadata;
 }
 
+// Adds the counts of each reason.
 inline void AddWaits(const std::vector<WaitStatus>& other,
                      std::vector<WaitStatus>& total) {
   for (const WaitStatus& wait : other) {
@@ -41,6 +42,7 @@ inline void AddWaits(const std::vector<WaitStatus>& other,
   }
 }
 
+// Adds the counts of each rank.
 inline void AddGuardCounts(const std::vector<GuardCounts>& other,
                            std::vector<GuardCounts>& total) {
   for (const GuardCounts& counts : other) {
@@ -56,8 +58,8 @@ inline void AddGuardCounts(const std::vector<GuardCounts>& other,
   }
 }
 
-// A worker is as far as its furthest server, and as alive as the one that
-// trusts it least.
+// Merges the statuses of the workers in `total`: a worker is as far as its
+// furthest server says, and as alive as the server that trusts it least.
 inline void AddWorkers(const std::vector<WorkerStatus>& other,
                        std::vector<WorkerStatus>& total) {
   for (WorkerStatus& worker : total) {
@@ -114,7 +116,8 @@ inline void Add(const ServerStatus& other, ServerStatus& total) {
   absl::c_copy(other.device_budgets, std::back_inserter(total.device_budgets));
 }
 
-// Adds the replies up, as Add does with two. REQUIRES: there is one.
+// Returns the sum of the replies, as Add makes it of two. REQUIRES: there is at
+// least one.
 template <typename Reply>
 Reply SumOf(std::vector<Reply> replies) {
   Reply total = std::move(replies.front());

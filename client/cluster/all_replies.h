@@ -1,4 +1,4 @@
-// Declares what several servers have answered to one call.
+// Handles what several servers have answered to one call.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_ALL_REPLIES_H_
 #define TENSORKV_CLIENT_CLUSTER_ALL_REPLIES_H_
@@ -25,7 +25,8 @@ std::vector<absl::Status> StatusesOf(
   return statuses;
 }
 
-// Returns all replies, or the error that says best what to do.
+// Returns all replies. Errors: where there are errors, the one that
+// MostActionableError chooses.
 template <typename Reply>
 absl::StatusOr<std::vector<Reply>> AllOf(
     std::vector<absl::StatusOr<Reply>> replies) {
@@ -35,7 +36,7 @@ absl::StatusOr<std::vector<Reply>> AllOf(
   return all;
 }
 
-// Returns the servers that are asked once the first has answered.
+// Returns all servers but the first, which are asked once that has answered.
 inline absl::Span<const std::string> AfterFirst(
     const std::vector<std::string>& servers) {
   return absl::MakeConstSpan(servers).subspan(1);

@@ -29,14 +29,16 @@ inline constexpr bool kNamesKeys = requires(const Request& r) {
 }
 || requires(const Request& r) { r.keys; };
 
-// Some of a call's entries, by their places in it.
+// The entries of a call that one server owns. `places` are their indices among
+// the call's entries.
 struct CallShare {
   std::string server;
   std::vector<size_t> places;
 };
 
-// Cuts a call and joins its replies. Not thread-safe, but for Share, and for
-// JoinReply as far as no other thread joins the same reply.
+// Cuts a call into shares, and joins their replies. Places are indices of
+// entries. Not thread-safe, but for Share, and for JoinReply as far as no other
+// thread joins the same reply.
 template <typename Request>
 class CallShares {
  public:
@@ -48,14 +50,16 @@ class CallShares {
 
   size_t num_entries() const { return entries_.size(); }
   const std::string& name_space() const { return frame_.name_space; }
+  // Returns the places of all entries.
   std::vector<size_t> AllPlaces() const {
     std::vector<size_t> places(entries_.size());
     std::iota(places.begin(), places.end(), size_t{0});
     return places;
   }
 
-  // Returns the shares that those places make, in the order of the servers. A
-  // call without entries is one share, for the namespace's home to refuse.
+  // Returns the shares, in the order of the servers, into which the entries at
+  // `places` fall by their owners. A call without entries is one share without
+  // entries, for the namespace's home to refuse.
   std::vector<CallShare> Cut(const ClusterPlacement& placement,
                              absl::Span<const size_t> places) const {
     std::map<uint32_t, std::vector<size_t>> by_owner;
@@ -71,7 +75,8 @@ class CallShares {
     return shares;
   }
 
-  // Returns the request of a share. Tensors are shared.
+  // Returns the request with the entries at `places` only. Tensors are not
+  // copied.
   Request Share(absl::Span<const size_t> places) const {
     Request share = frame_;
     auto& entries = EntriesIn(share);
@@ -80,7 +85,7 @@ class CallShares {
     return share;
   }
 
-  // Puts the answers of a share into their places of the whole call's reply.
+  // Puts the answers to the entries at `places` into the whole call's reply.
   // Errors: Internal (another number of answers).
   absl::Status JoinReply(ReplyTo<Request> share,
                          absl::Span<const size_t> places,

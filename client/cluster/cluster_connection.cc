@@ -307,7 +307,7 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
     if (IsAtWrongServer(outcome)) {
       absl::c_copy(places, std::back_inserter(progress.open));
       progress.refusals.push_back(outcome);
-      if (!IsOfOneThatLeft(outcome)) progress.refused_by = shares[i].server;
+      if (!IsOfRemovedServer(outcome)) progress.refused_by = shares[i].server;
     } else {
       progress.outcomes.push_back(outcome);
     }
@@ -334,7 +334,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeShare(
                At(limit.destinations, share.places));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     // A checkpoint that others restore may have it, but none of its answer.
-    if (MayBeMadeByOneThatLeft(reply.status()) &&
+    if (MayHaveReachedRemovedServer(reply.status()) &&
         MayBeAsync(namespaces_.ModeOf(call.name_space()))) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(

@@ -67,18 +67,22 @@ class ClusterConnection final : public Connection {
     return AllOf(servers_.AtEach(
         servers, [&](const std::string&) { return request; }, limit));
   }
-  // Returns a share's request with the names that its server knows.
+  // Returns a request with the uid and the worker as `server` knows them. Asks
+  // servers where they were not learnt.
   template <typename Request>
   absl::StatusOr<Request> Translated(Request request, const std::string& server,
                                      const CallLimit& limit);
   // Returns the worker that is `worker` at home, at `server`.
   Worker WorkerAt(const std::string& server, const std::string& home,
                   const std::string& name_space, const Worker& worker) const;
+  // Returns the uid at `server` of the namespace that has `uid` at home; `uid`
+  // itself where nobody knows such a namespace. Asks all servers where it was
+  // not learnt.
   absl::StatusOr<uint64_t> UidAt(const std::string& server,
                                  const std::string& name_space, uint64_t uid,
                                  const CallLimit& limit);
 
-  // Keys.
+  // Keys. Route makes the call of a request at the servers that it concerns.
   template <typename Request>
   struct Progress {
     ReplyTo<Request> reply = {};
@@ -100,36 +104,45 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakePlaced(const Request& request,
                                               const CallLimit& limit);
-  // Returns whether every server holds the namespace's keys, as `server` tells
-  // if it was not learnt; false where that does not tell.
+  // Returns whether every server holds the namespace's keys. Asks `server`
+  // where that was not learnt; false where it does not tell.
   bool IsMirrored(const std::string& name_space, const std::string& server,
                   const CallLimit& limit);
-  // Asks a server anew, and returns whether the namespace is of another kind by
-  // now; false where the server does not tell. Errors: NotFound.
+  // Asks a server anew, and returns whether the namespace is of another kind
+  // (mirrored or not) by now; false where the server does not tell. Errors:
+  // NotFound.
   absl::StatusOr<bool> HasChanged(const std::string& server,
                                   const std::string& name_space,
                                   bool was_mirrored, const CallLimit& limit);
-  // Makes a call, or a share of one, of a namespace that is taken for one of
-  // that kind. What changes keys has no effect, and ends with
-  // FailedPrecondition (NAMESPACE_REPLACED), where it is of the other kind: it
-  // would reach some of the servers that have them, or one that has not.
+  // Makes a call, or a share of one, at a server, where the namespace is taken
+  // for mirrored or not. A call that changes keys has no effect, and ends with
+  // FailedPrecondition (NAMESPACE_REPLACED), where the namespace is of the
+  // other kind: the call would reach only some of the servers that have the
+  // keys, or one that has not.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> AtOfKind(
       const std::string& server, Request request, bool is_mirrored,
       const CallLimit& limit, absl::Span<const Destination> destinations);
-  // Has the server refuse what changes keys unless the namespace is the one
-  // that it has told of. Errors: as above; those of DescribeNamespace.
+  // Sets the uid in a request that changes keys to that of the namespace of
+  // which the server has told, so that the server refuses the request if
+  // another namespace has the name by then. Errors: FailedPrecondition
+  // (NAMESPACE_REPLACED) where the namespace is of the other kind; those of
+  // DescribeNamespace.
   template <typename Request>
   absl::Status FixKind(const std::string& server, bool is_mirrored,
                        const CallLimit& limit, Request& request);
-  // Returns what the server has told of the namespace, or tells now.
+  // Returns what the server has told of the namespace; asks it where it has
+  // not.
   absl::StatusOr<KnownNamespaces::Kind> KindAt(const std::string& server,
                                                const std::string& name_space,
                                                const CallLimit& limit);
+  // Makes a call about keys of a mirrored namespace: an Init or a Delete at all
+  // servers, any other call at one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
                                                 const CallLimit& limit);
-  // Makes what is open by that placement, each share at its server.
+  // Makes the shares of the entries that are open, each at its owner by that
+  // placement, at the same time. `progress` gets how they have ended.
   template <typename Request>
   void MakeShares(const CallShares<Request>& call,
                   const ClusterPlacement& placement, int attempt,
@@ -138,11 +151,14 @@ class ClusterConnection final : public Connection {
   // another server, and may be cancelled then, since it is made again.
   template <typename Request>
   bool MayWaitInVain(const CallShares<Request>& call) const;
+  // Makes one share, under a call_id of its own if it is not the first attempt.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeShare(const CallShares<Request>& shares,
                                              const CallShare& share,
                                              int attempt,
                                              const CallLimit& limit);
+  // Returns the error of a call whose shares have ended so, marked as
+  // WithoutEffect says if none had an effect; OK if all are.
   template <typename Request>
   absl::Status ErrorOf(const Request& request,
                        absl::Span<const absl::Status> outcomes) const;
@@ -160,6 +176,7 @@ class ClusterConnection final : public Connection {
   // Workers.
   absl::StatusOr<JoinReply> Route(const JoinRequest& request,
                                   const CallLimit& limit);
+  // Joins at one server, in place of the epoch that the worker has there.
   absl::StatusOr<JoinReply> JoinAt(const std::string& server, bool is_home,
                                    const JoinRequest& request,
                                    const CallLimit& limit);
@@ -189,7 +206,8 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
                                          const CallLimit& limit);
-  // Changes all of `servers`, one of them first.
+  // Makes a call that changes all of `servers`, at the first before the others.
+  // That some servers lack what the call removes is no error.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Change(
       const std::vector<std::string>& servers, const Request& request,

@@ -48,7 +48,7 @@ CallLimit ClusterServers::WithDeadline(absl::Duration time,
   return within;
 }
 
-CallOptions ClusterServers::TimeLeft(const CallLimit& limit) const {
+CallOptions ClusterServers::OptionsWithin(const CallLimit& limit) const {
   return {.timeout = limit.end - environment_.now(),
           .canceller = limit.canceller};
 }
@@ -56,9 +56,9 @@ CallOptions ClusterServers::TimeLeft(const CallLimit& limit) const {
 absl::StatusOr<PlacementPtr> ClusterServers::Placement(const CallLimit& limit) {
   PlacementPtr placement;
   const absl::Status status = RetryLoop(
-      backoff_, environment_, TimeLeft(limit).timeout,
+      backoff_, environment_, OptionsWithin(limit).timeout,
       [&](absl::Duration) -> absl::Status {
-        ASSIGN_OR_RETURN(placement, source_.Current(TimeLeft(limit)));
+        ASSIGN_OR_RETURN(placement, source_.Current(OptionsWithin(limit)));
         return absl::OkStatus();
       },
       limit.canceller);
@@ -71,9 +71,9 @@ absl::StatusOr<PlacementPtr> ClusterServers::NewerThan(const PlacementPtr& used,
                                                        const CallLimit& limit) {
   absl::Duration pause = backoff_.initial;
   for (int i = 0;; ++i) {
-    ASSIGN_OR_RETURN(
-        PlacementPtr newest,
-        source_.Refresh(std::max(version, used->version + 1), TimeLeft(limit)));
+    ASSIGN_OR_RETURN(PlacementPtr newest,
+                     source_.Refresh(std::max(version, used->version + 1),
+                                     OptionsWithin(limit)));
     if (newest->version > used->version || i == kMostQuestions ||
         environment_.now() + pause >= limit.end) {
       return newest;
@@ -87,9 +87,9 @@ absl::StatusOr<DescribeClusterReply> ClusterServers::Describe(
     const CallLimit& limit) {
   DescribeClusterReply reply;
   const absl::Status status = RetryLoop(
-      backoff_, environment_, TimeLeft(limit).timeout,
+      backoff_, environment_, OptionsWithin(limit).timeout,
       [&](absl::Duration) -> absl::Status {
-        ASSIGN_OR_RETURN(reply, source_.Describe(TimeLeft(limit)));
+        ASSIGN_OR_RETURN(reply, source_.Describe(OptionsWithin(limit)));
         return absl::OkStatus();
       },
       limit.canceller);

@@ -35,11 +35,11 @@ struct ClusterServersOptions {
   RetryEnvironment environment;
 };
 
-// Returns the servers of a placement, in their order.
+// Returns the names of the servers of a placement, in their order.
 std::vector<std::string> NamesIn(const ClusterPlacement& placement);
 
-// Until when a call of many shares may take, and who ends it; where its values
-// may be received.
+// Bounds a call that is made of many others, and says where its values may be
+// received.
 struct CallLimit {
   absl::Duration end;  // by the environment's clock
   std::shared_ptr<Canceller> canceller;
@@ -53,21 +53,27 @@ class ClusterServers {
  public:
   explicit ClusterServers(ClusterServersOptions options);
 
+  // Returns the limit of a call that begins now.
   CallLimit LimitOf(const CallOptions& options) const;
-  // Returns the limit, or an earlier one: in `time` from now.
+  // Returns the limit, but with an end that is at most `time` from now.
   CallLimit WithDeadline(absl::Duration time, const CallLimit& limit) const;
 
   // Returns the newest placement that is known; the first time, one that is
   // waited for. Errors: those of PlacementSource.
   absl::StatusOr<PlacementPtr> Placement(const CallLimit& limit);
-  // Returns one that is newer than `used`, if there is one before the limit or
-  // a few attempts. `version` is one that somebody has heard of.
+  // Asks the servers for a placement that is newer than `used`, and at least of
+  // `version`, which some server has named. Returns the newest that is known at
+  // the limit or after a few attempts, which may be no newer than `used`.
   absl::StatusOr<PlacementPtr> NewerThan(const PlacementPtr& used,
                                          uint64_t version,
                                          const CallLimit& limit);
+  // Returns what the first server that answers says of the cluster. Errors:
+  // those of PlacementSource.
   absl::StatusOr<DescribeClusterReply> Describe(const CallLimit& limit);
 
-  // Returns the home of the namespace.
+  // Returns the name of the server that is the home of the namespace. Like
+  // HomeFirst and All, it waits for a placement where none is known, with the
+  // errors of Placement.
   absl::StatusOr<std::string> HomeOf(absl::string_view name_space,
                                      const CallLimit& limit);
   // Returns all servers, the home of the namespace first, and then in their
@@ -77,11 +83,13 @@ class ClusterServers {
   // Returns all servers, in their order.
   absl::StatusOr<std::vector<std::string>> All(const CallLimit& limit);
 
+  // Makes the call at the server of that name, within the limit. Values are
+  // received into `destinations`; the limit's own are not used.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> At(
       const std::string& server, const Request& request, const CallLimit& limit,
       absl::Span<const Destination> destinations = {}) {
-    CallOptions options = TimeLeft(limit);
+    CallOptions options = OptionsWithin(limit);
     options.destinations = destinations;
     return ConnectionTo(server).Call(request, options);
   }
@@ -101,7 +109,8 @@ class ClusterServers {
   void AtOnce(size_t count, absl::FunctionRef<void(size_t)> work);
 
  private:
-  CallOptions TimeLeft(const CallLimit& limit) const;
+  // Returns options of a call that ends with the limit, without destinations.
+  CallOptions OptionsWithin(const CallLimit& limit) const;
   Connection& ConnectionTo(const std::string& server);
 
   const ServerConnector connect_;

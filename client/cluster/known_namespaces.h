@@ -33,12 +33,12 @@ class KnownNamespaces {
     bool is_mirrored = false;
   };
 
-  // Takes in what every server has told of one namespace.
+  // Keeps what every server has told of one namespace.
   void Learn(const std::string& name_space, uint64_t home_uid, Mode mode,
              ByServer<uint64_t> uids);
 
-  // Keeps what a server has told. Drops the mode if that was another
-  // namespace's.
+  // Keeps what a server has told. Drops the mode if it was that of another
+  // namespace.
   void LearnKind(const std::string& name_space, const std::string& server,
                  const Kind& kind);
   // Keeps that one cannot learn whether the namespace is mirrored: it is taken
@@ -50,8 +50,8 @@ class KnownNamespaces {
   // Returns whether the namespace is mirrored, as the server says that has told
   // last; nothing where none has.
   std::optional<bool> IsMirrored(const std::string& name_space) const;
-  // Drops what servers have told of its kind, or one of them: another namespace
-  // may have the name by now.
+  // Drop what all servers have told of the kind, or one server: another
+  // namespace may have the name by now.
   void ForgetKind(const std::string& name_space);
   void ForgetKindAt(const std::string& name_space, const std::string& server);
 
@@ -64,15 +64,15 @@ class KnownNamespaces {
   // Returns whether the namespace that was learnt last has, or had, that uid at
   // home.
   bool Knows(const std::string& name_space, uint64_t home_uid) const;
-  // kUnknown where nothing was learnt.
+  // Returns the mode that was learnt; kUnknown where none was.
   Mode ModeOf(const std::string& name_space) const;
 
-  // A worker has joined at `server`, and is to join at the others.
+  // Keeps that a worker has joined at `server`, and is to join at the others.
   void SetJoined(const std::string& name_space, const std::string& worker_name,
                  const std::string& server, const Worker& worker);
-  // Takes in that the worker has joined everywhere, at home as `home`, at
-  // servers of those incarnations. Returns a number for all of them, which is
-  // another one if that of any server is: servers that come or go do not count.
+  // Keeps that the worker has joined everywhere, at home as `home`, at servers
+  // of these incarnations. Returns one number for all incarnations. It changes
+  // when the incarnation of a server changes, but not when servers come or go.
   uint64_t CompleteJoin(const std::string& name_space,
                         const std::string& worker_name, const Worker& home,
                         ByServer<uint64_t> incarnations);
@@ -89,8 +89,9 @@ class KnownNamespaces {
   // epoch 0 is itself.
   Worker WorkerAt(const std::string& server, const std::string& name_space,
                   const Worker& home) const;
-  // False of a worker that is not known.
+  // Returns false for what WorkerAt returns of a worker that is not known.
   static bool IsSomebody(const Worker& worker);
+  // Forgets the worker that is `home` at home.
   void Forget(const std::string& name_space, const Worker& home);
 
  private:
@@ -112,6 +113,7 @@ class KnownNamespaces {
     std::map<std::string, Membership> memberships;
   };
 
+  // Returns null where nothing was learnt.
   const Namespace* Find(const std::string& name_space) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the namespace that was learnt last, if it has, or had, that uid at

@@ -13,8 +13,9 @@
 
 namespace tensorkv {
 
-// The error that says best what to do about the call: of those below, the first
-// kind that there is, and of that the first in the order given.
+// Returns the error that says best what to do about the call. It is of the
+// first of the kinds below of which there is any, and of these the first in the
+// order given. Returns OK if all are OK.
 //
 //  1. The state is gone (SERVER_RESTARTED).
 //  2. The worker has to join again (NOT_MEMBER, LEASE_LOST).
@@ -27,11 +28,9 @@ namespace tensorkv {
 //  7. The step has closed without the caller (STEP_CLOSED): other slices of the
 //     key may be open.
 //
-// So a worker mends first what would make its next attempt fail anyway, an
-// error that is final shows as soon as no mending precedes it, and nobody waits
-// for a server in order to be told what is wrong with his request.
-//
-// OK if all are.
+// So a worker repairs first what would make its next attempt fail anyway, an
+// error that is final shows as soon as nothing has to be repaired before, and
+// nobody waits for a server in order to be told what is wrong with his request.
 absl::Status MostActionableError(absl::Span<const absl::Status> statuses);
 
 // Returns the step that a worker pushes next, from what two servers say. One
@@ -46,7 +45,9 @@ Step NextStepOf(Mode mode, Step a, Step b);
 // up to which it has all, as on a server. Of keys of one name the first page's
 // counts.
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size);
-// Namespaces of one name are added up; the first page that has it comes first.
+// Returns one page of namespaces, as the function above does of keys.
+// Namespaces of one name are added up, with the configuration of the first page
+// that has the name.
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
                                uint32_t page_size);
 

@@ -1,4 +1,4 @@
-// Calls about keys of mirrored namespaces, which every server holds.
+// Makes calls about keys of mirrored namespaces, which every server holds.
 //
 // What changes keys otherwise than by rounds goes to all servers; they refuse
 // to sum rounds as long as it has not come to all.
@@ -30,9 +30,9 @@ template <typename Request>
 using CallAt = absl::FunctionRef<absl::StatusOr<ReplyTo<Request>>(
     const std::string& server, const Request& request)>;
 
-// Returns the server whose worker the caller is; for others the first from the
-// place of `reader` on, which counts around, that is live: so readers are
-// spread, and each sees versions rise.
+// Returns the name of the server that a call goes to. For a worker it is the
+// one that its rank gives. For others it is the first live one, counted around
+// from index `reader` on: so readers are spread, and each sees versions rise.
 template <typename Request>
 const std::string& MirrorFor(const ClusterPlacement& placement,
                              const Request& request, size_t reader) {
@@ -49,8 +49,8 @@ const std::string& MirrorFor(const ClusterPlacement& placement,
   return servers[reader % servers.size()].name;
 }
 
-// Returns the last step that the worker has contributed to, which its own
-// server alone knows; nothing if that does not tell.
+// Asks the own server of a worker, which alone knows it, for the last step that
+// the worker has contributed to. Returns nothing if the server does not tell.
 inline std::optional<Step> StepAtItsMirror(
     const ClusterPlacement& placement, const LeaveRequest& request,
     CallAt<DescribeNamespaceRequest> describe) {

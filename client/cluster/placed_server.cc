@@ -32,13 +32,13 @@ bool IsCancelled(const CallOptions& options) {
 
 }  // namespace
 
-bool MayBeMadeByOneThatLeft(const absl::Status& status) {
+bool MayHaveReachedRemovedServer(const absl::Status& status) {
   std::optional<ErrorInfo> info = ErrorInfoOf(status);
   return info && info->reason == Reason::kWrongServer &&
          info->metadata[kWasCalled] == "true";
 }
 
-bool IsOfOneThatLeft(const absl::Status& status) {
+bool IsOfRemovedServer(const absl::Status& status) {
   const std::optional<ErrorInfo> info = ErrorInfoOf(status);
   return info && info->reason == Reason::kWrongServer &&
          info->metadata.contains(kWasCalled);
@@ -47,14 +47,14 @@ bool IsOfOneThatLeft(const absl::Status& status) {
 absl::Status PlacedServer::Attempt(const AnyCall& call,
                                    const CallOptions& options) {
   const absl::Duration end = SteadyNow() + options.timeout;
-  ASSIGN_OR_RETURN(const Place place, Find(options));
-  absl::Status status = place.connection->Attempt(call, options);
+  ASSIGN_OR_RETURN(const Endpoint endpoint, ResolveEndpoint(options));
+  absl::Status status = endpoint.connection->Attempt(call, options);
   if (status.ok()) return status;
   if (absl::IsCancelled(status) && !IsCancelled(options)) {
     status = absl::UnavailableError("the server has ended the call");
   }
-  if (absl::IsUnavailable(status) && place.left_by != 0) {
-    return IsNoMore(name_, place.left_by, /*was_called=*/true);
+  if (absl::IsUnavailable(status) && endpoint.left_by != 0) {
+    return IsNoMore(name_, endpoint.left_by, /*was_called=*/true);
   }
   if (absl::IsUnavailable(status)) {
     // Where nobody answers, all stays as it is known.
@@ -66,11 +66,11 @@ absl::Status PlacedServer::Attempt(const AnyCall& call,
   }
   // One that is in no cluster is all that its client knows.
   if (name_.empty()) return status;
-  return ErrorFrom(absl::StrCat("server \"", name_, "\" (", place.address, ")"),
-                   status);
+  return ErrorFrom(
+      absl::StrCat("server \"", name_, "\" (", endpoint.address, ")"), status);
 }
 
-absl::StatusOr<PlacedServer::Place> PlacedServer::Find(
+absl::StatusOr<PlacedServer::Endpoint> PlacedServer::ResolveEndpoint(
     const CallOptions& options) {
   ASSIGN_OR_RETURN(const PlacementPtr placement, source_.Current(options));
   const auto found = absl::c_find_if(
@@ -79,17 +79,17 @@ absl::StatusOr<PlacedServer::Place> PlacedServer::Find(
   MutexLock lock(&mutex_);
   if (found == placement->servers.end()) {
     // It may have the answer to a call that is repeated.
-    Place former = place_;
+    Endpoint former = endpoint_;
     former.left_by = placement->version;
     if (former.connection != nullptr) return former;
     return IsNoMore(name_, placement->version, /*was_called=*/false);
   }
-  if (place_.address != found->address) {
+  if (endpoint_.address != found->address) {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
                      connect_(found->address, known_));
-    place_ = {found->address, std::move(connection)};
+    endpoint_ = {found->address, std::move(connection)};
   }
-  return place_;
+  return endpoint_;
 }
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// A connection to a server of a cluster, wherever the server is.
+// A connection to a server of a cluster, whatever its address.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_PLACED_SERVER_H_
 #define TENSORKV_CLIENT_CLUSTER_PLACED_SERVER_H_
@@ -15,19 +15,19 @@
 
 namespace tensorkv {
 
-// Returns whether a call with that error went to a server that the cluster has
-// no more, and that did not answer: an earlier attempt may have been made
-// there.
-bool MayBeMadeByOneThatLeft(const absl::Status& status);
+// Returns whether the error is that of a call to a server that was removed from
+// the cluster, and that did not answer where it was: an earlier attempt may
+// have been applied there.
+bool MayHaveReachedRemovedServer(const absl::Status& status);
 
-// Returns whether the call with that error was refused by no server: the
-// cluster has the one that it was for no more.
-bool IsOfOneThatLeft(const absl::Status& status);
+// Returns whether the error is that of a call to a server that was removed from
+// the cluster, and so comes from no server.
+bool IsOfRemovedServer(const absl::Status& status);
 
 // Makes each call once, at the address that the newest placement gives the
-// server of that name. Where nobody is there it asks for the placement again,
-// so that the next attempt goes to where the server has come back. What it
-// knows of the server's incarnation holds at every address. Thread-safe.
+// server of that name. Where nobody answers there, it asks for the placement
+// again, so that the next attempt goes to where the server has come back. The
+// known incarnation of the server holds at every address. Thread-safe.
 //
 // Errors name the server: `server "b" (10.0.0.4:7363): ...`. A server that the
 // cluster has no more, and that does not answer where it was, is
@@ -43,14 +43,21 @@ class PlacedServer final : public Connection {
                        const CallOptions& options) override;
 
  private:
-  struct Place {
+  struct Endpoint {
     std::string address;
     std::shared_ptr<Connection> connection;
-    // The version of the placement that has the server no more; 0 if it has.
+    // The version of the placement from which the server was removed; 0 if it
+    // is in the newest.
     uint64_t left_by = 0;
   };
 
-  absl::StatusOr<Place> Find(const CallOptions& options);
+  // Returns the address that the known placement gives the server, and a
+  // connection to it, which it opens where the address is new. Asks servers for
+  // a placement where none is known. Returns the last endpoint of a server that
+  // was removed from the cluster, with left_by. Errors: those of
+  // PlacementSource and of `connect`; FailedPrecondition (WRONG_SERVER) for a
+  // removed server that was never called.
+  absl::StatusOr<Endpoint> ResolveEndpoint(const CallOptions& options);
 
   const std::string name_;
   PlacementSource& source_;
@@ -59,7 +66,7 @@ class PlacedServer final : public Connection {
       std::make_shared<ServerIncarnation>();
 
   Mutex mutex_;
-  Place place_ ABSL_GUARDED_BY(mutex_);
+  Endpoint endpoint_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

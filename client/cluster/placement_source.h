@@ -1,4 +1,4 @@
-// Where a client of a cluster learns which server owns what.
+// Tells a client of a cluster which server owns what.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_PLACEMENT_SOURCE_H_
 #define TENSORKV_CLIENT_CLUSTER_PLACEMENT_SOURCE_H_
@@ -23,8 +23,8 @@ namespace tensorkv {
 
 using PlacementPtr = std::shared_ptr<const ClusterPlacement>;
 
-// Opens a connection to an address whose calls are made once. What it learns of
-// the server is kept in `known`.
+// Opens a connection to an address, which makes each call once. `known` keeps
+// what the connection learns of the server.
 using ServerConnector =
     std::function<absl::StatusOr<std::unique_ptr<Connection>>(
         const std::string& address, std::shared_ptr<ServerIncarnation> known)>;
@@ -33,8 +33,8 @@ using ServerConnector =
 // which it asks. One question is under way at a time, whoever needs its answer:
 // where a server is down, every call at it asks. Thread-safe.
 //
-// A server that is in no cluster is told as one that owns everything: one of
-// an empty name, by the address that it was asked at.
+// A server that is in no cluster has a placement of one server that owns
+// everything, with an empty name and the address at which it was asked.
 class PlacementSource {
  public:
   // REQUIRES: some addresses, of servers of one cluster.
@@ -60,7 +60,7 @@ class PlacementSource {
     return AskTogether(0, options);
   }
 
-  // Returns how many calls wait for the question of another one to end.
+  // Returns how many callers wait for the question of another one to end.
   size_t num_waiting() const;
 
  private:
@@ -75,23 +75,28 @@ class PlacementSource {
   };
 
   PlacementPtr Known() const;
-  // Keeps the newer of `placement` and what is known.
+  // Keeps `placement` unless a newer one is known.
   void Learn(ClusterPlacement placement);
+  // Returns the addresses to ask, in their order: those of live servers by the
+  // known placement, then those given to the constructor.
   std::vector<std::string> Addresses() const;
-  // Does what AskOneByOne does, by this caller or by another one at the same
-  // time.
+  // Returns what AskOneByOne returns to this caller, or to another one that has
+  // asked meanwhile.
   absl::StatusOr<DescribeClusterReply> AskTogether(uint64_t version,
                                                    const CallOptions& options);
   // Waits until no question is under way. Returns whether this caller is to
-  // ask, rather than to take the answer of `last_`, which has begun meanwhile.
+  // ask, or false if it is to take the answer of `last_`, a question that has
+  // begun meanwhile.
   // Errors: Cancelled · DeadlineExceeded.
   absl::StatusOr<bool> WaitToAsk(uint64_t version, absl::Duration end,
                                  const std::atomic<bool>& is_cancelled)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the answer of the first that knows `version`, or of the last that
-  // answers. What they say is learnt.
+  // Asks one address after the other until a server knows a placement of
+  // `version`. Returns the answer of that server, or of the last that has
+  // answered. Learns the placements that they tell.
   absl::StatusOr<DescribeClusterReply> AskOneByOne(uint64_t version,
                                                    const CallOptions& options);
+  // Asks one server, and learns the placement that it tells.
   absl::StatusOr<DescribeClusterReply> Ask(const std::string& address,
                                            const CallOptions& options);
   absl::StatusOr<std::shared_ptr<Connection>> ConnectionTo(

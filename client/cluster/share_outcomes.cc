@@ -26,7 +26,9 @@ bool HadNoEffect(const absl::Status& status) {
   return status.GetPayload(kWithoutEffect).has_value();
 }
 
-void ForgetEffect(absl::Status& status) { status.ErasePayload(kWithoutEffect); }
+void ClearEffectMark(absl::Status& status) {
+  status.ErasePayload(kWithoutEffect);
+}
 
 CallId DerivedCallId(const CallId& id, absl::string_view marker) {
   CallId derived = id;

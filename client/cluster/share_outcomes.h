@@ -16,13 +16,16 @@
 
 namespace tensorkv {
 
+// Returns whether the call was refused because its keys are not at that server,
+// or the server was removed from the cluster (WRONG_SERVER).
 bool IsAtWrongServer(const absl::Status& status);
 
-// Returns the newest placement that servers have named when they refused.
+// Returns the newest version of the placement that errors of WRONG_SERVER name;
+// 0 if none does.
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
 
-// Returns whether a push, or a share of one, with that outcome has, or may
-// have, been applied.
+// Returns whether a push, or a share of one, that has ended with `status` was,
+// or may have been, applied.
 bool MayHaveEffect(const absl::Status& status);
 
 // Returns whether the push of such a request may have been applied although the
@@ -35,12 +38,12 @@ bool MayHavePushed(const absl::Status& status) {
          (absl::IsResourceExhausted(status) || absl::IsNotFound(status));
 }
 
-// Marks the error of a call no share of which has, or may have, been applied,
-// for whoever may make it again in another form. Nobody else is to see the
-// mark.
+// Marks the error of a call no share of which was, or may have been, applied,
+// so that HadNoEffect tells it to whoever may make the call again in another
+// form. ClearEffectMark removes the mark before others see the error.
 absl::Status WithoutEffect(absl::Status status);
 bool HadNoEffect(const absl::Status& status);
-void ForgetEffect(absl::Status& status);
+void ClearEffectMark(absl::Status& status);
 
 // Bounds the client ids that servers take.
 inline constexpr size_t kMaxClientIdBytes = 64;
@@ -51,14 +54,17 @@ inline constexpr size_t kMaxClientIdBytes = 64;
 // digest.
 CallId DerivedCallId(const CallId& id, absl::string_view marker);
 
-// Returns whether workers push again after such an error.
+// Returns whether workers push again after such an error, once they have joined
+// again if need be.
 bool IsPushedAgain(const absl::Status& status);
 
-// Returns whether no server's answer is of use any more: the caller has to join
-// again first, or would wait for a worker that has left.
+// Returns whether the answers of other servers are of no use after such an
+// error: the caller has to join again first, or would wait for a worker that
+// has left.
 bool EndsTheCall(const absl::Status& status);
 
-// Where the mode was not learnt, nobody can promise that a step is made once.
+// Returns whether the namespace may be of MODE_ASYNC, where nobody can promise
+// that a step is applied once; true if the mode is not known.
 bool MayBeAsync(Mode mode);
 
 }  // namespace tensorkv

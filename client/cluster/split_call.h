@@ -1,4 +1,4 @@
-// A call about keys, some of them in slices, as the servers get it.
+// Turns calls about keys, some of them in slices, into calls about the slices.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_SPLIT_CALL_H_
 #define TENSORKV_CLIENT_CLUSTER_SPLIT_CALL_H_
@@ -31,6 +31,7 @@ const std::string& KeyIn(const Entry& entry) {
   return entry.key;
 }
 
+// Returns the entries of a request, or its keys.
 template <typename Request>
 auto& EntriesOf(Request& request) {
   if constexpr (requires { request.entries; }) {
@@ -40,8 +41,9 @@ auto& EntriesOf(Request& request) {
   }
 }
 
-inline const SplitLayout* Find(const SplitLayouts& layouts,
-                               const std::string& key) {
+// Returns the layout of a key; null for a key that is not in slices.
+inline const SplitLayout* FindLayout(const SplitLayouts& layouts,
+                                     const std::string& key) {
   const auto found = layouts.find(key);
   return found == layouts.end() ? nullptr : &found->second;
 }
@@ -56,7 +58,8 @@ DType AskedDType(const Request& request) {
   }
 }
 
-// A call about keys, as it is made.
+// A call about keys, and the call about keys and slices that is made in its
+// place.
 template <typename Request>
 class SplitCall {
  public:
@@ -70,7 +73,7 @@ class SplitCall {
     out.clear();
     for (const auto& entry : EntriesOf(request)) {
       SplitEntry& split = call.entries_.emplace_back();
-      split.layout = Find(layouts, KeyIn(entry));
+      split.layout = FindLayout(layouts, KeyIn(entry));
       split.begin = out.size();
       if (split.layout == nullptr) {
         out.push_back(entry);
@@ -84,9 +87,11 @@ class SplitCall {
 
   const Request& made() const { return made_; }
 
-  // Returns where values are received: slices in their places within the memory
-  // of whole tensors, the caller's where that fits. Errors: ResourceExhausted.
-  absl::StatusOr<std::vector<Destination>> Place(
+  // Returns a destination for each entry of made(). Those of slices lie one
+  // behind the other in the memory of the whole tensor: the caller's where
+  // dtype and shape fit, else memory that is allocated here. Errors:
+  // ResourceExhausted.
+  absl::StatusOr<std::vector<Destination>> AllocateDestinations(
       absl::Span<const Destination> destinations) {
     std::vector<Destination> placed;
     for (size_t i = 0; i < entries_.size(); ++i) {
@@ -105,6 +110,9 @@ class SplitCall {
     return placed;
   }
 
+  // Returns the reply to the request, of the reply to made(): the answers of
+  // the slices of a key become one. Errors: Internal (another number of
+  // answers) · those of JoinAnswers.
   absl::StatusOr<Reply> Join(Reply made) {
     if constexpr (requires { made.versions; }) {
       return JoinAll(made, made.versions);

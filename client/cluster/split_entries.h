@@ -1,5 +1,5 @@
-// Entries of calls that become one for each slice of their keys, and answers
-// that become one again.
+// Turns an entry of a call into an entry for each slice of its key, and their
+// answers into one answer.
 //
 // Pure functions, thread-safe. Tensors are views of the caller's memory; rows
 // in an order in which no slice has them are copied.
@@ -32,7 +32,9 @@ struct SplitEntry {
   std::vector<std::vector<int64_t>> rows;
 };
 
-// Appends those that an entry becomes, which is about a key of `layout`.
+// Append to `out` the entries, one for each slice, that an entry about a key of
+// `layout` becomes. A pull of rows has none for slices without a row of it. The
+// one for a PullEntry sets split.rows.
 //
 // Errors: InvalidArgument (a tensor of another shape; rows that the key does
 // not have: ROW_OUT_OF_RANGE) · Unimplemented (an encoded tensor).
@@ -45,7 +47,8 @@ absl::Status AppendSlices(const PushEntry& entry, const SplitLayout& layout,
 absl::Status AppendSlices(const PullEntry& entry, const SplitLayout& layout,
                           SplitEntry& split, std::vector<PullEntry>& out);
 
-// Returns the lowest version; a key is as new as its oldest slice.
+// These return the answer for a key, of the answers for its slices. A key is as
+// new as its oldest slice: the version is the lowest.
 Version JoinAnswers(const SplitEntry& split, absl::Span<const Version> answers);
 // The contribution is a repeated one if it was there in all slices.
 PushResult JoinAnswers(const SplitEntry& split,

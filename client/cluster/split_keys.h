@@ -20,8 +20,8 @@ namespace tensorkv {
 
 using SplitLayoutsPtr = std::shared_ptr<const SplitLayouts>;
 
-// The layouts of each namespace, as slices 0 tell them that servers list.
-// Thread-safe.
+// Keeps the layouts of the keys of each namespace, which the names of their
+// first slices tell. Thread-safe.
 class SplitKeys {
  public:
   // Makes a List.
@@ -31,17 +31,19 @@ class SplitKeys {
   // Errors: those of `list`; a namespace that does not exist has none.
   absl::StatusOr<SplitLayoutsPtr> Of(const std::string& name_space,
                                      const Lister& list);
-  // Reads them. Errors: as Of.
+  // Reads the layouts again, and returns them. Errors: those of Of.
   absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
                                           const Lister& list);
 
-  // The keys of the namespace may be others by now.
+  // Drops what is known of the namespace, whose keys may be others by now.
   void Forget(const std::string& name_space);
 
-  // Returns whether somebody has found before that the key, of which this call
-  // does not say how large it is, is not in slices.
+  // Returns whether SetKnownWhole was called for the key, and that was not
+  // forgotten since.
   bool IsKnownWhole(const std::string& name_space,
                     const std::string& key) const;
+  // Keeps that the key was found not to be in slices, so that later calls do
+  // not look again. May forget other keys.
   void SetKnownWhole(const std::string& name_space, const std::string& key);
 
  private:

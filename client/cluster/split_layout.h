@@ -20,12 +20,13 @@ namespace tensorkv {
 // A key whose tensor is in slices, along its first dimension. A plain value.
 struct SplitLayout {
   std::string key;
-  // Describe the whole tensor, of rank 1 at least.
+  // The dtype and the shape of the whole tensor, of rank 1 at least.
   DType dtype = DType::kF32;
   Shape shape;
   uint32_t num_slices = 1;
 
   int64_t num_rows() const { return shape.dimensions().front(); }
+  // Returns the first row of a slice; num_rows() for num_slices.
   int64_t FirstRow(uint32_t slice) const {
     return FirstRowOfSlice(num_rows(), slice, num_slices);
   }
@@ -53,7 +54,7 @@ Shape WithRows(const Shape& shape, int64_t num_rows);
 // Returns how many bytes one row of the tensor takes. REQUIRES: rank >= 1.
 size_t RowBytes(DType dtype, const Shape& shape);
 
-// Rows `begin` to `end` - 1 of a tensor, whose memory it shares.
+// Returns rows `begin` to `end` - 1 of a tensor, whose memory they share.
 // REQUIRES: the tensor has rank >= 1 and these rows.
 Tensor RowsOf(const Tensor& tensor, int64_t begin, int64_t end);
 

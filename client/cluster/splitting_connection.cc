@@ -56,7 +56,7 @@ bool IsOfMissingKey(const absl::Status& status) {
 template <typename Request>
 bool NamesOneOf(const SplitLayouts& layouts, const Request& request) {
   return absl::c_any_of(EntriesOf(request), [&](const auto& entry) {
-    return Find(layouts, KeyIn(entry)) != nullptr;
+    return FindLayout(layouts, KeyIn(entry)) != nullptr;
   });
 }
 
@@ -65,8 +65,8 @@ template <typename Request>
 bool Differ(const SplitLayouts& a, const SplitLayouts& b,
             const Request& request) {
   return absl::c_any_of(EntriesOf(request), [&](const auto& entry) {
-    const SplitLayout* const in_a = Find(a, KeyIn(entry));
-    const SplitLayout* const in_b = Find(b, KeyIn(entry));
+    const SplitLayout* const in_a = FindLayout(a, KeyIn(entry));
+    const SplitLayout* const in_b = FindLayout(b, KeyIn(entry));
     if (in_a == nullptr || in_b == nullptr) return in_a != in_b;
     return !(*in_a == *in_b);
   });
@@ -90,7 +90,7 @@ absl::Status AboutKeys(const absl::Status& status) {
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     result.SetPayload(url, absl::Cord(std::string(payload)));
   });
-  ForgetEffect(result);
+  ClearEffectMark(result);
   std::optional<ErrorInfo> info = ErrorInfoOf(status);
   if (!info) return result;
   for (auto& [name, value] : info->metadata)
@@ -238,7 +238,7 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
     return inner_->Call(request, limit.OfShare());
   } else {
     if constexpr (std::is_same_v<Request, InitRequest>) {
-      if (!SetsStates(request)) return Create(request, placement, limit);
+      if (!SetsStates(request)) return CreateKeys(request, placement, limit);
     }
     return MakeOfKeys(request, placement, limit);
   }
@@ -332,7 +332,8 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeBy(
   if constexpr (std::is_same_v<Request, PullRequest> ||
                 std::is_same_v<Request, PushPullRequest>) {
     if (BringsValues(request)) {
-      ASSIGN_OR_RETURN(destinations, call.Place(options.destinations));
+      ASSIGN_OR_RETURN(destinations,
+                       call.AllocateDestinations(options.destinations));
       of_slices.destinations = destinations;
     }
   }
@@ -352,7 +353,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::LayoutsFor(
     if (!MayBeUnknown(request, *layouts, placement)) return layouts;
     ASSIGN_OR_RETURN(layouts, Refresh(request.name_space, limit));
     for (const PushEntry& entry : request.entries) {
-      if (Find(*layouts, entry.key) != nullptr) continue;
+      if (FindLayout(*layouts, entry.key) != nullptr) continue;
       keys_.SetKnownWhole(request.name_space, entry.key);
     }
   } else if constexpr (std::is_same_v<Request, InitRequest>) {
@@ -366,7 +367,7 @@ bool SplittingConnection::MayBeUnknown(
     const ClusterPlacement& placement) const {
   return absl::c_any_of(request.entries, [&](const PushEntry& entry) {
     const bool is_part = entry.skip || entry.rows != nullptr;
-    const SplitLayout* const layout = Find(layouts, entry.key);
+    const SplitLayout* const layout = FindLayout(layouts, entry.key);
     if (layout != nullptr) return !is_part && entry.shape() != layout->shape;
     const uint64_t num_elements = entry.shape().num_elements();
     const bool may_be_large =
@@ -384,7 +385,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::Refresh(
 
 // --- What there is ----------------------------------------------------------
 
-absl::StatusOr<InitReply> SplittingConnection::Create(
+absl::StatusOr<InitReply> SplittingConnection::CreateKeys(
     const InitRequest& request, const ClusterPlacement& placement,
     const Limit& limit) {
   std::vector<std::string> removed;
@@ -414,7 +415,7 @@ absl::StatusOr<SplitLayouts> SplittingConnection::PlanCreation(
     const Tensor& tensor = entry.tensor;
     std::optional<SplitLayout> planned =
         PlanSplit(placement, entry.key, tensor.dtype(), tensor.shape());
-    if (const SplitLayout* const layout = Find(*existing, entry.key)) {
+    if (const SplitLayout* const layout = FindLayout(*existing, entry.key)) {
       if (layout->dtype == tensor.dtype() && layout->shape == tensor.shape()) {
         layouts[entry.key] = *layout;
         continue;
@@ -422,21 +423,21 @@ absl::StatusOr<SplitLayouts> SplittingConnection::PlanCreation(
       RETURN_IF_ERROR(Replace(entry, *layout, request.on_existing, removed));
     } else if (planned) {
       ASSIGN_OR_RETURN(const bool is_whole,
-                       IsWhole(request.name_space, entry.key, limit));
+                       QueryIsWhole(request.name_space, entry.key, limit));
       if (is_whole) continue;
     }
     if (!planned) continue;
     if (!takes_slices) {
-      ASSIGN_OR_RETURN(takes_slices, TakesSlices(request.name_space, limit));
+      ASSIGN_OR_RETURN(takes_slices,
+                       QueryAllowsSlices(request.name_space, limit));
     }
     if (*takes_slices) layouts[entry.key] = *planned;
   }
   return layouts;
 }
 
-absl::StatusOr<bool> SplittingConnection::IsWhole(const std::string& name_space,
-                                                  const std::string& key,
-                                                  const Limit& limit) {
+absl::StatusOr<bool> SplittingConnection::QueryIsWhole(
+    const std::string& name_space, const std::string& key, const Limit& limit) {
   const StatRequest request = {.name_space = name_space, .keys = {key}};
   const absl::Status status = inner_->Call(request, limit.OfShare()).status();
   // The Init tells any other error.
@@ -445,21 +446,21 @@ absl::StatusOr<bool> SplittingConnection::IsWhole(const std::string& name_space,
   return true;
 }
 
-absl::StatusOr<bool> SplittingConnection::TakesSlices(
+absl::StatusOr<bool> SplittingConnection::QueryAllowsSlices(
     const std::string& name_space, const Limit& limit) {
   const DescribeNamespaceRequest request = {.name_space = name_space};
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    inner_->Call(request, limit.OfShare()));
   return !status.config.gradient_guard.is_on() &&
-         !TakesWholeKeys(status.config.rule.name) &&
+         !NeedsWholeKeys(status.config.rule.name) &&
          absl::c_none_of(status.rules, [](const RuleBinding& binding) {
-           return TakesWholeKeys(binding.rule.name);
+           return NeedsWholeKeys(binding.rule.name);
          });
 }
 
 absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
                                                  const Limit& limit) {
-  if (!request.rule || !TakesWholeKeys(request.rule->name)) {
+  if (!request.rule || !NeedsWholeKeys(request.rule->name)) {
     return absl::OkStatus();
   }
   // The servers tell any other error.
@@ -487,7 +488,7 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
   made.keys.clear();
   uint64_t num_more = 0;
   for (const std::string& key : request.keys) {
-    const SplitLayout* const layout = Find(*layouts, key);
+    const SplitLayout* const layout = FindLayout(*layouts, key);
     if (layout == nullptr) {
       made.keys.push_back(key);
       continue;

@@ -18,9 +18,9 @@
 
 namespace tensorkv {
 
-// Makes calls about keys that are in slices (cluster.proto) calls about their
-// slices, and one answer of theirs. Where the cluster has no `split_bytes` it
-// does nothing. Thread-safe.
+// Turns calls about keys that are in slices (cluster.proto) into calls about
+// the slices, and joins their answers. Where the cluster has no `split_bytes`
+// it passes calls on as they are. Thread-safe.
 //
 // Which keys are in slices is read when a namespace is first used, and again
 // when a call shows that it has changed: an Init or Delete, a push that may be
@@ -47,62 +47,69 @@ class SplittingConnection final : public Connection {
   absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
                                          const ClusterPlacement& placement,
                                          const Limit& limit);
-  // Calls whose keys exist, or are waited for.
+  // Makes a call whose keys exist, or are waited for. Reads newer layouts, and
+  // makes the call again, where it does not find a key.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeOfKeys(const Request& request,
                                               const ClusterPlacement& placement,
                                               const Limit& limit);
-  // Waits until there are all keys of a call, as newer layouts say that it
-  // returns. Errors: DeadlineExceeded.
+  // Waits until all keys of a call exist, reading the layouts again and again.
+  // Returns the last layouts. Errors: DeadlineExceeded.
   template <typename Request>
   absl::StatusOr<SplitLayoutsPtr> AwaitKeys(const Request& request,
                                             SplitLayoutsPtr layouts,
                                             const Limit& limit);
-  // Waits a while for a key, or a slice, of that name.
+  // Waits for a key, or a slice, of that name, for a second at most.
   absl::Status AwaitKey(const PullRequest& request, const std::string& key,
                         const Limit& limit);
+  // Makes a call with the keys of `layouts` as slices, and the others whole.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeBy(const SplitLayouts& layouts,
                                           const Request& request,
                                           const CallOptions& options);
-  absl::StatusOr<InitReply> Create(const InitRequest& request,
-                                   const ClusterPlacement& placement,
-                                   const Limit& limit);
+  // Creates keys, whole or in slices.
+  absl::StatusOr<InitReply> CreateKeys(const InitRequest& request,
+                                       const ClusterPlacement& placement,
+                                       const Limit& limit);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request,
                                      const Limit& limit);
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const Limit& limit);
-  // Returns the statuses of the keys of which there are all slices.
+  // Returns the statuses of those keys that have all their slices.
   absl::StatusOr<StatReply> StatThoseWhole(const SplitLayouts& layouts,
                                            const StatRequest& request,
                                            const Limit& limit);
 
-  // Returns the layouts by which a call can be made.
+  // Returns the layouts by which a call can be made. Reads them again where the
+  // call may be about a key whose layout is not known.
   template <typename Request>
   absl::StatusOr<SplitLayoutsPtr> LayoutsFor(const Request& request,
                                              const ClusterPlacement& placement,
                                              const Limit& limit);
+  // Reads the layouts of a namespace from the servers.
   absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
                                           const Limit& limit);
   // Returns whether a push may be to a key in slices that `layouts` lacks.
   bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
                     const ClusterPlacement& placement) const;
-  // Returns the layouts of what is to be created; `removed` are slices that
-  // others take the place of.
+  // Returns the layouts of the keys that are to be created in slices. Appends
+  // to `removed` the slices that are to be replaced.
   absl::StatusOr<SplitLayouts> PlanCreation(const InitRequest& request,
                                             const ClusterPlacement& placement,
                                             const Limit& limit,
                                             std::vector<std::string>& removed);
-  absl::StatusOr<bool> IsWhole(const std::string& name_space,
-                               const std::string& key, const Limit& limit);
-  // Checks, before any server takes it, that no key in slices would get a rule
-  // that takes whole keys: not each of them may have a slice. Errors:
-  // InvalidArgument.
+  // Asks the servers, by a Stat, whether a key exists that is not in slices.
+  absl::StatusOr<bool> QueryIsWhole(const std::string& name_space,
+                                    const std::string& key, const Limit& limit);
+  // Checks, before any server gets the request, that no key in slices would get
+  // a rule that needs whole keys. Not every server has a slice to refuse it
+  // for. Errors: InvalidArgument.
   absl::Status CheckTakesRule(const SetRuleRequest& request,
                               const Limit& limit);
-  // Returns whether keys of the namespace may be cut.
-  absl::StatusOr<bool> TakesSlices(const std::string& name_space,
-                                   const Limit& limit);
+  // Asks the servers, by a DescribeNamespace, whether new keys of the namespace
+  // may be in slices: its gradient guard and its rules allow it.
+  absl::StatusOr<bool> QueryAllowsSlices(const std::string& name_space,
+                                         const Limit& limit);
 
   const std::unique_ptr<ClusterConnection> inner_;
   SplitKeys keys_;

@@ -14,25 +14,28 @@
 
 namespace tensorkv {
 
-// Writes elements [first, first + count) as cast.dtype, rounded to nearest
-// even; what is too large for it becomes its largest number. cast.feedback is
-// read and written at their places. Nothing else is kept.
+// Writes the elements [first, first + count) of `tensor` to `out` as
+// cast.dtype, rounded to nearest even; what is too large for that dtype becomes
+// its largest number. Reads and writes the same elements of cast.feedback, if
+// it is set.
 //
-// REQUIRES: floats; cast.dtype is narrower than f32.
-// Errors: InvalidArgument if one of them, or of the sums, is not finite.
+// REQUIRES: `tensor` has floats; cast.dtype is a float narrower than f32.
+// Errors: InvalidArgument if an element, or a sum with its feedback, is not
+// finite.
 absl::Status CastElements(const Tensor& tensor, const SendCast& cast,
                           size_t first, size_t count, char* out);
 
-// Returns all of them, in memory of `memory`. Errors: those of CastElements ·
-// ResourceExhausted.
+// Returns the whole tensor cast so, in memory from `memory`. Errors: those of
+// CastElements · ResourceExhausted.
 absl::StatusOr<Tensor> Cast(const Tensor& tensor, const SendCast& cast,
                             BufferPool& memory);
 
-// Say that elements are not finite, and that sums with residuals are not.
+// Return the error that elements are not finite, and the error that their sums
+// with residuals are not.
 absl::Status NotFiniteError();
 absl::Status SumTooLargeError();
 
-// Returns the error, which says first what key it is of.
+// Returns the error with the key in front of its message.
 absl::Status OfKey(absl::string_view key, const absl::Status& status);
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// Says how pushed tensors are made smaller, as users choose it.
+// Declares how pushed tensors are made smaller, as users choose it.
 
 #ifndef TENSORKV_CLIENT_COMPRESSION_COMPRESSION_H_
 #define TENSORKV_CLIENT_COMPRESSION_COMPRESSION_H_
@@ -46,14 +46,14 @@ struct Compression {
     kCast,
   };
 
-  // From "2bit:0.5", "1bit:0.5", "sign", "topk:0.01", "randomk:0.01",
+  // Parses "2bit:0.5", "1bit:0.5", "sign", "topk:0.01", "randomk:0.01",
   // "dithering:8", "i8:128", "f8e4m3fn:128", "f8e5m2:128", "f16", "bf16",
   // "f8e4m3fn", "f8e5m2", "none", each perhaps followed by ",natural" and ",l2"
   // (dithering), ",momentum=0.9", ",feedback" and ",no-feedback". Numbers of
   // the first five and of i8 may be left out. Feedback is on, but for f16 and
   // bf16: what these leave out is small, and keeping it takes two to three
-  // times as long, and as much memory as the key, or twice as much once the
-  // key was pushed without a step.
+  // times as long, and as much memory as the key, or twice as much once the key
+  // was pushed without a step.
   // Errors: InvalidArgument, naming what was expected.
   static absl::StatusOr<Compression> Parse(absl::string_view text);
 
@@ -67,20 +67,19 @@ struct Compression {
   uint32_t block_size = 128;
 
   // Error feedback: what an encoded push leaves out of a key is added to the
-  // next push of it. Who wants what Parse makes of "f16" and "bf16" turns it
-  // off.
+  // next push of it. What Parse makes of "f16" and "bf16" has it off.
   bool feedback = true;
   // Nesterov's momentum before encoding: m = momentum m + g, and g + momentum m
   // is what is encoded. For rules without momentum of their own.
   float momentum = 0;
 };
 
-// "2bit", "1bit", "sign", "topk", "randomk", "dithering", "blocks", "cast",
-// "none".
+// Returns "2bit", "1bit", "sign", "topk", "randomk", "dithering", "blocks",
+// "cast" or "none".
 absl::string_view NameOf(Compression::Kind kind);
 
-// Holds for the keys that match `key_pattern`, where * stands for any
-// characters. The empty pattern matches all.
+// A compression for the keys that match `key_pattern`, where * stands for any
+// characters. The empty pattern matches all keys.
 struct CompressionRule {
   bool Matches(absl::string_view key) const;
 

@@ -414,8 +414,8 @@ Compressor::~Compressor() = default;
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Step step, std::vector<PushEntry> entries, Residuals* left) {
   if (options_.rules.empty()) return entries;
-  if (left != nullptr && left->takes_casts_ && MayLeaveCasts(step, entries)) {
-    LeaveCasts(entries, *left);
+  if (left != nullptr && left->takes_casts_ && MayDeferCasts(step, entries)) {
+    DeferCasts(entries, *left);
     return entries;
   }
   std::vector<Job> jobs = JobsOf(step, absl::MakeSpan(entries));
@@ -438,7 +438,7 @@ std::vector<Compressor::Job> Compressor::JobsOf(Step step,
   std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
   for (PushEntry& entry : entries) {
-    const Compression* const compression = Find(entry);
+    const Compression* const compression = CompressionOf(entry);
     if (compression == nullptr) continue;
     if (IsEncodedAlone(*compression, entry)) {
       jobs.push_back({&entry, compression});
@@ -451,12 +451,12 @@ std::vector<Compressor::Job> Compressor::JobsOf(Step step,
   return jobs;
 }
 
-bool Compressor::MayLeaveCasts(Step step,
+bool Compressor::MayDeferCasts(Step step,
                                absl::Span<const PushEntry> entries) const {
   bool has_feedback = false;
   bool are_even = true;
   for (const PushEntry& entry : entries) {
-    const Compression* const compression = Find(entry);
+    const Compression* const compression = CompressionOf(entry);
     if (compression == nullptr) {
       are_even &= entry.skip || entry.tensor.size_bytes() % 2 == 0;
       continue;
@@ -470,10 +470,10 @@ bool Compressor::MayLeaveCasts(Step step,
   return !has_feedback || are_even;
 }
 
-void Compressor::LeaveCasts(absl::Span<const PushEntry> entries,
+void Compressor::DeferCasts(absl::Span<const PushEntry> entries,
                             Residuals& left) {
   for (size_t i = 0; i < entries.size(); ++i) {
-    const Compression* const compression = Find(entries[i]);
+    const Compression* const compression = CompressionOf(entries[i]);
     if (compression == nullptr) continue;
     left.casts_.resize(entries.size());
     left.casts_[i].dtype = compression->dtype;
@@ -492,7 +492,7 @@ void Compressor::Observe(const Compression& compression, int64_t bytes_before,
   if (observer_) observer_(compression.kind, bytes_before, bytes_after);
 }
 
-const Compression* Compressor::Find(const PushEntry& entry) const {
+const Compression* Compressor::CompressionOf(const PushEntry& entry) const {
   if (!IsEncodable(entry) ||
       entry.tensor.size_bytes() < static_cast<int64_t>(options_.min_bytes)) {
     return nullptr;

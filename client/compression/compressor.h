@@ -55,11 +55,12 @@ class Compressor {
  public:
   static constexpr size_t kStepsRemembered = 4;
 
-  // Told of the bytes of each entry before and after.
+  // Is told of each entry how many bytes it had before it was encoded, and has
+  // after.
   using Observer = std::function<void(
       Compression::Kind kind, int64_t bytes_before, int64_t bytes_after)>;
 
-  // `payloads` has the memory of what is encoded.
+  // Payloads have memory from `payloads`.
   explicit Compressor(CompressionOptions options, Observer observer = {},
                       RefPtr<BufferPool> payloads =
                           MakeRefCounted<BufferPool>(/*max_idle_bytes=*/0));
@@ -89,19 +90,27 @@ class Compressor {
   // An entry that is to be encoded.
   struct Job;
 
+  // Returns the entries that are to be encoded.
   std::vector<Job> JobsOf(Step step, absl::Span<PushEntry> entries);
+  // Returns an entry encoded, or what was encoded for it before, and updates
+  // its key's residual and moment.
   absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job, Residuals* left);
-  // Encodes what `left` is to give back if the push is not made.
+  // Encodes an entry without a step; `left` gives back what it takes from the
+  // key if the push is not made.
   absl::StatusOr<EncodedTensor> EncodedFor(Residuals& left, Job& job);
   // Returns whether all entries may be cast as they are sent.
-  bool MayLeaveCasts(Step step, absl::Span<const PushEntry> entries) const;
-  void LeaveCasts(absl::Span<const PushEntry> entries, Residuals& left);
+  bool MayDeferCasts(Step step, absl::Span<const PushEntry> entries) const;
+  // Gives `left` the casts that are to be made as the entries are sent.
+  void DeferCasts(absl::Span<const PushEntry> entries, Residuals& left);
   void Observe(const Compression& compression, int64_t bytes_before,
                int64_t bytes_after) const;
-  // Returns null for an entry that stays as it is.
-  const Compression* Find(const PushEntry& entry) const;
+  // Returns the compression of the entry's key; null for an entry that stays as
+  // it is.
+  const Compression* CompressionOf(const PushEntry& entry) const;
+  // Returns what is kept of a key, which it makes first if need be.
   std::shared_ptr<Key> KeyOf(const std::string& name);
-  // OK if the entry can be encoded, or has been. Encodes what keeps nothing.
+  // Checks that the entry can be encoded, or was encoded for that step already.
+  // Encodes it at once if its key keeps nothing.
   absl::Status Check(Step step, Job& job);
 
   const CompressionOptions options_;
@@ -118,7 +127,8 @@ class Compressor {
 // find none; the residuals of all of them are added up. Momentum is given back
 // where no other push of the key was encoded meanwhile.
 //
-// Has also the casts of a push, of any step, that are made as it is sent.
+// It also has the casts of a push, of any step, that are made as the push is
+// sent.
 //
 // Confined to one thread at a time, but for what CastFeedback allows.
 class Residuals {
@@ -129,11 +139,13 @@ class Residuals {
   // keys keep what the push has left out.
   ~Residuals();
 
-  // Returns the casts for CallOptions::casts. Valid as long as this.
+  // Returns the casts for CallOptions::casts, which are valid for as long as
+  // this object.
   absl::Span<const SendCast> casts() const { return casts_; }
 
-  // The push was made, or may have been: its keys keep what it left out. One of
-  // which something was never cast has not been made, and changes no key.
+  // Makes the keys keep what the push has left out, since it was made, or may
+  // have been. A push of which some elements were never cast was not made, and
+  // changes no key.
   // REQUIRES: nobody casts any more.
   void Keep() { is_kept_ = true; }
 

@@ -31,8 +31,8 @@ constexpr NarrowFormat FormatOf(DType dtype) {
   }
 }
 
-// Elements [at, at + count) as f32, those of f64 rounded: where they are, or in
-// `run`.
+// Returns the elements [at, at + count) as f32: where they are if they are f32,
+// else converted, f64 rounded, in `run`, which has `count` floats.
 inline const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
                                float* run) {
   const EncoderLoops& loops = SupportedEncoderLoops();
@@ -49,8 +49,9 @@ inline const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
   }
 }
 
-// Returns whether `visit` returns true for every run of the elements [first,
-// first + size), which it gets as f32 and with their place.
+// Calls `visit(elements, at, count)` for every run of the elements [first,
+// first + size), which are given as f32. Returns whether all calls have
+// returned true; one that returns false does not end the loop.
 template <typename Visitor>
 bool AllRunsOf(const Tensor& tensor, size_t first, size_t size, Visitor visit) {
   float converted[kRunElements];
@@ -62,7 +63,7 @@ bool AllRunsOf(const Tensor& tensor, size_t first, size_t size, Visitor visit) {
   return is_true;
 }
 
-// Returns whether `visit` returns true for every run of the tensor.
+// Does what AllRunsOf does, for all elements of the tensor.
 template <typename Visitor>
 bool AllRuns(const Tensor& tensor, Visitor visit) {
   return AllRunsOf(tensor, 0, static_cast<size_t>(tensor.num_elements()),

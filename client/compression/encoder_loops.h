@@ -32,7 +32,7 @@ constexpr float LargestOf(NarrowFormat format) {
   return 127;
 }
 
-// The members of a Packing of that kind, and what chances follow from.
+// The members of a Packing of dithering, and the seed of its random numbers.
 struct Dithering {
   uint32_t bits;
   bool is_natural;
@@ -49,7 +49,7 @@ struct EncoderLoops {
   // out[i] = in[i], rounded.
   void (*round)(const double* in, float* out, size_t count);
 
-  // sum[i] += in[i]. Whether all the sums are finite.
+  // sum[i] += in[i]. Returns whether all the sums are finite.
   bool (*add)(const float* in, float* sum, size_t count);
   // Returns what add would, and writes nothing.
   bool (*can_add)(const float* in, const float* sum, size_t count);
@@ -60,7 +60,7 @@ struct EncoderLoops {
                                 const float* mean, const float* sum,
                                 size_t count);
 
-  // The largest |in[i]|; 0 of nothing.
+  // Returns the largest |in[i]|; 0 if there are no elements.
   float (*largest_magnitude)(const float* in, size_t count);
 
   // These write codes, the first in the highest bits of a byte and zeros behind
@@ -81,8 +81,8 @@ struct EncoderLoops {
   void (*narrow[kNumNarrowFormats])(float scale, float* elements, size_t count,
                                     void* out);
 
-  // out[i] = in[i], at most the largest number of the format. Whether all the
-  // elements are finite; null for i8.
+  // out[i] = in[i], at most the largest number of the format. Returns whether
+  // all the elements are finite; null for i8.
   bool (*cast[kNumNarrowFormats])(const float* in, size_t count, void* out);
   // Casts before[i] + in[i] as `cast` does; after[i] is what out[i] lacks of
   // it. Returns whether all the sums are finite; null for i8.
@@ -92,7 +92,8 @@ struct EncoderLoops {
 
 // Returns the loops that the compiler's baseline allows.
 const EncoderLoops* PortableEncoderLoops();
-// AVX2 and F16C. Null where the compiler targets another architecture.
+// Returns the loops that need AVX2 and F16C, whether or not this CPU has them;
+// null where the compiler targets another architecture.
 const EncoderLoops* Avx2EncoderLoops();
 
 // Returns the best that this CPU runs. All give the same bits.

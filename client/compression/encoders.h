@@ -41,10 +41,10 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
 // The value that a code of 1-bit stands for, but for its sign.
 inline constexpr float kOneBitScale = 1;
 
-// Some encodings encode an element without regard to those of other runs: they
-// can be made run by run, while a run is in the nearest cache. Encode is then
-// AllocateEncoded and EncodeRun of each run. All runs but the last have the
-// same number of elements, `num_elements`, which must be a multiple of 8.
+// Returns whether the encoding encodes an element without regard to those of
+// other runs. Then Encode does the same as AllocateEncoded and EncodeRun of
+// each run, which can be made while a run is in the nearest cache. All runs but
+// the last have `num_elements` elements, which must be a multiple of 8.
 bool EncodesInRuns(const Compression& compression, size_t num_elements);
 
 // Returns what Encode returns, its payload yet to be written but for its

@@ -30,9 +30,10 @@
 
 namespace tensorkv {
 
-// Makes InitStream, PushStream, PullStream and PushPullStream, each striped
-// over as many connections as its size is worth and the moment allows.
-// Thread-safe; calls block until their answer or deadline.
+// Makes InitStream, PushStream, PullStream and PushPullStream. Each call is
+// striped over as many connections as its size is worth, but over no more than
+// have a thread idle at present. Thread-safe; calls block until their answer or
+// deadline.
 //
 // Errors: those of the verb · Internal (a reply that makes no sense) ·
 // ResourceExhausted (metadata alone above the message limit; no memory for
@@ -46,9 +47,9 @@ class BulkCalls {
   BulkCalls(ChannelPool& channels, const TransferOptions& options,
             size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
-  // `expected_bytes`: about how much the reply brings. Values are received into
-  // `destinations` if all fit; nobody writes there after the call has returned.
-  // `casts` are as CallOptions has them.
+  // `expected_bytes` is about how many bytes of tensors the reply brings.
+  // Values are received into `destinations` if all fit; nobody writes there
+  // after the call has returned. `casts` are as CallOptions has them.
   absl::StatusOr<InitReply> Call(const InitRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline);
@@ -78,12 +79,16 @@ class BulkCalls {
     absl::Span<const SendCast> casts;
   };
 
+  // Returns how many stripes a call is worth that carries so many bytes.
   uint32_t NumStripes(uint64_t bytes) const;
   // Returns the request of each stripe of a pull.
   absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodePulls(
       const PullRequest& request, uint32_t num_stripes,
       bool takes_batches) const;
+  // Runs the call, and halves most_stripes_ if the server refuses some of its
+  // streams.
   absl::Status Run(StripeGroup& call, StripeGroup::Exchange exchange);
+  // Makes a call with tensors in its request; `receive` reads the reply.
   template <typename Request>
   absl::Status Upload(const Request& request, const UploadPlan& plan,
                       const CallDeadline& deadline, Receiver receive);
@@ -104,8 +109,8 @@ class BulkCalls {
   const uint64_t min_stripe_bytes_;
   const RefPtr<BufferPool> buffers_;
   StripeThreads threads_;
-  // Half of what it was each time that a quota of the server, which may be of
-  // fewer streams than a call has stripes, refuses some of them.
+  // Bounds the stripes of a call. Is set to half of a call's stripes each time
+  // that a quota of the server refuses some of them; never rises again.
   std::atomic<uint32_t> most_stripes_{kMaxStripes};
 };
 

@@ -1,4 +1,4 @@
-// When a call must have ended, and who ends it before.
+// Says when a call must have ended, and who may end it before.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
 #define TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
@@ -19,7 +19,7 @@ namespace tensorkv {
 // thread-safe.
 class CallDeadline {
  public:
-  // The timeout begins now. More than a year is no bound.
+  // The timeout begins now; one of more than a year is no bound.
   explicit CallDeadline(absl::Duration timeout,
                         std::shared_ptr<Canceller> canceller = nullptr);
 
@@ -29,12 +29,13 @@ class CallDeadline {
   // Returns null where nobody cancels.
   const std::shared_ptr<Canceller>& canceller() const { return canceller_; }
 
-  // Returns `outcome`; but where that is an error, Cancelled if the caller has
-  // cancelled, and DeadlineExceeded if the time is over: what was missing may
-  // have been on its way.
+  // Returns `outcome`. If that is an error, returns Cancelled instead where the
+  // caller has cancelled, and DeadlineExceeded where the time is over: what was
+  // missing may have been on its way.
   absl::Status InTime(const absl::Status& outcome) const;
 
-  // Bounds an RPC that is about to begin.
+  // Sets the deadline of an RPC that is about to begin. The caller has to
+  // listen to canceller() by itself.
   void ApplyTo(grpc::ClientContext& context) const;
 
   // Returns the status of an RPC that has ended. gRPC's own deadline error says
@@ -43,6 +44,7 @@ class CallDeadline {
   absl::Status StatusOf(const grpc::Status& status) const;
 
  private:
+  // Returns the error of a call that has had no answer within its timeout.
   absl::Status NoAnswer() const;
   const absl::Duration timeout_;
   const std::shared_ptr<Canceller> canceller_;

@@ -24,7 +24,7 @@ void CallIdLeases::RenewAfterFork() {
   idle_.clear();
 }
 
-CallIdLeases::Lease CallIdLeases::Begin() {
+CallIdLeases::Lease CallIdLeases::Acquire() {
   std::unique_ptr<IdSequence> sequence;
   {
     MutexLock lock(&mutex_);

@@ -1,4 +1,4 @@
-// Names a client's calls so that servers need to remember little of them.
+// Gives a client's calls ids of which servers need to remember little.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CALL_ID_LEASES_H_
 #define TENSORKV_CLIENT_INTERNAL_CALL_ID_LEASES_H_
@@ -16,8 +16,8 @@
 
 namespace tensorkv {
 
-// Gives each call a name of its own, for all its attempts. Thread-safe;
-// outlives its calls.
+// Gives each call an id of its own, for all its attempts. Thread-safe; outlives
+// its leases.
 //
 // Calls at the same time lease ids of different client ids. Under a client id
 // one call follows the other, so that a server has
@@ -32,7 +32,8 @@ class CallIdLeases {
   };
 
  public:
-  // A Lease is a call's id, for as long as it may be repeated.
+  // A Lease is the id of a call. It is destroyed once no attempt at the call is
+  // made any more: another call then gets the same client id.
   class Lease {
    public:
     Lease(const Lease&) = delete;
@@ -52,10 +53,13 @@ class CallIdLeases {
     std::unique_ptr<IdSequence> sequence_;
   };
 
-  Lease Begin();
+  // Returns an id that no call has had: the next one of a client id that no
+  // other call uses at present.
+  Lease Acquire();
 
  private:
-  // Forgets what the process has from the one that it was forked from.
+  // Begins with new client ids in a process that was forked since the last
+  // call.
   void RenewAfterFork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return(std::unique_ptr<IdSequence> sequence);
 

@@ -1,4 +1,4 @@
-// A mutex for which one can stop waiting.
+// A mutex for which a caller can stop waiting.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CANCELLABLE_MUTEX_H_
 #define TENSORKV_CLIENT_INTERNAL_CANCELLABLE_MUTEX_H_

@@ -22,17 +22,20 @@ inline SendCast CastOf(absl::Span<const SendCast> casts, size_t i) {
   return casts.empty() ? SendCast() : casts[i];
 }
 
-// Casts the entries, in memory of `memory`.
+// Replaces the tensors of `entries` by what `casts` says that they become, in
+// memory from `memory`.
 // Errors: InvalidArgument (elements, or sums, that are not finite), naming the
 // key · ResourceExhausted.
 absl::Status CastEntries(absl::Span<const SendCast> casts, BufferPool& memory,
                          std::vector<PushEntry>& entries);
 
-// Gives entries that are to be cast the tensors that they become, without data.
+// Replaces the tensors of `entries` that are to be cast by tensors without
+// data, of the dtype that they become.
 absl::Status DescribeCasts(absl::Span<const SendCast> casts,
                            std::vector<PushEntry>& entries);
 
-// Returns a chunk with those bytes of the entry once it is cast. Errors: those
+// Casts the elements of `entry` that `part` names, and returns a chunk with
+// their bytes. `part` counts bytes of the entry once it is cast. Errors: those
 // of CastEntries.
 absl::StatusOr<EncodedMessage> CastPart(const PartRange& part,
                                         const PushEntry& entry,

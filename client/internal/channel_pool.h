@@ -22,7 +22,7 @@ namespace tensorkv {
 // when it is first used. Thread-safe.
 class ChannelPool {
  public:
-  // Bulk channels on loan. The pool outlives it.
+  // Bulk channels on loan, until this is destroyed. The pool outlives it.
   class Lease {
    public:
     Lease(Lease&& other) noexcept
@@ -43,8 +43,8 @@ class ChannelPool {
     std::vector<size_t> indices_;
   };
 
-  // Keeps what the calls learn of the server in `server`. REQUIRES: num_bulk >
-  // 0; max_message_bytes <= INT_MAX.
+  // `server` keeps what the calls learn of the server. REQUIRES: num_bulk > 0;
+  // max_message_bytes <= INT_MAX.
   ChannelPool(const std::string& target, size_t max_message_bytes, int num_bulk,
               const ChannelSecurity& security = {},
               std::shared_ptr<ServerIncarnation> server =
@@ -58,6 +58,7 @@ class ChannelPool {
 
   int num_bulk() const { return static_cast<int>(bulk_.size()); }
   // Returns the `count` bulk channels with the fewest loans, all different.
+  // Never waits: a channel may be on several loans.
   // REQUIRES: count <= num_bulk.
   Lease BorrowBulk(int count);
 

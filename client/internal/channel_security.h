@@ -27,23 +27,25 @@ struct ChannelSecurity {
   std::string server_name;
 };
 
-// WatchedCredentials holds what the files of credentials say, as they are now.
-// Thread-safe.
+// WatchedCredentials reads the files of credentials again and again, and holds
+// what they say. Thread-safe.
 class WatchedCredentials {
  public:
-  // Shares one reader of the files with all who have the same; null if there
-  // are no files. `period` is that of WatchedFiles, of who comes first.
+  // Returns the object that all callers with the same files share, and reads
+  // the files first; null if there are no files. `period` is the time from one
+  // look at the files to the next, of the caller who comes first.
   // Errors: InvalidArgument, naming the option: a file that cannot be read or
   // is none of its kind, a certificate without its key, TLS options without
   // tls_ca or for a Unix socket, a token for a target that would get it in
-  // plain text · DeadlineExceeded: the first of them cannot read the files in
-  // time. Others then get what was right last.
+  // plain text · DeadlineExceeded: the first caller cannot read the files in
+  // time. Later callers then get what was right last.
   static absl::StatusOr<std::shared_ptr<const WatchedCredentials>> Of(
       const Credentials& credentials, const std::string& target,
       absl::Duration period = absl::Seconds(2));
   ~WatchedCredentials();
 
-  // Returns the same until the files say something else that is right.
+  // Returns the credentials that the files said last when they were right: the
+  // same object until they change.
   std::shared_ptr<grpc::ChannelCredentials> current() const;
   // Returns what is wrong with the files as they are; OK if nothing is.
   absl::Status status() const { return files_->status(); }
@@ -51,8 +53,10 @@ class WatchedCredentials {
  private:
   explicit WatchedCredentials(bool is_unix) : is_unix_(is_unix) {}
 
-  // Errors: as of Of.
+  // Reads the files, and begins to watch them. Errors: those of Of.
   absl::Status Watch(const Credentials& credentials, absl::Duration period);
+  // Checks what the files say, and makes it the current credentials. Errors:
+  // InvalidArgument, and nothing changes.
   absl::Status Take(const std::vector<FileText>& texts);
 
   const bool is_unix_;
@@ -62,7 +66,8 @@ class WatchedCredentials {
   std::unique_ptr<WatchedFiles> files_;  // const once watched
 };
 
-// Reads the files once. Errors: as of WatchedCredentials.
+// Reads the files once, and watches none. Errors: InvalidArgument, as of
+// WatchedCredentials::Of.
 absl::StatusOr<ChannelSecurity> MakeChannelSecurity(
     const Credentials& credentials, const std::string& target);
 

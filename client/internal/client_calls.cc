@@ -144,7 +144,7 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Call(Request& request,
                                                    const CallOptions& options,
                                                    bool* is_answered) {
   if constexpr (kHasName<Request>) {
-    const CallIdLeases::Lease call = call_ids_.Begin();
+    const CallIdLeases::Lease call = call_ids_.Acquire();
     request.call_id = call.id();
     return Send(request, options, is_answered);
   } else {
@@ -197,7 +197,7 @@ struct ClientCalls::Started {
   Started(CallIdLeases& call_ids, Request of_call, const CallOptions& options)
       : request(std::move(of_call)), options(options), use(options.canceller) {
     if constexpr (kHasName<Request>) {
-      lease.reset(new CallIdLeases::Lease(call_ids.Begin()));
+      lease.reset(new CallIdLeases::Lease(call_ids.Acquire()));
       request.call_id = lease->id();
     }
   }

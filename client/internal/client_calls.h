@@ -1,4 +1,4 @@
-// The calls of a client and of those that are made of it.
+// Makes the calls of a client, and of the clients that are made of it.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CLIENT_CALLS_H_
 #define TENSORKV_CLIENT_INTERNAL_CLIENT_CALLS_H_
@@ -17,18 +17,19 @@
 
 namespace tensorkv {
 
-// Adds to a connection what every call of a client has: the name that it is
-// repeated under, the end that a canceller makes of it, values where the
-// options want them, and errors that say what was attempted. Thread-safe.
+// Adds to a connection what every call of a client has: the call_id under which
+// it is repeated, its end by a canceller, values where the options want them,
+// and errors that say what was attempted. Thread-safe.
 class ClientCalls {
  public:
   // Errors name `target`; where that is empty they come without prefix.
   ClientCalls(std::unique_ptr<Connection> connection, std::string target)
       : connection_(std::move(connection)), target_(std::move(target)) {}
 
-  // Makes a call. One that has a call_id gets it here: a name of its own, for
-  // all its attempts. Sets `*is_answered`, if given: whether a reply came,
-  // which may be of no use. Defined for the request of every unary method.
+  // Makes a call. Sets the call_id of a request that may have one, for all
+  // attempts at the call. Sets `*is_answered`, if given, to whether a reply has
+  // come, although it may be of no use. Defined for the request of every unary
+  // method.
   // Errors: InvalidArgument for an entry without ids in a call of rows, and for
   // one with ids in another, as a server says it, and for a tensor that lacks
   // its memory · those of the verb.
@@ -37,7 +38,8 @@ class ClientCalls {
                                         const CallOptions& options,
                                         bool* is_answered = nullptr);
 
-  // Makes a call under the name that it has.
+  // Makes a call as Call does, with the call_id that the request has, or
+  // without one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Send(const Request& request,
                                         const CallOptions& options,
@@ -56,7 +58,8 @@ class ClientCalls {
   // Returns whether Call takes casts.
   bool CastsAsItSends() const { return connection_->CastsAsItSends(); }
 
-  // Returns an error, with what was attempted as its prefix.
+  // Returns `status`, an error, with a prefix that says what was attempted:
+  // "Push to 127.0.0.1:7363: ...".
   absl::Status Explain(Method method, const absl::Status& status) const;
 
  private:

@@ -9,13 +9,14 @@
 
 namespace tensorkv {
 
-// Returns whether nobody knows the server's name.
+// Returns whether the call has failed because the server's name could not be
+// resolved.
 inline bool CouldNotResolve(const absl::Status& status) {
   return absl::IsUnavailable(status) &&
          absl::StrContains(status.message(), "DNS resolution failed");
 }
 
-// Returns whether the call was not sent, for want of a connection.
+// Returns whether the call was not sent, since no connection could be made.
 inline bool CouldNotConnect(const absl::Status& status) {
   return CouldNotResolve(status) ||
          (absl::IsUnavailable(status) &&

@@ -1,4 +1,4 @@
-// Values that go to memory of the caller.
+// Puts values into memory of the caller.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_DELIVERY_H_
 #define TENSORKV_CLIENT_INTERNAL_DELIVERY_H_
@@ -15,8 +15,9 @@
 
 namespace tensorkv {
 
-// Checks that there are as many as a call has entries, each of the size that
-// its dtype and shape ask for. Errors: InvalidArgument.
+// Checks that there are `num_entries` destinations, and that the memory of
+// each, if it has any, is of the size that its dtype and shape ask for. Errors:
+// InvalidArgument.
 absl::Status CheckDestinations(absl::Span<const Destination> destinations,
                                size_t num_entries);
 
@@ -27,14 +28,14 @@ absl::Status CheckDestinations(absl::Span<const Destination> destinations,
 absl::Status CheckContributions(const PushRequest& request,
                                 absl::Span<const Destination> destinations);
 
-// Gives the tensors of `values`, which have none, the memory of their
-// destinations; does nothing unless all fit.
+// Gives the tensors of `values`, which have no memory, that of their
+// destinations. Does nothing unless dtype and shape of every value fit.
 // REQUIRES: destinations that CheckDestinations takes for some call.
 void PlaceInto(absl::Span<const Destination> destinations,
                absl::Span<Value> values);
 
-// Moves the tensors of `values` to the destinations, if there are any: those
-// that are there already stay, the elements of others are copied.
+// Moves the tensors of `values` into their destinations, if there are any:
+// copies the elements of those that are not there already.
 // Errors: InvalidArgument where a dtype or shape is another, which names the
 // key; then nothing is copied.
 absl::Status Deliver(absl::Span<const Destination> destinations,

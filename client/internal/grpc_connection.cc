@@ -159,7 +159,7 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
 }
 
 GrpcConnection::StartedChannel::~StartedChannel() {
-  if (!UnaryCalls::IsTellingAnEnd()) return;
+  if (!UnaryCalls::IsInDoneCallback()) return;
   auto* const last = new std::shared_ptr<grpc::Channel>(std::move(channel_));
   try {
     std::thread([last] { delete last; }).detach();
@@ -209,7 +209,7 @@ void GrpcConnection::StartCall(const Request& request, ReplyTo<Request>& reply,
     std::move(done)(EndOf(came.status(), options));
   };
   if constexpr (kMayStream<Request>) {
-    if (Streams(request, expected)) {
+    if (ShouldStream(request, expected)) {
       return threads.Run([=, this, &request, end = std::move(end)]() mutable {
         end(CallAsStream(request, expected, deadline, options));
       });
@@ -233,10 +233,10 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
     const CallOptions& options) {
   const uint64_t expected = ExpectedBytes(request);
   absl::StatusOr<ReplyTo<Request>> reply;
-  if (Streams(request, expected)) {
+  if (ShouldStream(request, expected)) {
     reply = CallAsStream(request, expected, deadline, options);
   } else {
-    reply = ComesInBatches(request, options)
+    reply = ShouldPullInBatches(request, options)
                 ? CallInBatches(request, deadline, options)
                 : CallAsMessage(request, deadline, options);
     if (NeedsStream(reply.status(), request)) {
@@ -322,25 +322,25 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStreamAfter(
 }
 
 template <typename Request>
-bool GrpcConnection::Streams(const Request& request,
-                             uint64_t expected_bytes) const {
+bool GrpcConnection::ShouldStream(const Request& request,
+                                  uint64_t expected_bytes) const {
   if constexpr (kSendsTensors<Request>) {
-    if (policy_.Streams(request)) return true;
+    if (policy_.ShouldStream(request)) return true;
   }
   if constexpr (kBringsTensors<Request>) {
-    return policy_.Streams(expected_bytes, request.entries.size());
+    return policy_.ShouldStream(expected_bytes, request.entries.size());
   }
   return false;
 }
 
 template <typename Request>
-bool GrpcConnection::ComesInBatches(const Request& request,
-                                    const CallOptions& options) const {
+bool GrpcConnection::ShouldPullInBatches(const Request& request,
+                                         const CallOptions& options) const {
   if constexpr (std::is_same_v<Request, PullRequest>) {
     const uint64_t num_entries = request.entries.size();
     return options.destinations.empty() &&
-           policy_.StreamsInBatches(large_keys_.GuessedBytes(num_entries),
-                                    num_entries);
+           policy_.ShouldStreamInBatches(large_keys_.GuessedBytes(num_entries),
+                                         num_entries);
   }
   return false;
 }

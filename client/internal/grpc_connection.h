@@ -39,11 +39,11 @@ struct GrpcConnectionOptions {
   TransferOptions transfer;
 
   Credentials credentials;
-  // From one look at the files of the credentials to the next.
+  // The time from one look at the files of the credentials to the next.
   absl::Duration watch_period = absl::Seconds(2);
 
-  // Knows the server, which other connections may share that lead to it; null:
-  // nothing yet.
+  // What is known of the server, which other connections to it may share; null:
+  // nothing is known yet.
   std::shared_ptr<ServerIncarnation> server;
 };
 
@@ -110,41 +110,47 @@ class GrpcConnection final : public Connection {
   absl::StatusOr<ReplyTo<Request>> CallAsMessage(const Request& request,
                                                  const CallDeadline& deadline,
                                                  const CallOptions& options);
+  // Makes the call as a stream, of one stripe or more.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsStream(const Request& request,
                                                 uint64_t expected_bytes,
                                                 const CallDeadline& deadline,
                                                 const CallOptions& options);
-  // By one stream, or as a message if the server has none for it.
+  // Makes a pull as one stream, whose reply comes in batches, or as a message
+  // if the server refuses the stream.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallInBatches(const Request& request,
                                                  const CallDeadline& deadline,
                                                  const CallOptions& options);
-  // Returns the reply of the stream that is made in place of a message whose
-  // reply was too large for one.
+  // Makes a call as a stream after it was made as a message, whose reply was
+  // too large for one. Returns `refused` if the server has no streams.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsStreamAfter(
       absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
       const CallDeadline& deadline, const CallOptions& options);
+  // Does what Start says, for one type of requests.
   template <typename Request>
   void StartCall(const Request& request, ReplyTo<Request>& reply,
                  const CallDeadline& deadline, const CallOptions& options,
                  CallThreads& threads, Done done);
-  // Returns the bytes that a call is known to bring.
+  // Returns how many bytes of tensors the reply is known to bring; 0 if nothing
+  // is known.
   template <typename Request>
   uint64_t ExpectedBytes(const Request& request) const;
-  // Remembers how large the keys are.
+  // Remembers how large the keys of a call that has succeeded are.
+  // `expected_bytes` is what ExpectedBytes has returned for it.
   template <typename Request>
   void Learn(const Request& request, const ReplyTo<Request>& reply,
              uint64_t expected_bytes);
-  // Returns whether a call goes as a stream of which so many bytes are
-  // expected.
+  // Returns whether a call is to be made as a stream if its reply brings
+  // `expected_bytes`.
   template <typename Request>
-  bool Streams(const Request& request, uint64_t expected_bytes) const;
-  // Returns whether one that does not is a pull of what is worth batches, as
-  // far as the last list tells.
+  bool ShouldStream(const Request& request, uint64_t expected_bytes) const;
+  // Returns whether a call that ShouldStream refuses is a pull whose values are
+  // to come in batches, judging by the size of those that were pulled last.
   template <typename Request>
-  bool ComesInBatches(const Request& request, const CallOptions& options) const;
+  bool ShouldPullInBatches(const Request& request,
+                           const CallOptions& options) const;
 
   StartedChannel started_channel_;  // the first, so that it goes last
   const size_t max_message_bytes_;

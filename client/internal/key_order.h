@@ -1,4 +1,4 @@
-// Declares which calls may run at the same time.
+// Decides which calls may run at the same time.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_KEY_ORDER_H_
 #define TENSORKV_CLIENT_INTERNAL_KEY_ORDER_H_
@@ -27,8 +27,8 @@ class KeyOrder {
   // REQUIRES: no call has that ticket.
   bool Add(Ticket ticket, std::vector<KeyHash> keys);
 
-  // Takes a call that has run out of its lines. Returns those that may run now
-  // and could not before.
+  // Removes a call, which has run, from its lines. Returns the calls that may
+  // run now and could not before.
   std::vector<Ticket> Remove(Ticket ticket);
 
  private:

@@ -61,7 +61,8 @@ bool LargeKeys::AreLarge(const Entries& entries) const {
     total += bytes;
     largest = std::max(largest, bytes);
   }
-  return policy_.Streams(largest, 1) || policy_.Streams(total, entries.size());
+  return policy_.ShouldStream(largest, 1) ||
+         policy_.ShouldStream(total, entries.size());
 }
 
 void LargeKeys::Learn(const InitRequest& request) {
@@ -120,7 +121,7 @@ uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
   for (const PullEntry& entry : request.entries) {
     keys.push_back({FingerprintOf(request.name_space, entry)});
   }
-  return ExpectedOf(keys);
+  return KnownBytesOf(keys);
 }
 
 bool LargeKeys::BringsBackLittle(const PushRequest& request) const {
@@ -129,7 +130,7 @@ bool LargeKeys::BringsBackLittle(const PushRequest& request) const {
     if (entry.skip) return false;
     total += DecodedBytes(entry);
   }
-  return !policy_.Streams(kMaxWidening * total, request.entries.size());
+  return !policy_.ShouldStream(kMaxWidening * total, request.entries.size());
 }
 
 uint64_t LargeKeys::ExpectedBytes(const PushRequest& request) const {
@@ -139,7 +140,7 @@ uint64_t LargeKeys::ExpectedBytes(const PushRequest& request) const {
   for (const PushEntry& entry : request.entries) {
     keys.push_back({FingerprintOfKey(request.name_space, entry.key)});
   }
-  return ExpectedOf(keys);
+  return KnownBytesOf(keys);
 }
 
 void LargeKeys::LearnList(const std::vector<Key>& keys) {
@@ -155,7 +156,7 @@ void LargeKeys::LearnList(const std::vector<Key>& keys) {
 }
 
 void LargeKeys::Set(uint64_t fingerprint, uint64_t bytes, uint64_t num_keys) {
-  if (!policy_.Streams(bytes, num_keys)) {
+  if (!policy_.ShouldStream(bytes, num_keys)) {
     known_.erase(fingerprint);
     return;
   }
@@ -168,7 +169,7 @@ uint64_t LargeKeys::BytesOf(uint64_t fingerprint) const {
   return found == known_.end() ? 0 : found->second;
 }
 
-uint64_t LargeKeys::ExpectedOf(const std::vector<Key>& keys) const {
+uint64_t LargeKeys::KnownBytesOf(const std::vector<Key>& keys) const {
   const uint64_t list = FingerprintOfList(keys);
   MutexLock lock(&mutex_);
   if (const uint64_t bytes = BytesOf(list); bytes > 0) return bytes;

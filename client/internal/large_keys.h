@@ -24,29 +24,29 @@ namespace tensorkv {
 // only together, by 64-bit fingerprints: a bounded few bytes each. Thread-safe.
 class LargeKeys {
  public:
-  // Keeps keys and lists that go as streams, and at most `max_known` of them;
-  // beyond that an arbitrary one goes.
+  // Keeps the keys and lists whose values go as streams, at most `max_known` of
+  // them; beyond that an arbitrary one is forgotten.
   LargeKeys(const StreamPolicy& policy, size_t max_known)
       : policy_(policy), max_known_(max_known) {}
 
-  // Takes in the sizes of what was stored, pushed or pulled. Nothing is
-  // learnt from a reply that does not have a value for each entry.
+  // Remembers the sizes of what was stored, pushed or pulled. A reply that does
+  // not have a value for each entry tells no sizes.
   void Learn(const InitRequest& request);
   void Learn(const PushRequest& request);
-  // `expected_bytes` is what ExpectedBytes said of the request.
+  // `expected_bytes` is what ExpectedBytes has returned for the request.
   void Learn(const PullRequest& request, const PullReply& reply,
              uint64_t expected_bytes);
 
-  // Returns how many bytes the values of these keys are known to have; those
-  // that are not known count nothing.
+  // Returns how many bytes the values of these keys are known to have in all; a
+  // key that is not known counts 0.
   uint64_t ExpectedBytes(const PullRequest& request) const;
   // Returns how many bytes a pull brings if its values are as large as those of
-  // the last list that was pulled, on average; 0 if none was. Costs no look at
-  // the keys.
+  // the last list that was pulled, on average; 0 if none was. Does not read the
+  // keys.
   uint64_t GuessedBytes(uint64_t num_entries) const {
     return num_entries * mean_pulled_bytes_.load(std::memory_order_relaxed);
   }
-  // Returns how many bytes a PushPull is known to bring back; 0 if these go as
+  // Returns how many bytes a PushPull is known to bring back; 0 if they go as
   // one message in any case.
   uint64_t ExpectedBytes(const PushRequest& request) const;
 
@@ -56,15 +56,20 @@ class LargeKeys {
     uint64_t bytes = 0;
   };
 
+  // Remembers the mean size of the values of a long list.
   void LearnMean(const PullReply& reply);
-  // Sets the sizes of these keys and of the list that they are.
+  // Sets the sizes of these keys, and of the list that they form.
   void LearnList(const std::vector<Key>& keys);
-  // Sets the size of a key, or of a list of several.
+  // Sets the size of a key, or of a list of `num_keys`; forgets one that does
+  // not go as a stream.
   void Set(uint64_t fingerprint, uint64_t bytes, uint64_t num_keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the size of a key or a list; 0 if it is not known.
   uint64_t BytesOf(uint64_t fingerprint) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t ExpectedOf(const std::vector<Key>& keys) const;
+  // Returns the size of the list if it is known as one, else the sum of the
+  // keys that are known. The keys need only fingerprints.
+  uint64_t KnownBytesOf(const std::vector<Key>& keys) const;
   bool knows_none() const {
     return num_known_.load(std::memory_order_relaxed) == 0;
   }
@@ -72,8 +77,8 @@ class LargeKeys {
   template <typename Entries>
   bool AreLarge(const Entries& entries) const;
   // Returns whether the values that a PushPull brings back do not go as a
-  // stream, whatever the keys' dtypes. Known without a look at the keys, which
-  // costs a list of many small tensors as much as encoding it.
+  // stream, whatever the keys' dtypes. Does not look the keys up, which would
+  // cost a list of many small tensors as much as encoding it.
   bool BringsBackLittle(const PushRequest& request) const;
 
   const StreamPolicy policy_;

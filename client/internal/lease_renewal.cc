@@ -57,14 +57,14 @@ void LeaseRenewal::SetMember() {
 
 void LeaseRenewal::Run() {
   absl::Duration next = SteadyNow() + schedule_.after_success;
-  while (!EndsWithin(next - SteadyNow())) {
+  while (!WaitForEnd(next - SteadyNow())) {
     const absl::Duration begin = SteadyNow();
     next =
         begin + (Renew() ? schedule_.after_success : schedule_.after_failure);
   }
 }
 
-bool LeaseRenewal::EndsWithin(absl::Duration pause) {
+bool LeaseRenewal::WaitForEnd(absl::Duration pause) {
   const absl::Duration end = SteadyNow() + pause;
   MutexLock lock(&mutex_);
   while (!ends_ && SteadyNow() < end) {
@@ -77,11 +77,11 @@ bool LeaseRenewal::Renew() {
   const uint64_t epoch = EpochOf(client_);
   const absl::Status status =
       client_.KeepAlive(schedule_.call_timeout).status();
-  if (TakeIn(status, epoch) && on_lost_) on_lost_(status);
+  if (OnAnswer(status, epoch) && on_lost_) on_lost_(status);
   return status.ok();
 }
 
-bool LeaseRenewal::TakeIn(const absl::Status& status, uint64_t epoch) {
+bool LeaseRenewal::OnAnswer(const absl::Status& status, uint64_t epoch) {
   if (!status.ok() && !EndsMembership(status)) return false;
   MutexLock lock(&mutex_);
   // An answer about a former epoch does not count.

@@ -15,15 +15,15 @@
 
 namespace tensorkv {
 
-// When to renew a lease, counted from the start of the renewal before.
+// Says when to renew a lease, counted from the start of the renewal before.
 struct RenewalSchedule {
   explicit RenewalSchedule(absl::Duration lease);
 
   absl::Duration call_timeout;
-  // A third of the lease after one that succeeded.
+  // After a renewal that has succeeded: a third of the lease.
   absl::Duration after_success;
-  // At once after one that has taken all its time, so that within a lease a
-  // renewal is tried four times before the worker counts as lost.
+  // After a renewal that has failed: as long as a call may take, so that within
+  // a lease a renewal is tried four times before the worker counts as lost.
   absl::Duration after_failure;
 };
 
@@ -31,9 +31,9 @@ struct RenewalSchedule {
 // for as long as this lives. Thread-safe.
 class LeaseRenewal {
  public:
-  // `client`, a worker, outlives it. `on_lost`, where set, is told by the
-  // thread each time that the server says that the worker is a member no more,
-  // but not when the client has left by itself. It must not destroy this.
+  // `client`, a worker, outlives it. The thread calls `on_lost`, where set,
+  // each time that the server says that the worker is a member no more, but not
+  // when the client has left by itself. `on_lost` must not destroy this object.
   LeaseRenewal(Client& client, absl::Duration lease,
                std::function<void(const absl::Status&)> on_lost = nullptr);
   // Ends within the timeout of a call, and waits for `on_lost` where it runs.
@@ -44,17 +44,18 @@ class LeaseRenewal {
   // nothing.
   absl::Status membership() const;
 
-  // The client has joined again.
+  // Makes membership() OK, since the client has joined again.
   void SetMember();
 
  private:
   void Run();
   // Returns whether the lease was renewed.
   bool Renew();
-  // Takes in what the server has said of that epoch. Whether the worker is a
-  // member no more, as was not known before.
-  bool TakeIn(const absl::Status& status, uint64_t epoch);
-  bool EndsWithin(absl::Duration pause);
+  // Takes in what a renewal of that epoch has come to. Returns whether the
+  // worker was lost, which was not known before.
+  bool OnAnswer(const absl::Status& status, uint64_t epoch);
+  // Waits for so long, or until the destructor runs. Returns whether it runs.
+  bool WaitForEnd(absl::Duration pause);
 
   Client& client_;
   const RenewalSchedule schedule_;

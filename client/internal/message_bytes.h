@@ -16,8 +16,8 @@ namespace tensorkv {
 // ResourceExhausted.
 absl::Status CheckMessageSize(size_t message_bytes, size_t max_message_bytes);
 
-// Errors: ResourceExhausted (above max_message_bytes) · Internal (a string
-// that is not UTF-8).
+// Returns the bytes of `message`. Errors: ResourceExhausted (above
+// max_message_bytes) · Internal (a string that is not UTF-8).
 absl::StatusOr<grpc::ByteBuffer> Serialize(
     const google::protobuf::Message& message, size_t max_message_bytes);
 
@@ -29,7 +29,8 @@ absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message);
 // fault and not the request's: Internal, with why `status` refuses it.
 absl::Status MalformedReply(const absl::Status& status);
 
-// Returns the reply that FromProto has made, with an error that says so.
+// Returns what FromProto has made of a reply; turns an error into that of
+// MalformedReply.
 template <typename Reply>
 absl::StatusOr<Reply> CheckReply(absl::StatusOr<Reply> decoded) {
   if (decoded.ok()) return decoded;

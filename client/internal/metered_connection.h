@@ -27,6 +27,7 @@ class MeteredConnection final : public Connection {
              CallThreads& threads, Done done) override;
 
  private:
+  // Tells the observer that an attempt that began at `start` has ended.
   void TellEnd(const AnyCall& call, const absl::Status& status,
                absl::Duration start);
 

@@ -144,8 +144,8 @@ void OpenContributions::RemoveBelowOpenRounds(
   for (const auto& [id, keys] : closed) RemoveKeys(kept_.find(id), keys);
 }
 
-void OpenContributions::TakeIn(const PushReply& reply,
-                               const Contribution& contribution) {
+void OpenContributions::OnPushReply(const PushReply& reply,
+                                    const Contribution& contribution) {
   const bool is_in_an_open_round = std::any_of(
       reply.results.begin(), reply.results.end(), [](const PushResult& result) {
         return result.step != 0 && result.version == 0;
@@ -157,7 +157,7 @@ void OpenContributions::TakeIn(const PushReply& reply,
   }
 }
 
-uint64_t OpenContributions::WaitingNow() const {
+uint64_t OpenContributions::WaitingMark() const {
   MutexLock lock(&mutex_);
   return last_waiting_;
 }
@@ -183,11 +183,11 @@ void OpenContributions::RemoveAll(Id id) {
   const auto kept = kept_.find(id);
   if (kept == kept_.end()) return;
   for (const PushEntry& entry : *kept->second.entries)
-    LetGo(kept->first, entry.key);
+    RemoveFromWaiting(kept->first, entry.key);
   kept_.erase(kept);
 }
 
-void OpenContributions::LetGo(Id id, absl::string_view key) {
+void OpenContributions::RemoveFromWaiting(Id id, absl::string_view key) {
   const auto waiting = waiting_.find(key);
   if (waiting == waiting_.end()) return;
   waiting->second.erase(id);
@@ -201,7 +201,7 @@ OpenContributions::KeptByStep::iterator OpenContributions::RemoveKeys(
     if (!keys.contains(entry.key)) {
       others.push_back(entry);
     } else {
-      LetGo(kept->first, entry.key);
+      RemoveFromWaiting(kept->first, entry.key);
     }
   }
   if (others.empty()) return kept_.erase(kept);
@@ -233,7 +233,7 @@ bool OpenContributions::Has(Step step, absl::string_view key) const {
   return false;
 }
 
-bool OpenContributions::Mends(const absl::Status& status) const {
+bool OpenContributions::IsRepairable(const absl::Status& status) const {
   const Reason reason = ReasonOf(status);
   if (reason == Reason::kRoundFailed) {
     std::optional<ErrorInfo> info = ErrorInfoOf(status);

@@ -24,17 +24,17 @@
 
 namespace tensorkv {
 
-// Keeps what was pushed until its rounds are known to have closed, in the order
-// of steps. Tensors are shared, not copied. Thread-safe.
+// Keeps what a worker has pushed until the rounds are known to have closed, in
+// the order of steps. Tensors are shared, not copied. Thread-safe.
 //
 // A round is known to have closed when a pull of its key succeeds that began
 // after the contribution waited at the server, since a worker's pull waits
 // for what it has contributed to; and when contributions wait at the server for
 // so many later steps of the key as it has rounds of a key open.
 //
-// When the server goes back to an earlier state, all is forgotten, and whatever
-// is added too until somebody asks which step comes next: it was made for a
-// state that is gone.
+// When the server goes back to an earlier state, all contributions are
+// forgotten, and so is what is added until NextStep is called: it was made for
+// a state that is gone.
 class OpenContributions {
  public:
   using Entries = std::shared_ptr<const std::vector<PushEntry>>;
@@ -46,7 +46,8 @@ class OpenContributions {
     Entries entries;
   };
 
-  // The server has at most so many rounds of a key open; 0 where it has none.
+  // The server has at most so many rounds of a key open; 0 where the namespace
+  // has no rounds.
   explicit OpenContributions(uint32_t max_open_rounds)
       : max_open_rounds_(max_open_rounds) {}
 
@@ -56,55 +57,63 @@ class OpenContributions {
   // next, and nothing else would tell him).
   absl::StatusOr<Contribution> Add(Step step, std::vector<PushEntry> entries);
 
-  // The server awaits no step below `first` of this worker.
+  // Makes NextStep return no step below `first`, since the server awaits none
+  // of this worker.
   void BeginWith(Step first);
-  // The server has gone back to a state of which `next` is the next step.
+  // Forgets all contributions, since the server has gone back to a state of
+  // which `next` is the next step.
   void GoBackTo(Step next);
-  // The worker's former self has pushed up to `last`.
+  // Takes in that the worker, before it came back, has pushed the steps up to
+  // `last`, which IsRepeating counts.
   void RepeatUpTo(Step last);
   // Returns whether servers may have contributions to later steps than any that
   // was added, from before one of them went back, or the worker came back.
   bool IsRepeating() const;
-  // Returns whether the server has gone back, and nobody has asked NextStep
+  // Returns whether the server has gone back, and NextStep was not called
   // since.
   bool IsForgetting() const;
-  // Returns whether the contribution is of no use any more, whatever became of
-  // it.
+  // Returns whether the contribution was forgotten because the server has gone
+  // back.
   bool IsForgotten(const Contribution& contribution) const;
 
-  // Takes in that they wait at the server.
+  // Takes in that the contribution waits at the server for its rounds to close.
+  // Removes entries for earlier rounds of its keys that cannot be open any
+  // more.
   void SetWaiting(const Contribution& contribution);
 
-  // They were refused: it is as if they had not been made.
+  // Removes a contribution that was refused, as if it had not been made.
   void Remove(const Contribution& contribution);
 
-  // The round of that key is closed, or gone.
+  // Removes the entries for `key`, whose round is closed or gone.
   void RemoveKey(const Contribution& contribution, absl::string_view key);
 
-  // Their rounds have closed, and so have those of the earlier steps of their
-  // keys.
+  // Removes the contribution, whose rounds have closed, and what is here of
+  // earlier steps for its keys, whose rounds have closed too.
   void RemoveUpTo(const Contribution& contribution);
 
-  // Their push was answered so: they wait, or their rounds have closed.
-  void TakeIn(const PushReply& reply, const Contribution& contribution);
+  // Calls SetWaiting or RemoveUpTo, as the reply to the push of the
+  // contribution says.
+  void OnPushReply(const PushReply& reply, const Contribution& contribution);
 
-  // Returns what waits at the server at present, for RemoveWaiting.
-  uint64_t WaitingNow() const;
-  // The keys were read by a pull that began when WaitingNow was `waiting`.
+  // Returns a number that tells RemoveWaiting which contributions wait at the
+  // server now.
+  uint64_t WaitingMark() const;
+  // Removes the entries for `keys` that waited at the server when WaitingMark
+  // returned `waiting`: a pull that began then has read the keys.
   void RemoveWaiting(const std::vector<std::string>& keys, uint64_t waiting);
 
-  // All, in the order in which they have to be pushed.
+  // Returns all contributions, in the order in which they have to be pushed.
   std::vector<Contribution> InOrder() const;
 
-  // Returns whether something of that step for that key is here.
+  // Returns whether there is an entry of that step for that key.
   bool Has(Step step, absl::string_view key) const;
   // Returns whether a call that failed so may succeed once all is pushed again.
-  bool Mends(const absl::Status& status) const;
+  bool IsRepairable(const absl::Status& status) const;
 
-  // Returns the lowest step of all, or the one after the highest that waited
-  // or closed; none below the first that the server awaits. Whoever asks makes
-  // what he adds for the present state: before that counts again after the
-  // server has gone back, `begin_anew` is called.
+  // Returns the step to push next: the lowest of all contributions or, if there
+  // are none, the one after the highest that has waited or closed; but none
+  // below the first that the server awaits. The first call after GoBackTo ends
+  // the forgetting, and runs `begin_anew` before: it must not call this object.
   Step NextStep(absl::FunctionRef<void()> begin_anew = [] {});
 
  private:
@@ -122,12 +131,14 @@ class OpenContributions {
   using KeptByStep = std::map<Id, Kept>;
 
   void RemoveAll(Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes it out of waiting_.
-  void LetGo(Id id, absl::string_view key)
+  // Removes the contribution from waiting_[key].
+  void RemoveFromWaiting(Id id, absl::string_view key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes the entries of these keys.
+  // Removes the entries for these keys. Returns the contribution after that
+  // one.
   KeptByStep::iterator RemoveKeys(KeptByStep::iterator kept, const Keys& keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes what is of steps up to `step` for the keys of `entries`.
   void RemoveUpTo(Step step, const std::vector<PushEntry>& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes what is for rounds of these keys that cannot be open any more.
@@ -137,19 +148,19 @@ class OpenContributions {
   const uint32_t max_open_rounds_;
   mutable Mutex mutex_;
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
-  // By key: which of kept_ have it and wait at the server. Calls look at
-  // their own keys alone by this.
+  // By key: those of kept_ that have the key and wait at the server. So calls
+  // look at their own keys only.
   absl::flat_hash_map<std::string, std::set<Id>> waiting_
       ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;
-  // That waited or closed.
+  // The highest step that has waited or closed.
   Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;
-  // That was added, or told to be the next, since somebody asked first after
-  // the server had gone back.
+  // The highest step that was added, or that NextStep has returned. The first
+  // NextStep after GoBackTo lowers it.
   Step highest_known_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Nobody has asked since.
+  // True from GoBackTo until NextStep is called.
   bool is_forgetting_ ABSL_GUARDED_BY(mutex_) = false;
   // The highest step that was pushed before it is repeated.
   Step last_repeated_ ABSL_GUARDED_BY(mutex_) = 0;

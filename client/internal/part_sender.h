@@ -16,14 +16,14 @@
 
 namespace tensorkv {
 
-// The most bytes that a part of that entry has.
+// Returns the most bytes that a part of the entry may have.
 using PartLimit = absl::FunctionRef<uint64_t(size_t entry)>;
-// Makes the message of a part.
+// Returns the message of a part.
 using PartEncoder =
     absl::FunctionRef<absl::StatusOr<EncodedMessage>(const PartRange& part)>;
 
 // Writes `manifest`, then the parts that `cursor` gives, each within `limit`;
-// the last message says that it is. A part is encoded just before it is
+// the last message is marked as the last. A part is encoded just before it is
 // written. Returns when all have been handed over, not when they have arrived.
 // Errors: Internal if the stream ended before · those of `encode`.
 absl::Status SendParts(StripeStream& stream, const grpc::ByteBuffer& manifest,

@@ -1,4 +1,4 @@
-// Pulled values from the bytes of one message.
+// Decodes pulled values from the bytes of one message.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_PULL_REPLY_DECODER_H_
 #define TENSORKV_CLIENT_INTERNAL_PULL_REPLY_DECODER_H_

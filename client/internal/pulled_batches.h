@@ -22,18 +22,19 @@ class PulledBatches {
   // Returns whether the chunk has a batch, as far as its first field tells.
   static bool HasBatch(grpc::ByteBuffer* chunk);
 
-  // Is for a call with that many entries. Values have memory from `buffers`,
-  // which outlives this object.
+  // Receives the values of a call with `num_entries` entries, into memory from
+  // `buffers`, which outlives this object.
   PulledBatches(size_t num_entries, BufferPool& buffers);
 
   // Reads all messages of a stream, of which `message` came first.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
   absl::Status Receive(StripeStream& stream, grpc::ByteBuffer message);
 
-  // Returns the values. REQUIRES: they were received.
+  // Moves the values out. REQUIRES: Receive has returned OK.
   PullReply Release() { return std::move(decoded_.reply); }
 
  private:
+  // Adds the values of one batch.
   absl::Status Add(grpc::ByteBuffer* message);
   // Parses batches in an unusual form.
   absl::Status ParseBatch(grpc::ByteBuffer* message);

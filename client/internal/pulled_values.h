@@ -25,10 +25,10 @@ namespace tensorkv {
 // say the same. Thread-safe for different stripes.
 class PulledValues {
  public:
-  // Is for a call with that many entries. The tensors have memory from
-  // `buffers` or, if all fit, that of `destinations`; both outlive this object.
-  // A pull that has taken batches may get these in place of a manifest and
-  // parts. REQUIRES then: one stripe, no destinations.
+  // Receives the values of a call with `num_entries` entries, into
+  // `destinations` if all fit, else into memory from `buffers`; both outlive
+  // this object. A pull that has taken batches may get these in place of a
+  // manifest and parts. REQUIRES then: one stripe, no destinations.
   PulledValues(size_t num_entries, BufferPool& buffers,
                absl::Span<const Destination> destinations = {},
                bool takes_batches = false)
@@ -41,11 +41,13 @@ class PulledValues {
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
   absl::Status Receive(StripeStream& stream, const Stripe& stripe);
 
-  // Returns the values. REQUIRES: every stripe has been received.
+  // Moves the values out. REQUIRES: Receive has returned OK for every stripe.
   PullReply Release();
 
  private:
   absl::Status ReceiveManifest(grpc::ByteBuffer* message);
+  // Allocates the tensors of the first manifest; checks that a later one says
+  // the same.
   absl::Status TakeManifest(PullReply manifest);
   absl::Status Allocate(PullReply manifest)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -13,7 +13,7 @@ namespace tensorkv {
 // REQUIRES: num_bytes <= 256.
 std::string RandomBytes(size_t num_bytes);
 
-// Uniform in [0, 1), from the same source.
+// Returns a number that is uniform in [0, 1), from the kernel's generator too.
 double RandomFraction();
 
 }  // namespace tensorkv

@@ -32,12 +32,14 @@ class RenewedConnection final : public Connection {
              CallThreads& threads, Done done) override;
 
  private:
+  // Returns the connection with the current credentials, which it opens first
+  // where they have changed.
   std::shared_ptr<GrpcConnection> Current();
 
   const GrpcConnectionOptions options_;
   const std::shared_ptr<const WatchedCredentials> credentials_;
   Mutex mutex_;
-  // Returns the credentials of connection_.
+  // The credentials with which connection_ was opened.
   std::shared_ptr<grpc::ChannelCredentials> used_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<GrpcConnection> connection_ ABSL_GUARDED_BY(mutex_);
 };

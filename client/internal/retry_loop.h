@@ -31,16 +31,17 @@ struct Backoff {
 // RetryEnvironment holds what a retry loop takes from outside. Each function is
 // thread-safe.
 struct RetryEnvironment {
-  // Monotonic time since an arbitrary start.
+  // Returns the monotonic time since an arbitrary start.
   std::function<absl::Duration()> now;
-  // Sleeps so long, or until somebody cancels; null: nobody does.
+  // Sleeps so long, or until somebody cancels. A null canceller stands for one
+  // that nobody uses.
   std::function<void(absl::Duration, const std::shared_ptr<Canceller>&)> sleep;
   // Pauses for callers that do not wait: runs `then` afterwards, on another
   // thread.
   std::function<void(absl::Duration, const std::shared_ptr<Canceller>&,
                      absl::AnyInvocable<void() &&> then)>
       run_after = {};
-  // Uniform in [0, 1).
+  // Returns a number that is uniform in [0, 1).
   std::function<double()> random;
 };
 
@@ -64,8 +65,9 @@ class RetryCourse {
   RetryCourse(const Backoff& backoff, const RetryEnvironment& environment,
               absl::Duration timeout);
 
-  // Returns the pause after an attempt that ended with `status`; none if there
-  // is no other. `status` becomes what to return where that is so.
+  // Returns the pause after an attempt that has ended with `status`; nothing if
+  // no other attempt is to be made. In that case the call is to return
+  // `status`, which this may have replaced.
   std::optional<absl::Duration> PauseAfter(absl::Status& status);
 
   // Returns what is left of the timeout.

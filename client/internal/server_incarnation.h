@@ -16,13 +16,15 @@ namespace tensorkv {
 // computes on an empty store. Thread-safe.
 class ServerIncarnation {
  public:
-  // Before a call begins.
+  // Makes the call of `context`, before it begins, expect the known
+  // incarnation. Does nothing while none is known.
   void ApplyTo(grpc::ClientContext& context) const;
 
-  // After a call has ended well.
+  // Keeps the incarnation that the reply names, if none is known. REQUIRES: the
+  // call has ended well.
   void LearnFrom(const grpc::ClientContext& context);
-  // Takes what the reply names in place of what was known before, after a call
-  // that ended well and took whatever incarnation there is.
+  // Keeps the incarnation that the reply names, in place of the known one.
+  // REQUIRES: the call has ended well, and took any incarnation.
   void ReplaceFrom(const grpc::ClientContext& context);
 
   // Returns 0 before the first reply.

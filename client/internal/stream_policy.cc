@@ -21,21 +21,22 @@ uint64_t BytesOfIds(const PushEntry& entry) {
 
 }  // namespace
 
-bool StreamPolicy::Streams(uint64_t payload_bytes, uint64_t num_tensors) const {
+bool StreamPolicy::ShouldStream(uint64_t payload_bytes,
+                                uint64_t num_tensors) const {
   if (payload_bytes > max_message_bytes_) return true;
   const uint64_t least_mean = std::min(kMinMeanPartBytes, threshold_bytes_);
   return payload_bytes >= threshold_bytes_ &&
          payload_bytes >= num_tensors * least_mean;
 }
 
-bool StreamPolicy::StreamsInBatches(uint64_t payload_bytes,
-                                    uint64_t num_tensors) const {
+bool StreamPolicy::ShouldStreamInBatches(uint64_t payload_bytes,
+                                         uint64_t num_tensors) const {
   return payload_bytes >= threshold_bytes_ / 2 &&
          payload_bytes < num_tensors * kMinMeanPartBytes;
 }
 
 template <typename Request>
-bool StreamPolicy::StreamsWhole(const Request& request) const {
+bool StreamPolicy::ShouldStreamRequest(const Request& request) const {
   uint64_t payload_bytes = 0;
   uint64_t metadata_bytes = request.name_space.size() + kMaxEntryOverheadBytes;
   for (const auto& entry : request.entries) {
@@ -44,15 +45,15 @@ bool StreamPolicy::StreamsWhole(const Request& request) const {
         entry.key.size() + BytesOfIds(entry) + kMaxEntryOverheadBytes;
   }
   return payload_bytes + metadata_bytes > max_message_bytes_ ||
-         Streams(payload_bytes, request.entries.size());
+         ShouldStream(payload_bytes, request.entries.size());
 }
 
-bool StreamPolicy::Streams(const InitRequest& request) const {
-  return StreamsWhole(request);
+bool StreamPolicy::ShouldStream(const InitRequest& request) const {
+  return ShouldStreamRequest(request);
 }
 
-bool StreamPolicy::Streams(const PushRequest& request) const {
-  return StreamsWhole(request);
+bool StreamPolicy::ShouldStream(const PushRequest& request) const {
+  return ShouldStreamRequest(request);
 }
 
 }  // namespace tensorkv

@@ -10,29 +10,32 @@
 
 namespace tensorkv {
 
-// Decides by size, as TransferOptions says. Immutable, thread-safe.
+// Decides by size, as TransferOptions says, whether tensors go as a stream or
+// as one message. Immutable, thread-safe.
 class StreamPolicy {
  public:
   StreamPolicy(const TransferOptions& options, uint64_t max_message_bytes)
       : max_message_bytes_(max_message_bytes),
         threshold_bytes_(options.stream_threshold_bytes) {}
 
-  // Returns whether the elements of so many tensors do.
-  bool Streams(uint64_t payload_bytes, uint64_t num_tensors) const;
+  // Returns whether `num_tensors` tensors of `payload_bytes` in all go as a
+  // stream.
+  bool ShouldStream(uint64_t payload_bytes, uint64_t num_tensors) const;
 
-  // Returns whether the values of a pull that is no stream go in batches all
-  // the same: they are small, and many enough for the client to copy some while
-  // the server prepares others.
-  bool StreamsInBatches(uint64_t payload_bytes, uint64_t num_tensors) const;
+  // Returns whether a pull that ShouldStream refuses is still made as a stream,
+  // whose values come in batches: they are small, and many enough for the
+  // client to copy some while the server prepares others.
+  bool ShouldStreamInBatches(uint64_t payload_bytes,
+                             uint64_t num_tensors) const;
 
-  // Returns whether the request goes as a stream: for its elements, or because
-  // it is too long for one message together with its keys.
-  bool Streams(const InitRequest& request) const;
-  bool Streams(const PushRequest& request) const;
+  // Return whether the request goes as a stream: for the size of its tensors,
+  // or because it is too long for one message together with its keys.
+  bool ShouldStream(const InitRequest& request) const;
+  bool ShouldStream(const PushRequest& request) const;
 
  private:
   template <typename Request>
-  bool StreamsWhole(const Request& request) const;
+  bool ShouldStreamRequest(const Request& request) const;
 
   const uint64_t max_message_bytes_;
   const uint64_t threshold_bytes_;

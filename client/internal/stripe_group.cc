@@ -44,10 +44,10 @@ void StripeGroup::RunStripe(uint32_t index, Exchange exchange) {
   const Stripe stripe = {.index = index, .count = num_stripes()};
   const absl::Status outcome = exchange(stream, stripe);
   const absl::Status status = stream.Finish(outcome);
-  if (!status.ok()) Fail(status);
+  if (!status.ok()) OnStripeFailed(status);
 }
 
-void StripeGroup::Fail(const absl::Status& status) {
+void StripeGroup::OnStripeFailed(const absl::Status& status) {
   {
     MutexLock lock(&mutex_);
     if (Weight(status) > Weight(status_)) status_ = status;

@@ -28,8 +28,9 @@ class StripeGroup {
   using Exchange =
       absl::FunctionRef<absl::Status(StripeStream& stream, const Stripe&)>;
 
-  // Cut into `most_stripes`, or into as many as there are connections and idle
-  // threads. REQUIRES: most_stripes > 0; `method` outlives the call.
+  // Cuts the call into `most_stripes` stripes, or into fewer if there are not
+  // as many connections and idle threads. REQUIRES: most_stripes > 0; `method`
+  // outlives the call.
   StripeGroup(ChannelPool& channels, StripeThreads& threads, const char* method,
               uint32_t most_stripes, const CallDeadline& deadline);
 
@@ -43,8 +44,9 @@ class StripeGroup {
 
  private:
   void RunStripe(uint32_t index, Exchange exchange);
-  // Keeps the status if it tells more than the one before.
-  void Fail(const absl::Status& status);
+  // Keeps the status if it tells more than the one before, and cancels all
+  // streams unless it is Aborted: then the server ends them.
+  void OnStripeFailed(const absl::Status& status);
 
   StripeTeam threads_;
   const ChannelPool::Lease channels_;

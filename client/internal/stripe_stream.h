@@ -49,6 +49,7 @@ class StripeStream {
  private:
   using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
+  // Begins the RPC.
   void Begin();
 
   const std::shared_ptr<grpc::Channel> channel_;

@@ -29,8 +29,8 @@ class StripeThreads {
   // REQUIRES: no team is left.
   ~StripeThreads();
 
-  // Returns the calling thread and as many idle ones as there are, `most` in
-  // all. REQUIRES: most > 0.
+  // Returns a team of the calling thread and as many idle ones as there are, at
+  // most `most` in all. Does not wait. REQUIRES: most > 0.
   StripeTeam Assemble(int most);
 
  private:
@@ -44,9 +44,10 @@ class StripeThreads {
     int* num_running;  // guarded by mutex_
   };
 
+  // Does what StripeTeam::Run says.
   void Run(int team_size, Work work);
   void Release(int num_threads);
-  // Returns whether there is one more.
+  // Starts one more thread. Returns false if the system has none to give.
   bool StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Serve();
 

@@ -1,4 +1,5 @@
-// Memory for the tensors of a reply, and for copies of those of a push.
+// Allocates memory for the tensors of a reply, and for copies of those of a
+// push.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_TENSOR_MEMORY_H_
 #define TENSORKV_CLIENT_INTERNAL_TENSOR_MEMORY_H_
@@ -17,7 +18,8 @@ namespace tensorkv {
 // Tensors up to this size share buffers, since an allocation of its own would
 // cost each more than its bytes.
 inline constexpr size_t kMaxSharingTensorBytes = 4096;
-// So much memory does a small tensor keep at most, when all others are gone.
+// The size of a shared buffer: so much memory does one small tensor keep, at
+// most, when all others are gone.
 inline constexpr size_t kSharedBufferBytes = 64 << 10;
 
 // Gives the tensors of `values`, which have none, the memory of `destinations`
@@ -27,8 +29,9 @@ inline constexpr size_t kSharedBufferBytes = 64 << 10;
 absl::Status AllocateTensors(absl::Span<Value> values, BufferPool& pool,
                              absl::Span<const Destination> destinations = {});
 
-// Gives the entries, but those that are encoded, copies of their tensors in
-// such memory from `pool`. Errors: ResourceExhausted.
+// Replaces the tensors of the entries, but for encoded ones, by copies in
+// memory from `pool`, aligned and shared as in AllocateTensors. Errors:
+// ResourceExhausted.
 absl::Status CopyTensors(std::vector<PushEntry>& entries, BufferPool& pool);
 
 }  // namespace tensorkv

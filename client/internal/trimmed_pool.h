@@ -1,4 +1,4 @@
-// Memory for tensors that does not stay when nobody needs it any more.
+// Keeps memory for tensors, and gives back what nobody needs any more.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_TRIMMED_POOL_H_
 #define TENSORKV_CLIENT_INTERNAL_TRIMMED_POOL_H_
@@ -21,19 +21,19 @@ namespace tensorkv {
 // long as memory is idle, an alarm looks at it. Thread-safe.
 class TrimmedPool {
  public:
-  // Has a function run later, as RetryEnvironment::run_after does.
+  // Runs a function later, as RetryEnvironment::run_after does.
   using RunAfter =
       std::function<void(absl::Duration, const std::shared_ptr<Canceller>&,
                          absl::AnyInvocable<void() &&>)>;
 
   TrimmedPool(size_t max_idle_bytes, absl::Duration max_idle_time,
               RunAfter run_after = SystemRetryEnvironment().run_after);
-  // Waits for nobody. What is idle goes with the last buffer.
+  // Does not wait. Idle memory of the pool is freed with its last buffer.
   ~TrimmedPool();
   TrimmedPool(const TrimmedPool&) = delete;
   TrimmedPool& operator=(const TrimmedPool&) = delete;
 
-  // May outlive this object; it is not trimmed any more then.
+  // The pool may outlive this object, but is not trimmed any more then.
   const RefPtr<BufferPool>& pool() const { return pool_; }
 
  private:

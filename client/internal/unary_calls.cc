@@ -130,7 +130,7 @@ absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
     Method method, Expects expects, const grpc::ByteBuffer& request,
     const CallDeadline& deadline) {
   grpc::ClientContext context;
-  Prepare(expects, deadline, context);
+  SetUpContext(expects, deadline, context);
   const Canceller::Listening listening(deadline.canceller(),
                                        [&] { context.TryCancel(); });
   grpc::ByteBuffer reply;
@@ -141,8 +141,8 @@ absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
   return reply;
 }
 
-void UnaryCalls::Prepare(Expects expects, const CallDeadline& deadline,
-                         grpc::ClientContext& context) const {
+void UnaryCalls::SetUpContext(Expects expects, const CallDeadline& deadline,
+                              grpc::ClientContext& context) const {
   deadline.ApplyTo(context);
   if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
 }
@@ -185,11 +185,11 @@ struct StartedCall {
   const Canceller::Listening listening;
 };
 
-thread_local bool is_telling_an_end = false;
+thread_local bool is_in_done_callback = false;
 
 }  // namespace
 
-bool UnaryCalls::IsTellingAnEnd() { return is_telling_an_end; }
+bool UnaryCalls::IsInDoneCallback() { return is_in_done_callback; }
 
 template <typename Request>
 void UnaryCalls::Start(const Request& request, const CallDeadline& deadline,
@@ -202,7 +202,7 @@ void UnaryCalls::Start(const Request& request, const CallDeadline& deadline,
   const Expects expects = ExpectationOf(request);
   auto* const call = new StartedCall(deadline);
   call->request = *std::move(message);
-  Prepare(expects, deadline, call->context);
+  SetUpContext(expects, deadline, call->context);
   auto* const told = new Done<Request>(std::move(done));
   // gRPC makes copies of what it calls, which must not own anything: a copy may
   // outlive the call a little.
@@ -220,10 +220,10 @@ void UnaryCalls::Start(const Request& request, const CallDeadline& deadline,
                 ? FromBytes(request, &ended->reply, *buffers_, destinations)
                 : outcome;
         ended = nullptr;
-        is_telling_an_end = true;
+        is_in_done_callback = true;
         std::move (*done)(std::move(reply));
         done = nullptr;
-        is_telling_an_end = false;
+        is_in_done_callback = false;
       });
 }
 

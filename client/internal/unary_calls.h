@@ -35,7 +35,8 @@ namespace tensorkv {
 // ResourceExhausted (a message above the limit).
 class UnaryCalls {
  public:
-  // Tensors that come have memory from `buffers`, and so have large messages.
+  // Tensors that come have memory from `buffers`, and so have the requests of
+  // many small entries.
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, ServerIncarnation* server,
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
@@ -55,23 +56,29 @@ class UnaryCalls {
   void Start(const Request& request, const CallDeadline& deadline,
              absl::Span<const Destination> destinations, Done<Request> done);
 
-  // Returns whether this thread is gRPC's, within the `done` of a call.
-  static bool IsTellingAnEnd();
+  // Returns whether the calling thread is one of gRPC's that runs the `done` of
+  // a started call at present.
+  static bool IsInDoneCallback();
 
  private:
-  // Expects says what a call expects of the server: all but kTheKnownOne take
-  // whatever incarnation answers. It becomes the known one: never · if none is
-  // known yet · in any case · if none is known yet.
+  // Says which incarnation of the server a call expects. Only kTheKnownOne
+  // makes another one refuse the call. The incarnation that answers becomes the
+  // known one: never · if none is known yet · in any case · if none is known
+  // yet.
   enum class Expects { kNothing, kNothingYet, kAnyIncarnation, kTheKnownOne };
   template <typename Request>
   static Expects ExpectationOf(const Request& request);
 
+  // Makes the RPC, and returns the bytes of the reply.
   absl::StatusOr<grpc::ByteBuffer> Send(Method method, Expects expects,
                                         const grpc::ByteBuffer& request,
                                         const CallDeadline& deadline);
-  // Before an RPC, and after it.
-  void Prepare(Expects expects, const CallDeadline& deadline,
-               grpc::ClientContext& context) const;
+  // Sets the deadline of an RPC that is about to begin, and the incarnation
+  // that it expects.
+  void SetUpContext(Expects expects, const CallDeadline& deadline,
+                    grpc::ClientContext& context) const;
+  // Returns the outcome of an RPC that has ended, and keeps the incarnation of
+  // the server if `expects` says so.
   absl::Status OutcomeOf(const grpc::Status& status, Expects expects,
                          const CallDeadline& deadline,
                          const grpc::ClientContext& context);

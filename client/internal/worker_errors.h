@@ -7,16 +7,16 @@
 
 namespace tensorkv {
 
-// Returns whether the server knows no such member of the group, or none any
-// more.
+// Returns whether the worker is no member of the group, or no longer
+// (NOT_MEMBER, LEASE_LOST).
 bool IsNoMember(const absl::Status& status);
 
 // Returns whether the server may be another incarnation, which knows no more of
 // a call than its checkpoint does.
 bool MayMeanRestart(const absl::Status& status);
 
-// Returns whether the worker has to join before another attempt, as it is one
-// of these errors.
+// Returns whether the worker has to join before another attempt: the error is
+// one that IsNoMember or MayMeanRestart tells.
 bool NeedsToJoin(const absl::Status& status);
 
 // Returns whether there is no such namespace, or only another one of its name.

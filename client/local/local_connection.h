@@ -14,9 +14,10 @@ namespace tensorkv {
 
 struct LocalConnectionOptions {
   MemoryTensorStoreOptions store;
-  // Threads of one update; 0 means one per core.
+  // How many threads one update uses; 0 stands for one per core.
   int num_threads = 0;
-  // Where tensors are kept, if not on the CPU. It outlives the connection.
+  // The backend that keeps the tensors; null: the CPU. It outlives the
+  // connection.
   Backend* backend = nullptr;
 };
 
@@ -40,7 +41,7 @@ class LocalConnection final : public Connection {
 
   const MemoryTensorStoreOptions store_options_;
   const int64_t start_unix_seconds_;
-  // In the order in which they use each other.
+  // These members stand in an order in which each uses only those before it.
   CpuBackend cpu_;
   Backend& backend_;
   SteadyAlarms alarms_;

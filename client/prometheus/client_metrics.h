@@ -53,17 +53,19 @@ class ClientMetrics final : public ClientObserver {
                  int64_t bytes_after) override;
 
  private:
-  // Found once, since looking a series up takes a lock and hashes its labels.
+  // The series of one method, which are found once: looking one up takes a lock
+  // and hashes its labels.
   struct Series {
     prometheus::Counter* started = nullptr;
     prometheus::Histogram* handling_seconds = nullptr;
-    // By code; null until a call first ends with it.
+    // By status code; null until a call first ends with that code.
     std::array<std::atomic<prometheus::Counter*>, kNumCodes> handled = {};
   };
 
   Series& SeriesOf(Method method) {
     return series_[static_cast<size_t>(method)];
   }
+  // Returns the counter of calls that end with that code.
   prometheus::Counter& Handled(Method method, absl::StatusCode code);
 
   const std::shared_ptr<prometheus::Registry> registry_;

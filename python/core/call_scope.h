@@ -1,4 +1,4 @@
-// What bounds the calls that a thread of Python makes.
+// Bounds the calls that a thread of Python makes.
 
 #ifndef TENSORKV_PYTHON_CORE_CALL_SCOPE_H_
 #define TENSORKV_PYTHON_CORE_CALL_SCOPE_H_
@@ -13,27 +13,30 @@
 
 namespace tensorkv::python {
 
-// Bounds of one call.
+// Bounds one call.
 struct CallBounds {
   SharedCanceller canceller;
-  // In place of the client's own timeout, where it is set.
+  // Replaces the client's own timeout, where it is set.
   std::optional<absl::Duration> timeout;
 };
 
-// While a thread has entered it, it bounds all calls that the thread begins:
-// they end when somebody cancels it, on whatever thread, and when its time is
-// over, which begins when it is made. Scopes nest: the innermost counts.
+// While a thread has entered a CallScope, the scope bounds all calls that the
+// thread begins: they end when somebody cancels the scope, on whatever thread,
+// and when its time is over, which begins in the constructor. Scopes nest, and
+// are left in the reverse order: the innermost counts.
 class CallScope {
  public:
-  // In seconds; without it calls have the timeout of their client. Throws
-  // StatusError for a number that is no time.
+  // `timeout` is in seconds; without it calls have the timeout of their client.
+  // Throws StatusError for a number that is no time.
   explicit CallScope(std::optional<double> timeout);
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
-  // What bounds a call that this thread begins now.
+  // Returns the bounds of a call that this thread begins now. They always have
+  // a canceller.
   static CallBounds Current();
 
+  // Adds the class CallScope, a context manager. REQUIRES: the GIL.
   static void Register(pybind11::module_& module);
 
  private:
@@ -42,9 +45,9 @@ class CallScope {
   void Cancel();
 
   const SharedCanceller canceller_ = std::make_shared<Canceller>();
-  // Since the clock of SteadyNow began.
+  // By the clock of SteadyNow.
   std::optional<absl::Duration> end_;
-  // The one that counted before, while this is entered.
+  // The scope that counted before this one was entered.
   CallScope* outer_ = nullptr;
 };
 

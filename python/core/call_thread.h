@@ -1,4 +1,4 @@
-// Calls that Python's signals interrupt.
+// Makes calls that Python's signals interrupt.
 
 #ifndef TENSORKV_PYTHON_CORE_CALL_THREAD_H_
 #define TENSORKV_PYTHON_CORE_CALL_THREAD_H_
@@ -10,22 +10,23 @@
 namespace tensorkv::python {
 
 // Runs the calls of Python's main thread on a thread of its own, while the main
-// thread looks after signals. For one thread at a time, whose signal handlers
-// may make calls while one is waited for: each has a thread to itself.
+// thread looks after signals. One thread at a time uses it. Its signal handlers
+// may make calls while it waits for one: each such call has a thread to itself.
 class CallThread {
  public:
   CallThread() = default;
-  // Does not wait for a call that was left alone.
+  // Does not wait for a call that Run has left to itself.
   ~CallThread();
   CallThread(const CallThread&) = delete;
   CallThread& operator=(const CallThread&) = delete;
 
-  // Waits for `call`, without the GIL. If a signal handler raises an exception
-  // meanwhile, it is set and false returned; the call goes on by itself.
+  // Runs `call` on the other thread and waits for it, without the GIL. If a
+  // signal handler raises an exception meanwhile, returns false with the
+  // exception set; the call goes on by itself.
   // REQUIRES: the GIL. Throws std::system_error where no thread can be made.
   [[nodiscard]] bool Run(absl::AnyInvocable<void() &&> call);
 
-  // Forgets the thread, which is not in a process that was forked.
+  // Forgets the thread, which does not exist in a process that was forked.
   void Abandon();
 
  private:

@@ -1,4 +1,4 @@
-// The calls that a store has under way.
+// Keeps the calls that a store has under way.
 
 #ifndef TENSORKV_PYTHON_CORE_OPEN_CALLS_H_
 #define TENSORKV_PYTHON_CORE_OPEN_CALLS_H_
@@ -17,10 +17,10 @@ namespace tensorkv::python {
 // Ends calls when their store is closed, by their cancellers. Thread-safe.
 class OpenCalls {
  public:
-  // A call, from its beginning to its end.
+  // Marks a call as under way until this is destroyed.
   class Call {
    public:
-    // `calls` outlives it. Cancels a call that begins too late.
+    // Cancels `canceller` at once if CancelAll was called before.
     Call(std::shared_ptr<OpenCalls> calls,
          const std::shared_ptr<Canceller>& canceller)
         : calls_(std::move(calls)) {
@@ -41,8 +41,8 @@ class OpenCalls {
     std::list<std::shared_ptr<Canceller>>::iterator place_;
   };
 
-  // Cancels all calls, those too that begin later.
-  void End() {
+  // Cancels all calls, and each call that begins later.
+  void CancelAll() {
     std::vector<std::shared_ptr<Canceller>> cancellers;
     {
       MutexLock lock(&mutex_);
@@ -52,6 +52,7 @@ class OpenCalls {
     for (const auto& each : cancellers) each->Cancel();
   }
 
+  // Returns whether CancelAll was called.
   bool has_ended() const {
     MutexLock lock(&mutex_);
     return has_ended_;

@@ -17,10 +17,12 @@
 
 namespace tensorkv::python {
 
-// The arrays of a call. Values go to the first array of each key, which may be
-// none, and from there to its others.
+// The arrays of a call. A value is received into the first array of its key, if
+// there is one, and copied from there to the other arrays of the key.
 struct Outs {
+  // By key; a key without an array has a destination without memory.
   std::vector<Destination> first;
+  // Each with the index of its key.
   std::vector<std::pair<size_t, Destination>> others;
 };
 using SharedOuts = std::shared_ptr<const Outs>;
@@ -29,14 +31,14 @@ using SharedOuts = std::shared_ptr<const Outs>;
 void CheckLengths(const std::vector<std::string>& keys,
                   const pybind11::list& arrays);
 
-// Returns the arrays of `outs`, of which each element is an array or a list of
-// arrays. Throws StatusError.
+// Returns the arrays of `outs`, which has an array or a list of arrays for each
+// key; none without `outs`. `exports` keeps their memory. Throws StatusError.
 SharedOuts GivenOuts(const std::vector<std::string>& keys,
                      const std::optional<pybind11::list>& outs,
                      Exports& exports);
 
-// Copies each key's value to its other arrays, once the first array has it.
-// Releases the GIL.
+// Copies each key's value from its first array to its other arrays. REQUIRES:
+// the GIL, which it releases meanwhile.
 void CopyToOthers(const Outs& outs);
 
 }  // namespace tensorkv::python

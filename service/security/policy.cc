@@ -98,7 +98,7 @@ absl::Status Check(const security::v1::Grant& grant) {
 Policy::Pattern::Pattern(std::string pattern)
     : text(std::make_unique<const std::string>(std::move(pattern))),
       glob(*text) {
-  glob.Prepare();
+  glob.Compile();
 }
 
 bool Policy::Contains(const Patterns& patterns, absl::string_view text) {

@@ -13,8 +13,8 @@ namespace {
 
 TEST(CallIdLeasesTest, CallsOneAfterAnotherShareAClientId) {
   CallIdLeases lanes;
-  const CallId first = lanes.Begin().id();
-  const CallId second = lanes.Begin().id();
+  const CallId first = lanes.Acquire().id();
+  const CallId second = lanes.Acquire().id();
 
   EXPECT_EQ(second.client_id, first.client_id);
   EXPECT_EQ(first.sequence, 1u);
@@ -23,18 +23,18 @@ TEST(CallIdLeasesTest, CallsOneAfterAnotherShareAClientId) {
 
 TEST(CallIdLeasesTest, CallsAtTheSameTimeHaveClientIdsOfTheirOwn) {
   CallIdLeases lanes;
-  const CallIdLeases::Lease slow = lanes.Begin();
-  const CallId other = lanes.Begin().id();
+  const CallIdLeases::Lease slow = lanes.Acquire();
+  const CallId other = lanes.Acquire().id();
 
   EXPECT_NE(other.client_id, slow.id().client_id);
-  EXPECT_EQ(lanes.Begin().id().sequence, 2u);
+  EXPECT_EQ(lanes.Acquire().id().sequence, 2u);
 }
 
 TEST(CallIdLeasesTest, ClientsHaveNoClientIdInCommon) {
   CallIdLeases one;
   CallIdLeases other;
 
-  EXPECT_NE(one.Begin().id().client_id, other.Begin().id().client_id);
+  EXPECT_NE(one.Acquire().id().client_id, other.Acquire().id().client_id);
 }
 
 // The client id of the next call in a process that is forked from this one.
@@ -43,7 +43,7 @@ std::string ClientIdOfAFork(CallIdLeases& lanes) {
   EXPECT_EQ(pipe(pipe_ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const std::string id = lanes.Begin().id().client_id;
+    const std::string id = lanes.Acquire().id().client_id;
     _exit(write(pipe_ends[1], id.data(), id.size()) < 0 ? 1 : 0);
   }
   close(pipe_ends[1]);
@@ -56,7 +56,7 @@ std::string ClientIdOfAFork(CallIdLeases& lanes) {
 
 TEST(CallIdLeasesTest, ForksHaveNoClientIdInCommon) {
   CallIdLeases lanes;
-  const std::string id = lanes.Begin().id().client_id;
+  const std::string id = lanes.Acquire().id().client_id;
 
   const std::string first = ClientIdOfAFork(lanes);
   const std::string second = ClientIdOfAFork(lanes);
@@ -70,7 +70,7 @@ TEST(CallIdLeasesTest, ForksHaveNoClientIdInCommon) {
 TEST(CallIdLeasesTest, ClientIdsFitTheContract) {
   CallIdLeases lanes;
 
-  EXPECT_LE(lanes.Begin().id().client_id.size(), 64u);
+  EXPECT_LE(lanes.Acquire().id().client_id.size(), 64u);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_F(OpenContributionsTest, StepThatWasToldIsForgottenToo) {
 
 TEST_F(OpenContributionsTest, PullRemovesWhatWasHeldWhenItBegan) {
   Hold(7, {"a", "b"});
-  const uint64_t held = open_.WaitingNow();
+  const uint64_t held = open_.WaitingMark();
   Hold(8, {"a"});
   Add(9, {"a"});
 
@@ -102,7 +102,7 @@ TEST_F(OpenContributionsTest, PullRemovesWhatWasHeldWhenItBegan) {
 
 TEST_F(OpenContributionsTest, WhatIsPushedAgainIsHeldAnew) {
   const auto contribution = Hold(7, {"a"});
-  const uint64_t held = open_.WaitingNow();
+  const uint64_t held = open_.WaitingMark();
   open_.SetWaiting(contribution);
 
   open_.RemoveWaiting({"a"}, held);
@@ -138,7 +138,7 @@ TEST_F(OpenContributionsTest, OnlyTheLatestStepsOfAKeyAreKept) {
 
 TEST_F(OpenContributionsTest, WhatWasRefusedIsForgottenAndItsStepComesAgain) {
   Hold(7, {"a"});
-  open_.RemoveWaiting({"a"}, open_.WaitingNow());
+  open_.RemoveWaiting({"a"}, open_.WaitingMark());
 
   open_.Remove(Add(8, {"a"}));
 

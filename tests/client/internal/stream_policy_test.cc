@@ -22,22 +22,22 @@ PushRequest PushOf(int64_t size) {
 }
 
 TEST(StreamPolicyTest, PayloadsStreamFromTheThresholdOn) {
-  EXPECT_FALSE(PolicyOf(kMiB).Streams(kMiB - 1, 1));
-  EXPECT_TRUE(PolicyOf(kMiB).Streams(kMiB, 1));
+  EXPECT_FALSE(PolicyOf(kMiB).ShouldStream(kMiB - 1, 1));
+  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(kMiB, 1));
 }
 
 TEST(StreamPolicyTest, SmallTensorsStreamOnlyWhereTheyMust) {
-  EXPECT_FALSE(PolicyOf(kMiB).Streams(16 * kMiB, 257));
-  EXPECT_TRUE(PolicyOf(kMiB).Streams(16 * kMiB, 256));
-  EXPECT_TRUE(PolicyOf(kMiB).Streams(kMaxMessageBytes + 1, 1'000'000));
+  EXPECT_FALSE(PolicyOf(kMiB).ShouldStream(16 * kMiB, 257));
+  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(16 * kMiB, 256));
+  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(kMaxMessageBytes + 1, 1'000'000));
 }
 
 TEST(StreamPolicyTest, ManySmallValuesStreamInBatchesFromHalfTheThresholdOn) {
-  EXPECT_FALSE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB - 1, 1000));
-  EXPECT_TRUE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB, 1000));
-  EXPECT_TRUE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB, 17));
-  EXPECT_FALSE(PolicyOf(2 * kMiB).StreamsInBatches(kMiB, 16));
-  EXPECT_FALSE(PolicyOf(~uint64_t{0}).StreamsInBatches(kMiB, 1000));
+  EXPECT_FALSE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB - 1, 1000));
+  EXPECT_TRUE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB, 1000));
+  EXPECT_TRUE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB, 17));
+  EXPECT_FALSE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB, 16));
+  EXPECT_FALSE(PolicyOf(~uint64_t{0}).ShouldStreamInBatches(kMiB, 1000));
 }
 
 TEST(StreamPolicyTest, RequestStreamsWhereItDoesNotFitWithItsMetadata) {
@@ -45,15 +45,15 @@ TEST(StreamPolicyTest, RequestStreamsWhereItDoesNotFitWithItsMetadata) {
   PushRequest long_key = PushOf(kMaxMessageBytes - 1000);
   long_key.entries[0].key = std::string(1000, 'k');
 
-  EXPECT_FALSE(policy.Streams(PushOf(kMaxMessageBytes - 1000)));
-  EXPECT_TRUE(policy.Streams(long_key));
-  EXPECT_TRUE(policy.Streams(PushOf(kMaxMessageBytes)));
+  EXPECT_FALSE(policy.ShouldStream(PushOf(kMaxMessageBytes - 1000)));
+  EXPECT_TRUE(policy.ShouldStream(long_key));
+  EXPECT_TRUE(policy.ShouldStream(PushOf(kMaxMessageBytes)));
 }
 
 TEST(StreamPolicyTest, ThresholdOfZeroStreamsEverything) {
-  EXPECT_TRUE(PolicyOf(0).Streams(0, 0));
-  EXPECT_TRUE(PolicyOf(0).Streams(InitRequest()));
-  EXPECT_TRUE(PolicyOf(0).Streams(PushOf(1)));
+  EXPECT_TRUE(PolicyOf(0).ShouldStream(0, 0));
+  EXPECT_TRUE(PolicyOf(0).ShouldStream(InitRequest()));
+  EXPECT_TRUE(PolicyOf(0).ShouldStream(PushOf(1)));
 }
 
 }  // namespace stream_policy_test
