@@ -20,7 +20,7 @@ class EarliestAlarm {
               void (*ring)(NamespaceState& state));
 
   // REQUIRES: `ring` is being called; it says so first of all.
-  void HasRung() { *this = {}; }
+  void MarkRung() { *this = {}; }
 
  private:
   // 0 while nothing is scheduled.

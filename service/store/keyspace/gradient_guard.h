@@ -33,7 +33,7 @@ class GuardedPush {
   // Reads all elements of the push once, if the guard is on, and clips what it
   // is to clip. The elements are on the host. Takes long: no mutex is held.
   // Errors: ResourceExhausted (no memory for copies).
-  absl::Status Look(PushRequest& request);
+  absl::Status MeasureAndClip(PushRequest& request);
 
   // Checks that the push may take effect, but for its repeats. If not, counts
   // what it has found, here and below in order of ranks. Errors:
@@ -42,8 +42,8 @@ class GuardedPush {
                      std::vector<GuardCounts>& counts) const;
 
   // Skips what the guard skips, and counts what it has found.
-  void TakeEffect(const EntriesByKey& entries, PushRequest& request,
-                  std::vector<GuardCounts>& counts) const;
+  void SkipAndCount(const EntriesByKey& entries, PushRequest& request,
+                    std::vector<GuardCounts>& counts) const;
 
  private:
   const GradientGuard& guard() const { return config_.gradient_guard; }

@@ -100,7 +100,7 @@ class KeyTable {
   RefPtr<StoredKey> Erase(absl::string_view name);
   // Takes over what is no longer needed of a key, perhaps the last of it, which
   // is not for destruction under a mutex: ReleaseErased hands it out.
-  void Release(RefPtr<StoredKey> key) {
+  void DeferDestruction(RefPtr<StoredKey> key) {
     erased_.push_back(std::move(key));
     may_release_ = true;
   }

@@ -109,7 +109,7 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
   void AwaitCopies(NamespaceState& state);
 
   // A key could not be taken: the snapshot is worth nothing.
-  void Fail(const absl::Status& status) {
+  void UpdateStatus(const absl::Status& status) {
     status_.Update(status);
     changed_.notify_all();
   }

@@ -43,7 +43,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
 // It checks the call, reserves what it needs, and makes it take effect in one
 // transaction. Then the transaction owns what follows: the updates that the
 // push has made ready, and its answer if nothing is to be waited for. Otherwise
-// the last of its updates ends the call (PushCall::num_pending); in a sync
+// the last of its updates ends the call (QueuedCall::num_pending); in a sync
 // namespace nothing does, as a contribution is answered when it is there. What
 // the push has not used of its reservations goes before anybody hears of it:
 // members are destroyed from the last to the first, which is the transaction.
@@ -52,7 +52,7 @@ class PushAdmission {
   // `call` has who is to be answered. All else as for Push.
   PushAdmission(NamespaceState& state, PushRequest request,
                 const CallContext& context, std::vector<PullEntry>* names,
-                RefPtr<PushCall> call)
+                RefPtr<QueuedCall> call)
       : transaction_(state, std::defer_lock),
         state_(state),
         request_(std::move(request)),
@@ -125,7 +125,7 @@ class PushAdmission {
   const bool forgets_contributions_;
   const bool is_copied_;  // on the way to the device
   std::vector<PullEntry>* const names_;
-  const RefPtr<PushCall> call_;
+  const RefPtr<QueuedCall> call_;
   GuardedPush guard_;
   // They count the tensors where they are kept, what these are decoded to
   // there, sums of several tensors of one key, what each contribution costs

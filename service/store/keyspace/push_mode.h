@@ -55,7 +55,7 @@ class PushMode {
   // several to a key, and rows.
   virtual bool sums() const { return true; }
   // Checks that a key may have that dtype. Errors: InvalidArgument.
-  absl::Status CheckTakes(absl::string_view key, DType dtype) const;
+  absl::Status CheckAllowsDType(absl::string_view key, DType dtype) const;
 
   // Checks that the request has what the mode needs. Errors: InvalidArgument
   // (no worker, no step).

@@ -96,17 +96,17 @@ class Rounds {
   ClosedRounds EndGrace(Step step, uint64_t id);
 
   // Returns the rounds that need nobody any more since the group has changed.
-  ClosedRounds TakeComplete();
+  ClosedRounds CloseComplete();
 
   // The update of a closed round, or none if all had skipped, has made
   // `version` (or left it).
-  void Apply(Step step, Version version);
+  void RecordApplied(Step step, Version version);
 
   // Returns the first open round that waits for one of `ranks`, which rise.
   std::optional<Step> FirstWithout(absl::Span<const uint32_t> ranks) const;
   // Fails the round of that step and those of later steps: which are open, or
   // have closed and are not applied.
-  FailedRounds Fail(Step step, const RoundFailurePtr& failure);
+  FailedRounds FailFrom(Step step, const RoundFailurePtr& failure);
   // Clears the steps that the worker of that rank must push again.
   void ClearRepush(uint32_t rank);
   // Clears the steps that anybody must push again: the key is gone.
@@ -150,7 +150,7 @@ class Rounds {
 
   // Counts the rounds that come next, and that all have skipped, as applied:
   // with `version`, the key's own. Whoever waits for them is to be woken.
-  void ApplySkipped(Version version);
+  void RecordSkipped(Version version);
 
   // Returns the remembered rounds that have been applied, in their order.
   std::vector<AppliedRound> Applied() const;

@@ -29,7 +29,7 @@
 namespace tensorkv {
 
 // A push whose reply waits for its updates. The namespace's mutex guards it.
-struct PushCall : RefCounted {
+struct QueuedCall : RefCounted {
   PushReply reply;
   absl::Status status;
   size_t num_pending = 0;
@@ -52,7 +52,7 @@ struct PendingUpdate {
   Reservation value_reservation;
 
   // Async: whose reply waits, and which of its results this update produces.
-  RefPtr<PushCall> call;
+  RefPtr<QueuedCall> call;
   absl::InlinedVector<uint32_t, 1> results;
 
   // Sync: the round that closed; 0 in the other modes.
@@ -140,7 +140,7 @@ class StoredKey final : public RefCounted {
     if (counts_running_update && !is_applied) --update_count;
     counts_running_update = false;
   }
-  void CountAnew() {
+  void ResetUpdateCount() {
     counts_running_update = false;
     update_count = 0;
   }

@@ -106,10 +106,10 @@ class Transaction {
   NamespaceState& state() const { return state_; }
 
   // Says that keys, values or rules have changed: the revision is raised.
-  void Commit() { is_committed_ = true; }
+  void MarkChanged() { has_changes_ = true; }
 
   // Sends an answer that is there.
-  void Send(RefPtr<PushCall> call) {
+  void Send(RefPtr<QueuedCall> call) {
     effects_.pushes.push_back(std::move(call));
   }
   void Send(WaitingCallPtr call) { effects_.calls.push_back(std::move(call)); }
@@ -135,13 +135,13 @@ class Transaction {
     std::vector<std::string> lost_workers;
     std::string failed_round;  // the first one
     uint64_t num_failed_rounds = 0;
-    std::vector<RefPtr<PushCall>> pushes;
+    std::vector<RefPtr<QueuedCall>> pushes;
     std::vector<WaitingCallPtr> calls;
   };
 
   static void Do(NamespaceState& state, Effects& effects);
   // Returns whether some of the answers are for the pool to send.
-  bool TakesLong() const;
+  bool HasSlowAnswers() const;
   static void Report(const NamespaceState& state, const Effects& effects);
   void DoOnPool();
   void MakeWork();
@@ -149,7 +149,7 @@ class Transaction {
   NamespaceState& state_;
   const Thread thread_;
   bool is_locked_ = false;
-  bool is_committed_ = false;
+  bool has_changes_ = false;
   std::vector<Dropped> dropped_;
   Effects effects_;
   std::optional<WorkOfChange> work_;

@@ -36,7 +36,7 @@ class UpdatePass {
     RefPtr<StoredKey> key;
     // Rule and call are kept by the pass. The call is null in sync mode.
     const UpdateRule* rule = nullptr;
-    PushCall* call = nullptr;
+    QueuedCall* call = nullptr;
     RefPtr<RuleState> rule_state;
     // Not null: nothing is updated.
     RefPtr<KeyAccess> access;
@@ -93,7 +93,7 @@ class UpdatePass {
 
   // Adds an update piece by piece: Begin, then slots (at least one) and results
   // of `call`, then End. Its reservations come by AddReservations.
-  void Begin(StoredKey* key, const RefPtr<PushCall>& call);
+  void Begin(StoredKey* key, const RefPtr<QueuedCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
   // `has_reservation` says whether they have some for another value of the key.
@@ -220,7 +220,7 @@ class UpdatePass {
   // Keep what the items point to, without repetition in a row: most items of a
   // pass have the same.
   std::vector<SharedRule> rules_;
-  std::vector<RefPtr<PushCall>> calls_;
+  std::vector<RefPtr<QueuedCall>> calls_;
   Batch batch_;
   absl::Status status_;
 };

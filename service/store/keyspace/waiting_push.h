@@ -15,10 +15,9 @@ namespace tensorkv {
 bool MustWaitForOthers(const NamespaceState& state, const PushRequest& request);
 
 // Begins the push anew when that is over. `names` as in Push.
-void PushWhenOthersFollow(NamespaceState& state, PushRequest request,
-                          const CallContext& context,
-                          std::vector<PullEntry>* names,
-                          ReplyCallback<PushReply> done);
+void ParkPush(NamespaceState& state, PushRequest request,
+              const CallContext& context, std::vector<PullEntry>* names,
+              ReplyCallback<PushReply> done);
 
 }  // namespace tensorkv
 

@@ -56,7 +56,7 @@ class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
   // Gives the caller the answer. Called once, without the mutex.
   virtual void Send() = 0;
   // Returns whether that takes several lockings of the mutex, or as long.
-  virtual bool takes_long_to_send() const { return false; }
+  virtual bool is_slow_to_send() const { return false; }
 
   // This object, its alarm, its place in the tables and what gRPC keeps of it.
   static constexpr uint64_t kOverheadBytes = 2048;

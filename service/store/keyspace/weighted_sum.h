@@ -31,7 +31,7 @@ absl::Status CheckWeightsHaveNoRows(absl::string_view key,
 double MeanWeight(absl::Span<const Slot> slots);
 
 // Has `sum` weigh what `slots` weigh together.
-void TakeWeights(absl::Span<const Slot> slots, Slot& sum);
+void AddUpWeights(absl::Span<const Slot> slots, Slot& sum);
 
 // Sums of contributions of tensors, each times its factor, in their order and
 // from 0, so that a sum of sums has the same bits. Made together, as a device

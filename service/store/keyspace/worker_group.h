@@ -46,8 +46,10 @@ class WorkerGroup {
       std::optional<uint32_t> wanted = std::nullopt) const;
 
   // Returns for how many members there is memory. Join makes place for one.
-  uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
-  void MakePlace(uint32_t rank) { At(rank); }
+  uint32_t num_reserved_ranks() const {
+    return static_cast<uint32_t>(members_.size());
+  }
+  void ReserveRank(uint32_t rank) { At(rank); }
 
   // Returns whether the worker of that name had the rank and was lost, or is
   // awaited after a restore.
@@ -151,15 +153,15 @@ class WorkerGroup {
                        absl::Duration now) const;
   // Why a wait for workers has ended: DeadlineExceeded (WAIT_ENDED),
   // `barrier "b": waiting for ranks 2, 5`.
-  absl::Status StillMissing(absl::string_view subject,
-                            absl::Span<const uint32_t> ranks,
-                            absl::Duration now) const;
+  absl::Status StillMissingError(absl::string_view subject,
+                                 absl::Span<const uint32_t> ranks,
+                                 absl::Duration now) const;
   // `rank 5 ("b") lost its lease of 2s`, or `rank 5 ("b") has failed`.
   std::string DescribeLoss(uint32_t rank) const;
   // Why a call does not wait for ranks that have left: Aborted,
   // `barrier "b": rank 5 ("b") has left`.
-  absl::Status HaveLeft(absl::string_view subject,
-                        absl::Span<const uint32_t> ranks) const;
+  absl::Status WorkersLeftError(absl::string_view subject,
+                                absl::Span<const uint32_t> ranks) const;
 
   // Returns what every rank has had, but for those that nobody has had.
   std::vector<WorkerSnapshot> Save() const;

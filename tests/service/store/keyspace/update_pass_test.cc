@@ -124,7 +124,7 @@ class PlainUpdatesTest : public UpdatePassTest {
     return PlainUpdates().Add(&key, call_, entry, /*result=*/0);
   }
 
-  const RefPtr<PushCall> call_ = MakeRefCounted<PushCall>();
+  const RefPtr<QueuedCall> call_ = MakeRefCounted<QueuedCall>();
 };
 
 TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {

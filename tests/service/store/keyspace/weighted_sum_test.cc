@@ -31,7 +31,7 @@ TEST(WeightedSumTest, SumHasWeightsIfAnyPartHas) {
     }
 
     Slot sum;
-    TakeWeights(slots, sum);
+    AddUpWeights(slots, sum);
 
     EXPECT_EQ(HasWeights({&sum, 1}), has_weights);
     EXPECT_FALSE(HasFactors({&sum, 1}));
