@@ -81,7 +81,7 @@ std::vector<uint32_t> MissingAt(const NamespaceState& state,
 }
 
 absl::Status BarrierCall::Missing() const {
-  return state_.workers->StillMissingError(
+  return state_.workers->MissingError(
       absl::StrCat("barrier ", Quoted(request_.barrier)),
       MissingAt(state_, topic, request_.worker.rank), state_.Now());
 }
@@ -95,8 +95,8 @@ absl::Status BarrierCall::CheckNobodyLeft() const {
   }
   if (left.empty()) return absl::OkStatus();
   return WithReason(
-      workers.WorkersLeftError(
-          absl::StrCat("barrier ", Quoted(request_.barrier)), left),
+      workers.LeftError(absl::StrCat("barrier ", Quoted(request_.barrier)),
+                        left),
       Reason::kWorkerLeft, {{"ranks", absl::StrJoin(left, ",")}});
 }
 
@@ -248,7 +248,7 @@ void WatchLeases(NamespaceState& state) {
 
 // Reserves and makes place for the member of that rank.
 absl::Status ReserveRank(NamespaceState& state, uint32_t rank) {
-  const uint32_t num_places = state.workers->num_reserved_ranks();
+  const uint32_t num_places = state.workers->num_ranks();
   if (rank < num_places) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       Reservation overhead,

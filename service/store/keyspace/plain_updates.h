@@ -33,7 +33,7 @@ class PlainUpdates {
     const UpdateRule* rule = nullptr;
     const char* data = nullptr;  // the contribution's elements
     uint64_t update_count = 0;
-    uint32_t result = 0;  // of the call
+    uint32_t result = 0;  // its index in the reply
   };
 
   // Adds the update by the only entry that a call has for `key`, if it is of
@@ -43,9 +43,9 @@ class PlainUpdates {
   bool Add(StoredKey* key, const RefPtr<QueuedCall>& call,
            const PushEntry& entry, uint32_t result);
 
-  // Writes the values.
+  // Writes the values, up to the first error.
   void Run(Backend& device);
-  // Has the updates end with `status` without Run.
+  // Has all updates end with `status`; Run is not called.
   void EndWithoutRun(const absl::Status& status) { status_ = status; }
   // Returns the first error.
   const absl::Status& status() const { return status_; }

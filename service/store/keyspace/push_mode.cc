@@ -505,8 +505,8 @@ absl::Status PushMode::CheckAllowsDType(absl::string_view key,
 }
 
 absl::Status PushMode::DescribeAwaited(Step step, absl::Duration now) const {
-  return workers_.StillMissingError(absl::StrCat("step ", step),
-                                    workers_.NeededBelow(step), now);
+  return workers_.MissingError(absl::StrCat("step ", step),
+                               workers_.NeededBelow(step), now);
 }
 
 PendingUpdates UpdatesOf(ClosedRounds rounds) {

@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// Why rounds failed. Shared by all that one loss has hit.
+// Why rounds failed. Shared by all rounds that failed for one cause.
 struct RoundFailure {
   // `rank 5 ("b") lost its lease of 2s`.
   std::string text;

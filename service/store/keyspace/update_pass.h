@@ -77,7 +77,7 @@ class UpdatePass {
   UpdatePass(Backend* device, const NamespaceMemory* memory)
       : device_(*device), memory_(*memory) {}
 
-  // Makes place for so many updates of one tensor each.
+  // Allocates memory for so many updates of one tensor each.
   void Reserve(size_t num_updates);
 
   // Adds an update of `key`, which then is_updating.
@@ -147,7 +147,7 @@ class UpdatePass {
   static void Undo(const Item& item);
   // Has the item use its key's states, and fill those that are new.
   void TakeStates(Item& item);
-  // Has what the item's contributions weigh count in the key's mean.
+  // Adds what the item's contributions weigh to the weights of the key's mean.
   void TakeWeights(Item& item);
   // These leave out what is to be filled.
   uint64_t WorkBytesOf(const Item& item) const;
