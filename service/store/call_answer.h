@@ -13,36 +13,38 @@
 
 namespace tensorkv {
 
-// CallReply is what is kept of an answer: plain values, never a tensor, so that
-// a checkpoint can write them out. Nothing stands for the answer to a call that
-// has none.
+// CallReply is what is kept of the answer to a call: plain values, never a
+// tensor, so that a checkpoint can write them out. std::monostate stands for a
+// reply without fields.
 using CallReply =
     std::variant<std::monostate, InitReply, PushReply, DeleteReply, RuleSpec,
                  CreateNamespaceReply, JoinReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
-// CallIdentity says which call it is, and what tells it from another one by the
-// same name.
+// CallIdentity names a call, tells it from another one with the same id, and
+// says what it needs to be remembered.
 struct CallIdentity {
   CallId id;
   uint64_t fingerprint = 0;
-  // Counts what the answer will take, if all goes well.
+  // The bytes that the answer will take, if the call succeeds.
   uint64_t answer_bytes = 0;
-  // Counts what an attempt keeps of its request while it waits and nothing else
-  // counts.
+  // The bytes of the request that an attempt keeps while it waits, and that
+  // nothing else counts.
   uint64_t request_bytes = 0;
-  // A push: where there are rounds, its repeat is recognised without this.
+  // True of a push: rounds recognise its repeat even if the answer is
+  // forgotten.
   bool is_push = false;
 };
 
-// The last call of a client.
+// The last call of a client, as a checkpoint has it.
 struct CallSnapshot {
   std::string caller;
   CallId id;
   uint64_t fingerprint = 0;
-  // Null if it was being made, or was forgotten: nobody can tell.
+  // Null if the call was being made when this was saved, or the answer was
+  // dropped: nobody can tell whether the call has happened.
   std::shared_ptr<const CallAnswer> answer;
-  // Says what CallIdentity says; false of a call that was restored.
+  // CallIdentity::is_push; false of a call that was restored.
   bool is_push = false;
 };
 

@@ -29,13 +29,13 @@
 namespace tensorkv {
 
 struct CallWindowOptions {
-  // Clients that are remembered.
+  // Bound on the clients that are remembered at a time.
   uint32_t max_clients = 100'000;
-  // Since the last use of a client, or the end of its call.
+  // How long a client is remembered after its last call began or ended.
   absl::Duration max_age = absl::Minutes(15);
   // Bounds the answers to ended calls; the latest is kept whatever its size.
   uint64_t max_bytes = 64 << 20;
-  // Bound on the wait for another attempt.
+  // Bound on the wait for another attempt of the same call.
   absl::Duration max_wait = absl::Minutes(5);
 };
 
@@ -45,9 +45,10 @@ struct CallWindowOptions {
 // call of its highest sequence is the one that is remembered: who makes a call
 // has had the answer to the one before.
 //
-// Whoever makes a call enters here first and gets an Attempt: those of a call
-// follow one another. One knows the answer that an earlier one has kept;
-// without it, the call is to be made. Attempts that wait take no thread.
+// Whoever makes a call enters here first, and gets an Attempt when no other
+// attempt of that call is under way. If that has the answer that an earlier
+// attempt has kept, the call was made; else it is to be made now. Attempts that
+// wait take no thread.
 //
 // Invariants:
 //  1. A call has at most one attempt under way.
@@ -74,15 +75,17 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     Attempt& operator=(Attempt&& other) = delete;
     ~Attempt() { End(); }
 
-    // Returns the answer that an earlier attempt has kept; null if there is
-    // nothing.
+    // Returns the answer that an earlier attempt has kept; null if none has, so
+    // that the call is to be made.
     const CallAnswer* answer() const { return answer_.get(); }
 
-    // Makes `answer` the call's. REQUIRES: End has not been called.
+    // Has the window remember `answer`, or a message cut short where memory
+    // lacks, as the answer to the call. REQUIRES: End has not been called.
     void Keep(const CallAnswer& answer);
 
-    // Lets the next attempt begin. A call whose answer was never kept
-    // is forgotten: it has not happened.
+    // Ends the attempt, and runs the callback of the next one, if one waits, on
+    // this thread. If none waits, a call whose answer was never kept is
+    // forgotten, as if it had not been made.
     void End();
 
    private:
@@ -114,24 +117,25 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   void Enter(const CallIdentity& call, const CallContext& context,
              AttemptCallback on_attempt);
 
-  // Returns whether an attempt of that call is under way or has left an answer,
-  // so that nothing that speaks against a new call counts. Errors:
-  // InvalidArgument and FailedPrecondition as of Enter.
+  // Returns whether an attempt of that call is under way or has left an answer:
+  // then checks of a new call do not apply to it. Errors: InvalidArgument and
+  // FailedPrecondition as of Enter.
   absl::StatusOr<bool> Knows(const Caller& caller, const CallId& id) const;
 
-  // Ends all waits with `status`, also those that would begin later.
+  // Calls back all waiting attempts with `status`; attempts that would wait
+  // later get it at once.
   void EndWaits(const absl::Status& status);
 
-  // Returns of each client the call of its highest sequence, if that has come
-  // to anything. Goes through the clients some at a time; `paused` hears how
-  // long each took.
+  // Returns each client's call of the highest sequence, if it has an answer or
+  // is under way, or its answer was dropped. Locks the mutex for some clients
+  // at a time; `paused` gets how long it was locked each time.
   std::vector<CallSnapshot> Save(
       absl::FunctionRef<void(absl::Duration)> paused) const;
   // Remembers calls that were saved, for as long as if they had just ended;
   // fewer if not all fit. REQUIRES: nobody has called yet.
   void Restore(const std::vector<CallSnapshot>& calls);
 
-  // Returns the attempts that wait now.
+  // Returns how many attempts wait now, and what waiting has cost.
   WaitStatus waits() const;
 
  private:
@@ -148,7 +152,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   };
   using WaiterPtr = std::shared_ptr<Waiter>;
   struct Call {
-    // Null once a later call of the client has come.
+    // Null once a later call of the client has come, or the answer was dropped.
     Client* client = nullptr;
     CallId id;
     uint64_t fingerprint = 0;
@@ -191,26 +195,31 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<CallPtr> Add(Client& client, const CallIdentity& identity)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Checks that `sequence` is above all that the client has used.
   static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
-  // Lets an attempt wait for the one that is under way.
+  // Adds an attempt that waits; takes `on_attempt` over unless that fails.
   absl::StatusOr<WaiterPtr> Park(const CallPtr& call, uint64_t request_bytes,
                                  absl::Duration timeout,
                                  AttemptCallback& on_attempt)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWait(const WaiterPtr& waiter, absl::StatusCode code);
-  // Counts the end of a wait; its callback is the caller's to call.
+  // Ends the wait, counts it, and returns the callback, which the caller calls
+  // without the mutex.
   AttemptCallback TakeCallback(Waiter& waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(Call& call, const CallAnswer& answer);
   void RestoreCall(const CallSnapshot& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAttempt(const CallPtr& call);
-  // Remembers the answer of a call without an attempt, or forgets the call.
+  // Remembers the answer of a call without an attempt; forgets a call without
+  // an answer.
   void Retire(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops answers and clients that are too old, or too many.
   void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lets go of the client's call: an attempt that is under way keeps it.
+  // Forgets the client's call and its answer: an attempt that is under way
+  // keeps them.
   void Drop(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the client from ended_.
   void Unlist(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkUsed(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets a client of which nothing has been remembered yet.
@@ -231,7 +240,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // By call: the attempts that wait for the one under way.
   std::map<const Call*, std::deque<WaiterPtr>> waiters_ ABSL_GUARDED_BY(mutex_);
-  // Not OK: no attempt waits any more.
+  // If not OK: what EndWaits was given, which attempts get that would wait.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};
 };

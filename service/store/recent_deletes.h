@@ -16,14 +16,14 @@ namespace tensorkv {
 class RecentDeletes {
  public:
   // So many names are remembered.
-  static constexpr size_t kMost = 256;
+  static constexpr size_t kMaxNames = 256;
 
   // REQUIRES: the name is one that a namespace may have.
   void Add(absl::string_view name, absl::Duration now);
 
   // Returns whether the name was deleted at `since` or later; also true where
   // too many names were deleted since then to remember them.
-  bool MayHaveSince(absl::string_view name, absl::Duration since) const;
+  bool MayBeDeletedSince(absl::string_view name, absl::Duration since) const;
 
  private:
   std::map<std::string, absl::Duration> times_;

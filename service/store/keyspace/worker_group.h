@@ -101,8 +101,8 @@ class WorkerGroup {
   // Returns whether a barrier cannot end without it.
   bool NeedsAtBarrier(uint32_t rank) const;
   // Returns whether the worker of `rank` has left after that of `member`
-  // joined, in a group of a fixed size that fails then: who waits for it does
-  // so in vain.
+  // joined, in a group of a fixed size that fails then: waiting for it is in
+  // vain.
   bool HasLeftSince(uint32_t rank, uint32_t member) const;
   // Returns those of `ranks` that have left since `member` joined.
   std::vector<uint32_t> LeftSince(absl::Span<const uint32_t> ranks,

@@ -306,7 +306,7 @@ TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
                        HasSubstr("a checkpoint does not end")));
 
   EXPECT_OK(pushed);
-  store_.Release();
+  store_.Unfence();
   sink.may_go_on.Notify();
   EXPECT_OK(taken.Result());
 }
@@ -324,7 +324,7 @@ TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
   EXPECT_OK(store_.TakeSnapshotOfFenced(moved));
 
   EXPECT_OK(checkpoint.Result());
-  store_.Release();
+  store_.Unfence();
 }
 
 TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
@@ -351,7 +351,7 @@ TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
 
   EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,
                                        HasSubstr("pushed again")));
-  store_.Release();
+  store_.Unfence();
 }
 
 }  // namespace
