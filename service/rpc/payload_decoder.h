@@ -12,9 +12,10 @@
 
 namespace tensorkv {
 
-// Reads elements from the received slices straight into memory of the
-// namespace. Requests in a form that writers do not usually give them go
-// through the generated code, which accepts every form and explains errors.
+// Decodes requests with tensors, whose elements it copies from the received
+// slices straight into memory of the namespace. Requests in a form that writers
+// do not usually give them go through the generated code, which accepts every
+// form and explains errors.
 //
 // Each function empties `bytes`. Thread-safe.
 // Errors: those of Decode in message_codec.h · NotFound (namespace) ·

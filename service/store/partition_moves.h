@@ -32,18 +32,18 @@ class PartitionMoves {
  public:
   virtual ~PartitionMoves() = default;
 
-  // Begins a move, and blocks until the keys of `partitions` change no more.
-  // From now on, calls that would change them are Unavailable (KEY_MOVING), but
-  // for contributions up to the last step of which any of them had a round open
-  // in their namespace. Returns when none of their rounds is open or must be
-  // pushed again, or all who took part had joined and are members no more. What
-  // was admitted has had its effect then, or waits in the queue of its key, or
-  // is made again by whoever joins next. Whoever is refused has changed
-  // nothing. No key is fenced before what else is copied of all keys, such as a
-  // checkpoint, has ended, and none begins before the snapshot has been taken.
-  // After errors, Unfence. Errors: those of `may_wait`, which is asked now and
-  // then while such a copy goes on or rounds are open · Unimplemented: a
-  // namespace is mirrored.
+  // Begins a move, and blocks until no call changes keys of `partitions` any
+  // more. From now on, calls that would change them are Unavailable
+  // (KEY_MOVING), but for contributions up to the last step of which any of
+  // them had a round open in their namespace. Returns when none of their rounds
+  // is open or must be pushed again, or all who took part had joined and are
+  // members no more. What was admitted has had its effect then, or waits in the
+  // queue of its key, or is made again by whoever joins next. Whoever is
+  // refused has changed nothing. No key is fenced before what else is copied of
+  // all keys, such as a checkpoint, has ended, and none begins before the
+  // snapshot has been taken. After errors, Unfence. Errors: those of
+  // `may_wait`, which is asked now and then while such a copy goes on or rounds
+  // are open · Unimplemented: a namespace is mirrored.
   virtual absl::Status Fence(const PartitionSet& partitions,
                              absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are fenced, as of
