@@ -114,10 +114,15 @@ class Http2Scanner final : private Http2Frames::Listener {
   void OnFrame(const Http2Frames::Frame& frame) override;
   void OnPayload(absl::string_view bytes) override;
   void OnEnd() override;
+  // Adds the frame's payload to the header block that it is part of.
   void CountHeaders(const Http2Frames::Frame& frame);
+  // Counts a stream as open, unless it was opened before.
   void OpenStream(uint32_t stream);
+  // Counts the bytes of a message as unfinished no longer.
   void ForgetMessage(Message* message);
+  // Records that the client sends nothing more in a stream, which stays open.
   void EndMessages(uint32_t stream);
+  // Forgets a stream that is no longer open.
   void EndStream(uint32_t stream);
 
   Http2Frames frames_{/*has_preface=*/true};

@@ -56,7 +56,9 @@ class UnfinishedMessages {
  private:
   // Subtracts what connections had that are closed.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the connection to cut next; null if none has any bytes.
   Connection* Greediest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Shuts the connection down, and subtracts what it had.
   void Cut(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(Connection* connection) {
     bytes_ -= connection->bytes.exchange(0);

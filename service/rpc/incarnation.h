@@ -39,6 +39,7 @@ class Incarnation {
                                 Caller& caller) const;
 
  private:
+  // Checks what the call expects, or adds this incarnation to the reply.
   absl::Status CheckExpected(grpc::CallbackServerContext& context) const;
 
   std::atomic<uint64_t> id_;

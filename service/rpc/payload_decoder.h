@@ -26,6 +26,7 @@ class PayloadDecoder {
   PayloadDecoder(Staging* staging, const MessageLimits& limits)
       : staging_(*staging), limits_(limits) {}
 
+  // Decode the request of the method of that name.
   absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes,
                                    const CallContext& context) const;
   absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes,

@@ -78,6 +78,7 @@ class StreamSession {
  private:
   // Receives the manifest, and joins the call.
   absl::Status Open(grpc::ByteBuffer* message);
+  // Receives a part into the memory of its tensor.
   absl::Status ReceivePart(grpc::ByteBuffer* message);
   // Receives a part in a form that writers do not usually give it.
   absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);

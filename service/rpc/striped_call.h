@@ -113,11 +113,15 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   absl::Status CheckJoin(const Stripe& stripe, absl::string_view manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScheduleJoinTimeout() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call if stripes are missing.
   void OnJoinTimeout();
   void ScheduleRateCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call if bytes come too slowly.
   void CheckRate();
   void CancelAlarms() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes the call; EndWith gets its reply.
   void Execute(AllocatedCall prepared, absl::Duration timeout);
+  // Ends the call with its reply or error, and tells the stripes.
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the
   // stripes, without the lock.

@@ -50,6 +50,7 @@ class ByteBudget final : public RefCounted {
   }
 
  private:
+  // Reserves bytes here, and not at the parent.
   absl::Status ReserveHere(uint64_t bytes);
   absl::Status CheckFits(uint64_t used, uint64_t bytes) const;
 

@@ -35,6 +35,7 @@ inline absl::Status Start(Backend& device, Uploads uploads) {
 // the end of all. Thread-safe.
 class WorkUnderWay {
  public:
+  // Counts one more as under way, until End.
   void Begin() {
     MutexLock lock(&mutex_);
     ++num_;
@@ -43,6 +44,7 @@ class WorkUnderWay {
     MutexLock lock(&mutex_);
     if (--num_ == 0) changed_.SignalAll();
   }
+  // Blocks until none is under way.
   void WaitForAll() {
     MutexLock lock(&mutex_);
     while (num_ > 0) changed_.Wait(&mutex_);

@@ -56,10 +56,14 @@ class GuardedPush {
   // Returns the factor that a contribution of that norm is multiplied by for
   // itself.
   double FactorOf(double norm) const;
+  // Multiplies the elements by `factor`, in a copy if others may see them.
   absl::Status Clip(double factor, PushEntry& entry) const;
+  // Returns whether the guard refuses a push with that finding.
   bool Refuses(GuardFinding finding) const;
+  // Adds a finding to the worker's count.
   void Count(GuardFinding finding, const std::optional<Worker>& worker,
              std::vector<GuardCounts>& counts) const;
+  // Returns the error for the finding in the entry at `position`.
   absl::Status Refusal(const PushRequest& request, uint32_t position) const;
   // Calls `visit` with the position of each finding in what is no repeat.
   template <typename Visitor>

@@ -61,6 +61,7 @@ class KeyTable {
     // Says how far ahead keys, and half as far their buffers, are fetched.
     static constexpr size_t kAhead = 8;
 
+    // Has the processor fetch a key that will be looked at soon.
     void Fetch(size_t position) const {
       const auto* key = reinterpret_cast<const char*>(known_[position]);
       __builtin_prefetch(key);
@@ -73,6 +74,7 @@ class KeyTable {
       return its.size() == name.size() &&
              std::memcmp(its.data(), name.data(), name.size()) == 0;
     }
+    // Finds a key that is not the next one of the known order.
     StoredKey* Search(absl::string_view name);
 
     const KeyTable& table_;
@@ -145,6 +147,7 @@ class KeyTable {
     RefPtr<StoredKey> key;
     size_t hash;
   };
+  // The name of a key, for comparisons of keys and names.
   struct Name {
     Name(absl::string_view text) : text(text) {}
     Name(const StoredKey* key) : text(key->name()) {}

@@ -86,6 +86,7 @@ class LongLock {
     // Blocks until the waiter has the lock or its wait was ended; returns
     // whether it has the lock.
     bool Await(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+    // Ends one wait with `status`, unless it has ended.
     void GiveUp(const std::shared_ptr<Waiter>& waiter,
                 const absl::Status& status);
     void EndWaits(const absl::Status& status)

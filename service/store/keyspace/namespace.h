@@ -162,6 +162,7 @@ class Namespace {
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
   bool ReadsInPlace() const;
 
+  // Returns the status that DescribeNamespace answers with.
   NamespaceStatus Describe() const;
   // Do what NamespaceSummaries says.
   NamespaceStatus Summarize() const;

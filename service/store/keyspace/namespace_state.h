@@ -107,6 +107,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   bool Submit(TaskPool::Task&& task) {
     return environment.pool->Submit(name, std::move(task));
   }
+  // Returns the present bindings; locks the mutex.
   std::shared_ptr<const RuleBindings> Bindings() const {
     MutexLock lock(&mutex);
     return bindings;

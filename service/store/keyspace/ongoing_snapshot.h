@@ -138,10 +138,14 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
     std::optional<RuleOfKey> former;
   };
 
+  // Returns whether nothing is to be done about the key any more, or the
+  // snapshot does not have it.
   bool IsHandled(const StoredKey& key) const;
+  // Returns whether the key is one of those that the snapshot is of.
   bool Has(const StoredKey& key) const {
     return fence_ == nullptr || fence_->Fences(name_space_, key.name());
   }
+  // Takes the key now, or after the updates that are ahead.
   void Handle(StoredKey& key, std::vector<StateCopy>& copies);
   // Takes the key as it is now, but with `rule`. REQUIRES: no update is ahead.
   void TakeNow(StoredKey& key, SnapshotKey taken, const RuleOfKey& rule,

@@ -66,6 +66,7 @@ class PlainUpdates {
   const RefPtr<QueuedCall>& call() const { return call_; }
   // Returns what UpdatePass::work_bytes returns, of these.
   uint64_t work_bytes() const { return work_bytes_; }
+  // Allocates memory for so many updates.
   void Reserve(size_t num_updates) { updates_.reserve(num_updates); }
 
  private:

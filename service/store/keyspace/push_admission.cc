@@ -393,7 +393,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   guard_.SkipAndCount(entries, request_, state_.counts.guarded);
 
   AdmitKeys(entries);
-  transaction_.work().updates.AddUploads(copies_.TakeToStart());
+  transaction_.work().updates.SetUploads(copies_.TakeToStart());
   transaction_.work().updates.AddReservations(std::move(tensor_bytes_),
                                               std::move(overhead_),
                                               std::move(value_reservation_));

@@ -107,6 +107,7 @@ class RowBatches {
                int64_t count);
   // Ends an update whose views begin at `first_view`.
   void AddUpdate(int64_t first_row, int64_t num_rows, size_t first_view);
+  // Adds the views of those rows of the key's states.
   void AddStates(int64_t first_row, int64_t num_rows);
   bool IsFull() const;
   // Has the updates refer to their views.

@@ -80,6 +80,7 @@ class StateAccess final : public KeyAccess {
     bool is_number = false;
   };
 
+  // Finds one state, and adds its copy to copies_.
   absl::Status BeginEntry(const StoredKey& key, Entry& entry);
 
   const Kind kind_;

@@ -141,11 +141,13 @@ class Transaction {
     std::vector<WaitingCallPtr> calls;
   };
 
+  // Tells the observer, then sends the answers.
   static void Do(NamespaceState& state, Effects& effects);
   // Returns whether some of the answers take so long to send that the pool must
   // send them.
   bool HasSlowAnswers() const;
   static void Report(const NamespaceState& state, const Effects& effects);
+  // Has the pool do what Do does.
   void DoOnPool();
   void MakeWork();
 

@@ -37,6 +37,7 @@ class UpdateRunner {
 
   // Runs the work here if it is little, else on the pool.
   void Run(WorkOfChange work);
+  // Runs the work on the pool; does nothing when the store has ended.
   void RunOnPool(WorkOfChange work);
   // Runs the next update of each key, on the pool. REQUIRES: is_updating was
   // left set, and each has one.
@@ -44,6 +45,7 @@ class UpdateRunner {
 
  private:
   void RunHere(WorkOfChange work);
+  // Runs the updates and publishes their values, here or on the device.
   void RunPass(UpdatePass updates);
   // Has the device run the updates, and a thread publish them.
   void StartPass(UpdatePass updates);
@@ -61,6 +63,8 @@ class UpdateRunner {
                        std::vector<KeyPtr>& more);
   static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
                         const UpdatePass::Item& item);
+  // Records that the update of a round has ended; fails the round, and later
+  // ones, if it failed.
   static void EndRound(Transaction& transaction, const UpdatePass::Item& item,
                        const absl::Status& status);
 

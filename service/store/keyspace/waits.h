@@ -147,10 +147,12 @@ class Waits {
   }
 
  private:
+  // Returns the count of calls that wait for the call's reason.
   uint64_t& NumWaiting(const WaitingCall& call) {
     return statuses_[static_cast<size_t>(call.reason)].calls_waiting;
   }
   static std::array<WaitStatus, kNumWaitReasons> NoWaits();
+  // Counts calls as parked no longer.
   void CountTaken(const Calls& calls);
 
   absl::flat_hash_map<std::string, Calls> by_topic_;

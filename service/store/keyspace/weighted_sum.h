@@ -39,8 +39,8 @@ void AddUpWeights(absl::Span<const Slot> slots, Slot& sum);
 // takes about as long for many small tensors as for one. Not thread-safe.
 class WeightedSums {
  public:
-  // `value` has the accumulate type of the key. What both refer to outlives
-  // this.
+  // Adds a sum to make: of `slots`, into `value`, which has the accumulate type
+  // of the key. What both refer to outlives this.
   void Add(absl::Span<const Slot> slots, const MutableTensorView& value) {
     sums_.push_back({slots, value});
   }
