@@ -91,8 +91,7 @@ class Rounds {
   ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
                    Reservation value_reservation);
 
-  // Ends the grace time of a round, if it is open; returns the rounds it
-  // closes.
+  // Ends the grace time of a round that is open; returns rounds that close.
   ClosedRounds EndGrace(Step step, uint64_t id);
 
   // Closes and returns, in order, the first rounds that need nobody any more.

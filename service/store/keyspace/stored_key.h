@@ -149,8 +149,7 @@ class StoredKey final : public RefCounted {
   Version NextVersion(Version floor) const {
     return (is_removed ? version : std::max(version, floor)) + 1;
   }
-  // To be called when the key has left its table. Versions ahead: above
-  // `floor`.
+  // Records that the key has left its table; versions ahead are above `floor`.
   void Retire(Version floor) {
     if (num_updates_ahead() > 0) version = std::max(version, floor);
     is_removed = true;
