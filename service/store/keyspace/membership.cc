@@ -233,7 +233,7 @@ void WatchLeases(NamespaceState& state);
 // Runs when the alarm is due, as the next lease may have ended.
 void EndLeases(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
-  state.lease_alarm.Reset();
+  state.lease_alarm.MarkRung();
   const std::vector<uint32_t> ranks = state.workers->Expired(state.Now());
   if (!ranks.empty()) {
     Lose(transaction, ranks);
