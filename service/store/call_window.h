@@ -79,8 +79,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     // that the call is to be made.
     const CallAnswer* answer() const { return answer_.get(); }
 
-    // Has the window remember `answer`, or a message cut short where memory
-    // lacks, as the answer to the call. REQUIRES: End has not been called.
+    // Has the window remember `answer` to the call; the message of an error is
+    // cut short where memory lacks. REQUIRES: End has not been called.
     void Keep(const CallAnswer& answer);
 
     // Ends the attempt, and runs the callback of the next one, if one waits, on
