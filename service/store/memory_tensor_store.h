@@ -63,8 +63,8 @@ struct MemoryTensorStoreOptions {
   std::shared_ptr<TaskRunner> pool = nullptr;
 };
 
-// Thread-safe. Has the namespace "default" (async, assign) from the start. Who
-// has a store of its own may leave out who calls.
+// A store in the memory of this process and its device. Has the namespace
+// "default" (async, assign) from the start. Thread-safe.
 class MemoryTensorStore final : public TensorStore,
                                 public NamespaceAdmin,
                                 public Staging,
@@ -76,7 +76,7 @@ class MemoryTensorStore final : public TensorStore,
   // REQUIRES: a device other than the host has a budget.
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
                     Alarms* alarms);
-  // Ends as Stop does.
+  // Calls Stop.
   ~MemoryTensorStore() override { Stop(); }
 
   void Init(InitRequest request, CallContext context,
