@@ -38,10 +38,10 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
   const absl::StatusOr<uint64_t> num_parts = Send(to, move, set);
   if (!num_parts.ok()) {
     // Nobody has told the receiver to commit.
-    environment_.store->Release();
+    environment_.store->Unfence();
     return num_parts.status();
   }
-  environment_.store->Close();
+  environment_.store->FenceReads();
   unsettled_ = Unsettled{.to = to.name, .partitions = set.partitions};
   const absl::Status status = Commit(to, move, set.partitions, *num_parts);
   ASSIGN_OR_RETURN(const bool has_moved, Settle());
@@ -125,7 +125,8 @@ absl::StatusOr<bool> PartitionSender::Settle() {
           !is_own && !IsLostWith(self, unsettled_->partitions, placement);
       // Before anybody may call: they may be another server's.
       RETURN_IF_ERROR(environment_.known->Set(std::move(placement), self));
-      has_moved ? environment_.store->Leave() : environment_.store->Release();
+      has_moved ? environment_.store->GiveAway()
+                : environment_.store->Unfence();
       unsettled_.reset();
       return has_moved;
     }

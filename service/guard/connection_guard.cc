@@ -223,8 +223,8 @@ class Watched {
   // cut off for that; null if nowhere.
   std::shared_ptr<ConnectionGuard::State> CountUnfinished() {
     if (connection_.is_cut) return nullptr;
-    const bool is_too_much =
-        state_->unfinished().Set(&connection_, scanner_.unfinished_bytes());
+    const bool is_too_much = state_->unfinished().SetBytes(
+        &connection_, scanner_.unfinished_bytes());
     return is_too_much ? state_ : nullptr;
   }
 

@@ -42,29 +42,32 @@ namespace tensorkv {
 class ConnectionGuard final : public ConnectionFilter {
  public:
   static constexpr uint64_t kMaxHeaderBlockBytes = 64 * 1024;
-  // By address.
+  // Resets are counted by address: so many at once, and so many a second.
   static constexpr double kMaxResets = 5000;
   static constexpr double kResetsPerSecond = 1000;
-  // Says what it costs its address when a connection is cut off for what it
-  // sent, or one in which no call was begun: gRPC takes 0.4 ms for each. So 10
-  // or 50 a second.
+  // How many resets it costs an address when a connection is cut off for what
+  // it sent, or ends without having begun a call: gRPC takes 0.4 ms for each.
+  // So 10 or 50 a second.
   static constexpr double kResetsOfCut = 100;
   static constexpr double kResetsWithoutCall = 20;
-  // By connection, which begins with none.
+  // The allowance of each connection, which begins with nothing.
   static constexpr double kMaxResetsOfConnection = 100;
   static constexpr double kResetsPerSecondOfConnection = 20;
-  // Also by connection. Those that measure the bandwidth ping all the time.
+  // Pings and settings, also by connection. Peers that measure the bandwidth
+  // ping all the time.
   static constexpr double kMaxAcks = 10'000;
   static constexpr double kAcksPerSecond = 1000;
-  // While the server sends nothing of calls. gRPC ends connections for three.
+  // Pings while the server sends nothing of calls. gRPC ends connections for
+  // three.
   static constexpr double kMaxIdlePings = 100;
   static constexpr double kIdlePingsPerSecond = 1;
 
-  // Takes what MakeConnectionFilter says.
+  // `limits` and `on_cut` are those of MakeConnectionFilter.
   ConnectionGuard(const Limits& limits,
-                  std::function<void(absl::string_view reason)> cut);
+                  std::function<void(absl::string_view reason)> on_cut);
 
-  // A descriptor that comes to mean another socket is watched no longer.
+  // Watches the connection until its descriptor is closed, or means another
+  // socket.
   absl::Status Watch(int fd) override;
   Counts counts() override;
 
@@ -74,9 +77,10 @@ class ConnectionGuard final : public ConnectionFilter {
   const std::shared_ptr<State> state_;
 };
 
+// Returns a ConnectionGuard; a MakeConnectionFilter.
 std::unique_ptr<ConnectionFilter> MakeConnectionGuard(
     const ConnectionFilter::Limits& limits,
-    std::function<void(absl::string_view reason)> cut);
+    std::function<void(absl::string_view reason)> on_cut);
 
 }  // namespace tensorkv
 

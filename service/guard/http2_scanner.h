@@ -11,9 +11,10 @@
 
 namespace tensorkv {
 
-// Reads what passes in one direction, frame header by frame header. It skips
-// most of the frames' contents, so that it costs next to nothing. Of anything
-// that does not begin as HTTP/2 does, it sees nothing. Not thread-safe.
+// Finds the frames in the bytes that pass in one direction of a connection. It
+// reads frame headers and passes on payloads without a look at them, so that it
+// costs next to nothing. It reports no frame of a stream that does not begin as
+// HTTP/2 does. Not thread-safe.
 class Http2Frames {
  public:
   struct Frame {
@@ -26,10 +27,11 @@ class Http2Frames {
   class Listener {
    public:
     virtual ~Listener() = default;
+    // Hears a frame header, before the payload.
     virtual void OnFrame(const Frame& frame) = 0;
-    // More of the last frame's payload.
+    // Hears the next bytes of the last frame's payload.
     virtual void OnPayload(absl::string_view) {}
-    // The last frame's payload is there as a whole.
+    // Hears that the last frame's payload has come as a whole.
     virtual void OnEnd() {}
   };
 
@@ -40,7 +42,7 @@ class Http2Frames {
   // Returns whether what was read begins as HTTP/2 does.
   bool is_http2() const { return state_ != State::kNotHttp2; }
 
-  // Looks at the next bytes.
+  // Reads the next bytes, and calls `listener` for what is in them.
   void Read(absl::string_view bytes, Listener& listener);
 
  private:
@@ -60,7 +62,8 @@ class Http2Frames {
   uint32_t payload_left_ = 0;
 };
 
-// Reads what a gRPC client sends, and counts. Not thread-safe.
+// Reads what a gRPC client and its server send each other, and counts what a
+// client may send too much of. Not thread-safe.
 class Http2Scanner final : private Http2Frames::Listener {
  public:
   struct Seen {
@@ -69,19 +72,20 @@ class Http2Scanner final : private Http2Frames::Listener {
     uint32_t num_resets = 0;
     // Frames that the server has to acknowledge: PING and SETTINGS.
     uint32_t num_acks_due = 0;
-    // PINGs since whose predecessor the server has sent nothing of calls. gRPC
-    // allows two that come early.
+    // PINGs that have followed another PING although the server has sent
+    // nothing of calls in between. gRPC allows two that come early.
     uint32_t num_idle_pings = 0;
-    // The largest header block, or part of one, that has come by now.
+    // The bytes of the largest header block, also of one that has yet to end.
     uint64_t header_block_bytes = 0;
-    // The most streams that were open at a time.
+    // The most streams that were open at a time; 0 if none was opened.
     size_t num_open_streams = 0;
   };
 
-  // Looks at the next bytes that the client has sent; returns what was in them.
+  // Reads the next bytes that the client has sent; returns what was found in
+  // them alone, but for is_http2.
   Seen Scan(absl::string_view bytes);
 
-  // Looks at the next bytes that the server has sent: it may end streams too.
+  // Reads the next bytes that the server has sent, which may end streams too.
   void ScanReply(absl::string_view bytes);
 
   size_t num_open_streams() const { return streams_.size(); }
@@ -89,7 +93,7 @@ class Http2Scanner final : private Http2Frames::Listener {
   // Returns whether the client has ever begun a call.
   bool has_calls() const { return last_stream_ > 0; }
 
-  // Returns how many bytes have come of messages that are not there as a whole.
+  // Returns how many bytes have come of messages that have not come as a whole.
   uint64_t unfinished_bytes() const { return unfinished_bytes_; }
 
  private:
@@ -110,10 +114,15 @@ class Http2Scanner final : private Http2Frames::Listener {
   void OnFrame(const Http2Frames::Frame& frame) override;
   void OnPayload(absl::string_view bytes) override;
   void OnEnd() override;
+  // Adds the frame's payload to the header block that it is part of.
   void CountHeaders(const Http2Frames::Frame& frame);
+  // Counts a stream as open, unless it was opened before.
   void OpenStream(uint32_t stream);
+  // Counts the bytes of a message as unfinished no longer.
   void ForgetMessage(Message* message);
+  // Records that the client sends nothing more in a stream, which stays open.
   void EndMessages(uint32_t stream);
+  // Forgets a stream that is no longer open.
   void EndStream(uint32_t stream);
 
   Http2Frames frames_{/*has_preface=*/true};
@@ -125,7 +134,8 @@ class Http2Scanner final : private Http2Frames::Listener {
   // may have ended it on its side, and waits for the server.
   absl::flat_hash_map<uint32_t, Message> streams_;
   uint32_t last_stream_ = 0;
-  // True if the last of these to come was a PING, and not something of a call.
+  // True if the client has sent a PING since the server last sent something of
+  // a call.
   bool was_pinged_ = false;
   uint64_t unfinished_bytes_ = 0;
 };

@@ -19,7 +19,7 @@ void UnfinishedMessages::Remove(Connection* connection) {
   connections_.erase(connection);
 }
 
-bool UnfinishedMessages::Set(Connection* connection, uint64_t bytes) {
+bool UnfinishedMessages::SetBytes(Connection* connection, uint64_t bytes) {
   const uint64_t former = connection->bytes.exchange(bytes);
   if (bytes == former) return false;
   // The difference wraps where it is negative, and so does the sum.

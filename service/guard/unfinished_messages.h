@@ -17,44 +17,48 @@
 namespace tensorkv {
 
 // Adds up, over connections, the bytes of messages that gRPC keeps until the
-// rest of them has come. Where the sum is above a bound, Set says so, and
+// rest of them has come. Where the sum is above a bound, SetBytes says so, and
 // CutGreediest ends the connections that have the most: of the address that has
 // the most, the one that has the most. So whoever sends little is not hit by
 // others who send much. Thread-safe.
 class UnfinishedMessages {
  public:
-  // A connection, as the system knows it. Somebody else closes it.
+  // A connection, as the system knows it. This object shuts it down, but leaves
+  // it to its owner to close it.
   struct Connection {
     const int fd;
     const ino_t inode;
     // Names the peer.
     const std::string address;
     std::atomic<uint64_t> bytes = 0;
-    // Nothing of it is to be read any more.
+    // Set by CutGreediest: nothing of it is to be read any more.
     std::atomic<bool> is_cut = false;
   };
 
   explicit UnfinishedMessages(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Connections stay where they are from Add to Remove.
+  // Add and remove a connection, which must stay where it is in between.
   void Add(Connection* connection);
   void Remove(Connection* connection);
 
-  // Says what a connection has by now. Returns whether that is more than before
-  // and all together have too much: then the caller must call CutGreediest.
-  bool Set(Connection* connection, uint64_t bytes);
+  // Sets how many such bytes a connection has now. Returns whether these are
+  // more than before and all together are too many: then the caller must call
+  // CutGreediest.
+  bool SetBytes(Connection* connection, uint64_t bytes);
 
-  // Ends connections until the others have no more than the bound; returns
-  // their addresses.
+  // Shuts connections down until the others have no more than the bound;
+  // returns the addresses of those that it has shut down.
   std::vector<std::string> CutGreediest();
 
-  // Returns how many bytes open connections have.
+  // Returns how many such bytes open connections have together.
   uint64_t bytes();
 
  private:
-  // Forgets what closed connections had.
+  // Subtracts what connections had that are closed.
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the connection to cut next; null if none has any bytes.
   Connection* Greediest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Shuts the connection down, and subtracts what it had.
   void Cut(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(Connection* connection) {
     bytes_ -= connection->bytes.exchange(0);

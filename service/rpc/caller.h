@@ -21,9 +21,10 @@
 
 namespace tensorkv {
 
-// Admits a caller as AccessControl::Admit does, one that may tell its trace.
-// Without an `access` everybody is anonymous and may do everything. The caller
-// gets a record where calls that take `slow_call` are to be logged.
+// Checks that the caller may call `method`, and fills in `caller`: its name, as
+// AccessControl::Admit does, the trace that it states, and a record where calls
+// that take `slow_call` are to be logged. If `access` is null, everybody is
+// anonymous and may do everything. Errors: those of Admit.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
                                 absl::Duration slow_call, Caller& caller) {
@@ -40,8 +41,8 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
   return access->Admit(method, PeerOf(context), caller);
 }
 
-// Admits another server of the cluster: what servers ask of each other takes
-// the right to make MovePartitions, whatever its service.
+// Checks that the caller is another server of the cluster: what servers ask of
+// each other, in whatever service, needs the right to call MovePartitions.
 inline absl::Status AdmitServer(const AccessControl& access,
                                 const grpc::CallbackServerContext& context) {
   Caller caller;
@@ -49,8 +50,9 @@ inline absl::Status AdmitServer(const AccessControl& access,
                      absl::InfiniteDuration(), caller);
 }
 
-// Takes a share as AccessControl::TakeShare does, of callers without an
-// identity by their hosts.
+// Takes `load` from the caller's quota, or from that of its host if it has no
+// identity, as AccessControl::TakeShare does; an empty share if `access` is
+// null. Destroying the share gives it back. Errors: ResourceExhausted.
 inline absl::StatusOr<CallerQuotas::Share> TakeShare(
     const AccessControl* access, const grpc::CallbackServerContext& context,
     const Caller& caller, const CallerLoad& load) {
@@ -59,10 +61,11 @@ inline absl::StatusOr<CallerQuotas::Share> TakeShare(
                            [&context] { return PeerHostOf(context.peer()); });
 }
 
-// Tells also clients who do not look into the status when they may try again.
-// Before the call is finished.
-inline void TellRetryDelay(const absl::Status& status,
-                           grpc::CallbackServerContext& context) {
+// Adds the retry delay of an error, if it has one, to the trailing metadata,
+// for clients that do not look into the status. REQUIRES: the call is not
+// finished.
+inline void AddRetryPushback(const absl::Status& status,
+                             grpc::CallbackServerContext& context) {
   if (status.ok()) return;
   const std::optional<absl::Duration> delay = RetryDelayOf(status);
   if (!delay) return;

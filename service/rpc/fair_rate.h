@@ -9,19 +9,22 @@
 
 namespace tensorkv {
 
-// Memory is held for all bytes of a call from the start, so the peer has to
-// move them at a rate in proportion: all of them in 120 stream timeouts (an
-// hour, if the timeout is 30 seconds), and at any time so many as that rate
-// makes of the time since the start, less a sixth of a timeout and 1 MiB. So 4
-// GiB without payload are held for 6 seconds, and 1 GiB may come at 300 kB/s.
+// The least rate at which a peer must move the bytes of a call. Memory is held
+// for all of them from the start, so the rate is in proportion to their number:
+// all of them in 120 stream timeouts (an hour, if the timeout is 30 seconds),
+// and at any time so many as that rate makes of the time since the start, less
+// a sixth of a timeout and 1 MiB. So 4 GiB without payload are held for 6
+// seconds, and 1 GiB may come at 300 kB/s.
 class FairRate {
  public:
-  // A peer that lags by no more than that is left to the stream's timeout.
+  // A peer that lags by no more than so many bytes is left to the stream's
+  // timeout.
   static constexpr uint64_t kFreeBytes = 1 << 20;
 
   FairRate(uint64_t total_bytes, absl::Duration stream_timeout)
       : total_bytes_(total_bytes), stream_timeout_(stream_timeout) {}
 
+  // Returns whether there are enough bytes for the rate to matter.
   bool binds() const { return total_bytes_ > kFreeBytes; }
   uint64_t total_bytes() const { return total_bytes_; }
   uint64_t bytes_per_second() const {
@@ -30,8 +33,8 @@ class FairRate {
         absl::ToDoubleSeconds(kTimeouts * stream_timeout_));
   }
 
-  // Returns how long after the start a peer may have moved no more than that.
-  // REQUIRES: binds().
+  // Returns for how long after the start a peer may have moved only
+  // `moved_bytes`. REQUIRES: binds().
   absl::Duration TimeFor(uint64_t moved_bytes) const {
     const double share =
         (static_cast<double>(moved_bytes) + static_cast<double>(kFreeBytes)) /

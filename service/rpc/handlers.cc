@@ -114,7 +114,7 @@ Threads Handler::ThreadsFor(const grpc::ByteBuffer& bytes) const {
   return threads;
 }
 
-bool Handler::TakesLong(const grpc::ByteBuffer& bytes) const {
+bool Handler::IsLong(const grpc::ByteBuffer& bytes) const {
   return long_if_set != 0 && HasFieldSet(long_if_set, bytes);
 }
 

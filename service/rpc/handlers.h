@@ -31,13 +31,14 @@ struct HandlerDependencies {
   NamespaceAdmin* namespaces = nullptr;
   Staging* staging = nullptr;
   const Incarnation* incarnation = nullptr;
-  // Makes a call of TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS.
+  // Makes a call of TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS; may
+  // block.
   std::function<absl::Status(const AnyCall& call, const CallContext& context)>
       ask_server;
 };
 
-// The threads that handle a call. Whatever may wait for long, or compute for
-// long, has some of its own, so that it holds up no more than its like.
+// The threads that handle a call. Calls that may wait or compute for long have
+// threads of their own, so that they hold up only calls of the same kind.
 enum class Threads : uint8_t {
   kGrpc,     // gRPC's own: few entries, and not too many bytes
   kShared,   // all else that is soon done
@@ -48,22 +49,26 @@ enum class Threads : uint8_t {
 
 // Handler says what a unary call does: decode, ask the store, encode.
 struct Handler {
+  // Returns the threads for a call of these bytes: kGrpc if it is small enough.
   Threads ThreadsFor(const grpc::ByteBuffer& bytes) const;
-  // Returns whether a call that has come to kShared is for kLong. Not for
-  // gRPC's threads, as it looks at all fields.
-  bool TakesLong(const grpc::ByteBuffer& bytes) const;
+  // Returns whether a call that runs on kShared must move to kLong, as its
+  // field `long_if_set` is set. Not to be called on gRPC's threads: it looks at
+  // all fields.
+  bool IsLong(const grpc::ByteBuffer& bytes) const;
 
-  // -1: no request is for gRPC's threads.
+  // The most bytes of a request that gRPC's threads handle; -1: none.
   int64_t max_bytes_inline = -1;
-  // Where those run that are not.
+  // The threads of all other requests.
   Threads threads = Threads::kShared;
-  // The field that says that a call takes long; 0: there is none.
+  // The number of the field that, if set, says that a call takes long; 0: there
+  // is none.
   int long_if_set = 0;
-  // Gets the call's bytes, which it empties. Thread-safe.
+  // Handles a call: empties its bytes, and calls the Responder once, now or
+  // later on another thread. Thread-safe.
   std::function<void(grpc::ByteBuffer*, CallContext, Responder)> run;
 };
 
-// One handler per unary method. Thread-safe.
+// The handlers of all unary methods. Thread-safe.
 //
 // What the RPCs mean, and their errors, is written in proto/tensorkv/v1/;
 // besides those, every handler answers InvalidArgument for bytes that are no
@@ -74,7 +79,7 @@ class Handlers {
   Handlers(const Handlers&) = delete;
   Handlers& operator=(const Handlers&) = delete;
 
-  // REQUIRES: a unary method.
+  // Returns the handler of a method. REQUIRES: the method is unary.
   const Handler& of(Method method) const {
     return handlers_[static_cast<size_t>(method)];
   }
@@ -86,13 +91,14 @@ class Handlers {
   void AddDataHandlers();
   void AddNamespaceHandlers();
   void AddMembershipHandlers();
-  // Says which verbs may take long.
+  // Sets the threads of the verbs that may take long.
   void ChooseThreads();
-  // For a method that may wait; it answers on the thread that ends the wait.
+  // Adds the handler of a method that may wait; it answers on the thread that
+  // ends the wait.
   void Add(Method method, Waiting handler);
-  // For a method that is answered at once: by `answer(bytes, context)`, by
-  // `ask(request, context)`, which returns a Status or the reply, and by a verb
-  // of `store`.
+  // Add the handler of a method that is answered before it returns: by
+  // `answer(bytes, context)`, by `ask(request, context)`, which returns a
+  // Status or the reply, and by a verb of `store`.
   template <typename Function>
   void AddAnswer(Method method, int64_t max_bytes_inline, Function answer);
   template <typename Request, typename Function>

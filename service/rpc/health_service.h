@@ -13,8 +13,9 @@
 
 namespace tensorkv {
 
-// Reports one state for a fixed set of services: NOT_SERVING at first, then
-// what it is told, and NOT_SERVING for good from Shutdown on. Thread-safe.
+// Answers health checks with one state for a fixed set of services: NOT_SERVING
+// at first, then what was set last, and NOT_SERVING for good from Shutdown on.
+// A service outside of the set is NotFound. Thread-safe.
 //
 // Not gRPC's built-in service: that one is switched on for a whole process, and
 // its watches hold up a graceful shutdown until the grace is over. This one has
@@ -25,11 +26,11 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   // The service outlives the server that it is registered with.
   explicit HealthService(std::set<std::string> services);
 
-  // Reports SERVING. Does nothing after Shutdown.
+  // Sets the state to SERVING. Does nothing after Shutdown.
   void SetServing();
-  // Reports NOT_SERVING, until SetServing.
+  // Sets the state to NOT_SERVING, until SetServing.
   void SetNotServing();
-  // Reports NOT_SERVING for good.
+  // Sets the state to NOT_SERVING for good. Does not stop any server.
   void Shutdown();
 
   grpc::ServerUnaryReactor* Check(

@@ -18,26 +18,28 @@ namespace tensorkv {
 // to its end, unless it takes over what another one had. Thread-safe.
 class Incarnation {
  public:
-  // `health` tells whether the state is still there; null means always.
+  // `health` returns an error if the state is lost; null means that it never
+  // is.
   explicit Incarnation(uint64_t id,
                        std::function<absl::Status()> health = nullptr);
 
   uint64_t id() const { return id_; }
-  // Gives the server another identity: it remembers in part what a checkpoint
-  // does, and callers that know the former identity hear so.
+  // Gives the server another identity, after it has restored a checkpoint:
+  // callers that expect the former identity are told so from then on.
   void Change(uint64_t id) { id_ = id; }
 
-  // Names the incarnation in the reply's metadata, unless the call has named
-  // it: then the caller knows. Before the call's first reply or finish. A call
-  // that expects another incarnation, of a method whose answers are remembered,
-  // is let in with what it is told unless its own is.
-  // Errors: FailedPrecondition (the call expects another incarnation) ·
-  // InvalidArgument (it expects what is none) · what `health` tells.
+  // Checks that the call expects this incarnation, or states none: then adds
+  // this one to the reply's initial metadata. A call of a method whose answers
+  // are remembered passes even if it expects another: the error goes to
+  // caller.unless_remembered. REQUIRES: the call has had no reply and is not
+  // finished. Errors: FailedPrecondition (the call expects another incarnation)
+  // · InvalidArgument (it expects what is none) · what `health` returns.
   absl::Status CheckIncarnation(Method method,
                                 grpc::CallbackServerContext& context,
                                 Caller& caller) const;
 
  private:
+  // Checks what the call expects, or adds this incarnation to the reply.
   absl::Status CheckExpected(grpc::CallbackServerContext& context) const;
 
   std::atomic<uint64_t> id_;

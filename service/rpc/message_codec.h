@@ -25,31 +25,33 @@ namespace tensorkv {
 absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,
                    google::protobuf::Message* message);
 
-// Errors: ResourceExhausted if the message is over the limit.
+// Returns the encoded message. Errors: ResourceExhausted if it is over the
+// limit.
 absl::StatusOr<grpc::ByteBuffer> Serialize(
     const google::protobuf::Message& message, const MessageLimits& limits);
 
-// Returns the values of a Pull or PushPull, whose elements are sent from where
-// they are. Errors: ResourceExhausted if the reply is over the limit.
+// Encodes the values of a Pull or PushPull. The bytes refer to the elements,
+// and keep their buffers; nothing is copied. Errors: ResourceExhausted if the
+// reply is over the limit.
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits);
 
+// Encodes the results of a Push.
 // Errors: ResourceExhausted if the reply is over the limit.
 absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,
                                                const MessageLimits& limits);
 
-// Empties `bytes`.
-// Errors: those of Parse.
+// Decodes a Pull, and empties `bytes`. Errors: those of Parse.
 absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
                                        const MessageLimits& limits);
 
-// Returns how many bytes a reply with so many values leaves for their elements.
+// Returns how many bytes a Pull reply with so many values can have of elements.
 // Errors: ResourceExhausted if it leaves nothing, whatever the values.
 absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
                                         const MessageLimits& limits);
 
-// The value of a request. Empties `bytes`; tensors take over the payloads.
-// Errors: those of Parse and FromProto.
+// Returns the request that `bytes` encode, and empties them; tensors take over
+// the payloads. Errors: those of Parse and FromProto.
 template <typename Message>
 auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
   Message message;
@@ -58,6 +60,7 @@ auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
   return parsed.ok() ? FromProto(std::move(message)) : Request(parsed);
 }
 
+// Encodes a reply as a `Message`.
 // Errors: ResourceExhausted if the reply is over the limit.
 template <typename Message, typename Reply>
 absl::StatusOr<grpc::ByteBuffer> Encode(const Reply& reply,

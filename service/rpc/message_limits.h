@@ -13,30 +13,32 @@
 namespace tensorkv {
 
 struct MessageLimits {
-  // An encoded message is no longer, either way. It is below 2 GiB, which is
-  // Protocol Buffers' own bound.
+  // Bound on the bytes of an encoded message, either way. It is below 2 GiB,
+  // which is Protocol Buffers' own bound.
   uint64_t max_message_bytes = 64 << 20;
-  // Entries or keys in one request.
+  // Bound on the entries or keys in one request.
   uint32_t max_entries = 100'000;
 };
 
-// Checks, before any of it is built, what an encoded message of `type` would
-// cost in memory beyond its own bytes. A field of two bytes can become an
-// object of sixty, so a message within the byte limit could still take
-// gigabytes. A call of max_entries ordinary entries is always within bounds.
+// Checks, before anything of an encoded message of `type` is built, that what
+// it would cost in memory beyond its own bytes is within bounds. A field of two
+// bytes can become an object of sixty, so a message within the byte limit could
+// still take gigabytes. A call of max_entries ordinary entries is always within
+// bounds.
 //
 // Errors: InvalidArgument (no message of `type`) · ResourceExhausted.
 absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
                             const google::protobuf::Descriptor& type,
                             const MessageLimits& limits);
 
-// Returns whether a message has more than `max_fields` fields, or all of it is
-// a message that has. So much work is known ahead of reading any of them.
+// Returns whether an encoded message has more than `max_fields` fields at its
+// top level or, if its only field is a message, in that one. Skips what is in
+// the fields, so that the work of decoding is known ahead at little cost.
 bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes);
 
-// Returns whether a message sets that field, which is a number or a bool, to
-// another value than 0, so that it may be known ahead of reading all of it. Of
-// bytes that are no message, returns something or other.
+// Returns whether an encoded message sets the number or bool `field` to another
+// value than 0, without decoding the message. For bytes that are no message,
+// either answer may come.
 bool HasFieldSet(int field, const grpc::ByteBuffer& bytes);
 
 }  // namespace tensorkv

@@ -13,8 +13,8 @@ class OpenStreams {
  public:
   explicit OpenStreams(uint32_t limit) : limit_(limit) {}
 
-  // Returns false if that many are open already; then there is nothing to
-  // close.
+  // Counts one more stream as open, and returns true; or false if `limit` are
+  // open already: then Close must not be called for it.
   bool Open() {
     if (num_open_.fetch_add(1, std::memory_order_relaxed) < limit_) return true;
     Close();

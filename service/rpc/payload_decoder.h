@@ -12,9 +12,10 @@
 
 namespace tensorkv {
 
-// Reads elements from the received slices straight into memory of the
-// namespace. Requests in a form that writers do not usually give them go
-// through the generated code, which accepts every form and explains errors.
+// Decodes requests with tensors, whose elements it copies from the received
+// slices straight into memory of the namespace. Requests in a form that writers
+// do not usually give them go through the generated code, which accepts every
+// form and explains errors.
 //
 // Each function empties `bytes`. Thread-safe.
 // Errors: those of Decode in message_codec.h · NotFound (namespace) ·
@@ -25,6 +26,7 @@ class PayloadDecoder {
   PayloadDecoder(Staging* staging, const MessageLimits& limits)
       : staging_(*staging), limits_(limits) {}
 
+  // Decode the request of the method of that name.
   absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes,
                                    const CallContext& context) const;
   absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes,

@@ -14,10 +14,9 @@ namespace tensorkv {
 // Returns what the connection of a call and its metadata prove.
 Peer PeerOf(const grpc::ServerContextBase& context);
 
-// Returns the host of an address, as ServerContext::peer gives it, in so far as
-// the address tells: whoever has an IPv6 address can have all of its network of
-// 64 bits, and an IPv4 address may come as an IPv6 one. "10.0.0.7",
-// "2001:db8::".
+// Returns what stands for the host in an address, as ServerContext::peer gives
+// it: whoever has an IPv6 address can have all of its network of 64 bits, and
+// an IPv4 address may come as an IPv6 one. "10.0.0.7", "2001:db8::".
 std::string PeerHostOf(absl::string_view peer_address);
 
 }  // namespace tensorkv

@@ -18,17 +18,18 @@
 
 namespace tensorkv {
 
-// ReplyForm says how a stream is answered that pulls.
+// How the answer to a pull is cut into messages, as the stream has asked.
 struct ReplyForm {
   Stripe stripe;
   uint64_t max_part_bytes = 0;  // 0 is the default
+  // StreamRequest::takes_batches.
   bool takes_batches = false;
 };
 
-// Makes the messages one by one, as the transport takes them: one response to
-// an Init or a Push; to a pull a manifest and the parts of one stripe, whose
-// elements are sent from where they are, or batches of small values, each
-// copied when it is due. Confined to one thread at a time.
+// Makes the messages that answer a stream one by one, as the transport takes
+// them: one response to an Init or a Push; to a pull a manifest and the parts
+// of one stripe, whose elements are sent from where they are, or batches of
+// small values, each copied when it is due. Confined to one thread at a time.
 class ReplyMessages {
  public:
   // Parts of this size keep a connection busy and the receiver's caches warm.
@@ -37,8 +38,8 @@ class ReplyMessages {
   // Batches of so many bytes of elements are still in the cache of the core
   // that has copied them when they are sent.
   static constexpr uint64_t kBatchBytes = 256 << 10;
-  // Values go in batches if they have less on average, since a part of its own
-  // costs about as much as sending so many bytes more.
+  // Values go in batches if they have fewer bytes than this on average, since a
+  // part of its own costs about as much as sending so many bytes more.
   static constexpr uint64_t kMinMeanPartBytes = 64 << 10;
 
   // Errors: ResourceExhausted (the manifest is over the limit).
@@ -48,7 +49,7 @@ class ReplyMessages {
 
   // Returns the next message. REQUIRES: !is_done().
   grpc::ByteBuffer Next();
-  // Returns the payload of all messages together.
+  // Returns how many bytes of elements all messages together have.
   uint64_t payload_bytes() const { return payload_bytes_; }
   bool is_done() const {
     return !first_ && (!parts_ || parts_->is_complete()) && batched_.empty();
@@ -65,7 +66,7 @@ class ReplyMessages {
   std::optional<grpc::ByteBuffer> first_;
   // Only a pull has them.
   std::optional<PartCursor> parts_;
-  // Values of a pull without parts that are still to be sent.
+  // The values of a pull in batches that are still to be sent.
   absl::Span<const Value> batched_;
   uint64_t part_bytes_ = 0;
   uint64_t payload_bytes_ = 0;

@@ -210,7 +210,7 @@ void StreamCall::End(const absl::Status& status) {
 void StreamCall::FinishWith(const absl::Status& status) {
   session_->Fail(status);
   Report(status);
-  TellRetryDelay(status, context_);
+  AddRetryPushback(status, context_);
   share_.Release();
   // Last: gRPC may be done with the call before this returns.
   Finish(ToGrpcStatus(status));

@@ -64,15 +64,15 @@ class StreamCall final
     // Null: everybody may do everything.
     const AccessControl* access = nullptr;
     absl::Duration stream_timeout;
-    // Calls that take so long are recorded.
+    // Calls that take at least so long get a CallRecord.
     absl::Duration slow_call = absl::InfiniteDuration();
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
     TaskPool* pool = nullptr;
   };
 
-  // Starts the call. `environment` and gRPC's `context` are there until gRPC is
-  // done with it.
+  // Starts the call and returns its reactor, which owns itself. `environment`
+  // and gRPC's `context` are there until gRPC is done with the call.
   static StreamCall* Start(Method method, const Environment* environment,
                            grpc::CallbackServerContext* context);
 
@@ -94,27 +94,36 @@ class StreamCall final
   StreamCall(Method method, const Environment* environment,
              grpc::CallbackServerContext* context);
 
+  // Begins the session, the watch for progress and the first read.
   void Open();
-  // Finds who calls, and whether the call goes on.
+  // Fills in the caller, counts the stream as open, and checks that the call
+  // may go on.
   absl::Status CheckCaller();
   void Read();
-  // Takes the message that was read.
+  // Passes the message that was read to the session, then reads on.
   void Receive();
-  // The peer has sent all that it will, or is gone.
+  // To be called when the peer has sent all that it will, or is gone: has the
+  // session make the call.
   void Close();
+  // Begins to write the answer, or ends the call with the error.
   void Answer(absl::StatusOr<StripedCall::Reply> reply);
   void Write();
 
-  // Ends the call with `status`, from outside of its callbacks: now, or when
-  // what is under way ends.
+  // Ends the call with `status`: now, or when the read or write under way has
+  // ended. Only the first end counts.
   void End(const absl::Status& status);
-  // Returns whether the call is to end; then its status is `status`, and the
-  // caller, which may act on the call, must finish.
+  // Returns whether the call is to end. Then sets `status`, and the caller must
+  // call FinishWith with it.
   bool MustFinish(absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fails the session, and finishes the call. REQUIRES: the caller has set
+  // state_ to kFinishing.
   void FinishWith(const absl::Status& status);
+  // Tells the observer how the call has ended.
   void Report(const absl::Status& status);
 
+  // Sets the alarm that calls CheckProgress.
   void WatchProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call if the peer has stalled, else watches on.
   void CheckProgress();
   static bool IsPeerAwaited(State state) {
     return state == State::kReading || state == State::kWriting ||
@@ -145,12 +154,12 @@ class StreamCall final
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t sent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // When the peer had sent all, and the outcome was there.
+  // When the peer had sent all, and when the outcome was there.
   std::optional<std::chrono::steady_clock::time_point> arrived_
       ABSL_GUARDED_BY(mutex_);
   std::optional<std::chrono::steady_clock::time_point> left_
       ABSL_GUARDED_BY(mutex_);
-  // From when the peer is to read, and how fast.
+  // When the peer was to begin to read, and how fast it must.
   absl::Duration answered_ ABSL_GUARDED_BY(mutex_);
   std::optional<FairRate> reply_rate_ ABSL_GUARDED_BY(mutex_);
   State checked_state_ ABSL_GUARDED_BY(mutex_) = State::kReceiving;

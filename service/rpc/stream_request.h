@@ -24,11 +24,13 @@ using StreamedRequest = std::variant<InitRequest, PushRequest, PullRequest>;
 struct StreamRequest {
   StreamedRequest request;
   Stripe stripe;
-  // A stripe has one: the digest of what a call's stripes have in common.
+  // The digest of what a call's stripes have in common; a pull of one stripe
+  // has none.
   std::string manifest;
-  // A pull may have one; 0 leaves it to the server.
+  // The most payload of a part of the reply that a pull asks for; 0 leaves it
+  // to the server.
   uint64_t max_part_bytes = 0;
-  // True if the values of a pull may come in batches.
+  // True if the client of a pull accepts values in batches.
   bool takes_batches = false;
 };
 
@@ -46,7 +48,7 @@ std::vector<Tensor*> TensorsOf(StreamedRequest& request);
 
 // Returns every entry's ids of rows, where it has some. Points into `request`.
 std::vector<RefPtr<const RowIds>*> RowIdsOf(StreamedRequest& request);
-// So many bytes all of them have.
+// Returns how many bytes all ids of rows have together.
 uint64_t RowIdBytes(StreamedRequest& request);
 
 }  // namespace tensorkv

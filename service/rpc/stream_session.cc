@@ -143,15 +143,16 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   const Stripe& stripe = reply_form_.stripe;
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
-      stripe.count > 1 ? calls.Find(method_, caller_, stripe) : calls.New();
+      stripe.count > 1 ? calls.FindOrAdd(method_, caller_, stripe)
+                       : calls.New();
 
   std::vector<uint64_t> sizes;
   for (const Tensor* tensor : TensorsOf(stream.request)) {
     sizes.push_back(static_cast<uint64_t>(tensor->size_bytes()));
   }
-  const auto prepare = [&]() -> absl::StatusOr<StripedCall::Prepared> {
+  const auto prepare = [&]() -> absl::StatusOr<StripedCall::AllocatedCall> {
     const CallContext context = {.caller = caller_};
-    StripedCall::Prepared call;
+    StripedCall::AllocatedCall call;
     call.request = std::move(stream.request);
     RETURN_IF_ERROR(Check(method_, context, dependencies_, call.request));
     if (share_ != nullptr) {
@@ -176,7 +177,7 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<char*> StreamSession::Place(const PartRange& part) {
+absl::StatusOr<char*> StreamSession::MemoryFor(const PartRange& part) {
   RETURN_IF_ERROR(parts_->Accept(part));
   const absl::Span<Tensor* const> tensors = call_->tensors();
   if (tensors.empty()) {
@@ -199,7 +200,7 @@ absl::Status StreamSession::ReceivePart(grpc::ByteBuffer* message) {
   grpc::ProtoBufferReader reader(message);
   const auto encoded = ReadPart(&reader, message->Length());
   if (!encoded) return ReceiveUnusualPart(message);
-  ASSIGN_OR_RETURN(char* place, Place(encoded->part));
+  ASSIGN_OR_RETURN(char* place, MemoryFor(encoded->part));
   grpc::ProtoBufferReader payload(message);
   if (!CopyRange(&payload, encoded->data, place)) {
     return absl::InternalError("part: cannot be read again");
@@ -227,8 +228,8 @@ absl::Status StreamSession::ReceiveUnusualPart(grpc::ByteBuffer* message) {
                      chunk.has_manifest() ? "a second manifest" : "none"));
   }
   const v1::Part& part = chunk.part();
-  ASSIGN_OR_RETURN(char* place,
-                   Place({part.entry(), part.offset(), part.data().size()}));
+  ASSIGN_OR_RETURN(char* place, MemoryFor({part.entry(), part.offset(),
+                                           part.data().size()}));
   std::memcpy(place, part.data().data(), part.data().size());
   RETURN_IF_ERROR(
       CheckPart({part.entry(), part.offset(), part.data().size()}, place));

@@ -37,8 +37,8 @@ struct StreamDependencies {
 // part's bytes where the store will keep them, and makes the call with the
 // last one. If it ends before, nothing has happened.
 //
-// Confined to one thread at a time, but for Fail: once a Receive has returned
-// it may come from any thread, also during Close.
+// Confined to one thread at a time, but for Fail: once a Receive has returned,
+// any thread may call it, also during Close.
 class StreamSession {
  public:
   // Hears how the call ended; once at most, on any thread, maybe before
@@ -46,40 +46,46 @@ class StreamSession {
   using Listener =
       absl::AnyInvocable<void(absl::StatusOr<StripedCall::Reply>) &&>;
 
-  // `dependencies` outlive the session, and so does `share`, of which the
-  // call's payload is taken; it may be null.
+  // `dependencies` outlive the session, and so does `share`, to which the
+  // call's payload is added; it may be null.
   StreamSession(Method method, Caller caller,
                 const StreamDependencies* dependencies,
                 CallerQuotas::Share* share, Listener listener);
 
-  // Takes the next message, which it empties.
-  // Errors: those of Stripe in data.proto and of the verb. The stream must end
-  // with them.
+  // Receives the next message, which it empties. May block while it allocates
+  // memory for the call. Errors: those of Stripe in data.proto and of the verb.
+  // The stream must end with them.
   absl::Status Receive(grpc::ByteBuffer* message);
 
-  // Calls `ready` when the next message can be taken: now, or, while the thread
-  // of another stripe prepares the call, on that thread. To be called after
-  // each Receive that succeeds.
+  // Calls `ready` when the next Receive may be called: now, or, while the
+  // thread of another stripe prepares the call, on that thread. To be called
+  // after each Receive that succeeds.
   void WhenReady(absl::AnyInvocable<void() &&> ready);
 
-  // The peer has sent all. The call may take `timeout` from now.
-  // Errors: InvalidArgument (bytes are missing).
+  // To be called when the peer has sent all. The call is made if all its
+  // stripes are complete; it may take `timeout` from now. Errors:
+  // InvalidArgument (bytes are missing).
   absl::Status Close(absl::Duration timeout);
 
-  // Ends the call: this stream is gone.
+  // Ends the call of which this stream is a stripe, as StripedCall::Fail says:
+  // this stream is gone.
   void Fail(const absl::Status& status);
 
-  // Returns the answer to a call that has ended well. Errors: those of
-  // ReplyMessages::Create.
+  // Returns the messages that answer a call which has succeeded. Errors: those
+  // of ReplyMessages::Create.
   absl::StatusOr<ReplyMessages> MakeReply(StripedCall::Reply reply) const;
 
  private:
+  // Receives the manifest, and joins the call.
   absl::Status Open(grpc::ByteBuffer* message);
+  // Receives a part into the memory of its tensor.
   absl::Status ReceivePart(grpc::ByteBuffer* message);
+  // Receives a part in a form that writers do not usually give it.
   absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);
-  // Returns the memory that a part goes to.
-  absl::StatusOr<char*> Place(const PartRange& part);
-  // Checks that the bytes of a part are elements of its tensor.
+  // Accepts the next part in its order, and returns the memory that its bytes
+  // go to.
+  absl::StatusOr<char*> MemoryFor(const PartRange& part);
+  // Checks that the bytes of a part are valid elements of its tensor.
   absl::Status CheckPart(const PartRange& part, const char* elements) const;
 
   const Method method_;

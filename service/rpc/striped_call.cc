@@ -65,7 +65,7 @@ absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
 absl::Status StripedCall::Prepare(uint32_t index, Preparation prepare) {
   // It takes time to get memory; other stripes that come meanwhile wait in
   // waiting_, on no thread.
-  absl::StatusOr<Prepared> prepared = std::move(prepare)();
+  absl::StatusOr<AllocatedCall> prepared = std::move(prepare)();
   absl::Status status = prepared.status();
   std::vector<StripeState> stripes;
   std::vector<absl::AnyInvocable<void() &&>> waiting;
@@ -87,7 +87,7 @@ absl::Status StripedCall::Prepare(uint32_t index, Preparation prepare) {
   return status;
 }
 
-void StripedCall::BeginToReceive(Prepared prepared) {
+void StripedCall::BeginToReceive(AllocatedCall prepared) {
   prepared_ = std::move(prepared);
   tensors_ = TensorsOf(prepared_->request);
   // Ids of rows came with the manifest, and are held as long.
@@ -188,7 +188,7 @@ void StripedCall::CheckRate() {
 }
 
 void StripedCall::Complete(uint32_t index, absl::Duration timeout) {
-  std::optional<Prepared> prepared;
+  std::optional<AllocatedCall> prepared;
   {
     MutexLock lock(&mutex_);
     if (end_ || std::exchange(stripes_[index].is_complete, true)) return;
@@ -197,7 +197,7 @@ void StripedCall::Complete(uint32_t index, absl::Duration timeout) {
   if (prepared) Execute(*std::move(prepared), timeout);
 }
 
-void StripedCall::Execute(Prepared prepared, absl::Duration timeout) {
+void StripedCall::Execute(AllocatedCall prepared, absl::Duration timeout) {
   CallContext context{.timeout = timeout, .cancellation = cancellation_};
   std::move(prepared.execute)(
       std::move(prepared.request), std::move(context),

@@ -31,7 +31,8 @@ namespace tensorkv {
 using StreamedReply = std::variant<InitReply, PushReply, PullReply>;
 
 // Joins the stripes of a call, makes the call when the last of them is
-// complete, and tells all of them how it ended. Thread-safe.
+// complete, and tells all of them how it ended. To prepare the call is to check
+// it and to give its tensors memory. Thread-safe.
 //
 // Invariants:
 //  1. The request's tensors have memory, and do not move, from when it is
@@ -46,12 +47,13 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   using Execution = absl::AnyInvocable<void(StreamedRequest, CallContext,
                                             ReplyCallback<StreamedReply>) &&>;
 
-  // A request whose tensors have memory, and what makes the call.
-  struct Prepared {
+  // A request whose tensors have memory to receive into, and what makes the
+  // call.
+  struct AllocatedCall {
     StreamedRequest request;
     Execution execute;
   };
-  using Preparation = absl::AnyInvocable<absl::StatusOr<Prepared>() &&>;
+  using Preparation = absl::AnyInvocable<absl::StatusOr<AllocatedCall>() &&>;
 
   // Once the call is prepared, the other stripes must come within
   // `stream_timeout`, and bytes at the FairRate of that timeout. `alarms`
@@ -60,13 +62,13 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
               Alarms* alarms);
   ~StripedCall();
 
-  // Adds a stripe. The first one prepares the call, with no lock held; the
-  // others must have the same `manifest`. `listener` hears how the call ends,
-  // on any thread, with no lock held.
-  // Errors: those of the preparation · InvalidArgument (another manifest or
-  // number of stripes) · AlreadyExists (that stripe is there) · how the call
-  // ended, if it has. Then the listener is not called, unless another stripe
-  // failed while this one prepared the call.
+  // Adds a stripe. For the first one this runs `prepare`, which may block, with
+  // no lock held; the others must have the same `manifest`. `listener` hears
+  // how the call ends, on any thread, with no lock held. Errors: those of the
+  // preparation · InvalidArgument (another manifest or number of stripes) ·
+  // AlreadyExists (that stripe is there) · how the call ended, if it has. Then
+  // the listener is not called, unless another stripe failed while this one
+  // prepared the call.
   absl::Status Join(const Stripe& stripe, absl::string_view manifest,
                     Preparation prepare, Listener listener);
 
@@ -79,19 +81,20 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   // back; the stripe is not complete.
   absl::Span<Tensor* const> tensors() const { return tensors_; }
 
-  // So many bytes more are in place.
+  // Counts bytes that were received into tensors, for the FairRate.
   void AddReceived(uint64_t bytes) {
     received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  // All bytes of stripe `index` are in place. The last stripe's thread makes
-  // the call, which may take `timeout`.
+  // To be called when all bytes of stripe `index` are in place. For the last
+  // stripe this makes the call, which may take `timeout`, on this thread.
   void Complete(uint32_t index, absl::Duration timeout);
 
-  // Ends the call without effect: the stripe hears `status`, the others, also
-  // those that come later, Aborted with the reason. Once the call is being
-  // made, only that stripe hears of it, and the others how the call ends; its
-  // wait ends with the last of them. Does nothing if the call has ended.
+  // Ends the call without effect: the listener of stripe `index` gets `status`,
+  // the others, also of stripes that come later, Aborted with the reason. If
+  // the call is being made already, only that stripe hears of it, the others
+  // hear how the call ends, and the call is cancelled once all stripes have
+  // failed. Does nothing if the call has ended.
   void Fail(uint32_t index, const absl::Status& status);
 
  private:
@@ -101,17 +104,24 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
     Listener listener;  // null once the stripe has heard of the end
   };
 
-  // Prepares the call for the stripe `index`, the first.
+  // Runs `prepare` for the first stripe, `index`; then those that wait in
+  // waiting_ go on.
   absl::Status Prepare(uint32_t index, Preparation prepare);
-  void BeginToReceive(Prepared prepared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Publishes the memory of the tensors, and sets the alarms.
+  void BeginToReceive(AllocatedCall prepared)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckJoin(const Stripe& stripe, absl::string_view manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScheduleJoinTimeout() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call if stripes are missing.
   void OnJoinTimeout();
   void ScheduleRateCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call if bytes come too slowly.
   void CheckRate();
   void CancelAlarms() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Execute(Prepared prepared, absl::Duration timeout);
+  // Makes the call; EndWith gets its reply.
+  void Execute(AllocatedCall prepared, absl::Duration timeout);
+  // Ends the call with its reply or error, and tells the stripes.
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the
   // stripes, without the lock.
@@ -129,13 +139,13 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
 
   mutable Mutex mutex_;
   std::string manifest_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Prepared> prepared_ ABSL_GUARDED_BY(mutex_);
+  std::optional<AllocatedCall> prepared_ ABSL_GUARDED_BY(mutex_);
   std::vector<StripeState> stripes_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;
   // Counts the stripes that joined and have not heard of the end.
   uint32_t num_listening_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Says how the call ended, for stripes that come later.
+  // What stripes get that come after the end of the call.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool is_prepared_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<void() &&>> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -6,9 +6,9 @@ std::shared_ptr<StripedCall> StripedCalls::New() {
   return std::make_shared<StripedCall>(1, stream_timeout_, &alarms_);
 }
 
-std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
-                                                const Caller& caller,
-                                                const Stripe& stripe) {
+std::shared_ptr<StripedCall> StripedCalls::FindOrAdd(Method method,
+                                                     const Caller& caller,
+                                                     const Stripe& stripe) {
   const Key key(method, caller.name, stripe.group);
   MutexLock lock(&known_->mutex);
   std::weak_ptr<StripedCall>& entry = known_->calls[key];

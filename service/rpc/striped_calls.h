@@ -28,15 +28,15 @@ class StripedCalls {
   StripedCalls(absl::Duration stream_timeout, Alarms* alarms)
       : stream_timeout_(stream_timeout), alarms_(*alarms) {}
 
-  // Returns a call of one stream.
+  // Returns a new call of one stream.
   std::shared_ptr<StripedCall> New();
 
   // Returns the caller's call of that method whose group `stripe` names: the
   // one that another stripe has, or a new one.
-  std::shared_ptr<StripedCall> Find(Method method, const Caller& caller,
-                                    const Stripe& stripe);
+  std::shared_ptr<StripedCall> FindOrAdd(Method method, const Caller& caller,
+                                         const Stripe& stripe);
 
-  // Returns how many calls have stripes.
+  // Returns how many calls of several stripes are alive.
   size_t size() const;
 
  private:

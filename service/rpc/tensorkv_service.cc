@@ -52,7 +52,7 @@ void TensorKvService::Handle(const Handler& handler, grpc::ByteBuffer* bytes,
   const Threads threads = handler.ThreadsFor(*bytes);
   if (threads == Threads::kGrpc) return call->Handle(handler, bytes);
   pools_.of(threads).Submit(peer, [this, &handler, bytes, call, peer] {
-    if (!handler.TakesLong(*bytes)) return call->Handle(handler, bytes);
+    if (!handler.IsLong(*bytes)) return call->Handle(handler, bytes);
     pools_.of(Threads::kLong).Submit(peer, [&handler, bytes, call] {
       call->Handle(handler, bytes);
     });

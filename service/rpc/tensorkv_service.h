@@ -40,7 +40,7 @@ class TensorKvService final : public grpc::Service {
                   CallObserver* observer);
 
  private:
-  // A few threads for each kind but gRPC's.
+  // A pool for each of Threads, but for kGrpc.
   struct Pools {
     static constexpr size_t kThreadsOfWaits = 4;
 
@@ -63,9 +63,10 @@ class TensorKvService final : public grpc::Service {
     TaskPool shared;  // last: what it runs may submit to the others
   };
 
+  // Register a method with gRPC.
   void AddUnary(Method method);
   void AddStream(Method method);
-  // Has the call answered, on threads that fit it.
+  // Has `handler` answer the call, on the threads that it says.
   void Handle(const Handler& handler, grpc::ByteBuffer* bytes, UnaryCall* call,
               const std::string& peer);
 

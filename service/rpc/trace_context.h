@@ -9,11 +9,11 @@
 
 namespace tensorkv {
 
-// The header of W3C Trace Context.
+// The name of the header of W3C Trace Context.
 inline constexpr char kTraceParentMetadata[] = "traceparent";
 
-// "TRACE-SPAN", both in hexadecimal, out of the value of a `traceparent`; empty
-// if it is none. Pure function, thread-safe.
+// Returns "TRACE-SPAN", both in hexadecimal, from the value of a `traceparent`;
+// empty if that is malformed. Pure function, thread-safe.
 std::string ParseTraceParent(absl::string_view value);
 
 }  // namespace tensorkv

@@ -66,7 +66,7 @@ void UnaryCall::Handle(const Handler& handler, grpc::ByteBuffer* bytes) {
 void UnaryCall::Respond(absl::StatusOr<grpc::ByteBuffer> reply) {
   if (reply.ok()) reply_.Swap(&*reply);
   Report(reply.status());
-  TellRetryDelay(reply.status(), context_);
+  AddRetryPushback(reply.status(), context_);
   // Whoever has the answer may make the next call.
   if (share_ != nullptr) share_->Release();
   // Last: gRPC may delete this call before Finish returns.

@@ -31,19 +31,23 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
             grpc::CallbackServerContext& context, grpc::ByteBuffer* reply,
             CallObserver* observer);
 
-  // Returns the caller, to be completed before the call is handled.
+  // Returns the caller, which must be filled in before Handle.
   Caller& caller() { return caller_; }
-  // Takes what the call is of its caller's quota, until it is answered or
-  // waits. Errors: ResourceExhausted.
+  // Takes the call and its bytes from the caller's quota, until the call is
+  // answered or waits. Takes nothing for KeepAlive and Leave. Errors:
+  // ResourceExhausted.
   absl::Status TakeShare(const AccessControl* access);
 
-  // Has `handler` answer the call, unless the caller has given up. The call may
-  // be gone when this returns. `bytes` are its request.
+  // Has `handler` answer the call; if the caller has given up, answers with
+  // Cancelled instead. `bytes` are the request. The call may be deleted when
+  // this returns.
   void Handle(const Handler& handler, grpc::ByteBuffer* bytes);
-  // Ends the call.
+  // Finishes the call with the reply or error, and tells the observer. The call
+  // may be deleted when this returns.
   void Respond(absl::StatusOr<grpc::ByteBuffer> reply);
-  // Ends a call that has no message, mostly because its peer has gone. gRPC
-  // may not know that yet: the observer hears of it when the call is done.
+  // Finishes, with an error, a call that has no message, mostly because its
+  // peer has gone. gRPC may not know that yet, so the observer hears of the end
+  // in OnDone.
   void RefuseEmpty();
 
   void OnCancel() override { cancellation_->Cancel(); }
@@ -60,7 +64,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   std::shared_ptr<CallerQuotas::Share> share_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
-  // When it came to its handler.
+  // When Handle was called; unset if it was not.
   std::optional<std::chrono::steady_clock::time_point> handled_;
   const std::shared_ptr<Cancellation> cancellation_;
   bool is_empty_ = false;  // it has no message

@@ -8,8 +8,8 @@
 
 namespace tensorkv {
 
-// Ends every call with Unimplemented, naming the method: those of a later
-// contract, and anything else a peer may ask for. gRPC's own answer has no
+// Ends every call with Unimplemented, naming the method: calls of a later
+// contract, and anything else that a peer may call. gRPC's own answer has no
 // message. Thread-safe.
 class UnimplementedService final : public grpc::CallbackGenericService {
  public:

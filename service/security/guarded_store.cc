@@ -27,7 +27,7 @@ template <typename CallIdFunction>
 void RecordCall(const CallContext& context, absl::string_view name_space,
                 CallIdFunction call_id) {
   if (context.caller.record == nullptr) return;
-  context.caller.record->IsAbout(
+  context.caller.record->SetCall(
       name_space.empty() ? kDefaultNamespace : name_space, call_id());
 }
 

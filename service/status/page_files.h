@@ -7,6 +7,7 @@
 
 namespace tensorkv {
 
+// The contents of status.html, status.css and status.js.
 extern const absl::string_view kStatusHtml;
 extern const absl::string_view kStatusCss;
 extern const absl::string_view kStatusJs;

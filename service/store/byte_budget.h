@@ -25,7 +25,7 @@ inline uint64_t SumOfBytes(uint64_t a, uint64_t b) {
 class ByteBudget final : public RefCounted {
  public:
   // `subject` names the budget in errors: `namespace "default"`. Whatever is
-  // reserved here is reserved at the parent too, if there is one.
+  // reserved here is reserved at `parent` too, unless that is null.
   ByteBudget(std::string subject, uint64_t limit_bytes,
              RefPtr<ByteBudget> parent = nullptr)
       : subject_(std::move(subject)),
@@ -38,10 +38,10 @@ class ByteBudget final : public RefCounted {
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
-  // Returns what Reserve would return now.
+  // Returns what Reserve would return now, but reserves nothing.
   absl::Status CheckHeadroom(uint64_t bytes) const;
 
-  // Returns how many of its bytes could be reserved now.
+  // Returns how many bytes could be reserved now, here and at all parents.
   uint64_t available_bytes() const;
 
   uint64_t limit_bytes() const { return limit_bytes_; }
@@ -50,6 +50,7 @@ class ByteBudget final : public RefCounted {
   }
 
  private:
+  // Reserves bytes here, and not at the parent.
   absl::Status ReserveHere(uint64_t bytes);
   absl::Status CheckFits(uint64_t used, uint64_t bytes) const;
 
@@ -69,7 +70,7 @@ class BudgetAccount final : public MemoryAccount {
   // Errors: those of ByteBudget::Reserve.
   absl::Status Reserve(uint64_t bytes);
   void Release(int64_t bytes) override;
-  // Counts `bytes` that `other` has counted, which then has not. Needs no
+  // Moves `bytes` from the count of `other` to that of this account. Needs no
   // headroom. REQUIRES: both are accounts of one budget.
   void TakeOver(BudgetAccount& other, uint64_t bytes);
   uint64_t available_bytes() const { return budget_->available_bytes(); }
@@ -85,8 +86,8 @@ class BudgetAccount final : public MemoryAccount {
 
 // Bytes reserved from an account, which must outlive it, until the object goes.
 // Move-only; not thread-safe. Moving, splitting and merging cost next to
-// nothing. For what goes with the account's owner, or keeps it; all else has a
-// LastingReservation.
+// nothing. It keeps no reference to the account: whoever may outlive the owner
+// of the account needs a LastingReservation.
 class Reservation {
  public:
   // Errors: those of BudgetAccount::Reserve.
@@ -121,8 +122,9 @@ class Reservation {
     account_ = other.account_;
     bytes_ += std::exchange(other.bytes_, 0);
   }
-  // Leaves the bytes reserved: whoever took them over, such as a buffer that
-  // was allocated with the account, releases them.
+  // Gives the bytes up without releasing them, and returns their account:
+  // whoever has taken them over, such as a buffer that was allocated with the
+  // account, releases them.
   RefPtr<BudgetAccount> HandOver() {
     bytes_ = 0;
     return RefPtr<BudgetAccount>(account_);
@@ -141,8 +143,8 @@ class Reservation {
   uint64_t bytes_ = 0;
 };
 
-// A reservation that keeps its account: for what is shared, so that nobody
-// knows who has it last. Immutable.
+// A reservation that keeps its account alive: for what is shared, so that
+// nobody knows who has it last. Immutable.
 class LastingReservation {
  public:
   explicit LastingReservation(Reservation reservation)

@@ -14,8 +14,9 @@
 
 namespace tensorkv {
 
-// Thread-safe. Whoever handles the call records what it is about; whoever has
-// it wait for longer than `slow_call` records what for.
+// Notes about one call for the log of slow calls. Whoever handles the call sets
+// what it is about; whoever has it wait for longer than `slow_call` sets what
+// for. Thread-safe.
 class CallRecord {
  public:
   struct Fields {
@@ -31,12 +32,12 @@ class CallRecord {
 
   absl::Duration slow_call() const { return slow_call_; }
 
-  void IsAbout(absl::string_view name_space, std::optional<CallId> call_id) {
+  void SetCall(absl::string_view name_space, std::optional<CallId> call_id) {
     MutexLock lock(&mutex_);
     fields_.name_space = std::string(name_space);
     fields_.call_id = std::move(call_id);
   }
-  void WaitsFor(absl::string_view what) {
+  void SetAwaited(absl::string_view what) {
     MutexLock lock(&mutex_);
     fields_.awaited = std::string(what);
   }

@@ -16,7 +16,8 @@ namespace tensorkv {
 // who cancels, and the store, which listens.
 class Cancellation {
  public:
-  // Runs the listener, if there is one, on this thread. Later calls do nothing.
+  // Cancels the call: runs the listener, if there is one, on this thread. Later
+  // calls do nothing.
   void Cancel() {
     absl::AnyInvocable<void() &&> listener;
     {
@@ -27,15 +28,17 @@ class Cancellation {
     if (listener) std::move(listener)();
   }
 
-  // A place in the order of listeners: a stage of the call takes it before it
-  // waits, and listens once it does. By then a later stage may be listening.
+  // Returns a number that orders listeners. A stage of the call takes one
+  // before it waits, and passes it to OnCancel once it waits: a later stage,
+  // which may be listening by then, has a higher one.
   uint64_t TakeTicket() {
     MutexLock lock(&mutex_);
     return ++last_ticket_;
   }
 
-  // Sets what Cancel runs; at once, if it has been called. One listener counts,
-  // that with the highest ticket.
+  // Sets the listener that Cancel runs; runs it at once if the call is
+  // cancelled already. There is one listener, that with the highest ticket:
+  // another one is dropped.
   void OnCancel(uint64_t ticket, absl::AnyInvocable<void() &&> listener) {
     {
       MutexLock lock(&mutex_);

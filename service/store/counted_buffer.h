@@ -16,12 +16,13 @@
 
 namespace tensorkv {
 
-// Gives memory to so many bytes, which the account counts.
+// Allocates a buffer of `bytes` that releases them from `account` when it goes.
+// Does not reserve them.
 using AllocateBuffer = absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(
     uint64_t bytes, RefPtr<MemoryAccount> account)>;
 
-// Allocates the bytes of `reservation`, which the buffer has counted from then
-// on. Errors: those of `allocate`; then they are not reserved any more.
+// Allocates a buffer of the bytes of `reservation`, which becomes the buffer's.
+// Errors: those of `allocate`; then they are not reserved any more.
 inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(
     Reservation reservation, AllocateBuffer allocate) {
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
@@ -37,8 +38,8 @@ inline absl::StatusOr<RefPtr<Buffer>> AllocateReserved(Reservation reservation,
                           });
 }
 
-// Reserves the bytes before it allocates them. Errors: ResourceExhausted ·
-// those of `allocate`.
+// Reserves `bytes` from `account`, then allocates a buffer of them, which
+// releases them when it goes. Errors: ResourceExhausted · those of `allocate`.
 inline absl::StatusOr<RefPtr<Buffer>> AllocateCounted(
     const RefPtr<BudgetAccount>& account, uint64_t bytes,
     AllocateBuffer allocate) {

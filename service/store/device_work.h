@@ -23,18 +23,19 @@ struct Uploads {
   std::vector<RefPtr<Buffer>> kept;
 };
 
-// Starts the copies, which later plans see. An error means that some could not
-// be started: what is there is not known.
+// Starts the copies and returns; plans that are submitted later see them done.
+// After an error, some of the memory that they go to may be written.
 inline absl::Status Start(Backend& device, Uploads uploads) {
   return device.Submit({.uploads = std::move(uploads.copies)},
                        [kept = std::move(uploads.kept)](
                            const absl::Status&) mutable { kept.clear(); });
 }
 
-// Counts the work under way, so that its store can wait for the end of all.
-// Thread-safe.
+// Counts the tasks and device work under way, so that the store can wait for
+// the end of all. Thread-safe.
 class WorkUnderWay {
  public:
+  // Counts one more as under way, until End.
   void Begin() {
     MutexLock lock(&mutex_);
     ++num_;
@@ -43,6 +44,7 @@ class WorkUnderWay {
     MutexLock lock(&mutex_);
     if (--num_ == 0) changed_.SignalAll();
   }
+  // Blocks until none is under way.
   void WaitForAll() {
     MutexLock lock(&mutex_);
     while (num_ > 0) changed_.Wait(&mutex_);

@@ -78,8 +78,8 @@ void KeyFence::Change(absl::FunctionRef<void(View& view)> change) {
   view_ = is_open ? nullptr : std::make_shared<const View>(std::move(view));
 }
 
-void KeyFence::Begin(const PartitionSet& partitions) {
-  Release();
+void KeyFence::BeginMove(const PartitionSet& partitions) {
+  Unfence();
   Change([&](View& view) { view.Set(partitions, View::State::kFenced); });
 }
 
@@ -96,11 +96,11 @@ void KeyFence::End(View::State state) {
   });
 }
 
-void KeyFence::Shut(const PartitionSet& partitions) {
+void KeyFence::MarkGone(const PartitionSet& partitions) {
   Change([&](View& view) { view.Set(partitions, View::State::kGone); });
 }
 
-void KeyFence::Open(const PartitionSet& partitions) {
+void KeyFence::Reopen(const PartitionSet& partitions) {
   const auto is_gone = [](const View& view, uint32_t partition) {
     return partition < view.states_.size() &&
            view.states_[partition] == View::State::kGone;

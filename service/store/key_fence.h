@@ -27,10 +27,11 @@ struct PartitionSet {
   std::vector<uint32_t> partitions;
 };
 
-// Partitions are open, or fenced by the one move that is under way, or gone.
-// Namespaces look at it with their mutex held; so who has changed it, and has
-// then had that mutex, knows that every later call finds the change.
-// Thread-safe; no lock is taken while its own is held.
+// Which partitions take calls: a partition is open, or fenced by the one move
+// that is under way, or gone to another server. Namespaces look at it with
+// their mutex held; so who has changed it, and has then had that mutex, knows
+// that every later call finds the change. Thread-safe; no lock is taken while
+// its own is held.
 class KeyFence {
  public:
   // View is the fence at one moment. Immutable.
@@ -54,7 +55,7 @@ class KeyFence {
     enum class State : uint8_t { kOpen, kFenced, kGone };
 
     State StateOf(absl::string_view name_space, absl::string_view key) const;
-    // Gives partitions a state.
+    // Sets the state of partitions.
     void Set(const PartitionSet& partitions, State state);
 
     // By partition.
@@ -67,35 +68,35 @@ class KeyFence {
     std::map<std::string, Step, std::less<>> last_steps_;
   };
 
-  // Returns null while every key is open.
+  // Returns the fence as it is now; null while every key is open.
   std::shared_ptr<const View> view() const;
 
-  // Begins a move: those that were fenced are open again. None of these is
-  // fenced before FenceNamespace or FenceAll.
-  void Begin(const PartitionSet& partitions);
-  // Fences their keys in one namespace, but for contributions up to
-  // `last_step`.
+  // Begins a move of `partitions`; those of a move before are open again. Calls
+  // are refused only from FenceNamespace or FenceAll on.
+  void BeginMove(const PartitionSet& partitions);
+  // Refuses changes of the keys of the fenced partitions in one namespace, but
+  // for contributions up to `last_step`.
   void FenceNamespace(const std::string& name_space, Step last_step);
-  // Fences them in all others.
+  // Refuses changes of such keys in all namespaces for which FenceNamespace was
+  // not called.
   void FenceAll() {
     Change([](View& view) { view.fences_all_ = true; });
   }
-  // Keeps readers out of those that are fenced.
-  void Close() {
+  // Refuses reads of keys in fenced partitions too, and contributions.
+  void FenceReads() {
     Change([](View& view) { view.is_closed_ = true; });
   }
-  // Has those that are fenced be open again, or gone.
-  void Release() { End(View::State::kOpen); }
-  void Leave() { End(View::State::kGone); }
-  // Says that they are another server's, also while their keys come here: calls
-  // about them are refused.
-  void Shut(const PartitionSet& partitions);
-  // Takes calls again about those of them that were another server's.
-  void Open(const PartitionSet& partitions);
+  // End the move: the fenced partitions are open again, or gone.
+  void Unfence() { End(View::State::kOpen); }
+  void GiveAway() { End(View::State::kGone); }
+  // Marks partitions as another server's, also while their keys come here:
+  // calls about them fail with WRONG_SERVER.
+  void MarkGone(const PartitionSet& partitions);
+  // Opens those of `partitions` that are gone; fenced ones stay fenced.
+  void Reopen(const PartitionSet& partitions);
 
  private:
-  // Has view() return a view that was changed so from now on; null where it
-  // fences nothing any more.
+  // Replaces the view by a changed copy, or by null if all partitions are open.
   void Change(absl::FunctionRef<void(View& view)> change);
   void End(View::State state);
 
@@ -103,8 +104,8 @@ class KeyFence {
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Calls view.CheckChange and the like for each of some keys. REQUIRES: `view`
-// may be null.
+// Calls `check(*view, entry)`, which calls CheckChange or CheckRead, for each
+// entry; returns the first error. OK if `view` is null.
 template <typename Entries, typename Check>
 absl::Status CheckEach(const std::shared_ptr<const KeyFence::View>& view,
                        const Entries& entries, Check check) {

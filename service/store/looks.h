@@ -7,9 +7,9 @@
 
 namespace tensorkv {
 
-// Counts the keys, entries and waiting calls that this thread has looked at
-// under the mutex of a namespace. Tests bound by it what a call costs all
-// others, which no clock shows on a busy machine.
+// Counts the keys, entries and waiting calls that this thread has visited under
+// the mutex of a namespace. Tests bound by it what a call costs all others,
+// which no clock shows on a busy machine.
 inline thread_local uint64_t num_looks = 0;
 
 inline void CountLook() { ++num_looks; }

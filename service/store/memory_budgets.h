@@ -15,8 +15,8 @@
 
 namespace tensorkv {
 
-// BytesNeeded is what a call needs of each memory. Where tensors are kept on
-// the host, both are of its memory.
+// The bytes that a call needs of each memory. Without a GPU both are bytes of
+// the host.
 struct BytesNeeded {
   uint64_t host = 0;
   uint64_t device = 0;
@@ -30,13 +30,15 @@ class ServerBudgets {
                 const Backend& device);
 
   const RefPtr<ByteBudget>& host() const { return host_; }
-  // Returns the budget of where tensors are kept; the host's, if it is there.
+  // Returns the budget of the memory that tensors are kept in: the host's,
+  // without a GPU.
   const RefPtr<ByteBudget>& device() const { return device_; }
   const std::string& device_name() const { return device_name_; }
   bool has_gpu() const { return device_.get() != host_.get(); }
-  // Returns the host's or the device's, whichever is more.
+  // Returns the limit of the host's budget or of the device's, whichever is
+  // higher.
   uint64_t largest_bytes() const;
-  // Returns the budget of the device, unless that is the host.
+  // Returns the budget of the GPU and its use; empty without a GPU.
   std::vector<DeviceBudget> DeviceBudgets() const;
 
  private:
@@ -66,20 +68,21 @@ class NamespaceMemory {
   NamespaceMemory(const std::string& subject, uint64_t limit_bytes,
                   const ServerBudgets* server);
 
-  // Returns the host's: tensors that arrive or leave and, without a GPU, all
-  // others.
+  // Returns the accounts of tensors in the host's memory: those that arrive or
+  // leave and, without a GPU, all others.
   const MemoryAccounts& host() const { return host_; }
   // Returns the accounts of the tensors that are kept on the device.
   const MemoryAccounts& device() const { return device_; }
-  // Counts keys, answers to calls and all else that is no tensor.
+  // Returns the account of keys, answers to calls and all else that is no
+  // tensor.
   const RefPtr<BudgetAccount>& metadata() const { return metadata_; }
 
-  // Errors: ResourceExhausted, as ByteBudget::CheckHeadroom.
+  // Checks that so many bytes could be reserved now. Errors: ResourceExhausted.
   absl::Status CheckHeadroom(const BytesNeeded& bytes) const;
 
-  // Returns how much both memories together hold.
+  // Returns how many bytes are used in both memories together.
   MemoryUse used() const;
-  // Returns what the device holds, unless that is the host.
+  // Returns how many bytes are used in the GPU's memory; empty without a GPU.
   std::vector<DeviceMemoryUse> used_on_device() const;
 
  private:

@@ -58,7 +58,7 @@ TENSORKV_NAMESPACE_METHODS(TENSORKV_CALL)
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> AskOnce(Namespace& in, const Request& request,
                                          const CallContext& context) {
-  const TimeLeft time_left(in.alarms(), context.timeout);
+  const RemainingTime time_left(in.alarms(), context.timeout);
   // The time that it waits for another attempt is its own.
   const auto make = [&]() -> absl::StatusOr<ReplyTo<Request>> {
     CallContext rest = context;
@@ -68,7 +68,7 @@ absl::StatusOr<ReplyTo<Request>> AskOnce(Namespace& in, const Request& request,
     return reply;
   };
   if constexpr (requires { request.call_id; }) {
-    return OnceHere(in.calls(), request, context, make);
+    return OnceBlocking(in.calls(), request, context, make);
   }
   RETURN_IF_ERROR(context.caller.unless_remembered);
   return make();
@@ -211,8 +211,8 @@ void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
-  return OnceHere(found->calls(), request, context,
-                  [&] { return found->Delete(request); });
+  return OnceBlocking(found->calls(), request, context,
+                      [&] { return found->Delete(request); });
 }
 
 absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
@@ -254,8 +254,8 @@ bool MemoryTensorStore::ReadsInPlace(absl::string_view name_space) {
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request, const CallContext& context) {
-  return OnceHere(*calls_, request, context,
-                  [&] { return MakeNamespace(request); });
+  return OnceBlocking(*calls_, request, context,
+                      [&] { return MakeNamespace(request); });
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(

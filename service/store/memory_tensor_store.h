@@ -63,8 +63,8 @@ struct MemoryTensorStoreOptions {
   std::shared_ptr<TaskRunner> pool = nullptr;
 };
 
-// Thread-safe. Has the namespace "default" (async, assign) from the start. Who
-// has a store of its own may leave out who calls.
+// A store in the memory of this process and its device. Has the namespace
+// "default" (async, assign) from the start. Thread-safe.
 class MemoryTensorStore final : public TensorStore,
                                 public NamespaceAdmin,
                                 public Staging,
@@ -76,7 +76,7 @@ class MemoryTensorStore final : public TensorStore,
   // REQUIRES: a device other than the host has a budget.
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
                     Alarms* alarms);
-  // Ends as Stop does.
+  // Calls Stop.
   ~MemoryTensorStore() override { Stop(); }
 
   void Init(InitRequest request, CallContext context,
@@ -114,7 +114,6 @@ class MemoryTensorStore final : public TensorStore,
   absl::Status DeleteNamespace(absl::string_view name_space, uint64_t uid = 0,
                                const CallContext& context = {}) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
-  using NamespaceAdmin::Leave;  // besides that of PartitionMoves
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 
@@ -130,9 +129,9 @@ class MemoryTensorStore final : public TensorStore,
   absl::Status Fence(const PartitionSet& partitions,
                      absl::FunctionRef<absl::Status()> may_wait) override;
   absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) override;
-  void Close() override;
-  void Release() override;
-  void Leave() override;
+  void FenceReads() override;
+  void Unfence() override;
+  void GiveAway() override;
   std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) override;
   std::unique_ptr<Restoration> StartTakeover(
@@ -145,20 +144,20 @@ class MemoryTensorStore final : public TensorStore,
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const;
 
-  // Returns whether every server of a cluster holds the keys of that namespace.
+  // Returns whether there is such a namespace, and every server holds its keys.
   bool IsMirrored(absl::string_view name_space) const;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
   void CancelWaits();
-  // Does the same, and returns when what was acknowledged is done and nothing
-  // of a call runs any more, or is kept: whoever made it may go. From then on
-  // only what changes nothing may be asked. REQUIRES: no call that changes
-  // something is under way on another thread.
+  // Cancels waits, and blocks until what was acknowledged is done and nothing
+  // of any call runs or is kept: whoever made calls may go. From then on only
+  // what changes nothing may be asked. REQUIRES: no call that changes something
+  // is under way on another thread.
   void Stop();
-  // Ends them with `status`: a device has failed.
+  // Ends waiting calls as CancelWaits does, with `status`: a device has failed.
   void EndWaits(const absl::Status& status);
-  // Ends those that wait now; later ones may wait.
+  // Ends with `status` the calls that wait now; later ones may wait.
   void InterruptWaits(const absl::Status& status);
 
   const ServerBudgets& budgets() const { return budgets_; }
@@ -187,27 +186,28 @@ class MemoryTensorStore final : public TensorStore,
   // would hold up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(
       absl::string_view name) const;
-  // Checks that the server may have so many.
+  // Checks that the server may have `size` namespaces.
   absl::Status CheckNumNamespaces(size_t size) const;
   absl::Status CheckRestorable(absl::string_view name_space,
                                OnExisting on_existing) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Adds all of `restored`, or none; then it has those that were replaced.
+  // Adds all of `restored`, or none; swaps those that are replaced into it.
   absl::Status Exchange(Namespaces& restored, OnExisting on_existing);
-  // `context`, but for a call that waits no longer than the store lets it.
+  // Returns `context` with a timeout of at most the store's max_wait.
   CallContext WithinMaxWait(CallContext context) const;
-  // Tells the observer.
+  // Tells the observer, if there is one.
   void Report(StoreEvent event, absl::string_view name_space,
               absl::string_view detail) const;
   // Returns the namespace of that name, and of that uid unless it is 0. Errors:
   // NotFound · FailedPrecondition (another uid).
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
                                     uint64_t uid = 0) const;
-  // Finds the namespace of a call of `caller`.
+  // Returns the namespace that the request names. Errors: those of Find, or the
+  // error of a caller that knows another incarnation.
   template <typename Request>
   absl::StatusOr<NamespacePtr> FindFor(const Caller& caller,
                                        const Request& request) const;
-  // Makes a call as once_calls.h does.
+  // Finds the namespace and makes the call there by `once`, of once_calls.h.
   template <typename Request, typename Reply>
   void MakeOnce(void (*once)(const NamespacePtr&, Request, CallContext,
                              ReplyCallback<Reply>),
@@ -215,18 +215,17 @@ class MemoryTensorStore final : public TensorStore,
                 ReplyCallback<Reply> done);
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
-  // Returns the namespace of a snapshot, which is made if there is none of that
-  // name.
+  // Returns the namespace with the name of the snapshot, or one made from it.
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
 
-  // Returns what RecentDeletes::MayHaveSince returns.
+  // Returns what RecentDeletes::MayBeDeletedSince returns.
   bool MayBeDeletedSince(absl::string_view name_space,
                          absl::Duration since) const;
-  // Begins the snapshots of all namespaces that a move is to take. Errors:
+  // Gets the right to take a snapshot of each namespace, for a move. Errors:
   // those of `may_wait`.
   absl::Status BeginSnapshots(absl::FunctionRef<absl::Status()> may_wait);
-  // Removes the keys of all namespaces that are chosen.
+  // Removes, in all namespaces but mirrored ones, the keys that are `chosen`.
   void DropKeys(
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
 
@@ -238,7 +237,7 @@ class MemoryTensorStore final : public TensorStore,
   // The answers to calls that are about namespaces.
   const std::shared_ptr<CallWindow> calls_;
 
-  // By their namespaces' uids; the move's own.
+  // The rights to take snapshots for the move, by their namespaces' uids.
   std::map<uint64_t, LongLock::Holder> begun_snapshots_;
   mutable Mutex mutex_;
   Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);

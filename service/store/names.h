@@ -20,7 +20,7 @@ inline constexpr size_t kMaxNamespaceBytes = 256;
 // The namespace that exists from the start and that an empty name means.
 inline constexpr absl::string_view kDefaultNamespace = "default";
 
-// `name` in quotes, escaped and cut so that it is safe to show.
+// Returns `name` in quotes, escaped and cut off so that it is safe to show.
 std::string Quoted(absl::string_view name);
 
 // Returns whether every byte of `word` is at least 0x20 and below 0x7f. A
@@ -57,11 +57,11 @@ inline bool IsPrintableAscii(absl::string_view name) {
   return IsPrintableAsciiWord(word);
 }
 
-// CheckKey's slow path; call CheckKey.
+// Checks a key as CheckKey does, slowly. Call CheckKey.
 absl::Status CheckAnyKey(absl::string_view key);
 
-// Valid UTF-8 of 1 to 1024 bytes without control characters.
-// Errors: InvalidArgument.
+// Checks that a key is valid UTF-8 of 1 to 1024 bytes without control
+// characters. Errors: InvalidArgument.
 inline absl::Status CheckKey(absl::string_view key) {
   const bool is_usual =
       !key.empty() && key.size() <= kMaxKeyBytes && IsPrintableAscii(key);
@@ -72,12 +72,13 @@ inline absl::Status CheckKey(absl::string_view key) {
 // InvalidArgument.
 absl::Status CheckNamespaceName(absl::string_view name);
 
-// Workers and barriers are named like namespaces. Errors: InvalidArgument.
+// Check the name of a worker, or of a barrier, as that of a namespace. Errors:
+// InvalidArgument.
 absl::Status CheckWorkerName(absl::string_view name);
 absl::Status CheckBarrierName(absl::string_view name);
 
-// Checks a pattern as the name of a namespace; it may be empty. A Glob is made
-// of it. Errors: InvalidArgument.
+// Checks a pattern of keys, which a Glob can be made of, as the name of a
+// namespace; it may be empty. Errors: InvalidArgument.
 absl::Status CheckKeyPattern(absl::string_view pattern);
 
 }  // namespace tensorkv

@@ -21,7 +21,7 @@ struct OpenRound {
   std::vector<uint32_t> missing;
 };
 
-// The namespaces of a store. Thread-safe.
+// What can be told of the namespaces of a store at little cost. Thread-safe.
 class NamespaceSummaries {
  public:
   virtual ~NamespaceSummaries() = default;
@@ -30,8 +30,8 @@ class NamespaceSummaries {
   // workers, and with the budget alone of their configurations: takes a few
   // microseconds for each, however many rules and workers it has.
   virtual std::vector<NamespaceStatus> Summaries() const = 0;
-  // Open rounds of the namespace, in order of their steps and keys: all, or,
-  // of thousands, any of them. Errors: NotFound.
+  // Returns open rounds of the namespace, in order of their steps and keys: all
+  // of them, or some if there are thousands. Errors: NotFound.
   virtual absl::StatusOr<std::vector<OpenRound>> OpenRounds(
       absl::string_view name_space) const = 0;
 };

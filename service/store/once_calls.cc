@@ -51,7 +51,7 @@ void MakeOnce(const std::shared_ptr<Namespace>& name_space, Request request,
     identity.answer_bytes = request.entries.size() * bytes_per_result;
     identity.request_bytes = BytesOfEntries(request);
   }
-  const TimeLeft time_left(name_space->alarms(), context.timeout);
+  const RemainingTime time_left(name_space->alarms(), context.timeout);
   Once<Reply>(name_space->calls(), identity, context, std::move(done),
               [name_space, request = std::move(request), context, time_left,
                make](ReplyCallback<Reply> done) mutable {
@@ -73,7 +73,7 @@ struct PushPullCall {
   const Step step;
   // Its entries are taken from the request when the push is in.
   PullRequest pull;
-  const TimeLeft time_left;
+  const RemainingTime time_left;
   CallContext context;
   ReplyCallback<PullReply> done;
   std::optional<CallWindow::Attempt> attempt;
@@ -148,7 +148,7 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
                   PushRequest request, CallContext context,
                   ReplyCallback<PullReply> done) {
   const Step step = request.step == 0 ? UINT64_MAX : request.step;
-  const TimeLeft time_left(name_space->alarms(), context.timeout);
+  const RemainingTime time_left(name_space->alarms(), context.timeout);
   const auto call = std::make_shared<PushPullCall>(PushPullCall{
       name_space, std::move(request), step, PullRequest(), time_left,
       std::move(context), std::move(done), std::nullopt});

@@ -49,11 +49,11 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done);
 
-// The time that a call has left, of which it has waited some for the attempt
-// before.
-class TimeLeft {
+// Measures how much of the timeout of a call is left; its time runs from the
+// construction on.
+class RemainingTime {
  public:
-  TimeLeft(const Alarms& alarms, absl::Duration timeout)
+  RemainingTime(const Alarms& alarms, absl::Duration timeout)
       : alarms_(alarms), end_(alarms.Now() + timeout) {}
   absl::Duration Get() const { return end_ - alarms_.Now(); }
 
@@ -62,7 +62,8 @@ class TimeLeft {
   const absl::Duration end_;
 };
 
-// Returns whether the status says that nothing has happened, for now.
+// Returns whether the status says that the call has had no effect and may be
+// made again.
 inline bool MayBeMadeAgain(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -75,10 +76,10 @@ inline bool MayBeMadeAgain(const absl::Status& status) {
   }
 }
 
-// Returns what a window keeps of an answer; nothing where the reply has no
-// fields.
+// Returns what a window keeps of an answer: an error, or the reply, without a
+// value where the reply has no fields.
 template <typename Reply>
-CallAnswer Kept(const absl::StatusOr<Reply>& reply) {
+CallAnswer AnswerToKeep(const absl::StatusOr<Reply>& reply) {
   if (!reply.ok()) return reply.status();
   if constexpr (std::is_empty_v<Reply>) {
     return CallReply();
@@ -87,8 +88,10 @@ CallAnswer Kept(const absl::StatusOr<Reply>& reply) {
   }
 }
 
+// Returns the kept answer as the reply or error of the call. Errors: Internal
+// (the answer is one to another kind of call).
 template <typename Reply>
-absl::StatusOr<Reply> As(const CallAnswer& answer) {
+absl::StatusOr<Reply> ReplyOf(const CallAnswer& answer) {
   if (!answer.ok()) return answer.status();
   if constexpr (std::is_empty_v<Reply>) {
     if (std::holds_alternative<std::monostate>(*answer)) return Reply();
@@ -98,16 +101,18 @@ absl::StatusOr<Reply> As(const CallAnswer& answer) {
   return absl::InternalError("call_id: the answer kept is of another call");
 }
 
+// Keeps the answer unless the call may be made again.
 template <typename Reply>
 void KeepIfMade(CallWindow::Attempt& attempt,
                 const absl::StatusOr<Reply>& reply) {
-  if (!MayBeMadeAgain(reply.status())) attempt.Keep(Kept(reply));
+  if (!MayBeMadeAgain(reply.status())) attempt.Keep(AnswerToKeep(reply));
 }
 
-// `done`, after the answer has been kept and the attempt has ended.
+// Returns a callback that keeps the answer, unless the call may be made again,
+// ends the attempt and calls `done`.
 template <typename Reply>
-ReplyCallback<Reply> Keeping(CallWindow::Attempt attempt,
-                             ReplyCallback<Reply> done) {
+ReplyCallback<Reply> KeepAndAnswer(CallWindow::Attempt attempt,
+                                   ReplyCallback<Reply> done) {
   return [attempt = std::move(attempt),
           done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
     KeepIfMade(attempt, reply);
@@ -116,22 +121,24 @@ ReplyCallback<Reply> Keeping(CallWindow::Attempt attempt,
   };
 }
 
-// `make(done)` makes the call if it has no answer yet.
+// Enters the call into `calls`. If it has an answer, calls `done` with that,
+// else `make(done)`, which makes the call and calls its `done`.
 template <typename Reply, typename Make>
 void Once(CallWindow& calls, const CallIdentity& identity,
           const CallContext& context, ReplyCallback<Reply> done, Make make) {
-  calls.Enter(
-      identity, context,
-      [make = std::move(make), done = std::move(done)](
-          absl::StatusOr<CallWindow::Attempt> attempt) mutable {
-        if (!attempt.ok()) return std::move(done)(attempt.status());
-        if (attempt->answer() == nullptr) {
-          return make(Keeping<Reply>(*std::move(attempt), std::move(done)));
-        }
-        absl::StatusOr<Reply> reply = As<Reply>(*attempt->answer());
-        attempt->End();
-        std::move(done)(std::move(reply));
-      });
+  calls.Enter(identity, context,
+              [make = std::move(make), done = std::move(done)](
+                  absl::StatusOr<CallWindow::Attempt> attempt) mutable {
+                if (!attempt.ok()) return std::move(done)(attempt.status());
+                if (attempt->answer() == nullptr) {
+                  return make(KeepAndAnswer<Reply>(*std::move(attempt),
+                                                   std::move(done)));
+                }
+                absl::StatusOr<Reply> reply =
+                    ReplyOf<Reply>(*attempt->answer());
+                attempt->End();
+                std::move(done)(std::move(reply));
+              });
 }
 
 // For calls that take no longer than to get the namespace's mutex and to hold
@@ -139,16 +146,16 @@ void Once(CallWindow& calls, const CallIdentity& identity,
 // and the wait for another attempt blocks the thread until the call's time is
 // over or its caller gives up.
 template <typename Request, typename Make>
-absl::StatusOr<ReplyTo<Request>> OnceHere(CallWindow& calls,
-                                          const Request& request,
-                                          const CallContext& context,
-                                          Make make) {
+absl::StatusOr<ReplyTo<Request>> OnceBlocking(CallWindow& calls,
+                                              const Request& request,
+                                              const CallContext& context,
+                                              Make make) {
   using Reply = ReplyTo<Request>;
   if (!request.call_id) {
     RETURN_IF_ERROR(context.caller.unless_remembered);
     return make();
   }
-  // Room for a reply that is a rule; others have none beyond what any has.
+  // Memory for a reply that is a rule; other replies need no more than any has.
   constexpr uint64_t kAnswerBytes = std::is_same_v<Reply, RuleSpec> ? 1024 : 0;
   const Answer<absl::StatusOr<Reply>> answer;
   // Another thread may run `make`, when it lets this attempt begin, but not

@@ -58,7 +58,7 @@ absl::Status MemoryTensorStore::Fence(
                      "might not have it"));
   }
   RETURN_IF_ERROR(BeginSnapshots(may_wait));
-  fence_.Begin(partitions);
+  fence_.BeginMove(partitions);
   for (const NamespacePtr& each : All()) each->FenceKeys();
   fence_.FenceAll();
   for (const std::string& name : Names()) {
@@ -123,14 +123,14 @@ absl::Status MemoryTensorStore::TakeSnapshotOfFenced(SnapshotSink& sink) {
   return absl::OkStatus();
 }
 
-void MemoryTensorStore::Close() {
-  fence_.Close();
+void MemoryTensorStore::FenceReads() {
+  fence_.FenceReads();
   for (const NamespacePtr& each : All()) each->WakeForFence();
 }
 
-void MemoryTensorStore::Release() {
+void MemoryTensorStore::Unfence() {
   begun_snapshots_.clear();
-  fence_.Release();
+  fence_.Unfence();
 }
 
 void MemoryTensorStore::DropKeys(
@@ -144,14 +144,14 @@ void MemoryTensorStore::DropKeys(
   }
 }
 
-void MemoryTensorStore::Leave() {
+void MemoryTensorStore::GiveAway() {
   begun_snapshots_.clear();
   // Asked for each key: what comes back meanwhile is fenced no more, and stays.
   DropKeys([&](absl::string_view name_space, absl::string_view key) {
     const auto fence = fence_.view();
     return fence != nullptr && fence->Fences(name_space, key);
   });
-  fence_.Leave();
+  fence_.GiveAway();
 }
 
 class MemoryTensorStore::StoreAdoption final : public Restoration {
@@ -295,26 +295,26 @@ MemoryTensorStore::FindOrRestore(const NamespaceSnapshot& name_space) {
 bool MemoryTensorStore::MayBeDeletedSince(absl::string_view name_space,
                                           absl::Duration since) const {
   MutexLock lock(&mutex_);
-  return deleted_.MayHaveSince(name_space, since);
+  return deleted_.MayBeDeletedSince(name_space, since);
 }
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
     const PartitionSet& partitions) {
   // First: what waits since the keys were here before adds none to them.
-  fence_.Shut(partitions);
+  fence_.MarkGone(partitions);
   Discard(partitions);
   return std::make_unique<StoreAdoption>(*this);
 }
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
     const PartitionSet& partitions) {
-  fence_.Shut(partitions);
+  fence_.MarkGone(partitions);
   Discard(partitions);
   return std::make_unique<StoreTakeover>(*this, partitions);
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
-  fence_.Open(partitions);
+  fence_.Reopen(partitions);
 }
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {

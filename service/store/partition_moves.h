@@ -18,44 +18,45 @@ namespace tensorkv {
 // One that gives them fences them, passes on what they have, closes them, and
 // then either has them back or lets them go, whichever the placement says:
 //
-//   Fence ─► TakeSnapshotOfFenced ─► Close ─┬─► Leave
-//     └────────────────┴───────────────────┴─► Release
+//   Fence ─► TakeSnapshotOfFenced ─► FenceReads ─┬─► GiveAway
+//     └────────────────┴─────────────────────────┴─► Unfence
 //
 // One that gets them puts what it is given into its store by a Restoration.
-// From its start until Own, calls about these keys fail as after Leave: there
-// may be some that have been let in while the keys were here before, and have
-// waited since.
+// From its start until Own, calls about these keys fail as after GiveAway:
+// there may be some that have been let in while the keys were here before, and
+// have waited since.
 //
-// The first five are used by one thread; all are safe beside every other call
-// of the store.
+// Fence to GiveAway are used by one thread at a time; all are safe beside every
+// other call of the store.
 class PartitionMoves {
  public:
   virtual ~PartitionMoves() = default;
 
-  // From now on, calls that would change keys of `partitions` are Unavailable
-  // (KEY_MOVING), but for contributions to rounds of a step that any of them
-  // had open in their namespace. Returns when no round of theirs is open or
-  // to be pushed again, or all who took part have joined and are members no
-  // more; what was admitted has an effect then, or updates ahead, or is made
-  // again by whoever joins next. Whoever is refused has changed nothing. No key
-  // is fenced before what else is copied of all keys, such as a checkpoint, has
-  // ended, and none begins before the snapshot has been taken. After errors,
-  // Release. Errors: those of `may_wait`, which is asked now and then while
-  // such a copy goes on or rounds are open · Unimplemented: a namespace is
-  // mirrored.
+  // Begins a move, and blocks until no call changes keys of `partitions` any
+  // more. From now on, calls that would change them are Unavailable
+  // (KEY_MOVING), but for contributions up to the last step of which any of
+  // them had a round open in their namespace. Returns when none of their rounds
+  // is open or must be pushed again, or all who took part had joined and are
+  // members no more. What was admitted has had its effect then, or waits in the
+  // queue of its key, or is made again by whoever joins next. Whoever is
+  // refused has changed nothing. No key is fenced before what else is copied of
+  // all keys, such as a checkpoint, has ended, and none begins before the
+  // snapshot has been taken. After errors, Unfence. Errors: those of
+  // `may_wait`, which is asked now and then while such a copy goes on or rounds
+  // are open · Unimplemented: a namespace is mirrored.
   virtual absl::Status Fence(const PartitionSet& partitions,
                              absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are fenced, as of
   // after Fence, and without answers to calls. Errors: as of TakeSnapshot.
   virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
-  // Calls that would read fenced keys are Unavailable (KEY_MOVING), and
-  // so is what waits for them.
-  virtual void Close() = 0;
-  // Has the fenced ones take calls again.
-  virtual void Release() = 0;
-  // Says that the fenced ones are another server's: their keys go, and calls
-  // about them fail with FailedPrecondition (WRONG_SERVER).
-  virtual void Leave() = 0;
+  // Refuses calls that would read fenced keys, and contributions to them, with
+  // Unavailable (KEY_MOVING), and ends so the calls that wait for them.
+  virtual void FenceReads() = 0;
+  // Ends the move: the fenced partitions stay here and take calls again.
+  virtual void Unfence() = 0;
+  // Ends the move: the fenced partitions are another server's. Their keys are
+  // removed, and calls about them fail with FailedPrecondition (WRONG_SERVER).
+  virtual void GiveAway() = 0;
 
   // Removes what the store has of `partitions`, and begins to get their keys.
   // Namespaces that are there stay; one that is not is made as it is
@@ -78,8 +79,8 @@ class PartitionMoves {
   // that nothing was restored.
   virtual std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) = 0;
-  // By the newest placement, this server owns these and has what it owns of
-  // them: those that have come take calls.
+  // Has partitions that have come take calls: by the newest placement this
+  // server owns `partitions`, and has their keys.
   virtual void Own(const PartitionSet& partitions) = 0;
   // Removes what the store has of `partitions`, which are another server's.
   virtual void Discard(const PartitionSet& partitions) = 0;

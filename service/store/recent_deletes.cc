@@ -6,7 +6,7 @@ namespace tensorkv {
 
 void RecentDeletes::Add(absl::string_view name, absl::Duration now) {
   times_[std::string(name)] = now;
-  if (times_.size() <= kMost) return;
+  if (times_.size() <= kMaxNames) return;
   const auto oldest = std::min_element(
       times_.begin(), times_.end(),
       [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -14,8 +14,8 @@ void RecentDeletes::Add(absl::string_view name, absl::Duration now) {
   times_.erase(oldest);
 }
 
-bool RecentDeletes::MayHaveSince(absl::string_view name,
-                                 absl::Duration since) const {
+bool RecentDeletes::MayBeDeletedSince(absl::string_view name,
+                                      absl::Duration since) const {
   if (last_forgotten_ >= since) return true;
   const auto found = times_.find(std::string(name));
   return found != times_.end() && found->second >= since;

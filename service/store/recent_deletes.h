@@ -15,15 +15,16 @@ namespace tensorkv {
 // Remembers the last names that were deleted, and when. Not thread-safe.
 class RecentDeletes {
  public:
-  // So many names are remembered.
-  static constexpr size_t kMost = 256;
+  // How many names are remembered.
+  static constexpr size_t kMaxNames = 256;
 
-  // REQUIRES: the name is one that a namespace may have.
+  // Remembers that the name was deleted at `now`; forgets the oldest one of
+  // more than kMaxNames. REQUIRES: the name is one that a namespace may have.
   void Add(absl::string_view name, absl::Duration now);
 
   // Returns whether the name was deleted at `since` or later; also true where
   // too many names were deleted since then to remember them.
-  bool MayHaveSince(absl::string_view name, absl::Duration since) const;
+  bool MayBeDeletedSince(absl::string_view name, absl::Duration since) const;
 
  private:
   std::map<std::string, absl::Duration> times_;

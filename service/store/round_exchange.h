@@ -34,9 +34,9 @@ struct ContributedTensor {
 struct RoundToSum {
   std::string key;
   Step step = 0;
-  // That the key has before the round.
+  // The version that the key has before the round.
   Version version = 0;
-  // The update makes no version up to here.
+  // The round's update makes a version above this.
   Version version_floor = 0;
   DType dtype = DType::kF32;  // the key's
   int64_t num_elements = 0;
@@ -61,13 +61,14 @@ struct SumOfRound {
   Version version_floor = 0;
 };
 
-// SummedRound is what has become of some of the rounds that were given, by
-// their places.
+// What has become of one of the rounds that were given; `place` is its index
+// among them.
 struct SummedRound {
   size_t place = 0;
   absl::StatusOr<SumOfRound> sum;
 };
 
+// Sums rounds of mirrored namespaces with the other servers of the cluster.
 // Thread-safe.
 class RoundExchange {
  public:
@@ -80,35 +81,35 @@ class RoundExchange {
   // Returns whether the worker of that rank pushes to this server.
   virtual bool IsLocal(uint32_t rank) const = 0;
 
-  // Has rounds of a namespace summed over all servers. Memory of the host is
-  // reserved from `account`. Calls `summed`, on any thread, until each round
-  // has ended. A round that has failed at this server may have its sum at
-  // others: once it is given again, with the same step and version, it ends
-  // with that sum.
-  // Of two rounds of one key at a time, the former ends with Aborted: the key
-  // was created again. Errors of rounds: Unavailable and DeadlineExceeded,
-  // naming a server that is not there or brings nothing · FailedPrecondition:
-  // servers have different versions of the key · ResourceExhausted.
+  // Has `rounds` of a namespace summed over all servers, and returns. Memory of
+  // the host is reserved from `account`. Calls `summed`, on any thread, one or
+  // more times, until it has had each round once. A round that has failed at
+  // this server may have its sum at others: once it is given again, with the
+  // same step and version, it ends with that sum. Of two rounds of one key at a
+  // time, the former ends with Aborted: the key was created again. Errors of
+  // rounds: Unavailable and DeadlineExceeded, naming a server that is not there
+  // or brings nothing · FailedPrecondition: servers have different versions of
+  // the key · ResourceExhausted.
   virtual void Sum(const std::string& name_space,
                    const RefPtr<BudgetAccount>& account,
                    std::vector<RoundToSum> rounds,
                    std::function<void(std::vector<SummedRound>)> summed) = 0;
 
-  // The sum of that round is in the key's value, and not needed again. Until
-  // then a round that is given again, with the same step and version, has the
-  // same sum: the other servers may have gone on with it.
+  // Says that the sum of that round is in the key's value, and not needed
+  // again. Until then a round that is given again, with the same step and
+  // version, has the same sum: the other servers may have gone on with it.
   virtual void Applied(const std::string& name_space, absl::string_view key,
                        Step step) = 0;
 
-  // The key has gone, whose last version that was: its round ends with Aborted,
-  // and nothing is kept of it. Later versions are of another key of its name.
-  // Not for who holds what `summed` takes.
+  // Says that the key was removed, and what its last version was. Its round
+  // ends with Aborted, and nothing is kept of it. Later versions are of another
+  // key of its name. REQUIRES: the caller holds no lock that `summed` takes.
   virtual void Remove(const std::string& name_space, const std::string& key,
                       Version version) = 0;
 
-  // The namespace has gone, or its keys have been replaced: another one of its
-  // name has nothing to do with it. Its rounds end with Aborted. Not for who
-  // holds what `summed` takes.
+  // Says that the namespace was removed, or its keys replaced. Its rounds end
+  // with Aborted; a later namespace of its name has nothing to do with them.
+  // REQUIRES: the caller holds no lock that `summed` takes.
   virtual void Forget(const std::string& name_space) = 0;
 };
 

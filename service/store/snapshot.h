@@ -32,7 +32,7 @@ struct ContributionSnapshot {
 inline constexpr absl::string_view kSavedMaster = "f32-master";
 
 struct StateSnapshot {
-  // One of its rule, or kSavedMaster.
+  // The name of one of the rule's states, or kSavedMaster.
   std::string name;
   Tensor tensor;
 };
@@ -43,11 +43,11 @@ struct KeySnapshot {
   std::string key;
   Version version = 0;
   uint64_t update_count = 0;
-  // Says what RuleState says.
+  // RuleState::total_weight.
   double total_weight = 0;
   Tensor value;
   std::vector<StateSnapshot> states;
-  // The last of the key, in the order of their steps.
+  // The last rounds that were applied to the key, in the order of their steps.
   std::vector<AppliedRound> rounds;
   // The first step of which contributions were left behind; UINT64_MAX if there
   // were none.
@@ -88,46 +88,45 @@ class SnapshotSink {
  public:
   virtual ~SnapshotSink() = default;
 
-  // A namespace begins. Errors end the snapshot.
+  // Begins a namespace, whose keys follow. An error of this or of the next two
+  // ends the snapshot.
   virtual absl::Status Begin(NamespaceSnapshot name_space) = 0;
-  // Takes a key of it, in no order. What its tensors take is counted in the
-  // namespace's budget until they go.
+  // Takes the next key of the namespace; keys come in no order. The namespace's
+  // budget counts its tensors until they go.
   virtual absl::Status Add(KeySnapshot key) = 0;
-  // All its keys are there.
+  // Ends the namespace: it has had all its keys.
   virtual absl::Status End() = 0;
-  // The namespace's mutex, or that of the calls that it remembers, was held for
-  // so long: other calls waited.
+  // Hears how long the namespace's mutex, or that of the calls that it
+  // remembers, was held at a time, for which other calls waited.
   virtual void Paused(absl::Duration pause) = 0;
 };
 
-// Namespaces on their way back: the store has none of them before all are
-// there. What is dropped before goes without a trace. Used by one thread.
+// Brings namespaces back from a snapshot. The store has none of them before
+// Commit; an object that is destroyed before leaves nothing behind. Used by one
+// thread.
 class Restoration {
  public:
   virtual ~Restoration() = default;
 
-  // Makes a namespace that was saved, without keys; with a random uid, if its
-  // own is 0. Its versions go on above all that a namespace of that name may
-  // have had since.
-  // Errors: InvalidArgument and ResourceExhausted as of CreateNamespace ·
-  // AlreadyExists (as Commit).
+  // Begins a namespace that was saved, whose keys follow by Add; with a random
+  // uid, if its own is 0. Its versions go on above all that a namespace of that
+  // name may have had since. Errors: InvalidArgument and ResourceExhausted as
+  // of CreateNamespace · AlreadyExists (as Commit).
   virtual absl::Status Begin(const NamespaceSnapshot& name_space) = 0;
-  // Memory for a tensor of a key that the one that was begun last is to be
-  // given, counted there before it is taken.
-  // Errors: ResourceExhausted.
+  // Allocates memory for a tensor of a key of the namespace that was begun
+  // last, whose budget counts it. Errors: ResourceExhausted.
   virtual absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) = 0;
-  // Gives keys to the one that was begun last. Their tensors are copied, but
-  // for those that have memory by Allocate.
-  // Errors: those of Init.
+  // Adds keys to the namespace that was begun last. Their tensors are copied,
+  // but for those that have memory by Allocate. Errors: those of Init.
   virtual absl::Status Add(std::vector<KeySnapshot> keys) = 0;
-  // Has the store have them, all at once. Calls that wait in those that they
-  // replace end. REQUIRES: called once, last.
-  // Errors: AlreadyExists (unless they replace; the namespace "default" does
-  // not count while it has no keys) · ResourceExhausted (LIMIT_REACHED).
+  // Puts all namespaces into the store at once. Calls that wait in namespaces
+  // that they replace end. REQUIRES: called once, last. Errors: AlreadyExists
+  // (unless they replace; the namespace "default" does not count while it has
+  // no keys) · ResourceExhausted (LIMIT_REACHED).
   virtual absl::Status Commit() = 0;
 };
 
-// The state of a store, to be saved and to be had again. Thread-safe.
+// Saves the state of a store, and restores it. Thread-safe.
 class Snapshots {
  public:
   virtual ~Snapshots() = default;
@@ -143,7 +142,9 @@ class Snapshots {
   virtual absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                                     SnapshotSink& sink) = 0;
 
-  // Begins to restore; the store outlives what this returns. KEEP means FAIL.
+  // Returns an object that restores namespaces; the store outlives it.
+  // `on_existing` says what Commit does about a namespace whose name is there:
+  // REPLACE, or else FAIL.
   virtual std::unique_ptr<Restoration> StartRestoration(
       OnExisting on_existing) = 0;
 };

@@ -20,7 +20,7 @@ class Staging {
  public:
   virtual ~Staging() = default;
 
-  // Checks that the store would take this call now. Its tensors need no data;
+  // Check that the store would take this call now. Its tensors need no data;
   // headroom for those without is part of the check, but for small
   // contributions that the device reads where they are received: if Allocate
   // has no memory that it reads, these need headroom there that only the call

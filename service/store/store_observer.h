@@ -26,7 +26,8 @@ class StoreObserver {
  public:
   virtual ~StoreObserver() = default;
 
-  // `detail` says to whom it happened and why, in words for an operator.
+  // Hears of an event. `detail` says to whom it happened and why, in words for
+  // an operator.
   virtual void Report(StoreEvent event, absl::string_view name_space,
                       absl::string_view detail) = 0;
 };

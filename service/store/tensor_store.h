@@ -31,8 +31,9 @@ inline constexpr char kAnonymous[] = "anonymous";
 struct Caller {
   // Without any NUL.
   std::string name = kAnonymous;
-  // Not OK: it has seen the state of another incarnation. A call whose answer
-  // is remembered gets that, any other gets this.
+  // If not OK, the caller has seen the state of another incarnation: a call
+  // whose answer is remembered gets that answer, any other call fails with this
+  // status.
   absl::Status unless_remembered;
   // The trace that it says the call is part of, "TRACE-SPAN"; may be empty.
   std::string trace;
@@ -44,7 +45,8 @@ struct Caller {
 // early.
 struct CallContext {
   Caller caller;
-  // From now. The store's own bound counts if it is shorter.
+  // How long the call may wait, from now. The store's own bound counts if it is
+  // shorter.
   absl::Duration timeout = absl::InfiniteDuration();
   // A Pull whose values are larger is refused before anything is copied for it,
   // a PushPull before it has any effect.
@@ -81,7 +83,8 @@ class TensorStore {
                     ReplyCallback<PushReply> done) = 0;
   virtual void Pull(PullRequest request, CallContext context,
                     ReplyCallback<PullReply> done) = 0;
-  // If the wait for the values fails, the push stands.
+  // Pushes, then pulls the same keys. If the wait for the values fails, the
+  // push has taken effect all the same.
   virtual void PushPull(PushRequest request, CallContext context,
                         ReplyCallback<PullReply> done) = 0;
   virtual absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
@@ -110,11 +113,12 @@ class NamespaceAdmin {
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) = 0;
-  // Deletes a namespace: a uid of 0 takes whichever has the name.
+  // Deletes the namespace of that name and uid; a uid of 0 stands for any.
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        uint64_t uid,
                                        const CallContext& context) = 0;
-  // Makes a call of TENSORKV_NAMESPACE_METHODS.
+  // Makes a call of TENSORKV_NAMESPACE_METHODS: fills in the reply that `call`
+  // refers to. Errors: those of its method.
   virtual absl::Status Ask(const AnyCall& call, const CallContext& context) = 0;
   // Waits as TensorStore's calls do.
   virtual void Barrier(BarrierRequest request, CallContext context,

@@ -9,14 +9,15 @@
 
 namespace tensorkv {
 
-// WorkerSnapshot is what a rank had.
+// What a group kept of one rank when it was saved.
 struct WorkerSnapshot {
   // Empty, and the epoch 0, if nobody had joined with that rank.
   std::string name;
   Worker worker;
   bool has_left = false;
+  // The last step that it has contributed to.
   Step step = 0;
-  // Steps below did without the worker.
+  // Steps below this do without the worker.
   Step first_step = 0;
   // When it joined, or has left, in the order of all that do.
   uint64_t order = 0;

@@ -252,11 +252,11 @@ absl::Status World::MovePartitions(const Action& action,
   Reader reader(/*is_slow=*/false);
   if (status.ok()) status = store.TakeSnapshotOfFenced(reader);
   if (!status.ok() || action.how % 4 == 0) {
-    store.Release();
+    store.Unfence();
     return status;
   }
-  store.Close();
-  static_cast<PartitionMoves&>(store).Leave();
+  store.FenceReads();
+  store.GiveAway();
   const std::vector<SavedSpace> saved = reader.Take();
   // Nobody asks the other server before it has all keys.
   servers_[0]->backend().SetSlow(false);

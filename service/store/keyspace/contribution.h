@@ -44,7 +44,7 @@ struct Slot {
   // Keeps `data`.
   RefPtr<Buffer> buffer;
   RefPtr<const Encoding> encoding;
-  // Say what PushEntry says.
+  // Mean what the fields of PushEntry with these names mean.
   RefPtr<const RowIds> rows;
   bool updates_all_rows = false;
   // Says how many entries of pushes this is the sum of, and what they weigh
@@ -64,11 +64,11 @@ using Slots = absl::InlinedVector<Slot, 1>;
 // skips), or tensors that are summed in their order.
 struct Contribution {
   Slots slots;
-  // Pay for the tensors, and for what keeping them costs.
+  // Reserve the bytes of the tensors, and of what keeping them costs.
   Reservation tensor_reservation;
   Reservation overhead;
-  // Where servers exchange tensors: pays for what those that came encoded are
-  // decoded to, once the round closes.
+  // Where servers exchange tensors: reserves the bytes that those which came
+  // encoded are decoded to when the round closes.
   Reservation decoded;
   // Say whether the tensors must be summed before they are added to those of
   // other workers, and reserve that sum.
@@ -76,13 +76,13 @@ struct Contribution {
   Reservation sum_reservation;
 };
 
-// Bounds what one contribution costs besides its tensors' bytes.
+// Bounds the bytes that one contribution costs besides its tensors.
 inline constexpr uint64_t kContributionOverheadBytes = 512;
-// Says what remembering who made it costs.
+// Bytes that it takes to remember who made a contribution.
 inline constexpr uint64_t kContributorBytes = 64;
 
 // Contributor says who contributes. Two contributors are the same worker if
-// they have the same rank and identity.
+// they have the same rank and the same, known identity.
 struct Contributor {
   // Nobody knows who it is: neither a member nor a client with an id.
   static constexpr uint64_t kUnknown = 0;
@@ -97,12 +97,13 @@ struct Contributor {
     return rank == other.rank && identity == other.identity &&
            identity != kUnknown;
   }
+  // Compares the fields: unknown contributors of one rank are equal here.
   friend bool operator==(const Contributor&, const Contributor&) = default;
 };
 
-// Contributors are those of a closed round. Immutable and shared by the rounds
-// that had the same contributors, as most rounds of a namespace have, and by
-// snapshots of it, which may be there when it is gone.
+// Contributors lists who contributed to a closed round. Immutable and shared by
+// the rounds that had the same contributors, as most rounds of a namespace
+// have, and by snapshots of it, which may be there when it is gone.
 struct Contributors : RefCounted {
   explicit Contributors(std::vector<Contributor> contributors,
                         Reservation its_overhead = {})

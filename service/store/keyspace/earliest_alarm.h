@@ -10,17 +10,21 @@ namespace tensorkv {
 
 struct NamespaceState;
 
-// Guarded by the mutex of its namespace, whose end it does not outlast: an
-// alarm that rings later does nothing.
+// An alarm of a namespace for the earliest of the times that were asked for.
+// Guarded by the mutex of the namespace. If it rings after the namespace has
+// gone, nothing happens.
 class EarliestAlarm {
  public:
-  // Calls `ring` at `when`, on the alarms' thread and without the mutex, unless
-  // it rings at an earlier time anyway: then whoever it calls asks again.
+  // Has `ring` called at `when`, on the alarms' thread and without the mutex,
+  // in place of a later time that was set. Does nothing if an earlier time is
+  // set: the `ring` of that time must ask again for what is due later. All
+  // callers of one object pass the same `ring`.
   void RingAt(absl::Duration when, NamespaceState& state,
               void (*ring)(NamespaceState& state));
 
-  // REQUIRES: `ring` is being called; it says so first of all.
-  void HasRung() { *this = {}; }
+  // Records that the alarm has rung, so that RingAt can set it again. REQUIRES:
+  // `ring` calls this before RingAt, with the mutex held.
+  void MarkRung() { *this = {}; }
 
  private:
   // 0 while nothing is scheduled.

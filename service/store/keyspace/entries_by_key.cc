@@ -35,7 +35,7 @@ absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
   if (entry.skip) return absl::OkStatus();
   Shape expected = key.shape();
   if (entry.rows) {
-    RETURN_IF_ERROR(CheckRuleTakesRows(key));
+    RETURN_IF_ERROR(CheckRuleAllowsRows(key));
     RETURN_IF_ERROR(CheckRowIds(key, *entry.rows));
     ASSIGN_OR_RETURN(expected, ShapeOfRows(key, entry.rows->size()));
   }

@@ -13,16 +13,18 @@
 
 namespace tensorkv {
 
-// Good for as long as the mutex is held without a break.
+// The entries of one push, grouped by key. Valid only as long as the mutex,
+// under which GroupByKey made it, stays locked.
 struct EntriesByKey {
-  // The key of one entry, and where its other entries are.
+  // The key of one entry, and the place of that key's next entry.
   struct KeyOfEntry {
     StoredKey* key = nullptr;
     // The key's next entry in the call; 0 if there is none.
     uint32_t next = 0;
     bool is_first = false;
-    // These are of a first entry only: whether its contribution is there
-    // already, and whether it brings a reservation for a new value.
+    // Set for the first entry of a key only: whether the worker's contribution
+    // is there already, and whether it must bring a reservation for a new
+    // value.
     bool is_repeat = false;
     bool brings_reservation = false;
   };
@@ -40,13 +42,13 @@ struct EntriesByKey {
   std::vector<KeyOfEntry> keys;
   // The answers to repeats, with the first entry of each key.
   std::vector<std::pair<uint32_t, PushResult>> repeats;
-  // Room for new values.
+  // The bytes to reserve for new values.
   uint64_t new_value_bytes = 0;
-  // DecodedBytes of all.
+  // The sum of DecodedBytes over all entries.
   uint64_t decoded_bytes = 0;
-  // SumBytes of all.
+  // The sum of SumBytes over all keys.
   uint64_t sum_bytes = 0;
-  // All present values, once for each entry.
+  // The bytes of the present values, counted once for each entry.
   uint64_t value_bytes = 0;
   // Counts what it takes to remember who has contributed.
   uint64_t record_bytes = 0;
@@ -63,8 +65,9 @@ struct EntriesByKey {
 uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
                       const PushEntry& entry);
 
-// Returns whether a key's entries of a push are summed before they count as one
-// contribution; elsewhere nothing comes before it.
+// Returns whether a key's entries of a push must be summed before they count as
+// one contribution. False where contributions are not summed in rounds, and for
+// rank 0: its entries come first in the round's sum anyway.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request);
 // Returns the bytes of the sum of a key's entries, from its `first` on; 0 if
 // they bring a single tensor, or each row once, or the key's contributions need
@@ -72,8 +75,8 @@ bool MayNeedSums(const NamespaceState& state, const PushRequest& request);
 uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,
                   const EntriesByKey& entries, uint32_t first);
 
-// Finds and checks the keys of a push. REQUIRES: the mutex is held.
-// Errors: those of Push that depend on keys.
+// Finds the keys of a push, and checks that each takes what the push brings for
+// it. REQUIRES: the mutex is held. Errors: those of Push that depend on keys.
 absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
                                         const PushRequest& request);
 

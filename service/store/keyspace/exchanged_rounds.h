@@ -14,12 +14,16 @@
 
 namespace tensorkv {
 
-// Ends the partial sum of a job.
+// Ends the partial sum of `job`, with the mutex held: the round gets `sum`, or
+// fails with its error. `total` gets what is left of a sum that came too late;
+// the caller destroys it without the mutex.
 using EndOfPartialSum = std::function<void(
     Transaction& transaction, const PartialSumOfKey& job,
     absl::StatusOr<Contribution>& sum, std::optional<Contribution>& total)>;
 
-// Has the exchange sum the rounds of `jobs`, and ends each by `end`, later.
+// Gives the rounds of `jobs` to the RoundExchange and returns. When the
+// exchange has a sum or an error, the pool calls `end` with it, once for each
+// job.
 void RunExchange(NamespaceState& state, std::vector<PartialSumOfKey> jobs,
                  EndOfPartialSum end);
 

@@ -15,27 +15,28 @@
 
 namespace tensorkv {
 
-// GatheringRound is what a round has so far.
+// An open round of a key: who has contributed so far, and what.
 struct GatheringRound {
   uint64_t id = 0;
-  // All, by rank, with their identities.
+  // All who have contributed or skipped: their Contributor::identity, by rank.
   absl::btree_map<uint32_t, uint64_t> contributors;
   // The contributions, in rank order, but for those in a partial sum, which
   // is in the first place.
   std::map<uint32_t, Contribution> by_rank;
-  // Ranks below have contributed or are not needed; those that have hold so
-  // many slots.
+  // Every rank below has contributed, or is not needed.
   uint32_t first_missing = 0;
+  // Counts the slots of the contributions of ranks below first_missing.
   size_t num_leading_slots = 0;
-  // Ranks below are being summed, or UINT32_MAX where one is; 0 while no sum
-  // is under way.
+  // While a sum of contributions is under way: the ranks below are in it;
+  // UINT32_MAX if one rank alone, or all are. 0 while none is.
   uint32_t partial_end = 0;
   // Counts the contributions that need a sum of their own first.
   size_t num_to_sum = 0;
   // The contributions suffice once they are a quorum: its grace is over, or
   // those who are missing have left.
   bool is_grace_over = false;
-  // It had closed before, and whoever was not in it may pass over it.
+  // The round had closed once, and failed then: whoever was not in it may pass
+  // over it.
   bool had_closed = false;
   // The contributions are one sum, scaled.
   bool is_scaled = false;
@@ -55,13 +56,13 @@ struct RememberedRound {
   bool all_skipped = false;
 };
 
-// A step whose round has failed, until all who had contributed have done so
+// A step whose round has failed, until all who had contributed have contributed
 // again.
 struct RoundToRepush {
   RoundFailurePtr failure;
-  // The ranks that must push the step again; they rise.
+  // The ranks that must push the step again, in ascending order.
   std::vector<uint32_t> ranks;
-  // Says what Round says.
+  // GatheringRound::had_closed of the round that failed, or of one before.
   bool had_closed = false;
   Reservation overhead;
 };

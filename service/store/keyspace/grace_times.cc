@@ -40,7 +40,7 @@ void GraceTimes::Sweep(const NamespaceState& state) {
 void GraceTimes::EndDue(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   GraceTimes& graces = state.graces;
-  graces.alarm_.HasRung();
+  graces.alarm_.MarkRung();
   const absl::Duration now = state.Now();
   while (!graces.rounds_.empty() && graces.rounds_.front().grace_end <= now) {
     const OpenRound round = std::move(graces.rounds_.front());

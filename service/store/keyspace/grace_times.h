@@ -16,11 +16,13 @@ namespace tensorkv {
 
 struct NamespaceState;
 
-// Ends the grace times of a namespace's rounds. Guarded by its mutex.
+// The grace times of a namespace's rounds: how long a quorum waits for the
+// others. Guarded by its mutex.
 class GraceTimes {
  public:
-  // The grace time of the round of that step begins, if rounds have such and
-  // this one is open.
+  // Starts the grace time (NamespaceConfig::quorum_grace) of the key's round of
+  // `step`: when it is over, a quorum closes the round. Does nothing in a
+  // namespace without a quorum, or if the round is not open.
   void Begin(NamespaceState& state, const StoredKey& key, Step step);
 
  private:
@@ -35,6 +37,7 @@ class GraceTimes {
 
   // Runs when the alarm is due, with the mutex free.
   static void EndDue(NamespaceState& state);
+  // Sets the alarm for the first end of a grace time.
   void Watch(NamespaceState& state);
   // Returns the key of a round that waits yet; null if it is over or the key is
   // gone.

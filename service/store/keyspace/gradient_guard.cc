@@ -62,7 +62,7 @@ absl::Status CheckGuard(const GradientGuard& guard) {
   return absl::OkStatus();
 }
 
-absl::Status GuardedPush::Look(PushRequest& request) {
+absl::Status GuardedPush::MeasureAndClip(PushRequest& request) {
   if (!guard().is_on()) return absl::OkStatus();
   Measure(request);
   double call_factor = 1;
@@ -207,8 +207,9 @@ void GuardedPush::Count(GuardFinding finding,
   ++(finding == GuardFinding::kNotFinite ? it->not_finite : it->too_large);
 }
 
-void GuardedPush::TakeEffect(const EntriesByKey& entries, PushRequest& request,
-                             std::vector<GuardCounts>& counts) const {
+void GuardedPush::SkipAndCount(const EntriesByKey& entries,
+                               PushRequest& request,
+                               std::vector<GuardCounts>& counts) const {
   ForEachFinding(entries, [&](uint32_t i) {
     Count(findings_[i], request.worker, counts);
     if (findings_[i] == GuardFinding::kNotFinite &&

@@ -16,8 +16,8 @@
 
 namespace tensorkv {
 
-// Errors: InvalidArgument (a bound below 0, or not finite; what to do about a
-// norm above it, and no bound).
+// Checks the configuration of a guard. Errors: InvalidArgument (a bound below
+// 0, or not finite; what to do about a norm above it, and no bound).
 absl::Status CheckGuard(const GradientGuard& guard);
 
 // GuardFinding is what the guard finds in a contribution.
@@ -30,20 +30,22 @@ class GuardedPush {
   GuardedPush(const NamespaceConfig& config, RefPtr<BudgetAccount> account)
       : config_(config), account_(std::move(account)) {}
 
-  // Reads all elements of the push once, if the guard is on, and clips what it
-  // is to clip. The elements are on the host. Takes long: no mutex is held.
-  // Errors: ResourceExhausted (no memory for copies).
-  absl::Status Look(PushRequest& request);
+  // If the guard is on: reads all elements of the push, which are on the host,
+  // keeps what it finds, and scales down in `request` what it is to clip. Takes
+  // long: no mutex is held. Errors: ResourceExhausted (no memory for copies).
+  absl::Status MeasureAndClip(PushRequest& request);
 
-  // Checks that the push may take effect, but for its repeats. If not, counts
-  // what it has found, here and below in order of ranks. Errors:
-  // InvalidArgument (CONTRIBUTION_NOT_FINITE, CONTRIBUTION_TOO_LARGE).
+  // Checks that the guard refuses nothing of the push; entries that are repeats
+  // do not matter. If it refuses the push, adds all that MeasureAndClip has
+  // found to `counts`, which stay in order of ranks. Errors: InvalidArgument
+  // (CONTRIBUTION_NOT_FINITE, CONTRIBUTION_TOO_LARGE).
   absl::Status Check(const PushRequest& request, const EntriesByKey& entries,
                      std::vector<GuardCounts>& counts) const;
 
-  // Skips what the guard skips, and counts what it has found.
-  void TakeEffect(const EntriesByKey& entries, PushRequest& request,
-                  std::vector<GuardCounts>& counts) const;
+  // For a push that takes effect: sets `skip` of the entries that the guard
+  // skips, and adds all that MeasureAndClip has found to `counts`.
+  void SkipAndCount(const EntriesByKey& entries, PushRequest& request,
+                    std::vector<GuardCounts>& counts) const;
 
  private:
   const GradientGuard& guard() const { return config_.gradient_guard; }
@@ -54,10 +56,14 @@ class GuardedPush {
   // Returns the factor that a contribution of that norm is multiplied by for
   // itself.
   double FactorOf(double norm) const;
+  // Multiplies the elements by `factor`, in a copy if others may see them.
   absl::Status Clip(double factor, PushEntry& entry) const;
+  // Returns whether the guard refuses a push with that finding.
   bool Refuses(GuardFinding finding) const;
+  // Adds a finding to the worker's count.
   void Count(GuardFinding finding, const std::optional<Worker>& worker,
              std::vector<GuardCounts>& counts) const;
+  // Returns the error for the finding in the entry at `position`.
   absl::Status Refusal(const PushRequest& request, uint32_t position) const;
   // Calls `visit` with the position of each finding in what is no repeat.
   template <typename Visitor>

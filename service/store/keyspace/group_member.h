@@ -11,9 +11,10 @@
 
 namespace tensorkv {
 
-// The largest step rather than one that wraps.
+// Returns the step that follows; the largest follows itself.
 inline Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
 
+// What a WorkerGroup keeps of the worker that has, or had last, one rank.
 struct GroupMember {
   // kRestored: live, or lost, when the group was saved; or it had left, and a
   // restore has lost what it had contributed, so that it is awaited again.
@@ -30,8 +31,8 @@ struct GroupMember {
   bool has_contributed = false;
   // The worker has said what it has contributed to at another server.
   bool has_told_step = false;
-  // When it joined, or has left, in the order of all that do. Who was lost
-  // and comes back has kept its place.
+  // Orders joins and leaves of all members: higher is later. A worker that was
+  // lost and comes back keeps its number.
   uint64_t order = 0;
   // Steps below do without this worker.
   Step first_step = 0;

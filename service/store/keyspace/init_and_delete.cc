@@ -143,7 +143,8 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
-    RETURN_IF_ERROR(state.mode->CheckTakes(entry.key, entry.tensor.dtype()));
+    RETURN_IF_ERROR(
+        state.mode->CheckAllowsDType(entry.key, entry.tensor.dtype()));
     bytes.device = SumOfBytes(
         bytes.device, BytesOfNewValue(*state.tensor_placement, entry.tensor));
     if (next_rule != rules.end()) {
@@ -321,7 +322,7 @@ absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
     key->rule = *rules[i];
     key->multipliers = *multipliers[i];
     ++i;
-    RETURN_IF_ERROR(state_.mode->CheckTakes(key->name(), key->dtype()));
+    RETURN_IF_ERROR(state_.mode->CheckAllowsDType(key->name(), key->dtype()));
     RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
   }
   return absl::OkStatus();
@@ -404,7 +405,7 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
   state_.keys.Insert(key, hashes_[entry]);
   OngoingSnapshot::AfterCreation(transaction_, *key);
   if (state_.keys_made) state_.keys_made->push_back(key);
-  transaction_.Commit();
+  transaction_.MarkChanged();
   return key->version;
 }
 
@@ -508,7 +509,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     gone.emplace_back(key, state.LastVersionOf(*existing));
     state.version_floor = std::max(state.version_floor, gone.back().second);
     RemoveKey(transaction, *existing);
-    transaction.Commit();
+    transaction.MarkChanged();
     ++reply.num_deleted;
   }
   for (const size_t i : found) Wake(transaction, request.keys[i]);

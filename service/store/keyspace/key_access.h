@@ -13,7 +13,9 @@ namespace tensorkv {
 
 class StoredKey;
 
-// No update of the key runs meanwhile. Used by one thread at a time.
+// Reads or writes a key's states or value between two of its updates, in whose
+// queue it waits: none of them runs from Begin to End. Used by one thread at a
+// time.
 class KeyAccess : public RefCounted {
  public:
   // Returns whether the access changes the key.
@@ -22,13 +24,14 @@ class KeyAccess : public RefCounted {
   // not.
   virtual bool uses_states() const { return true; }
 
+  // Begin finds what Run copies; End writes what is kept in the key itself.
   // Begin and End are called with the namespace's mutex held, Run without it.
   // REQUIRES for Run: the key's states are filled, if the access uses them.
   virtual void Begin(const StoredKey& key) = 0;
   virtual void Run(Backend& device) = 0;
   virtual void End(StoredKey& key) const {}
 
-  // After Run: how it went.
+  // Returns the first error of Begin or Run.
   const absl::Status& status() const { return status_; }
   // Returns how many bytes are read and written.
   virtual uint64_t size_bytes() const = 0;

@@ -15,17 +15,19 @@ namespace tensorkv {
 
 class Transaction;
 
-// Makes the keys of an Init without waiting for another thread. `made` fills
-// in each key, by the place of its entry, when the namespace gets it: its mutex
-// is held, and nobody has seen the key. After an error of it the keys are
-// there. Errors: those of Init, but for those of the fence if they
-// `have_arrived` · those of `made`.
+// Makes the keys of an Init on this thread, and puts them into the namespace.
+// `have_arrived` says that they come from elsewhere, of partitions that the
+// fence keeps calls out of: then the fence is not asked. `made` fills in each
+// key as the namespace gets it, before anybody can see it, with the mutex held;
+// `entry` is its position in the request. If `made` fails, the keys are there
+// all the same. Errors: those of Init · those of `made`.
 absl::Status CreateKeys(
     NamespaceState& state, InitRequest request, bool have_arrived,
     absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made);
 
-// Takes a key out of the namespace, with its rounds, and out of a snapshot that
-// is being taken. REQUIRES: the mutex is held.
+// Removes a key and its rounds from the namespace. A snapshot that is under way
+// keeps what it has taken of the key. REQUIRES: the mutex is held, and
+// OngoingSnapshot::BeforeChange was called.
 void RemoveKey(Transaction& transaction, const StoredKey& key);
 
 }  // namespace tensorkv

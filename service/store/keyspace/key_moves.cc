@@ -52,7 +52,7 @@ void Drop(Transaction& transaction, StoredKey& key) {
   OngoingSnapshot::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
   RemoveKey(transaction, key);
-  transaction.Commit();
+  transaction.MarkChanged();
 }
 
 }  // namespace

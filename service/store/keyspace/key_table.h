@@ -35,7 +35,8 @@ class KeyTable {
   // them again and again in one order: where a call follows an earlier one, its
   // keys are known before their names are looked at, and need no search.
   //
-  // Used while the table does not change.
+  // Used while the table does not change. `num_names` is how many names the
+  // call has.
   class Finder {
    public:
     Finder(const KeyTable& table, size_t num_names);
@@ -60,6 +61,7 @@ class KeyTable {
     // Says how far ahead keys, and half as far their buffers, are fetched.
     static constexpr size_t kAhead = 8;
 
+    // Has the processor fetch a key that will be looked at soon.
     void Fetch(size_t position) const {
       const auto* key = reinterpret_cast<const char*>(known_[position]);
       __builtin_prefetch(key);
@@ -72,6 +74,7 @@ class KeyTable {
       return its.size() == name.size() &&
              std::memcmp(its.data(), name.data(), name.size()) == 0;
     }
+    // Finds a key that is not the next one of the known order.
     StoredKey* Search(absl::string_view name);
 
     const KeyTable& table_;
@@ -89,7 +92,7 @@ class KeyTable {
   void Insert(const RefPtr<StoredKey>& key) {
     Insert(key, HashOf(key->name()));
   }
-  // By a hash that HashOf has given for its name.
+  // Adds a key as Insert does, by the HashOf of its name.
   void Insert(const RefPtr<StoredKey>& key, size_t hash);
   // Reserves memory for so many keys.
   void Reserve(size_t num_keys) { by_name_.reserve(num_keys); }
@@ -98,13 +101,14 @@ class KeyTable {
   // stays alive until ReleaseErased finds it idle: so updates of many keys need
   // not count as many references.
   RefPtr<StoredKey> Erase(absl::string_view name);
-  // Takes over what is no longer needed of a key, perhaps the last of it, which
-  // is not for destruction under a mutex: ReleaseErased hands it out.
-  void Release(RefPtr<StoredKey> key) {
+  // Keeps a reference to a key, perhaps the last one, so that the key is not
+  // destroyed under a mutex: ReleaseErased hands it out.
+  void DeferDestruction(RefPtr<StoredKey> key) {
     erased_.push_back(std::move(key));
     may_release_ = true;
   }
-  // An update has ended: a key that was erased meanwhile may be idle.
+  // Has the next ReleaseErased look at the keys that were erased: an update has
+  // ended.
   void RecordEndedUpdate() { may_release_ = !erased_.empty(); }
   // Hands the erased keys that are idle now to `drop`. Looks at none unless an
   // update has ended since the last time: who calls it does so often.
@@ -119,19 +123,21 @@ class KeyTable {
     erased_.erase(begin, erased_.end());
   }
 
-  // Up to `limit` keys that begin with `prefix` and come after `after`.
+  // Returns, in byte order, up to `limit` keys whose names begin with `prefix`
+  // and come after `after`.
   std::vector<StoredKey*> List(absl::string_view prefix,
                                absl::string_view after, size_t limit) const;
 
   size_t size() const { return by_name_.size(); }
 
-  // Every key, in byte order.
+  // Calls `visitor` with every key, in byte order.
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
     for (StoredKey* key : in_order_) visitor(*key);
   }
 
  private:
+  // Keeps the keys of a call, in their order, for later Finders.
   void Remember(std::vector<StoredKey*> order) const;
 
   // A key stands for its name, so that a table needs no copy of that. Its hash
@@ -141,6 +147,7 @@ class KeyTable {
     RefPtr<StoredKey> key;
     size_t hash;
   };
+  // The name of a key, for comparisons of keys and names.
   struct Name {
     Name(absl::string_view text) : text(text) {}
     Name(const StoredKey* key) : text(key->name()) {}
@@ -163,7 +170,8 @@ class KeyTable {
     bool operator()(Name a, Name b) const { return a.text < b.text; }
   };
 
-  // Orders that are worth knowing, and how many are known at a time.
+  // How many keys make an order worth knowing, and how many orders are known at
+  // a time.
   static constexpr size_t kMinOrder = 64;
   static constexpr size_t kMaxOrders = 4;
 

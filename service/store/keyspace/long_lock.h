@@ -30,7 +30,8 @@ class LongLock {
   struct State;
 
  public:
-  // The lock, until this goes. Move-only; may outlive the lock.
+  // Holds the lock, and releases it when destroyed. Move-only; may outlive the
+  // LongLock.
   class Holder {
    public:
     Holder() = default;
@@ -55,17 +56,20 @@ class LongLock {
   // `holders` says in errors what is waited for.
   LongLock(absl::string_view name_space, absl::string_view holders);
 
-  // Waits for as long as it takes: for those whom nobody can tell to give up.
+  // Blocks until it has the lock, however long. EndWaits and InterruptWaits do
+  // not end this wait.
   Holder Acquire();
-  // Returns nothing if somebody has it, or waits for it.
+  // Returns the lock without waiting; nothing if somebody has it.
   std::optional<Holder> TryAcquire();
-  // Waits for as long as the call of `context` may, whose time begins now.
-  // Errors: DeadlineExceeded (WAIT_ENDED) · Cancelled · what EndWaits was told.
+  // Blocks until it has the lock, at most for the timeout of `context`, from
+  // now. Errors: DeadlineExceeded (WAIT_ENDED) · Cancelled · what EndWaits was
+  // told.
   absl::StatusOr<Holder> Acquire(const CallContext& context, Alarms& alarms);
 
-  // Ends the waits of calls, and those that would begin later.
+  // Ends with `status` the waits of Acquire(context, alarms), now and from now
+  // on.
   void EndWaits(const absl::Status& status);
-  // Ends those that wait now.
+  // Ends with `status` those of these waits that are under way.
   void InterruptWaits(const absl::Status& status);
 
  private:
@@ -76,12 +80,13 @@ class LongLock {
     absl::Status end;  // not OK: it waits no longer
   };
   struct State {
-    // Returns the lock, or its place among those who wait; null: it has the
-    // lock.
+    // Takes the lock and returns null, or returns the waiter that it has added.
     std::shared_ptr<Waiter> TakeOrWait(bool gives_up)
         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-    // Returns whether it has the lock; it has not if its wait was ended.
+    // Blocks until the waiter has the lock or its wait was ended; returns
+    // whether it has the lock.
     bool Await(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+    // Ends one wait with `status`, unless it has ended.
     void GiveUp(const std::shared_ptr<Waiter>& waiter,
                 const absl::Status& status);
     void EndWaits(const absl::Status& status)

@@ -81,7 +81,7 @@ std::vector<uint32_t> MissingAt(const NamespaceState& state,
 }
 
 absl::Status BarrierCall::Missing() const {
-  return state_.workers->StillMissing(
+  return state_.workers->MissingError(
       absl::StrCat("barrier ", Quoted(request_.barrier)),
       MissingAt(state_, topic, request_.worker.rank), state_.Now());
 }
@@ -95,8 +95,8 @@ absl::Status BarrierCall::CheckNobodyLeft() const {
   }
   if (left.empty()) return absl::OkStatus();
   return WithReason(
-      workers.HaveLeft(absl::StrCat("barrier ", Quoted(request_.barrier)),
-                       left),
+      workers.LeftError(absl::StrCat("barrier ", Quoted(request_.barrier)),
+                        left),
       Reason::kWorkerLeft, {{"ranks", absl::StrJoin(left, ",")}});
 }
 
@@ -217,7 +217,7 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
         key->rounds->ClearRepush(rank);
       }
     }
-    CloseRounds(transaction, *key, key->rounds->TakeComplete());
+    CloseRounds(transaction, *key, key->rounds->CloseComplete());
     if (state.workers->LacksThoseWhoLeft() && key->rounds->MayLack(ranks)) {
       EndPullsThatLackWorkers(transaction, *key);
     }
@@ -233,7 +233,7 @@ void WatchLeases(NamespaceState& state);
 // Runs when the alarm is due, as the next lease may have ended.
 void EndLeases(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
-  state.lease_alarm.HasRung();
+  state.lease_alarm.MarkRung();
   const std::vector<uint32_t> ranks = state.workers->Expired(state.Now());
   if (!ranks.empty()) {
     Lose(transaction, ranks);
@@ -247,15 +247,15 @@ void WatchLeases(NamespaceState& state) {
 }
 
 // Reserves and makes place for the member of that rank.
-absl::Status MakePlace(NamespaceState& state, uint32_t rank) {
-  const uint32_t num_places = state.workers->num_places();
+absl::Status ReserveRank(NamespaceState& state, uint32_t rank) {
+  const uint32_t num_places = state.workers->num_ranks();
   if (rank < num_places) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       Reservation overhead,
       Reservation::Create(state.memory.metadata(),
                           (rank + 1 - num_places) * kWorkerOverheadBytes));
   state.worker_overhead.Merge(std::move(overhead));
-  state.workers->MakePlace(rank);
+  state.workers->ReserveRank(rank);
   return absl::OkStatus();
 }
 
@@ -299,7 +299,7 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
   bool was_lost = false;
   bool had_left = false;
   if (rank.ok()) {
-    RETURN_IF_ERROR(MakePlace(state, *rank));
+    RETURN_IF_ERROR(ReserveRank(state, *rank));
     was_lost = state.workers->WasLost(*rank, request.worker_name);
     had_left = state.workers->HasLeft(*rank);
   }

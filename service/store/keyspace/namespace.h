@@ -65,7 +65,8 @@ struct NamespaceEnvironment {
 // NamespaceState by a Transaction.
 class Namespace {
  public:
-  // With a random uid, if it is 0. Errors: those of CreateNamespace.
+  // Creates a namespace without keys; a `uid` of 0 stands for a random one.
+  // Errors: those of CreateNamespace.
   static absl::StatusOr<std::shared_ptr<Namespace>> Create(
       const std::string& name, NamespaceConfig config,
       const NamespaceEnvironment& environment, uint64_t uid = 0);
@@ -74,23 +75,27 @@ class Namespace {
   static absl::StatusOr<std::shared_ptr<Namespace>> Restore(
       const NamespaceSnapshot& snapshot,
       const NamespaceEnvironment& environment);
-  // Restores keys as Snapshots says. `have_arrived`: they are of partitions
-  // that the fence keeps calls out of.
+  // Adds keys as Restoration::Add says. `have_arrived` says that they are of
+  // partitions that the fence keeps calls out of.
   absl::Status RestoreKeys(std::vector<KeySnapshot> keys,
                            bool have_arrived = false);
+  // Allocates a tensor as Restoration::Allocate says.
   absl::StatusOr<Tensor> AllocateToRestore(DType dtype,
                                            const Shape& shape) const;
+  // Passes this namespace to `sink` as Snapshots::TakeSnapshot says. Blocks
+  // until `sink` has all.
   absl::Status TakeSnapshot(SnapshotSink& sink);
 
-  // Fences keys as PartitionMoves says.
+  // The next ones fence and move keys as PartitionMoves says.
   //
   // Fences the keys of the fence's partitions, but for contributions up to the
   // last step of which any of them has a round open.
   void FenceKeys();
   // Fences them for all steps, unless a round of theirs is open or must be
-  // pushed again. Returns whether it does.
+  // pushed again. Returns whether it has fenced them.
   bool FenceKeysIfIdle();
-  // Looks again at all that waits: the fence has been closed.
+  // Looks again at all waiting calls after the fence has been closed: calls
+  // that it keeps out now end.
   void WakeForFence();
   // Returns the right to take a snapshot, which one has at a time; nothing if
   // another one is taken.
@@ -98,23 +103,27 @@ class Namespace {
   // Takes the snapshot as PartitionMoves does, with that right. Errors: also
   // Unavailable, if a round has failed since FenceKeysIfIdle.
   absl::Status TakeSnapshotOfFenced(LongLock::Holder begun, SnapshotSink& sink);
-  // Removes those keys, as if they had never been: nobody hears of it.
+  // Removes the keys whose names are `chosen`, as if they had never been:
+  // neither waiting calls nor the observer hear of it. Locks the mutex for some
+  // keys at a time.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
-  // Keys of the namespace come that was saved elsewhere. Errors: as of
-  // PartitionMoves::StartAdoption.
+  // Gets ready for keys of this namespace that come from another server, whose
+  // versions, steps and, if there are no keys here, rules it takes over from
+  // `snapshot`. Errors: as of PartitionMoves::StartAdoption.
   absl::Status Adopt(const NamespaceSnapshot& snapshot);
-  // Keys have come that a server had which is lost: versions, and the group, go
-  // on as PartitionMoves::StartTakeover says. `had_keys`: before those;
-  // `has_come`: whether there are any.
+  // Has versions, and the group, go on as PartitionMoves::StartTakeover says,
+  // after keys of a lost server have come from its checkpoint. `had_keys` says
+  // whether there were keys here before, `has_come` whether any have come.
   void TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
                 bool has_come);
-  // Versions and revisions go on above all that another server, or another
+  // Has versions and revisions go on above all that another server, or another
   // namespace of this name, may have given until now, also to keys that no
   // checkpoint has.
   void PassOverVersions();
   bool HasKeys() const;
-  // Checks that it is the namespace that was saved. Errors: FailedPrecondition
-  // (EXISTS_DIFFERENTLY) · InvalidArgument: its group cannot have such workers.
+  // Checks that `snapshot` is of a namespace with this one's configuration, but
+  // for the budget. Errors: FailedPrecondition (EXISTS_DIFFERENTLY) ·
+  // InvalidArgument: its group cannot have such workers.
   absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;
 
   void Init(InitRequest request, CallContext context,
@@ -153,27 +162,28 @@ class Namespace {
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
   bool ReadsInPlace() const;
 
+  // Returns the status that DescribeNamespace answers with.
   NamespaceStatus Describe() const;
   // Do what NamespaceSummaries says.
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
 
-  // Returns the answers to the calls made in this namespace.
+  // Returns the window that remembers the calls made in this namespace.
   CallWindow& calls();
   const Alarms& alarms() const;
 
-  // Random, never 0: tells this namespace from others of its name.
+  // Returns what tells this namespace from others of its name: random, never 0.
   uint64_t uid() const;
-  // With every default filled in.
+  // Returns the configuration with every default filled in.
   const NamespaceConfig& config() const;
 
   // Ends all waiting calls with `status`; calls that would wait later end with
   // it too.
   void EndWaits(const absl::Status& status);
-  // Ends those that wait now; later ones may wait.
+  // Ends with `status` the calls that wait now; later ones may wait.
   void InterruptWaits(const absl::Status& status);
-  // Ends waits as EndWaits does, and so calls that would change the namespace:
-  // the store has it no more.
+  // Ends waits as EndWaits does when the store has the namespace no more. From
+  // then on, calls that would change it fail with `status`.
   void End(const absl::Status& status);
 
  private:

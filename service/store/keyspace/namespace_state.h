@@ -107,6 +107,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   bool Submit(TaskPool::Task&& task) {
     return environment.pool->Submit(name, std::move(task));
   }
+  // Returns the present bindings; locks the mutex.
   std::shared_ptr<const RuleBindings> Bindings() const {
     MutexLock lock(&mutex);
     return bindings;
@@ -117,10 +118,13 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     if (environment.fence == nullptr || config.mirrored) return nullptr;
     return environment.fence->view();
   }
+  // Returns the NotFound of a call that names `key`.
   absl::Status NoSuchKey(absl::string_view key) const;
+  // Checks that a call may have so many entries.
   absl::Status CheckNumEntries(size_t num_entries) const;
-  // Checks that there is headroom for memory that staging gives and, unless the
-  // call was made before, for the bytes that `check` finds it to need.
+  // Checks that there is headroom for `staging_bytes`, which staging gives, and
+  // for the bytes that `check` returns. A call that was made before needs only
+  // the former, and no error of `check` counts for it.
   absl::Status CheckHeadroomUnlessRepeat(
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
@@ -176,7 +180,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Status gone ABSL_GUARDED_BY(mutex);
   // The keys that have open rounds, or rounds that workers must push again.
   absl::flat_hash_set<StoredKey*> keys_with_rounds ABSL_GUARDED_BY(mutex);
-  // Raised once by every transaction that commits something; kept through
+  // Raised once by every transaction that has called MarkChanged; kept through
   // deletes of keys.
   uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
   // No key that was deleted has had a version above.
@@ -184,7 +188,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // No update makes a version up to here: the namespace may have had it after
   // the moment from which it was restored.
   Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
-  // While keys are taken for a checkpoint; null otherwise.
+  // The snapshot that is being taken; null if none is.
   std::shared_ptr<OngoingSnapshot> snapshot ABSL_GUARDED_BY(mutex);
   GraceTimes graces ABSL_GUARDED_BY(mutex);
   // Counts what `workers` keeps.

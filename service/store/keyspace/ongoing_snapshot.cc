@@ -190,7 +190,7 @@ void OngoingSnapshot::Copy(NamespaceState& state,
     for (StateCopy& copy : copies) {
       EndUpdating(transaction, copy.key.key, more);
       --copy.ongoing->num_copying_;
-      copy.ongoing->Fail(status);
+      copy.ongoing->UpdateStatus(status);
       if (!status.ok()) continue;
       copy.key.key = nullptr;
       copy.ongoing->taken_.push_back(std::move(copy.key));

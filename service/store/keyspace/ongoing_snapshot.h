@@ -35,12 +35,13 @@ absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
 // A key as the snapshot has it.
 struct SnapshotKey {
   KeySnapshot snapshot;  // its value is on the device
-  // Null once it is taken: what it has by then it may give back.
+  // The key while it has yet to be taken; null afterwards, so that the snapshot
+  // does not keep the key.
   RefPtr<StoredKey> key;
   SharedRule rule;
 };
 
-// The states of a key, which are to be copied before its next update.
+// The states of a key that a snapshot copies before the key's next update.
 struct StateCopy {
   std::shared_ptr<OngoingSnapshot> ongoing;
   SnapshotKey key;
@@ -75,41 +76,47 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
                   std::shared_ptr<const KeyFence::View> fence)
       : name_space_(name_space), fence_(std::move(fence)) {}
 
-  // The key is about to change. Afterwards it may be is_updating. Nothing
-  // happens if it was deleted or replaced: the snapshot has no such key.
+  // To be called before the key changes: takes it as it is, if the namespace's
+  // snapshot has not yet. The key may be is_updating afterwards, until its
+  // states are copied. Does nothing if the key was deleted or replaced: the
+  // snapshot has no such key.
   static void BeforeChange(Transaction& transaction, StoredKey& key);
-  // The key is about to get another rule, or other states. Afterwards it may be
-  // is_updating. A key that waits for its updates is taken with the rule, the
-  // count of updates and the states that it has now, as the rules of the
+  // To be called before the key gets another rule, or other states; does what
+  // BeforeChange does. A key that waits for its updates is taken with the rule,
+  // the count of updates and the states that it has now, as the rules of the
   // snapshot are those of before.
   static void BeforeRuleChange(Transaction& transaction, StoredKey& key);
-  // The key has come since.
+  // To be called for each new key: a snapshot that is under way leaves it out.
   static void AfterCreation(Transaction& transaction, StoredKey& key);
-  // The key was deleted or replaced. The snapshot keeps no more of it than
-  // what it has taken.
+  // To be called for a key that was deleted or replaced: the snapshot keeps no
+  // more of it than what it has taken.
   static void AfterRemoval(Transaction& transaction, const StoredKey& key);
-  // An update of the key has ended, and is_updating is cleared. Afterwards it
-  // may be set again: then whoever copies the states runs what is pending.
+  // To be called when an update of the key has ended and is_updating is
+  // cleared: takes a key that has waited for its updates, once the last of them
+  // has ended. is_updating may be set afterwards: then Copy runs what is
+  // pending.
   static void AfterUpdate(Transaction& transaction, StoredKey& key);
-  // Copies the states, without the mutex, and lets updates go on. Runs them,
-  // as UpdateRunner does.
+  // Copies the states to the host, then has the pool run the updates that have
+  // waited for that. Blocks while it copies. REQUIRES: the mutex is not held.
   static void Copy(NamespaceState& state, std::vector<StateCopy> copies);
 
-  // Takes the next keys, at most so many; their states are left to the caller
-  // to copy. Returns whether there may be more.
+  // Takes the next keys in byte order, at most `max_keys`. Adds to `copies` the
+  // states that the caller must have copied by Copy. Returns whether there may
+  // be more keys.
   bool Walk(NamespaceState& state, size_t max_keys,
             std::vector<StateCopy>& copies);
-  // Returns the keys that have been taken since the last call.
+  // Removes and returns the keys that have been taken since the last call.
   std::vector<SnapshotKey> Take() { return std::exchange(taken_, {}); }
-  // Waits, unless something can be taken, until something can, all is taken or
-  // this has failed. Returns false if nothing is to come.
+  // Blocks, with the mutex released, until Take would return a key. Returns
+  // false if it never will: because all keys are taken, or because of status().
   bool Await(NamespaceState& state);
-  // Waits until no copy is under way. REQUIRES: this is not the namespace's
-  // snapshot any more, so that none begins.
+  // Blocks, with the mutex released, until no copy is under way. REQUIRES: this
+  // is not the namespace's snapshot any more, so that none begins.
   void AwaitCopies(NamespaceState& state);
 
-  // A key could not be taken: the snapshot is worth nothing.
-  void Fail(const absl::Status& status) {
+  // Keeps `status` if it is the first error, after which the snapshot is worth
+  // nothing, and wakes Await.
+  void UpdateStatus(const absl::Status& status) {
     status_.Update(status);
     changed_.notify_all();
   }
@@ -131,10 +138,14 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
     std::optional<RuleOfKey> former;
   };
 
+  // Returns whether nothing is to be done about the key any more, or the
+  // snapshot does not have it.
   bool IsHandled(const StoredKey& key) const;
+  // Returns whether the key is one of those that the snapshot is of.
   bool Has(const StoredKey& key) const {
     return fence_ == nullptr || fence_->Fences(name_space_, key.name());
   }
+  // Takes the key now, or after the updates that are ahead.
   void Handle(StoredKey& key, std::vector<StateCopy>& copies);
   // Takes the key as it is now, but with `rule`. REQUIRES: no update is ahead.
   void TakeNow(StoredKey& key, SnapshotKey taken, const RuleOfKey& rule,

@@ -111,7 +111,7 @@ PartialSum Rounds::StartPartialSum(Step step, Round& round,
 
 ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
                                    std::optional<Contribution>& sum) {
-  if (!IsOpen(partial.step, partial.id)) return TakeComplete();
+  if (!IsOpen(partial.step, partial.id)) return CloseComplete();
   Round& round = open_.find(partial.step)->second;
   const uint32_t partial_end = std::exchange(round.partial_end, 0);
   if (sum) {
@@ -136,7 +136,7 @@ ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
     if (partial.scale != 1) round.is_scaled = true;
     if (partial.is_exchange) round.is_exchanged = true;
   }
-  return TakeComplete();
+  return CloseComplete();
 }
 
 }  // namespace tensorkv

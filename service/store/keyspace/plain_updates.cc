@@ -35,7 +35,7 @@ PlainUpdates::AskedRule::AskedRule(const UpdateRule& rule)
       is_assign(rule.kind() == RuleKind::kAssign),
       work_factor(rule.work_factor()) {}
 
-bool PlainUpdates::Takes(const StoredKey& key, const PushEntry& entry) const {
+bool PlainUpdates::IsPlain(const StoredKey& key, const PushEntry& entry) const {
   const Tensor& tensor = entry.tensor;
   if (!asked_.looks_at_nothing_else || key.rule_state != nullptr ||
       key.multipliers || !IsOneTensor(entry) || tensor.dtype() != key.dtype() ||
@@ -47,10 +47,10 @@ bool PlainUpdates::Takes(const StoredKey& key, const PushEntry& entry) const {
          !tensor.fills_buffer();
 }
 
-bool PlainUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
+bool PlainUpdates::Add(StoredKey* key, const RefPtr<QueuedCall>& call,
                        const PushEntry& entry, uint32_t result) {
   if (asked_.rule != key->rule.get()) asked_ = AskedRule(*key->rule);
-  if (!Takes(*key, entry)) return false;
+  if (!IsPlain(*key, entry)) return false;
   if (!call_) call_ = call;
   if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
   const Tensor& tensor = entry.tensor;

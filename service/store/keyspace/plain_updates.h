@@ -33,20 +33,20 @@ class PlainUpdates {
     const UpdateRule* rule = nullptr;
     const char* data = nullptr;  // the contribution's elements
     uint64_t update_count = 0;
-    uint32_t result = 0;  // of the call
+    uint32_t result = 0;  // its index in the reply
   };
 
   // Adds the update by the only entry that a call has for `key`, if it is of
   // this kind; false, and nothing has happened, if not. It makes result number
   // `result` of `call`. The key then is_updating. REQUIRES: the entry fits the
   // key; no update of the key runs; the call is that of the others.
-  bool Add(StoredKey* key, const RefPtr<PushCall>& call, const PushEntry& entry,
-           uint32_t result);
+  bool Add(StoredKey* key, const RefPtr<QueuedCall>& call,
+           const PushEntry& entry, uint32_t result);
 
-  // Writes the values.
+  // Writes the values, up to the first error.
   void Run(Backend& device);
-  // Has the updates end with `status` without Run.
-  void Fail(const absl::Status& status) { status_ = status; }
+  // Has all updates end with `status`; Run is not called.
+  void EndWithoutRun(const absl::Status& status) { status_ = status; }
   // Returns the first error.
   const absl::Status& status() const { return status_; }
   // Returns how an update has ended; if not well, its value has not changed.
@@ -63,9 +63,10 @@ class PlainUpdates {
   absl::Span<const Update> updates() const { return updates_; }
   // Returns how many of them, the first ones, have ended well.
   size_t num_run() const { return num_run_; }
-  const RefPtr<PushCall>& call() const { return call_; }
+  const RefPtr<QueuedCall>& call() const { return call_; }
   // Returns what UpdatePass::work_bytes returns, of these.
   uint64_t work_bytes() const { return work_bytes_; }
+  // Allocates memory for so many updates.
   void Reserve(size_t num_updates) { updates_.reserve(num_updates); }
 
  private:
@@ -82,10 +83,10 @@ class PlainUpdates {
 
   // Returns whether the entry's update is of this kind. REQUIRES: asked_ is the
   // key's rule.
-  bool Takes(const StoredKey& key, const PushEntry& entry) const;
+  bool IsPlain(const StoredKey& key, const PushEntry& entry) const;
 
   std::vector<Update> updates_;
-  RefPtr<PushCall> call_;
+  RefPtr<QueuedCall> call_;
   // Keep what the updates point to, without repetition in a row.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<Buffer>> buffers_;

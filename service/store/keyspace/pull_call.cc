@@ -66,7 +66,7 @@ class PullCall final : public WaitingCall {
   uint64_t size_bytes() const override { return size_bytes_; }
   void Finish() override;
   void Send() override;
-  bool takes_long_to_send() const override { return is_large(); }
+  bool is_slow_to_send() const override { return is_large(); }
 
   // Returns whether the call ends when that key is deleted.
   bool EndsWith(const StoredKey& key) const {
@@ -366,7 +366,7 @@ void PullCall::Unpin() {
   for (KeyPtr& key : pinned_) {
     --key->num_pulls_pinning;
     // It was deleted, and nobody else has it.
-    if (key->IsUnique()) state_.keys.Release(std::move(key));
+    if (key->IsUnique()) state_.keys.DeferDestruction(std::move(key));
   }
   pinned_.clear();
 }

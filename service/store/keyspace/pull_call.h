@@ -15,14 +15,16 @@
 
 namespace tensorkv {
 
-// Pulls as Namespace::PullOfPush does, but not states. `update_counts`, which
-// is null or outlives the call, gets those of the keys as they are with their
+// Starts a pull of values, not of states, as Namespace::PullOfPush does; `done`
+// is called once, now or when the wait has ended. `update_counts`, which is
+// null or outlives the call, gets those of the keys as they are with their
 // values.
 void StartPull(NamespaceState& state, PullRequest request, Step step,
                CallContext context, std::vector<uint64_t>* update_counts,
                ReplyCallback<PullReply> done);
 
-// These look at no other pulls than those that hear when `key` goes.
+// The next three look only at the waiting pulls that have `key` in the
+// KeyWatches.
 
 // Ends the waiting pulls that cannot be answered without that key, which is
 // deleted.

@@ -17,13 +17,14 @@
 
 namespace tensorkv {
 
-// Check that values can be converted to `dtype`, and that those of `key` can,
-// if it is not unknown. Errors: InvalidArgument.
+// Check that `dtype` is unknown, or one to which values, or those of `key`, can
+// be converted. Errors: InvalidArgument.
 absl::Status CheckCast(DType dtype);
 absl::Status CheckCast(DType dtype, const StoredKey& key);
 
-// Keeps the values as they are stored until they have been converted, by the
-// device: as an assign to keys of the dtype would.
+// The conversion of the values of a pull to another dtype. It keeps the values
+// as they are stored until the device has converted them, as an assign to keys
+// of the dtype would.
 class PullCast {
  public:
   // Takes the values of `reply` that have another dtype; it then has the wanted
@@ -50,7 +51,7 @@ class PullCast {
 void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
               PullReply reply, ReplyCallback<PullReply> done);
 
-// Checks that the caller takes values of so many bytes. Errors:
+// Checks that the values of `reply` have at most `max_bytes`. Errors:
 // ResourceExhausted (REPLY_TOO_LARGE).
 absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
 

@@ -143,7 +143,7 @@ void LookAtRows(const NamespaceState& state, const PushRequest& request) {
 void PushNow(NamespaceState& state, PushRequest request,
              const CallContext& context, std::vector<PullEntry>* names,
              ReplyCallback<PushReply> done) {
-  const auto call = MakeRefCounted<PushCall>();
+  const auto call = MakeRefCounted<QueuedCall>();
   call->done = std::move(done);
   call->is_followed = names != nullptr;
   const absl::Status status =
@@ -157,8 +157,7 @@ void PushHere(NamespaceState& state, PushRequest request,
   absl::Status status = CheckFields(state, request);
   if (!status.ok()) return std::move(done)(std::move(status));
   if (MustWaitForOthers(state, request)) {
-    return PushWhenOthersFollow(state, std::move(request), context, names,
-                                std::move(done));
+    return ParkPush(state, std::move(request), context, names, std::move(done));
   }
   PushNow(state, std::move(request), context, names, std::move(done));
 }
@@ -239,7 +238,7 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
 }
 
 absl::Status PushAdmission::Run() {
-  RETURN_IF_ERROR(guard_.Look(request_));
+  RETURN_IF_ERROR(guard_.MeasureAndClip(request_));
   LookAtRows(state_, request_);
   RETURN_IF_ERROR(ReserveForTensors());
   if (is_copied_) RETURN_IF_ERROR(CopyToDevice());
@@ -391,10 +390,10 @@ absl::StatusOr<bool> PushAdmission::Admit() {
                                                  entries.record_bytes));
   copies_.Swap(request_);
   if (entries.has_rows) SkipEmptyLists();
-  guard_.TakeEffect(entries, request_, state_.counts.guarded);
+  guard_.SkipAndCount(entries, request_, state_.counts.guarded);
 
   AdmitKeys(entries);
-  transaction_.work().updates.AddUploads(copies_.TakeToStart());
+  transaction_.work().updates.SetUploads(copies_.TakeToStart());
   transaction_.work().updates.AddReservations(std::move(tensor_bytes_),
                                               std::move(overhead_),
                                               std::move(value_reservation_));

@@ -24,12 +24,13 @@ void Push(NamespaceState& state, PushRequest request,
           const CallContext& context, std::vector<PullEntry>* names,
           ReplyCallback<PushReply> done);
 
-// Checks that the fields of a push are right, whatever the store has.
+// Checks the fields of a push that can be checked without looking at keys.
 absl::Status CheckFields(const NamespaceState& state,
                          const PushRequest& request);
 
-// Returns the bytes that the push will reserve, if it can be admitted. Counts
-// its refusal.
+// Returns the bytes that the push will reserve, if it can be admitted as things
+// are; else the error of Push, which is then counted as a refusal. Renews the
+// lease of its worker.
 absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                                         const PushRequest& request);
 
@@ -43,16 +44,17 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
 // It checks the call, reserves what it needs, and makes it take effect in one
 // transaction. Then the transaction owns what follows: the updates that the
 // push has made ready, and its answer if nothing is to be waited for. Otherwise
-// the last of its updates ends the call (PushCall::num_pending); in a sync
+// the last of its updates ends the call (QueuedCall::num_pending); in a sync
 // namespace nothing does, as a contribution is answered when it is there. What
 // the push has not used of its reservations goes before anybody hears of it:
 // members are destroyed from the last to the first, which is the transaction.
 class PushAdmission {
  public:
-  // `call` has who is to be answered. All else as for Push.
+  // `call` has the callback that gets the answer. The other arguments are those
+  // of Push.
   PushAdmission(NamespaceState& state, PushRequest request,
                 const CallContext& context, std::vector<PullEntry>* names,
-                RefPtr<PushCall> call)
+                RefPtr<QueuedCall> call)
       : transaction_(state, std::defer_lock),
         state_(state),
         request_(std::move(request)),
@@ -69,6 +71,7 @@ class PushAdmission {
   absl::Status Run();
 
  private:
+  // Reserves what the tensors take on the host and besides themselves.
   absl::Status ReserveForTensors();
   // Checks a push, then makes copies of its tensors on the device, and starts
   // them unless its updates can.
@@ -85,34 +88,35 @@ class PushAdmission {
   // copies must be started before.
   absl::StatusOr<bool> TryAdmit();
 
-  // REQUIRES for these: the mutex is held.
-  // Whether the push can be admitted, but for the budget. Counts what the guard
-  // refuses.
+  // REQUIRES for these: the mutex is held. Checks that the push can be
+  // admitted, but for the budget. Counts what the guard refuses.
   absl::StatusOr<EntriesByKey> Check() const;
   // Checks that the values of a PushPull can be converted as its caller wants
   // them, and sent.
   absl::Status CheckReply(const EntriesByKey& entries) const;
   absl::Status CheckCasts(const EntriesByKey& entries) const;
+  // Does what TryAdmit says, with the mutex held.
   absl::StatusOr<bool> Admit();
-  // Lists of no rows change nothing.
+  // Sets `skip` of the entries with lists of no rows: they change nothing.
   void SkipEmptyLists();
   void AdmitKeys(const EntriesByKey& entries);
   // Admits what the entries of one key bring, from its `first` on.
   void AdmitKey(const EntriesByKey& entries, uint32_t first);
-  // An idle key where contributions do not wait: what most pushes of many keys
-  // are, without the detour of a PendingUpdate.
+  // Updates an idle key where contributions do not wait, as most pushes of many
+  // keys do, without the detour of a PendingUpdate.
   void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
   // Updates the key where the update is of the simplest kind; returns false,
   // and nothing has happened, if it is not.
   bool UpdatePlainly(const EntriesByKey& entries, uint32_t first);
-  // One whose update runs: what it brings waits for that.
+  // Queues what is brought for a key whose update runs.
   void QueueUpdate(const EntriesByKey& entries, uint32_t first);
-  // Where contributions wait for those of others.
+  // Adds what is brought to the key's round, where it waits for the
+  // contributions of others.
   void AddToRound(const EntriesByKey& entries, uint32_t first);
   // Returns the updates that Enqueue and the key's rounds take of the
   // reservations.
   PendingUpdates AddContribution(const EntriesByKey& entries, uint32_t first);
-  // The worker of the push has reached its step.
+  // Records that the worker of the push has reached its step.
   void RecordStep();
 
   Transaction transaction_;
@@ -125,7 +129,7 @@ class PushAdmission {
   const bool forgets_contributions_;
   const bool is_copied_;  // on the way to the device
   std::vector<PullEntry>* const names_;
-  const RefPtr<PushCall> call_;
+  const RefPtr<QueuedCall> call_;
   GuardedPush guard_;
   // They count the tensors where they are kept, what these are decoded to
   // there, sums of several tensors of one key, what each contribution costs

@@ -17,9 +17,10 @@
 
 namespace tensorkv {
 
-// The copies of one push. There are none on the host, where tensors stay what
-// they are, and none of small tensors that the device reads where they are, if
-// nothing but an update is to come of them. Used by one thread.
+// The copies of one push's tensors on the device. There are none on the host,
+// where tensors stay what they are, and none of small tensors that the device
+// reads where they are, if nothing but an update is to come of them. Used by
+// one thread.
 class PushCopies {
  public:
   // `state` outlives the object.
@@ -29,8 +30,8 @@ class PushCopies {
   static uint64_t BytesOf(const NamespaceState& state,
                           const PushRequest& request);
 
-  // Returns the bytes of the tensors that are no longer needed where they have
-  // come once the push has taken effect.
+  // Returns how many bytes of host memory become free once the push has taken
+  // effect: those of the tensors that are copied.
   static uint64_t BytesFreedOnHost(const NamespaceState& state,
                                    const PushRequest& request);
 
@@ -42,6 +43,7 @@ class PushCopies {
   // Returns whether the copies can be started together with the updates.
   // REQUIRES: the mutex is held.
   bool CanStartLater(const EntriesByKey& entries) const;
+  // Returns whether no copy has still to be started.
   bool has_started() const { return to_start_.copies.empty(); }
   // Starts them. Nobody waits for the elements: what follows on the device sees
   // them, and copies that have been started come to their end unless the device

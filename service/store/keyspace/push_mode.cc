@@ -496,7 +496,8 @@ WorkerGroupOptions PushMode::GroupOf(const NamespaceConfig& config) {
           .awaits_left = is_whole && config.mode == Mode::kSync};
 }
 
-absl::Status PushMode::CheckTakes(absl::string_view key, DType dtype) const {
+absl::Status PushMode::CheckAllowsDType(absl::string_view key,
+                                        DType dtype) const {
   if (sums() || IsFloat(dtype)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "key ", Quoted(key), ": expected a float dtype in a namespace whose ",
@@ -504,7 +505,7 @@ absl::Status PushMode::CheckTakes(absl::string_view key, DType dtype) const {
 }
 
 absl::Status PushMode::DescribeAwaited(Step step, absl::Duration now) const {
-  return workers_.StillMissing(absl::StrCat("step ", step),
+  return workers_.MissingError(absl::StrCat("step ", step),
                                workers_.NeededBelow(step), now);
 }
 

@@ -25,9 +25,9 @@ using PendingUpdates = absl::InlinedVector<PendingUpdate, 1>;
 // Returns the updates that closed rounds become.
 PendingUpdates UpdatesOf(ClosedRounds rounds);
 
-// The strategy of one namespace, const after construction; its methods are
-// called with the namespace's mutex held; CheckPush and waits_for_slower also
-// without.
+// What the mode of a namespace (async, bounded, sync) does with contributions.
+// Const after construction; its methods are called with the namespace's mutex
+// held; CheckPush and waits_for_slower also without.
 class PushMode {
  public:
   virtual ~PushMode() = default;
@@ -41,7 +41,7 @@ class PushMode {
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
       const NamespaceConfig& config, const WorkerGroup* workers);
 
-  // Sets what the mode has a default for.
+  // Sets the fields of `config` for which the mode has a default.
   virtual void FillDefaults(NamespaceConfig& config) const = 0;
 
   // Returns whether a contribution is an update of its own.
@@ -54,8 +54,9 @@ class PushMode {
   // Returns whether contributions are summed, so that one worker may bring
   // several to a key, and rows.
   virtual bool sums() const { return true; }
-  // Checks that a key may have that dtype. Errors: InvalidArgument.
-  absl::Status CheckTakes(absl::string_view key, DType dtype) const;
+  // Checks that a key may have that dtype in this mode. Errors:
+  // InvalidArgument.
+  absl::Status CheckAllowsDType(absl::string_view key, DType dtype) const;
 
   // Checks that the request has what the mode needs. Errors: InvalidArgument
   // (no worker, no step).
@@ -73,8 +74,8 @@ class PushMode {
     return absl::OkStatus();
   }
 
-  // Returns whether the caller may contribute to `key` now; if it has done so,
-  // the answer to that. Errors: those of Push.
+  // Checks that the caller may contribute to `key` now. Returns nothing if so;
+  // if it has contributed before, the result to repeat. Errors: those of Push.
   virtual absl::StatusOr<std::optional<PushResult>> CheckKey(
       const StoredKey& key, const PushRequest& request) const = 0;
 
@@ -83,12 +84,12 @@ class PushMode {
                                  const PushRequest& request) const {
     return 0;
   }
-  // Makes place for what is remembered of contributions. `overhead` has
-  // BytesToRecord. REQUIRES: CheckKey says that there is none yet.
+  // Remembers the contribution before Add, or allocates what Add remembers it
+  // in. `overhead` has BytesToRecord. REQUIRES: CheckKey has returned nothing.
   virtual void Record(StoredKey& key, const PushRequest& request,
                       Reservation overhead) const {}
 
-  // Has the key know what it knew of contributions when it was saved.
+  // Restores what the key remembered of contributions when it was saved.
   // REQUIRES: nobody has contributed to it. Errors: ResourceExhausted.
   virtual absl::Status Restore(const KeySnapshot& snapshot,
                                const RefPtr<BudgetAccount>& overhead,
@@ -103,7 +104,7 @@ class PushMode {
   // Returns the result as it is known when the push takes effect.
   virtual PushResult ResultOf(const StoredKey& key,
                               const PushRequest& request) const = 0;
-  // Returns whether the step of `request` is one of a worker of the group.
+  // Returns whether the step of `request` counts as reached by its worker.
   virtual bool CountsStep(const PushRequest& request) const {
     return request.worker && request.step > 0 && !request.entries.empty();
   }
@@ -123,8 +124,8 @@ class PushMode {
     return absl::OkStatus();
   }
 
-  // Returns whether the worker of `rank` must wait before it reads `key`, for
-  // rounds that it has contributed to up to step `last`, and for what then.
+  // Returns whether the worker of `rank` must wait before it reads `key`: for
+  // rounds up to step `last` that it has contributed to.
   virtual bool MustWait(const StoredKey& key, uint32_t rank, Step last) const {
     return false;
   }
@@ -140,6 +141,8 @@ class PushMode {
                                     Step last) const {
     return 0;
   }
+  // Returns the error of such a wait that ends now, which names who is missing.
+  // REQUIRES: MustWait.
   virtual absl::Status DescribeWait(const StoredKey& key, uint32_t rank,
                                     absl::Duration now) const {
     return absl::OkStatus();
@@ -147,15 +150,15 @@ class PushMode {
 
   // Returns whether workers wait for slower ones at all.
   virtual bool waits_for_slower() const { return false; }
-  // Returns the step that the workers, where they are now, must reach first,
-  // all that are needed, before a worker may go on that has reached `step`; 0
-  // if it may. Who asks about a push has reached the step before.
+  // Returns the step that all needed workers must reach before a worker that
+  // has reached `step` may go on; 0 if it may now. A push of step n asks with n
+  // - 1.
   virtual Step AwaitedStep(Step step) const { return 0; }
-  // Returns an error that names who has not reached an awaited step:
-  // DeadlineExceeded (WAIT_ENDED).
+  // Returns the error of a wait that ends now, which names who has not reached
+  // `step`: DeadlineExceeded (WAIT_ENDED).
   absl::Status DescribeAwaited(Step step, absl::Duration now) const;
 
-  // Returns where a worker starts that comes later.
+  // Returns the step that a worker which joins now counts as having reached.
   virtual Step StepOfJoiner() const = 0;
 
   // Returns the step that the worker of `rank` is to push next, or again.

@@ -26,8 +26,8 @@ inline uint64_t RestoredFloor(uint64_t saved) {
   return now > saved ? now : saved + kRestoredGap;
 }
 
-// From now on every version and revision of the namespace is above all that
-// one of that snapshot may have given since.
+// Raises the counts of the namespace: every version and revision from now on is
+// above all that the namespace of `snapshot` may have given since it was saved.
 inline void RestoreCounts(const NamespaceSnapshot& snapshot,
                           NamespaceState& state)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) {

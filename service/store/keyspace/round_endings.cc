@@ -181,7 +181,7 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(
     if (!sums[i].ok()) continue;
     absl::Status status;
     if (!HasRows(jobs[i].partial.slots)) status = summed;
-    TakeWeights(jobs[i].partial.slots, sums[i]->slots[0]);
+    AddUpWeights(jobs[i].partial.slots, sums[i]->slots[0]);
     if (status.ok() && jobs[i].partial.scale != 1) {
       status = Scale(state, jobs[i], *sums[i]);
     }
@@ -264,7 +264,7 @@ void FailRounds(Transaction& transaction, StoredKey& key, Step step,
                 const RoundFailurePtr& failure) {
   NamespaceState& state = transaction.state();
   OngoingSnapshot::BeforeChange(transaction, key);
-  FailedRounds failed = key.rounds->Fail(step, failure);
+  FailedRounds failed = key.rounds->FailFrom(step, failure);
   const uint64_t num_failed = failed.open.size() + failed.num_closed;
   state.counts.rounds_open -= failed.open.size();
   state.counts.rounds_failed += num_failed;

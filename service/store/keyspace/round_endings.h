@@ -11,7 +11,9 @@
 
 namespace tensorkv {
 
-// Has the updates of closed rounds run, and the sums scaled that need it.
+// Has the updates of closed rounds of `key` run, after its other updates, and
+// begins what its next rounds need: scaling, or a sum with other servers. Also
+// to be called with none, after any change of the key's rounds.
 void CloseRounds(Transaction& transaction, StoredKey& key,
                  PendingUpdates updates);
 void CloseRounds(Transaction& transaction, StoredKey& key, ClosedRounds closed);
@@ -21,18 +23,21 @@ void CloseRounds(Transaction& transaction, StoredKey& key, ClosedRounds closed);
 void FailRounds(Transaction& transaction, StoredKey& key, Step step,
                 const RoundFailurePtr& failure);
 
-// Takes the rounds of a key that goes, which nobody must push again any more.
+// Drops the rounds of a key that is being removed. Open ones count as failed;
+// nobody must push their steps again.
 void RemoveRounds(Transaction& transaction, StoredKey& key);
 
-// Has the first contributions of a round of `key` summed, if there are enough.
+// Adds to the work of the transaction a sum of the first contributions of a
+// round of `key`, if there are enough.
 void BeginPartialSum(Transaction& transaction, StoredKey& key);
 
-// Has the next round of a mirrored `key` summed with other servers, if it is
-// complete, and the sum before is applied.
+// Adds to the work of the transaction the sum, with other servers, of the next
+// round of a mirrored `key`, if that round is complete and the one before is
+// applied.
 void BeginExchange(Transaction& transaction, StoredKey& key);
 
-// Makes each partial sum, without the mutex, and puts the sums in
-// their places.
+// Makes each partial sum and puts the sums in their places; those over servers
+// are only begun. REQUIRES: the mutex is not held.
 void RunPartialSums(NamespaceState& state, std::vector<PartialSumOfKey> jobs);
 
 }  // namespace tensorkv

@@ -17,10 +17,11 @@
 
 namespace tensorkv {
 
-// `round 7 of "fc1.w"`.
+// Returns how errors name a round: `round 7 of "fc1.w"`.
 std::string RoundName(Step step, absl::string_view key);
 
-// A round that no longer waits for anybody, or that was dropped.
+// What is taken out of a round that has closed, to be applied, or that has
+// failed, to be dropped.
 struct ClosedRound {
   Step step = 0;
   // The contributors', in rank order; empty if all skipped.

@@ -27,7 +27,8 @@ struct RoundPolicy {
   const WorkerGroup* workers = nullptr;
   SharedRounds* shared = nullptr;
   uint32_t max_open = 0;
-  // So many contributions suffice once the grace time is over; 0: never.
+  // How many contributions suffice once the grace time is over; 0: all are
+  // needed.
   uint32_t quorum = 0;
   // True if the sum of a round that lacks workers is multiplied by N/n.
   bool rescales = false;

@@ -80,7 +80,7 @@ absl::Status Rounds::CheckNobodyLeft(absl::string_view key, uint32_t rank,
     const std::vector<uint32_t> left = LeftOf(rank, step, round);
     if (left.empty()) continue;
     return WithReason(
-        policy_.workers->HaveLeft(RoundName(step, key), left),
+        policy_.workers->LeftError(RoundName(step, key), left),
         Reason::kWorkerLeft,
         {{"key", key}, {"step", step}, {"ranks", absl::StrJoin(left, ",")}});
   }

@@ -253,16 +253,16 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
     round.had_closed |= repush->second.had_closed;
     ClearRepush(repush, by.rank);
   }
-  return TakeComplete();
+  return CloseComplete();
 }
 
 ClosedRounds Rounds::EndGrace(Step step, uint64_t id) {
   if (!IsOpen(step, id)) return {};
   open_.find(step)->second.is_grace_over = true;
-  return TakeComplete();
+  return CloseComplete();
 }
 
-ClosedRounds Rounds::TakeComplete() {
+ClosedRounds Rounds::CloseComplete() {
   ClosedRounds closed;
   for (auto& [step, round] : open_) Advance(step, round);
   while (!open_.empty()) {
@@ -332,7 +332,7 @@ std::optional<Step> Rounds::FirstWithout(
   return std::nullopt;
 }
 
-FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
+FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
   FailedRounds failed;
   for (auto it = open_.lower_bound(step); it != open_.end();) {
     const auto& [open_step, round] = *it;
@@ -473,7 +473,7 @@ RefPtr<const Contributors> Rounds::ContributorsOf(const Round& round,
   return last;
 }
 
-void Rounds::Apply(Step step, Version version) {
+void Rounds::RecordApplied(Step step, Version version) {
   auto closed =
       std::find_if(closed_.begin(), closed_.end(),
                    [step](const Closed& each) { return each.step == step; });
@@ -487,11 +487,12 @@ void Rounds::Apply(Step step, Version version) {
   }
 }
 
-void Rounds::ApplySkipped(Version version) {
+void Rounds::RecordSkipped(Version version) {
   const auto first =
       std::find_if(closed_.begin(), closed_.end(),
                    [](const Closed& each) { return each.version == 0; });
-  if (first != closed_.end() && first->all_skipped) Apply(first->step, version);
+  if (first != closed_.end() && first->all_skipped)
+    RecordApplied(first->step, version);
 }
 
 std::vector<AppliedRound> Rounds::Applied() const {

@@ -31,7 +31,6 @@ namespace tensorkv {
 // after the grace time, a quorum; then its update is applied. A round that
 // fails on the way is open again and empty, and its contributors push that step
 // again before they go on with the key. The rounds of later steps fail with it.
-// A test of the namespace tries many random orders of what may happen.
 //
 // Contributions are idempotent: who pushes again what is there already is told
 // so. The key remembers the contributors of its last max_open + 1 closed
@@ -92,35 +91,36 @@ class Rounds {
   ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
                    Reservation value_reservation);
 
-  // Ends the grace time of a round, if the round is still open.
+  // Ends the grace time of a round that is open; returns rounds that close.
   ClosedRounds EndGrace(Step step, uint64_t id);
 
-  // Returns the rounds that need nobody any more since the group has changed.
-  ClosedRounds TakeComplete();
+  // Closes and returns, in order, the first rounds that need nobody any more.
+  ClosedRounds CloseComplete();
 
-  // The update of a closed round, or none if all had skipped, has made
-  // `version` (or left it).
-  void Apply(Step step, Version version);
+  // Records that the update of a closed round, if it has one, has made
+  // `version`. Rounds after it that all have skipped count as applied too.
+  void RecordApplied(Step step, Version version);
 
   // Returns the first open round that waits for one of `ranks`, which rise.
   std::optional<Step> FirstWithout(absl::Span<const uint32_t> ranks) const;
-  // Fails the round of that step and those of later steps: which are open, or
-  // have closed and are not applied.
-  FailedRounds Fail(Step step, const RoundFailurePtr& failure);
+  // Fails the rounds of `step` and later ones that are open, or closed and not
+  // applied: their contributors must push those steps again.
+  FailedRounds FailFrom(Step step, const RoundFailurePtr& failure);
   // Clears the steps that the worker of that rank must push again.
   void ClearRepush(uint32_t rank);
   // Clears the steps that anybody must push again: the key is gone.
   void ClearAllRepushes();
 
-  // Returns the tensors to sum now that a worker has brought to one round.
+  // Returns what one worker has brought to a round and must be summed first.
+  // EndPartialSum ends each job that this and the next three return.
   std::optional<PartialSum> BeginSum();
-  // Returns these, or else the contributions of a round that has enough.
+  // Returns what BeginSum does, or else leading contributions to sum ahead.
   std::optional<PartialSum> BeginPartialSum();
   // Returns the contributions of a complete round, whose sum is to be scaled
   // before the round closes.
   std::optional<PartialSum> BeginScaling();
-  // Returns those of the first open round, if it is complete and its sum is to
-  // be made with other servers; not before all sums are applied.
+  // Returns the contributions of the first open round, once complete, that are
+  // summed with other servers; not before all closed rounds are applied.
   std::optional<PartialSum> BeginExchange();
 
   // Ends a job with its sum, or without one if that could not be made; then
@@ -150,11 +150,11 @@ class Rounds {
 
   // Counts the rounds that come next, and that all have skipped, as applied:
   // with `version`, the key's own. Whoever waits for them is to be woken.
-  void ApplySkipped(Version version);
+  void RecordSkipped(Version version);
 
   // Returns the remembered rounds that have been applied, in their order.
   std::vector<AppliedRound> Applied() const;
-  // The key is one that had those rounds. REQUIRES: it has had none yet.
+  // Restores the rounds of a saved key. REQUIRES: it has had none yet.
   void Restore(std::vector<AppliedRound> rounds);
 
   // Returns the ranks that each open round waits for, by its step.
@@ -218,14 +218,14 @@ class Rounds {
                                const Round& round) const;
   // Returns whether the round is complete and has no other sum to wait for.
   bool MayClose(Step step, const Round& round) const;
-  // By how much the sum must be multiplied before the round may close.
+  // Returns by how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
   PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
   // Returns how many of so many contributions are averaged.
   uint32_t NumAveraged(size_t num_contributions) const;
   static ClosedRound Take(Step step, Round& round);
-  // Shared with the round before if those were the same.
+  // Returns the contributors, shared with the round before if they are equal.
   RefPtr<const Contributors> ContributorsOf(const Round& round,
                                             Reservation& overhead) const;
   void AddRepush(uint32_t rank, Step step, const RoundFailurePtr& failure);

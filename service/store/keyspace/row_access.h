@@ -19,7 +19,8 @@ namespace tensorkv {
 // of rows never holds the value, which an update would have to copy then.
 class RowAccess final : public KeyAccess {
  public:
-  // Has it read these rows, which the key has, to memory that they have.
+  // Adds rows to read: those of `ids`, which the key has, go to `rows`, memory
+  // of the key's device.
   void Add(RefPtr<const RowIds> ids, Tensor rows);
 
   bool uses_states() const override { return false; }

@@ -18,11 +18,12 @@
 
 namespace tensorkv {
 
-// Says what one id costs while its row is updated: its place among the others,
+// Bytes that one id costs while its row is updated: its place among the others,
 // and what refers to its elements.
 inline constexpr uint64_t kBytesPerRowId = 64;
 
-// Return whether contributions name rows, and whether they update all the same.
+// Return whether any contribution names rows, and whether all rows are to be
+// updated nevertheless.
 bool HasRows(absl::Span<const Slot> slots);
 bool UpdatesAllRows(absl::Span<const Slot> slots);
 // Returns whether rows that nobody names are updated, and no tensor brings them
@@ -66,7 +67,7 @@ class RowBatches {
 
   // Returns the next batch, good until the next call; empty after the last one.
   absl::Span<const TensorUpdate> Next();
-  // Begins anew.
+  // Has Next begin with the first batch again.
   void Rewind();
 
   // Returns the rows that are named, rising.
@@ -106,6 +107,7 @@ class RowBatches {
                int64_t count);
   // Ends an update whose views begin at `first_view`.
   void AddUpdate(int64_t first_row, int64_t num_rows, size_t first_view);
+  // Adds the views of those rows of the key's states.
   void AddStates(int64_t first_row, int64_t num_rows);
   bool IsFull() const;
   // Has the updates refer to their views.

@@ -8,7 +8,7 @@
 
 namespace tensorkv {
 
-absl::Status CheckRuleTakesRows(const StoredKey& key) {
+absl::Status CheckRuleAllowsRows(const StoredKey& key) {
   if (!key.rule->takes_sums()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("key ", Quoted(key.name()),

@@ -14,10 +14,10 @@ namespace tensorkv {
 
 // Checks that rows of the key can be updated by themselves. Errors:
 // FailedPrecondition (its rule takes sums over the key).
-absl::Status CheckRuleTakesRows(const StoredKey& key);
+absl::Status CheckRuleAllowsRows(const StoredKey& key);
 
-// Errors: InvalidArgument (a key of rank 0; ROW_OUT_OF_RANGE, with one of the
-// ids that are).
+// Checks that the key has rows of all these ids. Errors: InvalidArgument (a key
+// of rank 0; ROW_OUT_OF_RANGE, with one of the ids that are).
 absl::Status CheckRowIds(const StoredKey& key, const RowIds& ids);
 
 // Returns the shape of so many rows of the key. REQUIRES: it has rows. Errors:

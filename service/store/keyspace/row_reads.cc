@@ -40,7 +40,7 @@ using AccessOfKey = std::pair<StoredKey*, PendingUpdate>;
 std::vector<AccessOfKey> AccessesOf(absl::Span<const KeyPtr> keys,
                                     std::vector<RefPtr<const RowIds>> rows,
                                     const PullReply& reply,
-                                    const RefPtr<PushCall>& call) {
+                                    const RefPtr<QueuedCall>& call) {
   std::vector<AccessOfKey> accesses;
   absl::flat_hash_map<const StoredKey*, size_t> access_of;
   for (uint32_t i = 0; i < keys.size(); ++i) {
@@ -74,7 +74,7 @@ void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
     reply = {};
     return std::move(done)(std::move(status));
   }
-  const auto call = MakeRefCounted<PushCall>();
+  const auto call = MakeRefCounted<QueuedCall>();
   std::vector<AccessOfKey> accesses =
       AccessesOf(keys, std::move(rows), reply, call);
   call->num_pending = accesses.size();

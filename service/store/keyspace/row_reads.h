@@ -14,10 +14,11 @@
 
 namespace tensorkv {
 
-// Reads `rows` of `keys`, and answers with them and their versions. `reply` has
-// the values without elements, all by entry.
-// Errors: ResourceExhausted (OVER_BUDGET), and those of the device.
-// REQUIRES: the mutex of `state` is free.
+// Reads `rows` of `keys` after the updates that are queued now, and calls
+// `done` with the rows and their versions: now, or on the thread that has read
+// the last. `reply` has the values without elements, all by entry. Errors:
+// ResourceExhausted (OVER_BUDGET), and those of the device. REQUIRES: the mutex
+// of `state` is free.
 void SendRows(NamespaceState& state, absl::Span<const KeyPtr> keys,
               std::vector<RefPtr<const RowIds>> rows, PullReply reply,
               ReplyCallback<PullReply> done);

@@ -89,7 +89,7 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
     }
   }
   if (!rule->Continues(*key.rule)) {
-    key.CountAnew();
+    key.ResetUpdateCount();
   } else if (state && key.rule_state) {
     state->total_weight = key.rule_state->total_weight;
   }
@@ -207,7 +207,7 @@ void RuleChange::ChangeKeys() {
       SetRuleOf(*state.key, state.rule, state.state);
       ++next;
     }
-    transaction.Commit();
+    transaction.MarkChanged();
   }
 }
 
@@ -236,7 +236,7 @@ absl::Status RuleChange::PrepareNewKeys() {
       keys = std::exchange(*state_.keys_made, {});
       if (keys.empty()) {
         state_.bindings = bindings_;
-        transaction.Commit();
+        transaction.MarkChanged();
         return absl::OkStatus();
       }
       state_.new_keys_wait = attempt >= kMaxAttemptsForNewKeys;
@@ -323,7 +323,7 @@ absl::Status BindMultipliers(NamespaceState& state, const CallContext& context,
     Transaction transaction(state);
     RETURN_IF_ERROR(state.end_of_waits);
     state.bindings = changed;
-    transaction.Commit();
+    transaction.MarkChanged();
   }
   const auto go_on = [&state] { return CheckIsWanted(state, CallContext()); };
   for (std::string last;;) {
@@ -339,7 +339,7 @@ absl::Status BindMultipliers(NamespaceState& state, const CallContext& context,
                      changed->multipliers.Find(names, go_on));
     Transaction transaction(state);
     for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
-    transaction.Commit();
+    transaction.MarkChanged();
   }
 }
 

@@ -12,11 +12,14 @@
 
 namespace tensorkv {
 
-// Checks that a key of that dtype can have the rule. Errors: InvalidArgument.
+// Checks that the key can have the rule: that the rule allows its dtype and,
+// where it needs whole keys, that the key is no slice of one. Errors:
+// InvalidArgument.
 absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule);
 
-// Binds a rule or multipliers to a pattern, as SetRule does, and tells nobody.
+// Binds a rule or multipliers to a pattern as SetRule does, but tells the
+// observer nothing.
 absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request,
                       const CallContext& context);
 
@@ -27,9 +30,11 @@ uint64_t TextBytes(const UpdateRule& rule);
 // Returns how many bytes the state of a key with that value takes.
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
-// Returns the state of `key` under `rule`. For a key that nobody else knows, or
-// with rules_lock: nothing else changes a key's rule or which tensors its state
-// has. Not under the mutex: a device may take its time to find memory.
+// Returns the state of `key` under `rule`, for which it allocates what the
+// present one lacks: key.rule_state itself if that will do, null if the rule
+// keeps nothing. For a key that nobody else knows, or with rules_lock: nothing
+// else changes a key's rule or which tensors its state has. Not under the
+// mutex: a device may take its time to find memory.
 absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,
                                             const UpdateRule& rule);

@@ -11,9 +11,10 @@
 
 namespace tensorkv {
 
-// Is shared with the update under way.
+// What a rule keeps of one key. Shared with the update under way.
 struct RuleState : RefCounted {
-  // Are ordered as the rule's StateSpecs. Few rules have more than two.
+  // The state tensors, in the order of the rule's StateSpecs. Few rules have
+  // more than two.
   absl::InlinedVector<RefPtr<Buffer>, 2> states;
   // Null where the rule keeps no master copy.
   RefPtr<Buffer> master;
@@ -24,8 +25,8 @@ struct RuleState : RefCounted {
   bool states_are_new = false;
   bool master_is_new = false;
 
-  // Is, of the rule `average`, what the key's updates weigh together; 0 as long
-  // as each weighs 1, so that their number tells. Whole, because small weights
+  // What the key's updates weigh together, of the rule `average`; 0 as long as
+  // each weighs 1, so that their number tells. Whole, because small weights
   // would vanish in a difference from that. Guarded by the namespace's mutex.
   double total_weight = 0;
 

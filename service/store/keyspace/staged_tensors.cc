@@ -22,7 +22,7 @@ struct StagedPlaces {
   }
 
   StagingLayout layout;
-  std::vector<StagingLayout::Place> places;
+  std::vector<StagingLayout::Position> places;
 };
 
 absl::Status Allocate(const StagedPlaces& staged, Reservation reservation,
@@ -43,7 +43,7 @@ absl::Status Allocate(const StagedPlaces& staged, Reservation reservation,
 
 }  // namespace
 
-StagingLayout::Place StagingLayout::Add(uint64_t size_bytes) {
+StagingLayout::Position StagingLayout::Add(uint64_t size_bytes) {
   if (size_bytes >= sharing_.own_bytes) return AddBuffer(size_bytes);
   if (has_shared_) {
     uint64_t& end = buffer_bytes_[shared_];
@@ -59,7 +59,7 @@ StagingLayout::Place StagingLayout::Add(uint64_t size_bytes) {
   return AddBuffer(size_bytes);
 }
 
-StagingLayout::Place StagingLayout::AddBuffer(uint64_t size_bytes) {
+StagingLayout::Position StagingLayout::AddBuffer(uint64_t size_bytes) {
   buffer_bytes_.push_back(size_bytes);
   total_bytes_ = SumOfBytes(total_bytes_, size_bytes);
   return {buffer_bytes_.size() - 1, 0};

@@ -42,7 +42,7 @@ inline constexpr BufferSharing kSharingOnDevice = {256 * 1024, 32 << 20};
 // it. Not thread-safe.
 class StagingLayout {
  public:
-  struct Place {
+  struct Position {
     size_t buffer = 0;
     uint64_t offset = 0;
   };
@@ -50,14 +50,15 @@ class StagingLayout {
   explicit StagingLayout(const BufferSharing& sharing = kSharingOnHost)
       : sharing_(sharing) {}
 
-  Place Add(uint64_t size_bytes);
+  // Adds the next tensor of the call, and returns where it goes.
+  Position Add(uint64_t size_bytes);
 
   absl::Span<const uint64_t> buffer_bytes() const { return buffer_bytes_; }
   // Returns the sum over all buffers; UINT64_MAX if it is more than that.
   uint64_t total_bytes() const { return total_bytes_; }
 
  private:
-  Place AddBuffer(uint64_t size_bytes);
+  Position AddBuffer(uint64_t size_bytes);
 
   const BufferSharing sharing_;
   std::vector<uint64_t> buffer_bytes_;
@@ -76,7 +77,8 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
                             const BufferSharing& sharing,
                             AllocateBuffer allocate);
 
-// Allocates bytes that are reserved: those of the tensors' layout.
+// Does what AllocateStaged does with bytes that are reserved: the total_bytes
+// of the tensors' layout.
 absl::Status AllocateReserved(Reservation reservation,
                               absl::Span<Tensor* const> tensors,
                               const BufferSharing& sharing,

@@ -24,7 +24,7 @@ class StoredKey;
 // The states that every rule has, or may have.
 inline constexpr absl::string_view kMasterState = "master";
 inline constexpr absl::string_view kUpdateCountState = "update_count";
-// That of `average`.
+// The state that keys with the rule `average` have besides.
 inline constexpr absl::string_view kTotalWeightState = "total_weight";
 
 // KeyState is the name by which Pull and Init call a state of a key.
@@ -59,7 +59,8 @@ class StateAccess final : public KeyAccess {
 
   explicit StateAccess(Kind kind) : kind_(kind) {}
 
-  // `tensor` is host memory, of the state's dtype and shape as they are now.
+  // Adds a state to copy, to `tensor` (kRead) or from it (kWrite), which is
+  // host memory of the state's dtype and shape as they are now.
   void Add(std::string state, Tensor tensor) {
     entries_.push_back({std::move(state), std::move(tensor)});
   }
@@ -79,6 +80,7 @@ class StateAccess final : public KeyAccess {
     bool is_number = false;
   };
 
+  // Finds one state, and adds its copy to copies_.
   absl::Status BeginEntry(const StoredKey& key, Entry& entry);
 
   const Kind kind_;

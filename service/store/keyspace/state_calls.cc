@@ -83,7 +83,7 @@ class AccessesOfKeys {
  public:
   AccessesOfKeys(NamespaceState& state, StateAccess::Kind kind,
                  ReplyCallback<PushReply> done)
-      : state_(state), kind_(kind), call_(MakeRefCounted<PushCall>()) {
+      : state_(state), kind_(kind), call_(MakeRefCounted<QueuedCall>()) {
     call_->done = std::move(done);
   }
 
@@ -133,7 +133,7 @@ class AccessesOfKeys {
  private:
   NamespaceState& state_;
   const StateAccess::Kind kind_;
-  const RefPtr<PushCall> call_;
+  const RefPtr<QueuedCall> call_;
   uint32_t num_entries_ = 0;
   absl::flat_hash_map<std::string, PendingUpdate> updates_;
 };

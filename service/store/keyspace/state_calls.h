@@ -19,14 +19,16 @@ bool NamesStates(const std::vector<Entry>& entries) {
                      [](const Entry& entry) { return !entry.state.empty(); });
 }
 
-// Each key has an access between its updates, in which its states are copied.
-// REQUIRES, of what the others are given: NamesStates.
+// Make a Pull, or an Init, of states: these are copied in an access of each key
+// between its updates. `done` is called once, now or on the thread that ends
+// the last access. REQUIRES, also for what follows: NamesStates of the
+// request's entries.
 void PullStates(NamespaceState& state, PullRequest request,
                 const CallContext& context, ReplyCallback<PullReply> done);
 void InitStates(NamespaceState& state, InitRequest request,
                 ReplyCallback<InitReply> done);
 
-// Checks that the fields of the Init are right, whatever the store has.
+// Checks the fields of the Init that can be checked without looking at keys.
 absl::Status CheckStateFields(const NamespaceState& state,
                               const InitRequest& request);
 // Returns the bytes that the Init needs, as things are. Errors: those of Init.

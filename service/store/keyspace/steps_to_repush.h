@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// Why rounds failed. Shared by all that one loss has hit.
+// Why rounds failed. Shared by all rounds that failed for one cause.
 struct RoundFailure {
   // `rank 5 ("b") lost its lease of 2s`.
   std::string text;
@@ -27,8 +27,9 @@ using RoundFailurePtr = std::shared_ptr<const RoundFailure>;
 // namespace must repush; the Rounds of each key know which. Not thread-safe.
 class StepsToRepush {
  public:
+  // Counts one more key of which the worker must push that step again.
   void Add(uint32_t rank, Step step) { ++by_rank_[rank][step]; }
-  // REQUIRES: it was added.
+  // Counts one key less. REQUIRES: it was added.
   void Remove(uint32_t rank, Step step) {
     const auto steps = by_rank_.find(rank);
     const auto count = steps->second.find(step);

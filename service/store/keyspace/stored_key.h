@@ -28,8 +28,9 @@
 
 namespace tensorkv {
 
-// A push whose reply waits for its updates. The namespace's mutex guards it.
-struct PushCall : RefCounted {
+// A push, a read of rows or a call about states, whose answer waits for the
+// last of its updates or accesses. Guarded by the namespace's mutex.
+struct QueuedCall : RefCounted {
   PushReply reply;
   absl::Status status;
   size_t num_pending = 0;
@@ -48,11 +49,11 @@ struct PendingUpdate {
   // Count the contributions until the update has run.
   Reservation tensor_reservation;
   Reservation overhead;
-  // Room for a new value buffer, should somebody read the present one.
+  // Pays for a new value buffer, should somebody read the present one.
   Reservation value_reservation;
 
   // Async: whose reply waits, and which of its results this update produces.
-  RefPtr<PushCall> call;
+  RefPtr<QueuedCall> call;
   absl::InlinedVector<uint32_t, 1> results;
 
   // Sync: the round that closed; 0 in the other modes.
@@ -73,9 +74,8 @@ struct LastContributions {
   Reservation overhead;
 };
 
-// Counts what a key takes besides its name, its value and its rule's state:
-// this object, the value's buffer, its places in the tables, and what the
-// allocator adds to each.
+// Bytes that a key takes besides name, value and rule's state: this object, the
+// value's buffer, its places in the tables, what the allocator adds.
 inline constexpr uint64_t kKeyOverheadBytes = 300;
 
 inline uint64_t KeyOverheadBytes(absl::string_view name) {
@@ -129,9 +129,9 @@ class StoredKey final : public RefCounted {
     return (is_updating && !is_next_claimed ? 1 : 0) +
            (pending ? pending->size() : 0);
   }
-  // How many updates have made the present value.
+  // Returns how many updates have made the present value.
   uint64_t num_applied() const { return update_count - counts_running_update; }
-  // Begins to count an update, ends that, or takes the count back.
+  // Count an update that begins, and end that: one that failed counts no more.
   uint64_t CountUpdate() {
     counts_running_update = true;
     return ++update_count;
@@ -140,16 +140,16 @@ class StoredKey final : public RefCounted {
     if (counts_running_update && !is_applied) --update_count;
     counts_running_update = false;
   }
-  void CountAnew() {
+  void ResetUpdateCount() {
     counts_running_update = false;
     update_count = 0;
   }
-  // The version of the update that ends now, above `floor`. A removed key's is
-  // one that LastVersionOf has told then: others of its name follow those.
+  // Returns the version of the update that ends now, above `floor`.
+  // LastVersionOf told a removed key's: later keys of its name are above it.
   Version NextVersion(Version floor) const {
     return (is_removed ? version : std::max(version, floor)) + 1;
   }
-  // The key is in no table any more.
+  // Records that the key has left its table; versions ahead are above `floor`.
   void Retire(Version floor) {
     if (num_updates_ahead() > 0) version = std::max(version, floor);
     is_removed = true;

@@ -20,8 +20,8 @@
 
 namespace tensorkv {
 
-// The strategy of one namespace. Thread-safe; called without the mutex, but for
-// copies().
+// Where a namespace keeps tensors, on the host or on a device, and how they get
+// there and back. Thread-safe; called without the mutex, but for copies().
 class TensorPlacement {
  public:
   // Both outlive it.
@@ -49,8 +49,9 @@ class TensorPlacement {
   virtual absl::Status Fill(const InitRequest& request,
                             absl::Span<const RefPtr<StoredKey>> keys) const = 0;
 
-  // Calls `done` with the values of `reply`, which are on the device, on the
-  // host; maybe on another thread, when this may be gone.
+  // Calls `done` with `reply`, whose values are where tensors are kept, once
+  // they are on the host: now, or on a thread of the device, when this object
+  // may be gone.
   virtual void Send(PullReply reply, ReplyCallback<PullReply> done) const = 0;
 };
 

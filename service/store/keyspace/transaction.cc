@@ -19,8 +19,8 @@ void Transaction::Lock() {
 // a watch or a standby, listens here.
 void Transaction::Unlock() {
   if (!is_locked_) return;
-  if (is_committed_) ++state_.revision;
-  is_committed_ = false;
+  if (has_changes_) ++state_.revision;
+  has_changes_ = false;
   state_.keys.ReleaseErased([this](KeyPtr key) { Drop(std::move(key)); });
   is_locked_ = false;
   state_.mutex.unlock();
@@ -34,7 +34,7 @@ Transaction::~Transaction() {
     if (work_) UpdateRunner(state_).Run(*std::move(work_));
     return;
   }
-  if (TakesLong()) {
+  if (HasSlowAnswers()) {
     DoOnPool();
   } else {
     Do(state_, effects_);
@@ -43,15 +43,15 @@ Transaction::~Transaction() {
 }
 
 // Values that are on the host are sent by reference.
-bool Transaction::TakesLong() const {
+bool Transaction::HasSlowAnswers() const {
   for (const WaitingCallPtr& call : effects_.calls) {
-    if (call->takes_long_to_send()) return true;
+    if (call->is_slow_to_send()) return true;
   }
   if (!state_.tensor_placement->copies()) return false;
   return !effects_.calls.empty() ||
          std::any_of(
              effects_.pushes.begin(), effects_.pushes.end(),
-             [](const RefPtr<PushCall>& call) { return call->is_followed; });
+             [](const RefPtr<QueuedCall>& call) { return call->is_followed; });
 }
 
 void Transaction::DoOnPool() {
@@ -64,7 +64,7 @@ void Transaction::DoOnPool() {
 
 void Transaction::Do(NamespaceState& state, Effects& effects) {
   Report(state, effects);
-  for (const RefPtr<PushCall>& call : effects.pushes) {
+  for (const RefPtr<QueuedCall>& call : effects.pushes) {
     if (call->status.ok()) {
       std::move(call->done)(std::move(call->reply));
     } else {

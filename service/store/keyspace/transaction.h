@@ -25,7 +25,7 @@ namespace tensorkv {
 
 struct NamespaceState;
 
-// Contributions of a key's round that are to be summed.
+// A job: contributions of a key's round that are to be summed.
 struct PartialSumOfKey {
   RefPtr<StoredKey> key;
   PartialSum partial;
@@ -105,25 +105,27 @@ class Transaction {
 
   NamespaceState& state() const { return state_; }
 
-  // Says that keys, values or rules have changed: the revision is raised.
-  void Commit() { is_committed_ = true; }
+  // Records that keys, values or rules have changed, so that Unlock raises the
+  // revision. What has changed stands at once.
+  void MarkChanged() { has_changes_ = true; }
 
-  // Sends an answer that is there.
-  void Send(RefPtr<PushCall> call) {
+  // Has the answer of the call, which is ready, sent after the change.
+  void Send(RefPtr<QueuedCall> call) {
     effects_.pushes.push_back(std::move(call));
   }
   void Send(WaitingCallPtr call) { effects_.calls.push_back(std::move(call)); }
 
+  // Keeps `dropped`, and destroys it after the change, without the mutex.
   void Drop(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
 
-  // Tells the observer.
+  // Have the observer told after the change.
   void ReportLostWorker(std::string worker) {
     effects_.lost_workers.push_back(std::move(worker));
   }
   void ReportFailedRounds(absl::string_view key, Step step,
                           const RoundFailure& failure, uint64_t num_rounds);
 
-  // Returns the work that is to be computed.
+  // Returns the work that runs after the change; the caller adds to it.
   WorkOfChange& work() {
     if (!work_) MakeWork();
     return *work_;
@@ -135,21 +137,24 @@ class Transaction {
     std::vector<std::string> lost_workers;
     std::string failed_round;  // the first one
     uint64_t num_failed_rounds = 0;
-    std::vector<RefPtr<PushCall>> pushes;
+    std::vector<RefPtr<QueuedCall>> pushes;
     std::vector<WaitingCallPtr> calls;
   };
 
+  // Tells the observer, then sends the answers.
   static void Do(NamespaceState& state, Effects& effects);
-  // Returns whether some of the answers are for the pool to send.
-  bool TakesLong() const;
+  // Returns whether some of the answers take so long to send that the pool must
+  // send them.
+  bool HasSlowAnswers() const;
   static void Report(const NamespaceState& state, const Effects& effects);
+  // Has the pool do what Do does.
   void DoOnPool();
   void MakeWork();
 
   NamespaceState& state_;
   const Thread thread_;
   bool is_locked_ = false;
-  bool is_committed_ = false;
+  bool has_changes_ = false;
   std::vector<Dropped> dropped_;
   Effects effects_;
   std::optional<WorkOfChange> work_;

@@ -96,7 +96,7 @@ void UpdatePass::AddReservations(Reservation tensor_reservation,
   value_reservation_.Merge(std::move(value_reservation));
 }
 
-void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
+void UpdatePass::Begin(StoredKey* key, const RefPtr<QueuedCall>& call) {
   if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
   if (call && (calls_.empty() || calls_.back() != call)) calls_.push_back(call);
   Item& item = items_.emplace_back();
@@ -218,7 +218,7 @@ void UpdatePass::Run() {
     status_ = tensorkv::Start(device_, std::exchange(uploads_, {}));
   }
   if (status_.ok()) status_ = Prepare();
-  if (!status_.ok()) return plain_.Fail(status_);
+  if (!status_.ok()) return plain_.EndWithoutRun(status_);
   if (!plain_.updates().empty()) {
     plain_.Run(device_);
     // Either all take effect or none does, as far as that can be.

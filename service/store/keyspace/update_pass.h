@@ -36,7 +36,7 @@ class UpdatePass {
     RefPtr<StoredKey> key;
     // Rule and call are kept by the pass. The call is null in sync mode.
     const UpdateRule* rule = nullptr;
-    PushCall* call = nullptr;
+    QueuedCall* call = nullptr;
     RefPtr<RuleState> rule_state;
     // Not null: nothing is updated.
     RefPtr<KeyAccess> access;
@@ -77,7 +77,7 @@ class UpdatePass {
   UpdatePass(Backend* device, const NamespaceMemory* memory)
       : device_(*device), memory_(*memory) {}
 
-  // Makes place for so many updates of one tensor each.
+  // Allocates memory for so many updates of one tensor each.
   void Reserve(size_t num_updates);
 
   // Adds an update of `key`, which then is_updating.
@@ -93,7 +93,7 @@ class UpdatePass {
 
   // Adds an update piece by piece: Begin, then slots (at least one) and results
   // of `call`, then End. Its reservations come by AddReservations.
-  void Begin(StoredKey* key, const RefPtr<PushCall>& call);
+  void Begin(StoredKey* key, const RefPtr<QueuedCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
   // `has_reservation` says whether they have some for another value of the key.
@@ -102,8 +102,8 @@ class UpdatePass {
   void End(bool has_reservation = true);
   void AddReservations(Reservation tensor_reservation, Reservation overhead,
                        Reservation value_reservation);
-  // Copies to the device that go before the updates.
-  void AddUploads(Uploads uploads) { uploads_ = std::move(uploads); }
+  // Sets the copies to the device that are made before the updates.
+  void SetUploads(Uploads uploads) { uploads_ = std::move(uploads); }
 
   // Computes the new values. StatusOf tells what became of each.
   void Run();
@@ -144,14 +144,17 @@ class UpdatePass {
   }
 
  private:
+  // Takes back what End has changed of the key, as its update has failed.
   static void Undo(const Item& item);
   // Has the item use its key's states, and fill those that are new.
   void TakeStates(Item& item);
-  // Has what the item's contributions weigh count in the key's mean.
+  // Adds what the item's contributions weigh to the weights of the key's mean.
   void TakeWeights(Item& item);
-  // These leave out what is to be filled.
+  // Return what the update adds to work_bytes, without the states that must be
+  // filled.
   uint64_t WorkBytesOf(const Item& item) const;
   uint64_t WorkBytesOfRows(const Item& item) const;
+  // Returns whether the buffer of the only slot can become the value.
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
   // The updates of all items, and what they refer to.
@@ -169,6 +172,7 @@ class UpdatePass {
   absl::Status AllocateTargets();
   void FillStates();
   absl::Status FillMasters();
+  // Makes the rules and sums of the items that are weighted.
   void PrepareWeighted();
   // Returns the slot of a weighted item, which is empty where its contributions
   // are to be summed first; these are added to `sums`.
@@ -177,6 +181,7 @@ class UpdatePass {
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   void MakeBatch();
   void RunAccesses();
+  // Returns the update as backends take it, but for slots and states.
   static TensorUpdate UpdateOf(const Item& item);
   absl::Span<const Slot> SlotsOf(const Item& item) const {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
@@ -185,7 +190,10 @@ class UpdatePass {
   // somebody reads the present one. Nor does what has become a tensor since:
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
+  // Adds to the batch, if the rows of an item go elsewhere, a copy of the whole
+  // value to there.
   void AddCopy(const Item& item);
+  // Returns the uploads and the batch as a plan for the device.
   Plan TakePlan();
   void RunBatch();
   // These follow the batch.
@@ -220,7 +228,7 @@ class UpdatePass {
   // Keep what the items point to, without repetition in a row: most items of a
   // pass have the same.
   std::vector<SharedRule> rules_;
-  std::vector<RefPtr<PushCall>> calls_;
+  std::vector<RefPtr<QueuedCall>> calls_;
   Batch batch_;
   absl::Status status_;
 };

@@ -12,7 +12,7 @@ namespace tensorkv {
 namespace {
 
 // Ends the call if it waits for no more updates.
-void EndIfComplete(Transaction& transaction, PushCall& call) {
+void EndIfComplete(Transaction& transaction, QueuedCall& call) {
   if (call.num_pending > 0) return;
   // Not as if nothing had happened: the call must not be made again.
   if (!call.status.ok() && call.num_applied > 0) {
@@ -20,12 +20,12 @@ void EndIfComplete(Transaction& transaction, PushCall& call) {
         absl::StrCat("applied to ", call.num_applied,
                      " keys, not to the others: ", call.status.message()));
   }
-  transaction.Send(RefPtr<PushCall>(&call));
+  transaction.Send(RefPtr<QueuedCall>(&call));
 }
 
 // Ends one of the updates or accesses that the call waits for. Those that only
 // read apply nothing.
-void EndUpdateOf(Transaction& transaction, PushCall& call,
+void EndUpdateOf(Transaction& transaction, QueuedCall& call,
                  const absl::Status& status, bool writes = true) {
   if (!status.ok()) {
     call.status = status;
@@ -76,7 +76,7 @@ void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   if (update.slots.empty() && !update.access) {  // every worker has skipped
     ++transaction.state().counts.rounds_closed;
-    if (!key.is_updating) key.rounds->Apply(update.round, key.version);
+    if (!key.is_updating) key.rounds->RecordApplied(update.round, key.version);
     return Wake(transaction, key.name());
   }
   if (!update.access || update.access->writes()) {
@@ -94,7 +94,7 @@ void EndUpdating(Transaction& transaction, const KeyPtr& key,
   key->is_updating = false;
   transaction.state().keys.RecordEndedUpdate();
   if (key->rounds) {
-    key->rounds->ApplySkipped(key->version);
+    key->rounds->RecordSkipped(key->version);
     Wake(transaction, key->name());
   }
   OngoingSnapshot::AfterUpdate(transaction, *key);
@@ -236,7 +236,7 @@ void UpdateRunner::EndPlain(Transaction& transaction,
                             std::vector<KeyPtr>& more) {
   if (updates.updates().empty()) return;
   NamespaceState& state = transaction.state();
-  PushCall& call = *updates.call();
+  QueuedCall& call = *updates.call();
   for (const PlainUpdates::Update& update : updates.updates()) {
     PlainUpdates::Complete(update, updates.StatusOf(update),
                            state.restored_versions);
@@ -251,7 +251,7 @@ void UpdateRunner::EndPlain(Transaction& transaction,
     call.status = updates.status();
   }
   EndIfComplete(transaction, call);
-  if (updates.num_run() > 0) transaction.Commit();
+  if (updates.num_run() > 0) transaction.MarkChanged();
 }
 
 void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
@@ -259,11 +259,11 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
   const absl::Status& status = pass.StatusOf(item);
   if (status.ok() && !item.access) ++transaction.state().counts.updates_applied;
   const bool writes = !item.access || item.access->writes();
-  if (status.ok() && writes) transaction.Commit();
+  if (status.ok() && writes) transaction.MarkChanged();
   if (item.round != 0) EndRound(transaction, item, status);
   // Rounds that all have skipped may have closed during the access.
   if (item.access && item.key->rounds) {
-    item.key->rounds->ApplySkipped(item.key->version);
+    item.key->rounds->RecordSkipped(item.key->version);
   }
   if (item.call == nullptr) return;
   for (const uint32_t result : pass.ResultsOf(item)) {
@@ -279,7 +279,7 @@ void UpdateRunner::EndRound(Transaction& transaction,
   StoredKey& key = *item.key;
   if (!key.rounds) return;  // deleted or replaced meanwhile
   if (status.ok()) {
-    key.rounds->Apply(item.round, key.version);
+    key.rounds->RecordApplied(item.round, key.version);
     return BeginExchange(transaction, key);
   }
   // Rounds that have closed since were to be applied to the value that is not

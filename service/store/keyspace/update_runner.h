@@ -14,12 +14,13 @@
 namespace tensorkv {
 
 // Adds an update to the work of the transaction, or to its key's queue if
-// another one runs.
+// another one runs. One without slots, of a round that all have skipped, only
+// counts that round as closed.
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 
-// Ends what has kept the key's updates waiting and was none of them: adds the
-// key to `keys` if its next update can run, for UpdateRunner::RunNext.
-// REQUIRES: is_updating.
+// Clears is_updating of a key whose updates have waited for something else,
+// such as a copy of its states. Adds the key to `keys`, for
+// UpdateRunner::RunNext, if its next update can run. REQUIRES: is_updating.
 void EndUpdating(Transaction& transaction, const KeyPtr& key,
                  std::vector<KeyPtr>& keys);
 
@@ -36,6 +37,7 @@ class UpdateRunner {
 
   // Runs the work here if it is little, else on the pool.
   void Run(WorkOfChange work);
+  // Runs the work on the pool; does nothing when the store has ended.
   void RunOnPool(WorkOfChange work);
   // Runs the next update of each key, on the pool. REQUIRES: is_updating was
   // left set, and each has one.
@@ -43,6 +45,7 @@ class UpdateRunner {
 
  private:
   void RunHere(WorkOfChange work);
+  // Runs the updates and publishes their values, here or on the device.
   void RunPass(UpdatePass updates);
   // Has the device run the updates, and a thread publish them.
   void StartPass(UpdatePass updates);
@@ -60,6 +63,8 @@ class UpdateRunner {
                        std::vector<KeyPtr>& more);
   static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
                         const UpdatePass::Item& item);
+  // Records that the update of a round has ended; fails the round, and later
+  // ones, if it failed.
   static void EndRound(Transaction& transaction, const UpdatePass::Item& item,
                        const absl::Status& status);
 

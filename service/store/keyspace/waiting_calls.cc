@@ -44,7 +44,7 @@ void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
         }
         MutexLock lock(&state->mutex);
         if (call->is_finished) return;
-        call->context.caller.record->WaitsFor(call->Missing().message());
+        call->context.caller.record->SetAwaited(call->Missing().message());
         SetAlarm(*state, call);
       });
 }

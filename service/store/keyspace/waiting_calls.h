@@ -17,12 +17,15 @@ namespace tensorkv {
 // with the mutex held: so it is ended once, and its answer is sent by the
 // transaction that has ended it.
 
-// Lets the call end now, or parks it and listens for its cancellation.
+// Ends the call now if it can end; else parks it, and has its deadline and its
+// cancellation end it.
 void StartCall(NamespaceState& state, const WaitingCallPtr& call);
-// Ends the call, whose answer is there.
+// Ends the call, whose answer is ready and which is not parked: the transaction
+// sends the answer.
 void EndCall(Transaction& transaction, const WaitingCallPtr& call);
 
-// Looks again at the calls that are parked at `topic`, or at all.
+// Look again at the calls that are parked at `topic`, or at all: each ends or
+// is parked again.
 void Wake(Transaction& transaction, absl::string_view topic);
 void WakeAll(Transaction& transaction);
 
@@ -30,11 +33,12 @@ void WakeAll(Transaction& transaction);
 void FailCalls(Transaction& transaction,
                absl::FunctionRef<bool(const WaitingCall&)> must_end,
                const absl::Status& status);
-// Ends one that is parked.
+// Ends with `status` a call that is parked.
 void FailCall(Transaction& transaction, const WaitingCallPtr& call,
               const absl::Status& status);
 
-// Checks that a call that takes long is still wanted.
+// Checks that a call that takes long is still wanted. Errors: Cancelled · the
+// status that has ended all waits.
 absl::Status CheckIsWanted(const NamespaceState& state,
                            const CallContext& context);
 

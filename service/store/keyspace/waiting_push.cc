@@ -94,10 +94,9 @@ bool MustWaitForOthers(const NamespaceState& state,
          mode.CheckWorker(request.worker, state.Now()).ok();
 }
 
-void PushWhenOthersFollow(NamespaceState& state, PushRequest request,
-                          const CallContext& context,
-                          std::vector<PullEntry>* names,
-                          ReplyCallback<PushReply> done) {
+void ParkPush(NamespaceState& state, PushRequest request,
+              const CallContext& context, std::vector<PullEntry>* names,
+              ReplyCallback<PushReply> done) {
   absl::StatusOr<Reservation> tensor_bytes = Reservation::Create(
       state.memory.host().contributions, UncountedBytes(state.memory, request));
   if (!tensor_bytes.ok()) return std::move(done)(tensor_bytes.status());

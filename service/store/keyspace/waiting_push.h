@@ -14,11 +14,12 @@ namespace tensorkv {
 // push will be refused anyway.
 bool MustWaitForOthers(const NamespaceState& state, const PushRequest& request);
 
-// Begins the push anew when that is over. `names` as in Push.
-void PushWhenOthersFollow(NamespaceState& state, PushRequest request,
-                          const CallContext& context,
-                          std::vector<PullEntry>* names,
-                          ReplyCallback<PushReply> done);
+// Parks the push, on no thread, until its worker is no longer too far ahead;
+// then the pool runs it from its start, with the rest of its time. If the wait
+// ends before, calls `done` with its error. `names` as in Push.
+void ParkPush(NamespaceState& state, PushRequest request,
+              const CallContext& context, std::vector<PullEntry>* names,
+              ReplyCallback<PushReply> done);
 
 }  // namespace tensorkv
 

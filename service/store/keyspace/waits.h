@@ -48,15 +48,16 @@ class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
   virtual absl::Status Missing() const = 0;
   // Makes `status` the answer.
   virtual void Fail(const absl::Status& status) = 0;
-  // Returns how many bytes the call keeps while it waits and nothing else
-  // counts.
+  // Returns how many bytes that nothing else counts the call keeps while it
+  // waits.
   virtual uint64_t size_bytes() const { return kOverheadBytes; }
   // Does what else happens when the call ends, with the mutex held.
   virtual void Finish() {}
   // Gives the caller the answer. Called once, without the mutex.
   virtual void Send() = 0;
-  // Returns whether that takes several lockings of the mutex, or as long.
-  virtual bool takes_long_to_send() const { return false; }
+  // Returns whether Send locks the mutex several times, or takes as long as
+  // that.
+  virtual bool is_slow_to_send() const { return false; }
 
   // This object, its alarm, its place in the tables and what gRPC keeps of it.
   static constexpr uint64_t kOverheadBytes = 2048;
@@ -107,7 +108,7 @@ class KeyWatches {
   // The watch stays where it is until it is removed.
   void Add(Watch* watch);
   void Remove(Watch* watch);
-  // Has the watches of a key be of the one that takes its place.
+  // Moves all watches of one key to the key that takes its place.
   void Move(const StoredKey* from, const StoredKey* to);
   // Returns a watch of the key; null if there is none.
   Watch* Find(const StoredKey* key) const;
@@ -146,10 +147,12 @@ class Waits {
   }
 
  private:
+  // Returns the count of calls that wait for the call's reason.
   uint64_t& NumWaiting(const WaitingCall& call) {
     return statuses_[static_cast<size_t>(call.reason)].calls_waiting;
   }
   static std::array<WaitStatus, kNumWaitReasons> NoWaits();
+  // Counts calls as parked no longer.
   void CountTaken(const Calls& calls);
 
   absl::flat_hash_map<std::string, Calls> by_topic_;
@@ -157,7 +160,7 @@ class Waits {
   std::array<WaitStatus, kNumWaitReasons> statuses_ = NoWaits();
 };
 
-// `status` with its reason, but saying `text`.
+// Returns `status` with its code and reason, but with the message `text`.
 absl::Status WithMessage(const absl::Status& status, absl::string_view text);
 
 }  // namespace tensorkv

@@ -31,11 +31,11 @@ absl::Status CheckWeightsHaveNoRows(absl::string_view key,
 
 double MeanWeight(absl::Span<const Slot> slots) {
   Slot sum;
-  TakeWeights(slots, sum);
+  AddUpWeights(slots, sum);
   return sum.weight / sum.num_entries;
 }
 
-void TakeWeights(absl::Span<const Slot> slots, Slot& sum) {
+void AddUpWeights(absl::Span<const Slot> slots, Slot& sum) {
   sum.weight = 0;
   sum.num_entries = 0;
   for (const Slot& slot : slots) {

@@ -22,29 +22,31 @@ namespace tensorkv {
 bool HasWeights(absl::Span<const Slot> slots);
 bool HasFactors(absl::Span<const Slot> slots);
 
-// Errors: FailedPrecondition, if some weigh more or less than 1 and some bring
-// rows.
+// Checks that contributions with weights bring no rows. Errors:
+// FailedPrecondition, if some weigh more or less than 1 and some bring rows.
 absl::Status CheckWeightsHaveNoRows(absl::string_view key,
                                     absl::Span<const Slot> slots);
 
 // Returns the mean over the entries of what they weigh.
 double MeanWeight(absl::Span<const Slot> slots);
 
-// Has `sum` weigh what `slots` weigh together.
-void TakeWeights(absl::Span<const Slot> slots, Slot& sum);
+// Sets the weight and the number of entries of `sum` to those of all `slots`
+// together.
+void AddUpWeights(absl::Span<const Slot> slots, Slot& sum);
 
 // Sums of contributions of tensors, each times its factor, in their order and
 // from 0, so that a sum of sums has the same bits. Made together, as a device
 // takes about as long for many small tensors as for one. Not thread-safe.
 class WeightedSums {
  public:
-  // `value` has the accumulate type of the key. What both refer to outlives
-  // this.
+  // Adds a sum to make: of `slots`, into `value`, which has the accumulate type
+  // of the key. What both refer to outlives this.
   void Add(absl::Span<const Slot> slots, const MutableTensorView& value) {
     sums_.push_back({slots, value});
   }
 
-  // Makes the sums, all of which are on `device`. Errors: those of Backend.
+  // Makes the sums on `device`, whose memory all tensors are in, and returns
+  // when they are there. Errors: those of Backend.
   absl::Status Run(Backend& device) const;
 
  private:

@@ -424,7 +424,7 @@ std::string WorkerGroup::Describe(absl::Span<const uint32_t> ranks,
   return text;
 }
 
-absl::Status WorkerGroup::StillMissing(absl::string_view subject,
+absl::Status WorkerGroup::MissingError(absl::string_view subject,
                                        absl::Span<const uint32_t> ranks,
                                        absl::Duration now) const {
   return WithReason(absl::DeadlineExceededError(absl::StrCat(
@@ -441,8 +441,8 @@ std::string WorkerGroup::DescribeLoss(uint32_t rank) const {
                                          absl::FormatDuration(member.lease)));
 }
 
-absl::Status WorkerGroup::HaveLeft(absl::string_view subject,
-                                   absl::Span<const uint32_t> ranks) const {
+absl::Status WorkerGroup::LeftError(absl::string_view subject,
+                                    absl::Span<const uint32_t> ranks) const {
   const absl::Span<const uint32_t> named = ranks.subspan(0, kMostRanksNamed);
   const std::string names =
       absl::StrJoin(named, ", ", [this](std::string* out, uint32_t rank) {

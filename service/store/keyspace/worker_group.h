@@ -45,9 +45,9 @@ class WorkerGroup {
       absl::string_view name, uint64_t replaces_epoch,
       std::optional<uint32_t> wanted = std::nullopt) const;
 
-  // Returns for how many members there is memory. Join makes place for one.
-  uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
-  void MakePlace(uint32_t rank) { At(rank); }
+  // Returns for how many ranks there is memory; ReserveRank and Join add it.
+  uint32_t num_ranks() const { return static_cast<uint32_t>(members_.size()); }
+  void ReserveRank(uint32_t rank) { At(rank); }
 
   // Returns whether the worker of that name had the rank and was lost, or is
   // awaited after a restore.
@@ -101,8 +101,8 @@ class WorkerGroup {
   // Returns whether a barrier cannot end without it.
   bool NeedsAtBarrier(uint32_t rank) const;
   // Returns whether the worker of `rank` has left after that of `member`
-  // joined, in a group that is whole or does not go on: who waits for it waits
-  // in vain.
+  // joined, in a group of a fixed size that fails then: waiting for it is in
+  // vain.
   bool HasLeftSince(uint32_t rank, uint32_t member) const;
   // Returns those of `ranks` that have left since `member` joined.
   std::vector<uint32_t> LeftSince(absl::Span<const uint32_t> ranks,
@@ -110,11 +110,11 @@ class WorkerGroup {
   // Returns whether all `ranks` have left since the first of `members` joined.
   bool HaveLeftSinceAny(absl::Span<const uint32_t> ranks,
                         absl::Span<const uint32_t> members) const;
-  // Returns whether another server's round of `step` lacks that gone worker.
+  // Returns whether that worker has left another server without part in `step`.
   bool IsLackingElsewhere(uint32_t rank, Step step) const;
-  // Returns whether such a group lacks any.
+  // Returns whether members have left a group of a fixed size that fails then.
   bool LacksThoseWhoLeft() const { return is_whole() && num_left_ > 0; }
-  // Above every rank that any step needs.
+  // Returns a number above every rank that any step needs.
   uint32_t end_rank() const;
   // Returns whether the full sum of `step` has that rank's, even if lost.
   bool CountsIn(uint32_t rank, Step step) const;
@@ -124,17 +124,17 @@ class WorkerGroup {
   // gone on to a later one since.
   bool RepeatsStep(uint32_t rank) const;
 
-  // Takes in that the worker has contributed to `step`; 0: nothing yet.
+  // Records that the worker has contributed to `step`; 0: to none yet.
   void Reach(const Worker& worker, Step step);
-  // A round of `step` has closed.
+  // Records that a round of `step` has closed.
   void Close(Step step);
-  // Workers have gone: max_step is anew the highest step that has closed, that
-  // a worker who is needed has reached, or `open`, of which a round is open.
+  // Lowers max_step when workers have gone: to the highest step that has closed
+  // or a needed worker has reached, or to `open`, whose round is open.
   void LowerMaxStep(Step open);
 
   // Returns the last step that a worker of that rank has contributed to.
   Step step_of(uint32_t rank) const;
-  // Steps below do without the worker of that rank.
+  // Returns the first step that the worker of that rank takes part in.
   Step first_step_of(uint32_t rank) const {
     return rank < members_.size() ? members_[rank].first_step : 0;
   }
@@ -143,41 +143,41 @@ class WorkerGroup {
   // Returns the lowest step that a worker who is needed, and has not left, has
   // reached; max_step if there is none.
   Step slowest_step() const;
-  // Returns which of these ranks have not reached `step`.
+  // Returns which needed workers, who have not left, have not reached `step`.
   std::vector<uint32_t> NeededBelow(Step step) const;
 
-  // `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
+  // Returns `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
   std::string Describe(absl::Span<const uint32_t> ranks,
                        absl::Duration now) const;
-  // Why a wait for workers has ended: DeadlineExceeded (WAIT_ENDED),
-  // `barrier "b": waiting for ranks 2, 5`.
-  absl::Status StillMissing(absl::string_view subject,
+  // Returns the error of a wait for workers that ends: DeadlineExceeded
+  // (WAIT_ENDED), `barrier "b": waiting for ranks 2, 5`.
+  absl::Status MissingError(absl::string_view subject,
                             absl::Span<const uint32_t> ranks,
                             absl::Duration now) const;
-  // `rank 5 ("b") lost its lease of 2s`, or `rank 5 ("b") has failed`.
+  // Returns `rank 5 ("b") lost its lease of 2s`, or `rank 5 ("b") has failed`.
   std::string DescribeLoss(uint32_t rank) const;
-  // Why a call does not wait for ranks that have left: Aborted,
-  // `barrier "b": rank 5 ("b") has left`.
-  absl::Status HaveLeft(absl::string_view subject,
-                        absl::Span<const uint32_t> ranks) const;
+  // Returns why a call cannot wait for ranks that have left: Aborted, `barrier
+  // "b": rank 5 ("b") has left`.
+  absl::Status LeftError(absl::string_view subject,
+                         absl::Span<const uint32_t> ranks) const;
 
   // Returns what every rank has had, but for those that nobody has had.
   std::vector<WorkerSnapshot> Save() const;
   Step max_closed() const { return max_closed_; }
-  // The group is one that was saved: its workers have their ranks and steps,
+  // Restores a group that was saved: its workers have their ranks and steps,
   // and are gone until they join again, which every rank of a fixed group is
   // awaited to do. An elastic group forms anew. REQUIRES: nobody has come yet.
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
-  // Keys come from where the same group is: it goes on there if it has had no
-  // keys. Else its workers may have to push steps of those again, and nothing
-  // but how far somebody may push is taken over.
+  // Takes over the steps of the same group at another server, from which keys
+  // come. If `has_keys` (before those come), steps here stay, as some may have
+  // to be pushed again, and only how far somebody may push is taken over.
   void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                   bool has_keys);
-  // The group goes back to where it was when `workers` were saved, or stays
-  // where it is if that is lower. Its members are gone as after Restore.
+  // Takes the group back to the steps of `workers`, where these are lower. Its
+  // members are gone as after Restore.
   void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
-  // Contributions to `step` and later ones are lost, and are to be made again.
+  // Has contributions to `step` and later steps made again: they are lost.
   void RepeatFrom(Step step);
 
   std::vector<WorkerStatus> List(absl::Duration now) const;
@@ -204,7 +204,7 @@ class WorkerGroup {
   // Returns the lowest that no live worker has; of a group of fixed size one
   // that nobody has had, if there is any.
   std::optional<uint32_t> FreeRank() const;
-  // `rank`, if `name` can have it.
+  // Returns `rank`, if `name` can have it.
   absl::StatusOr<uint32_t> WantedRank(absl::string_view name,
                                       uint64_t replaces_epoch,
                                       uint32_t rank) const;

@@ -15,7 +15,7 @@
 namespace tensorkv {
 
 inline constexpr uint32_t kMaxWorkers = 4096;
-// Counts what one rank takes, with its name.
+// Bytes that one rank takes, with its name.
 inline constexpr uint64_t kWorkerOverheadBytes = 512;
 
 struct WorkerGroupOptions {
@@ -35,8 +35,8 @@ struct WorkerGroupOptions {
   std::function<bool(uint32_t rank)> is_local;
 };
 
-// Checks that a group of so many can have had those workers: their ranks rise.
-// Errors: InvalidArgument.
+// Checks that a group of `max_workers` can have had those workers: their ranks
+// rise, below that. Errors: InvalidArgument.
 absl::Status CheckRanks(const std::vector<WorkerSnapshot>& workers,
                         uint32_t max_workers);
 

@@ -32,7 +32,9 @@ class UnfinishedPeer {
   }
   ~UnfinishedPeer() { messages_->Remove(connection_.get()); }
 
-  bool Has(uint64_t bytes) { return messages_->Set(connection_.get(), bytes); }
+  bool Has(uint64_t bytes) {
+    return messages_->SetBytes(connection_.get(), bytes);
+  }
   void Close() { ours_.Reset(); }
   bool is_cut() const { return connection_->is_cut; }
   bool SeesTheEnd() {

@@ -32,16 +32,16 @@ class StripedCallTest : public ::testing::Test {
 
   // A call that keeps what it gets, for the test to answer.
   StripedCall::Preparation Prepare(Tensor tensor = Vector({1, 2})) {
-    return [this, tensor]() -> absl::StatusOr<StripedCall::Prepared> {
+    return [this, tensor]() -> absl::StatusOr<StripedCall::AllocatedCall> {
       ++num_prepared_;
       PushRequest push;
       push.entries.push_back({.key = "k", .tensor = tensor});
-      return StripedCall::Prepared{std::move(push),
-                                   [this](StreamedRequest, CallContext context,
-                                          ReplyCallback<StreamedReply> done) {
-                                     context_ = std::move(context);
-                                     done_ = std::move(done);
-                                   }};
+      return StripedCall::AllocatedCall{
+          std::move(push), [this](StreamedRequest, CallContext context,
+                                  ReplyCallback<StreamedReply> done) {
+            context_ = std::move(context);
+            done_ = std::move(done);
+          }};
     };
   }
 

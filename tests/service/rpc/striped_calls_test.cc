@@ -16,22 +16,23 @@ class StripedCallsTest : public ::testing::Test {
 };
 
 TEST_F(StripedCallsTest, StripesOfOneGroupShareACall) {
-  const auto first = calls_.Find(Method::kPushStream, caller_, {0, 2, 1});
+  const auto first = calls_.FindOrAdd(Method::kPushStream, caller_, {0, 2, 1});
 
-  EXPECT_EQ(calls_.Find(Method::kPushStream, caller_, {1, 2, 1}), first);
+  EXPECT_EQ(calls_.FindOrAdd(Method::kPushStream, caller_, {1, 2, 1}), first);
   EXPECT_EQ(calls_.size(), 1u);
 }
 
 TEST_F(StripedCallsTest, OtherGroupsAndMethodsHaveOtherCalls) {
-  const auto call = calls_.Find(Method::kPushStream, caller_, {0, 2, 1});
+  const auto call = calls_.FindOrAdd(Method::kPushStream, caller_, {0, 2, 1});
 
-  EXPECT_NE(calls_.Find(Method::kPullStream, caller_, {0, 2, 1}), call);
-  EXPECT_NE(calls_.Find(Method::kPushStream, caller_, {0, 2, 2}), call);
-  EXPECT_NE(calls_.Find(Method::kPushStream, {"mallory"}, {0, 2, 1}), call);
+  EXPECT_NE(calls_.FindOrAdd(Method::kPullStream, caller_, {0, 2, 1}), call);
+  EXPECT_NE(calls_.FindOrAdd(Method::kPushStream, caller_, {0, 2, 2}), call);
+  EXPECT_NE(calls_.FindOrAdd(Method::kPushStream, {"mallory"}, {0, 2, 1}),
+            call);
 }
 
 TEST_F(StripedCallsTest, ForgetsACallThatNoStripeHas) {
-  calls_.Find(Method::kPushStream, caller_, {0, 2, 1}).reset();
+  calls_.FindOrAdd(Method::kPushStream, caller_, {0, 2, 1}).reset();
 
   EXPECT_EQ(calls_.size(), 0u);
 }
@@ -39,7 +40,7 @@ TEST_F(StripedCallsTest, ForgetsACallThatNoStripeHas) {
 // A thread that has answered a call may keep it until the server has ended.
 TEST_F(StripedCallsTest, MayGoBeforeItsCalls) {
   auto calls = std::make_unique<StripedCalls>(absl::Seconds(30), &alarms_);
-  auto call = calls->Find(Method::kPushStream, caller_, {0, 2, 1});
+  auto call = calls->FindOrAdd(Method::kPushStream, caller_, {0, 2, 1});
 
   calls.reset();
   call.reset();

@@ -47,8 +47,8 @@ class CallLogTest : public ::testing::Test {
 TEST_F(CallLogTest, SaysWhoWaitedForWhat) {
   caller_.trace = "a1-b2";
   caller_.record = std::make_shared<CallRecord>(absl::Seconds(1));
-  caller_.record->IsAbout("n", CallId{"client", 7});
-  caller_.record->WaitsFor("round 7 of \"w\": waiting for ranks 2");
+  caller_.record->SetCall("n", CallId{"client", 7});
+  caller_.record->SetAwaited("round 7 of \"w\": waiting for ranks 2");
 
   End(absl::StatusCode::kOk, absl::Seconds(3));
 

@@ -298,7 +298,7 @@ TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
                        HasSubstr("a checkpoint does not end")));
 
   EXPECT_OK(pushed);
-  store_.Release();
+  store_.Unfence();
   held.may_go_on.Notify();
   EXPECT_OK(taken.Result());
 }
@@ -316,7 +316,7 @@ TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
   EXPECT_OK(store_.TakeSnapshotOfFenced(moved.sink));
 
   EXPECT_OK(checkpoint.Result());
-  store_.Release();
+  store_.Unfence();
 }
 
 TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
@@ -343,7 +343,7 @@ TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
 
   EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,
                                        HasSubstr("pushed again")));
-  store_.Release();
+  store_.Unfence();
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST_F(LooksTest, KeyThatComesWakesAPullThatLooksAtThatKeyAlone) {
   const std::vector<std::string> keys = KeysThatStay("default");
   ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
                          [] { return absl::OkStatus(); }));
-  store_.Leave();
+  store_.GiveAway();
   PullRequest request;
   for (const std::string& key : keys) request.entries.push_back({key});
   request.wait_for_keys = true;
@@ -162,10 +162,10 @@ TEST_F(LooksTest, PullOfAKeyThatLeavesEndsThoughItWaitsForAnother) {
   ASSERT_OK(store_.Fence({.num_partitions = kPartitions, .partitions = {0}},
                          [] { return absl::OkStatus(); }));
 
-  store_.Close();
+  store_.FenceReads();
 
   EXPECT_THAT(answer.Wait(), HasReason(Reason::kKeyMoving));
-  store_.Release();
+  store_.Unfence();
 }
 
 TEST_F(LooksTest, DeletedKeyOfARoundLooksAtThosePullsThatKnowIt) {

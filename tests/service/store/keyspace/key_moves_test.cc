@@ -51,7 +51,7 @@ TEST_F(KeyMovesTest, FencedKeyTakesAllStepsThatMustBePushedAgain) {
 
   EXPECT_OK(store_.TakeSnapshotOfFenced(sink_));
   EXPECT_EQ(Value(), 6);
-  store_.Release();
+  store_.Unfence();
 }
 
 TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
@@ -76,7 +76,7 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
   may_go_on.Notify();
   EXPECT_OK(change.Result());
   EXPECT_OK(store_.TakeSnapshotOfFenced(sink_));
-  store_.Release();
+  store_.Unfence();
 }
 
 }  // namespace namespace_members_test

@@ -90,7 +90,7 @@ TEST_F(PartialSumTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingSummed) {
 TEST_F(PartialSumTest, SumOfARoundThatHasFailedIsDropped) {
   AddFirst(8);
   const std::optional<PartialSum> partial = BeginPartialSum();
-  rounds_.Fail(1, std::make_shared<RoundFailure>());
+  rounds_.FailFrom(1, std::make_shared<RoundFailure>());
   AddFirst(9);
 
   std::optional<Contribution> sum = Of(100);

@@ -242,7 +242,7 @@ TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
 
   EXPECT_THAT(store_.DeleteNamespace(std::string(1 << 20, 'n')),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  for (size_t i = 0; i <= RecentDeletes::kMost; ++i) {
+  for (size_t i = 0; i <= RecentDeletes::kMaxNames; ++i) {
     EXPECT_THAT(store_.DeleteNamespace(absl::StrCat("none", i)),
                 StatusIs(absl::StatusCode::kNotFound));
   }

@@ -39,8 +39,8 @@ TEST(StagingLayoutTest, SmallTensorsShareAlignedPlaces) {
 
   layout.Add(10);
   layout.Add(kOwnBufferBytes);
-  const StagingLayout::Place second = layout.Add(70);
-  const StagingLayout::Place third = layout.Add(1);
+  const StagingLayout::Position second = layout.Add(70);
+  const StagingLayout::Position third = layout.Add(1);
 
   EXPECT_EQ(second.buffer, 0u);
   EXPECT_EQ(second.offset, 64u);
