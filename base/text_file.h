@@ -13,10 +13,11 @@ namespace tensorkv {
 // More is no file of keys, tokens or rules.
 inline constexpr size_t kMaxTextFileBytes = 1 << 20;
 
-// What the file holds. Errors: InvalidArgument, with the system's reason, if it
-// cannot be read or is longer than kMaxTextFileBytes.
+// Returns the content of the file. Blocks while the file system does.
+// Errors: InvalidArgument, naming the file: it cannot be read, with the
+// system's reason; it is longer than kMaxTextFileBytes.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
-// Errors begin with the option that names the file.
+// Reads the file in the same way; errors begin with `option`, which names it.
 absl::StatusOr<std::string> ReadTextFile(absl::string_view option,
                                          const std::string& path);
 

@@ -42,7 +42,7 @@ class ServerFiles {
   // Errors: as of Create.
   absl::Status WatchAccess(AccessControl* access);
   // Looks at those of access at once. Errors: as of Create.
-  absl::Status LookAtAccess() { return access_->Look(); }
+  absl::Status LookAtAccess() { return access_->Reload(); }
 
   // Looks no more.
   void Stop();
@@ -70,7 +70,7 @@ class ServerFiles {
 
   // Errors: as of Create.
   absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
-      std::vector<WatchedFile> files, WatchedFiles::Take take);
+      std::vector<WatchedFile> files, WatchedFiles::Apply apply);
   // Logs what WatchedFiles has found. What is wrong with files that are watched
   // for two purposes is told once.
   void Report(const std::string& names, const absl::Status& status);
