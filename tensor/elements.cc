@@ -28,8 +28,8 @@ absl::Status CheckMemory(const Tensor& tensor, DType dtype) {
 absl::Status CheckElements(const Tensor& tensor, DType dtype) {
   absl::Status status = CheckMemory(tensor, dtype);
   if (!status.ok() || !tensor.has_data()) return status;
-  return CheckElements(dtype,
-                       absl::string_view(tensor.data(), tensor.size_bytes()));
+  return CheckBoolElements(
+      dtype, absl::string_view(tensor.data(), tensor.size_bytes()));
 }
 
 absl::Status CheckMutableElements(const Tensor& tensor, DType dtype) {

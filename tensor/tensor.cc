@@ -113,8 +113,9 @@ absl::StatusOr<Tensor> Tensor::FromBuffer(DType dtype, Shape shape,
   return Tensor(dtype, std::move(shape), std::move(buffer));
 }
 
-absl::StatusOr<Tensor> Tensor::Within(DType dtype, Shape shape,
-                                      RefPtr<Buffer> buffer, size_t offset) {
+absl::StatusOr<Tensor> Tensor::FromBufferAt(DType dtype, Shape shape,
+                                            RefPtr<Buffer> buffer,
+                                            size_t offset) {
   ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, shape));
   const size_t size = buffer ? buffer->size_bytes() : 0;
   if (offset > size || static_cast<size_t>(bytes) > size - offset) {

@@ -93,7 +93,7 @@ TEST(MessageWriterTest, MessageKeepsItsTensorsAlive) {
 TEST(MessageWriterTest, TensorWithinABufferIsReferencedThere) {
   const Tensor whole = TensorOf(3 * kLarge);
   const Tensor part =
-      Tensor::Within(DType::kU8, {kLarge}, whole.buffer(), 100).value();
+      Tensor::FromBufferAt(DType::kU8, {kLarge}, whole.buffer(), 100).value();
 
   const EncodedMessage message = EncodePullReply({.values = {{1, part}}});
 

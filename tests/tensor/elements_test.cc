@@ -79,8 +79,9 @@ TEST(UntypedElementsTest, ThatAreNotThereAreRefused) {
 
 TEST(UntypedElementsTest, ThatAreNotAlignedAreRefused) {
   ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer, HostBuffer::Allocate(16));
-  ASSERT_OK_AND_ASSIGN(const Tensor tensor,
-                       Tensor::Within(DType::kF32, Shape({3}), buffer, 2));
+  ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      Tensor::FromBufferAt(DType::kF32, Shape({3}), buffer, 2));
 
   EXPECT_THAT(ElementsOf<float>(tensor),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("aligned")));
