@@ -55,8 +55,8 @@ class Tensor {
   // A tensor of the bytes in `buffer`, without checking the size.
   // REQUIRES: FromBuffer would accept it, or `buffer` is null: then the tensor
   // has no data.
-  static Tensor FromBufferUnchecked(DType dtype, const Shape& shape,
-                                    RefPtr<Buffer> buffer) {
+  static Tensor Unchecked(DType dtype, const Shape& shape,
+                          RefPtr<Buffer> buffer) {
     return Tensor(dtype, shape, std::move(buffer));
   }
 

@@ -37,7 +37,8 @@ class CpuBackend final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Submit(Plan plan, PlanCallback done) override;
   absl::Status Run(Plan plan) override;
-  absl::Status Prepare(absl::Span<const TensorUpdate> /*batch*/) override {
+  absl::Status ReserveForUpdates(
+      absl::Span<const TensorUpdate> /*batch*/) override {
     return absl::OkStatus();
   }
 

@@ -174,9 +174,10 @@ DeviceUsage CudaBackend::usage() const {
           .batches = updates_->usage()};
 }
 
-absl::Status CudaBackend::Prepare(absl::Span<const TensorUpdate> batch) {
+absl::Status CudaBackend::ReserveForUpdates(
+    absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(health().status());
-  return updates_->Prepare(batch);
+  return updates_->ReserveForUpdates(batch);
 }
 
 }  // namespace tensorkv

@@ -64,7 +64,7 @@ class CudaBackend final : public Backend {
   }
   absl::Status Submit(Plan plan, PlanCallback done) override;
   void Probe(absl::AnyInvocable<void() &&> done) override;
-  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override;
+  absl::Status ReserveForUpdates(absl::Span<const TensorUpdate> batch) override;
 
   DeviceUsage usage() const;
 

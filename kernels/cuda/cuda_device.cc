@@ -207,7 +207,7 @@ absl::Status CudaDevice::Check(cudaError_t error, absl::string_view call) {
   cudaGetLastError();  // or the thread's next launch would report it again
   const absl::Status status =
       StatusOfCuda(error, absl::StrCat(name_, ": ", call));
-  return MeansDeviceFailed(error) ? health_.Fail(status) : status;
+  return MeansDeviceFailed(error) ? health_.MarkFailed(status) : status;
 }
 
 absl::Status CudaDevice::Open() {

@@ -139,7 +139,7 @@ absl::Status StreamLane::OutcomeOf(
   if (status.ok()) return status;
   const absl::Status synchronized = stream_->Synchronize();
   if (synchronized.ok()) return absl::OkStatus();
-  return device_.health().Fail(synchronized);
+  return device_.health().MarkFailed(synchronized);
 }
 
 }  // namespace tensorkv

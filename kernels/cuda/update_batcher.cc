@@ -174,7 +174,7 @@ BatchUsage UpdateBatcher::usage() const {
 void UpdateBatcher::Finish(Batch& batch, absl::Status status) {
   Count(batch);
   if (!status.ok() && batch.num_launches > 0) {
-    status = pool_.device().health().Fail(status);
+    status = pool_.device().health().MarkFailed(status);
   }
   StartPending();
   uploads_.WaitForCallbacks(batch.num_uploads);

@@ -54,8 +54,8 @@ class UpdateBatcher {
       DevicePool* pool, StreamLane* uploads,
       const UpdateTableOptions& tables = {});
 
-  // As Backend::Prepare.
-  absl::Status Prepare(absl::Span<const TensorUpdate> batch) {
+  // As Backend::ReserveForUpdates.
+  absl::Status ReserveForUpdates(absl::Span<const TensorUpdate> batch) {
     return MakeRoom(UpdateTable::MaxRoomOf(batch));
   }
 

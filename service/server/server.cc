@@ -351,7 +351,7 @@ Watchdog::Part Server::WatchDevice() {
           .on_stuck =
               [&device] {
                 device.health()
-                    .Fail(absl::UnavailableError("its work does not end"))
+                    .MarkFailed(absl::UnavailableError("its work does not end"))
                     .IgnoreError();
               },
           .limit = kDeviceTimeout};

@@ -52,8 +52,8 @@ absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
                      AllocateCounted(state.memory.device().values,
                                      static_cast<uint64_t>(tensor.size_bytes()),
                                      state.device()));
-    tensor = Tensor::FromBufferUnchecked(tensor.dtype(), tensor.shape(),
-                                         std::move(buffer));
+    tensor =
+        Tensor::Unchecked(tensor.dtype(), tensor.shape(), std::move(buffer));
     views[i] = stored_[i].view();
     TensorUpdate& cast = casts.emplace_back();
     cast.rule = kAssign;

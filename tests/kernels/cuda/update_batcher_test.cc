@@ -240,7 +240,7 @@ TEST_F(UpdateBatcherTest, ScratchMemoryIsOnTheDeviceAlone) {
         .rule = &adafactor,
         .num_rows = 128,
         .value = {DType::kF32, 128 * num_columns, nullptr}};
-    return batcher_->Prepare({&update, 1});
+    return batcher_->ReserveForUpdates({&update, 1});
   };
   const uint64_t used = pool_->used_bytes();
   const uint64_t pinned = gpu_.usage().pinned_bytes;
