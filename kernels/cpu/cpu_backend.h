@@ -28,7 +28,8 @@ class CpuBackend final : public Backend {
   // 1 or less is the caller's alone.
   explicit CpuBackend(int num_threads);
   // Uses the loops of `kernels`, which must be of an instruction set that the
-  // CPU has (SupportedKernels), in place of the CPU's best.
+  // CPU has (SupportedKernels) and outlive the backend, in place of the CPU's
+  // best.
   CpuBackend(int num_threads, const KernelTable& kernels);
 
   absl::string_view name() const override { return "cpu"; }

@@ -57,8 +57,10 @@ struct ParsedProgram {
 bool IsReserved(absl::string_view name);
 
 // Parses a text of the grammar that proto/tensorkv/v1/rule.proto describes.
-// Does not check whether the names exist. The result refers to `text`. Errors:
-// InvalidArgument, naming line and column.
+// Does not check whether the names exist. The result refers to `text`.
+//
+// Errors: InvalidArgument, naming line and column; or for more than
+// kMaxTextBytes.
 absl::StatusOr<ParsedProgram> Parse(absl::string_view text);
 
 }  // namespace tensorkv::expression
