@@ -78,7 +78,7 @@ class FakeAlarms final : public Alarms {
 
   // Moves the time and runs what is due, in order of time.
   void Advance(absl::Duration by);
-  // How many alarms are scheduled.
+  // Returns how many alarms are scheduled.
   size_t num_pending() const;
 
  private:

@@ -1,4 +1,4 @@
-// How many threads can run at once.
+// The number of threads that can run at once.
 
 #ifndef TENSORKV_BASE_CORES_H_
 #define TENSORKV_BASE_CORES_H_

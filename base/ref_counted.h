@@ -29,7 +29,7 @@ class RefCounted {
   void Unref() const {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  // Whether the caller's reference is the only one.
+  // Returns whether the caller's reference is the only one.
   bool IsUnique() const {
     return references_.load(std::memory_order_acquire) == 1;
   }

@@ -42,8 +42,8 @@ class TaskRunner {
 // order, but run at the same time.
 class TaskPool final : public TaskRunner {
  public:
-  // As many threads as can run at once (NumCores), but at least 4 and at
-  // most 16.
+  // Returns the number of threads that can run at once (NumCores), but at least
+  // 4 and at most 16.
   static size_t DefaultNumThreads();
 
   // REQUIRES: at least 2 threads.
@@ -73,7 +73,7 @@ class TaskPool final : public TaskRunner {
   CondVar changed_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // Those with tasks, waiting or running.
+  // The owners with tasks, waiting or running.
   std::map<std::string, Owner, std::less<>> owners_ ABSL_GUARDED_BY(mutex_);
   std::deque<Owner*> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;  // last: start when all else is there

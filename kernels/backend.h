@@ -1,5 +1,5 @@
-// What a device must do for the store: hold bytes, and update many tensors in
-// one pass.
+// The interface of a device for the store: it keeps bytes, and updates many
+// tensors in one pass.
 
 #ifndef TENSORKV_KERNELS_BACKEND_H_
 #define TENSORKV_KERNELS_BACKEND_H_
@@ -142,7 +142,8 @@ class Backend {
   // "cpu", "cuda:0".
   virtual absl::string_view name() const = 0;
 
-  // Whether the device's memory is the host's: then nothing needs to be copied.
+  // Returns whether the device's memory is the host's: then nothing needs to be
+  // copied.
   virtual bool is_host() const = 0;
 
   // Whether the device works. Once it has failed, every plan ends with the
@@ -207,8 +208,9 @@ class Backend {
 
   // Allocates the memory that these updates take besides their tensors, and
   // keeps it: a plan of them does not end with ResourceExhausted later. Reads
-  // no tensor and updates none. Errors: ResourceExhausted · those of the
-  // device.
+  // no tensor and updates none.
+  //
+  // Errors: ResourceExhausted · those of the device.
   virtual absl::Status ReserveForUpdates(
       absl::Span<const TensorUpdate> batch) = 0;
 

@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// Whether a device works: it does until it fails, and then never again.
+// The state of a device: it works until it fails, and then never again.
 // Thread-safe.
 class DeviceHealth {
  public:

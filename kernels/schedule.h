@@ -19,10 +19,11 @@ class Schedule {
   Schedule() = default;
 
   // Returns the schedule that `spec` names, with defaults for the arguments
-  // that it leaves out. Errors: InvalidArgument for an unknown name or argument
-  // (the message lists the known ones), an argument that is NaN or out of
-  // range, a warm-up that is not shorter than the whole, or steps that do not
-  // increase.
+  // that it leaves out.
+  //
+  // Errors: InvalidArgument for an unknown name or argument (the message lists
+  // the known ones), an argument that is NaN or out of range, a warm-up that
+  // is not shorter than the whole, or steps that do not increase.
   static absl::StatusOr<Schedule> Create(const ScheduleSpec& spec);
 
   // Returns the learning rate of update `t` (from 1) of a key, where `base` is

@@ -1,4 +1,4 @@
-// What every backend checks before it runs a batch.
+// The check that every backend makes before it runs a batch.
 
 #ifndef TENSORKV_KERNELS_UPDATE_CHECK_H_
 #define TENSORKV_KERNELS_UPDATE_CHECK_H_

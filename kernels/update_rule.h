@@ -46,9 +46,9 @@ class UpdateRule {
   // With every hyperparameter, defaults included.
   const RuleSpec& spec() const { return spec_; }
 
-  // Whether a key whose rule changes from `before` to this one keeps its states
-  // and its update count: both are one rule with other hyperparameters, or
-  // expressions with the same states.
+  // Returns whether a key whose rule changes from `before` to this one keeps
+  // its states and its update count: both are one rule with other
+  // hyperparameters, or expressions with the same states.
   bool Continues(const UpdateRule& before) const;
 
   // Returns the parameters of update `t` (from 1) of a key, with the learning
@@ -68,14 +68,14 @@ class UpdateRule {
   // read and write the element. At least 1.
   uint64_t work_factor() const;
 
-  // Whether the result depends on the key's seed.
+  // Returns whether the result depends on the key's seed.
   bool takes_seed() const { return kind_ == RuleKind::kSgld; }
 
-  // Whether the result for an element depends on sums over all elements of the
-  // key: then no row can be updated without the others.
+  // Returns whether the result for an element depends on sums over all elements
+  // of the key: then no row can be updated without the others.
   bool takes_sums() const;
 
-  // Whether keys of `dtype` keep an f32 master copy of their value.
+  // Returns whether keys of `dtype` keep an f32 master copy of their value.
   bool keeps_master(DType dtype) const;
 
   // Errors: InvalidArgument if the rule does not take keys of `dtype`, or not

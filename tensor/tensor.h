@@ -90,9 +90,10 @@ class Tensor {
   int64_t size_bytes() const { return num_elements() * SizeOf(dtype_); }
   const RefPtr<Buffer>& buffer() const { return buffer_; }
 
-  // Whether the tensor has a buffer; one without elements may have none.
+  // Returns whether the tensor has a buffer; one without elements may have
+  // none.
   bool has_data() const { return static_cast<bool>(buffer_); }
-  // Whether the tensor has a buffer and takes all of it.
+  // Returns whether the tensor has a buffer and takes all of it.
   bool fills_buffer() const {
     return buffer_ &&
            buffer_->size_bytes() == static_cast<size_t>(size_bytes());

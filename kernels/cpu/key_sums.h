@@ -32,7 +32,7 @@ class KeySums {
     return first_sum_.empty() ? nullptr : &sums_[first_sum_[update]];
   }
 
-  // Whether the constructor has done the whole update.
+  // Returns whether the constructor has done the whole update.
   bool HasUpdated(size_t update) const;
 
   // Returns which of `count` parts of the batch the next pass should do as its
@@ -71,7 +71,7 @@ class KeySums {
   const absl::Span<const TensorUpdate> batch_;
   bool has_rows_ = false;
   bool is_backward_ = false;
-  // Where in sums_ those of each update begin; empty if there are none at all.
+  // The index in sums_ of each update's first; empty if no update has any.
   std::vector<size_t> first_sum_;
   std::vector<double> sums_;
 };

@@ -17,7 +17,7 @@ namespace tensorkv {
 // microseconds, well above the cost of waking a thread.
 inline constexpr int64_t kPartElements = 32 * 1024;
 
-// What one update costs beside its elements, in elements.
+// The cost of one update beside that of its elements, in elements.
 inline constexpr int64_t kUpdateOverheadElements = 128;
 
 // A position in a batch: the index of an update, and of an element in it.

@@ -24,7 +24,7 @@ class CopyCursor {
 
   explicit CopyCursor(std::vector<MemoryCopy> copies);
 
-  // Whether all bytes have been handed out.
+  // Returns whether all bytes have been handed out.
   bool is_done() const { return next_ == copies_.size(); }
 
   // Returns the next part: as many pieces as fit a slot of so many bytes (above

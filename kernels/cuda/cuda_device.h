@@ -34,8 +34,8 @@ using UpdateLauncher = cudaError_t (*)(const UpdateLaunch& launch,
 cudaError_t LaunchAnyUpdate(const UpdateLaunch& launch, unsigned num_blocks,
                             cudaStream_t stream);
 
-// What only a GPU can judge: the defaults are predictions, beside which
-// gpu_benchmark measures others.
+// Settings that only a GPU can judge: the defaults are predictions, beside
+// which gpu_benchmark measures others.
 struct CudaDeviceOptions {
   // As Device::spin_time.
   absl::Duration spin_time = absl::Microseconds(50);

@@ -78,7 +78,7 @@ class Stream {
   // Blocks until all work of this stream is done.
   virtual absl::Status Synchronize() = 0;
 
-  // Whether all work of this stream is done.
+  // Returns whether all work of this stream is done.
   virtual absl::StatusOr<bool> IsDone() = 0;
 
   // The cudaStream_t, for libraries; it is valid where the device is the
@@ -100,8 +100,8 @@ class Device {
   // before it sleeps: about the time that waking it takes.
   virtual absl::Duration spin_time() const = 0;
 
-  // Whether kernels and copies of this device can read the byte at `data`: it
-  // is in memory of the device, or in pinned memory of the host.
+  // Returns whether kernels and copies of this device can read the byte at
+  // `data`: it is in memory of the device, or in pinned memory of the host.
   virtual bool CanRead(const void* data) = 0;
 
   // Begins a range with that name in profiles (NVTX), and returns its id, with

@@ -59,8 +59,9 @@ class StagedCopies {
   // Starts copies, and calls `done` when all are over: on any thread, where it
   // must not block. ToDevice returns OK if all copies have been started; the
   // host's memory must stay until `done`. Else those that have been started
-  // come to their end before `done` is called with the error. Errors:
-  // Unavailable (the device has failed) · Internal.
+  // come to their end before `done` is called with the error.
+  //
+  // Errors: Unavailable (the device has failed) · Internal.
   absl::Status ToDevice(absl::Span<const MemoryCopy> copies, PlanCallback done);
   void ToHost(std::vector<MemoryCopy> copies, PlanCallback done);
 

@@ -63,10 +63,13 @@ class UpdateBatcher {
   // Starts or queues the batch, which must stay until `done` is called: when
   // the batch is done and the callbacks of the uploads before it have returned,
   // on any thread, where `done` must not block. Calls `done` at once if the
-  // batch is empty or memory cannot be had. REQUIRES: the batch has been
-  // checked (update_check.h). Errors, as the argument of `done`:
-  // ResourceExhausted (no memory for the table; nothing has changed) ·
-  // Unavailable (the device has failed) · Internal (nothing has changed).
+  // batch is empty or memory cannot be had.
+  //
+  // REQUIRES: the batch has been checked (update_check.h).
+  //
+  // Errors, as the argument of `done`: ResourceExhausted (no memory for the
+  // table; nothing has changed) · Unavailable (the device has failed) ·
+  // Internal (nothing has changed).
   void Start(absl::Span<const TensorUpdate> batch, PlanCallback done);
 
   // Returns the batch that sets all bytes of `tensors` to zero. Start takes it

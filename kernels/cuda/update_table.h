@@ -15,8 +15,8 @@
 
 namespace tensorkv {
 
-// What only a GPU can judge: the defaults are predictions, beside which
-// gpu_benchmark measures others.
+// Settings that only a GPU can judge: the defaults are predictions, beside
+// which gpu_benchmark measures others.
 struct UpdateTableOptions {
   // The parts into which each chunk is divided: a power of two up to kMaxParts.
   // 0: so many that a launch keeps the largest of GPUs busy.
@@ -55,7 +55,7 @@ class UpdateTable {
   // REQUIRES: all other updates have been checked (update_check.h).
   void Add(absl::Span<const TensorUpdate> batch);
 
-  // Whether there is nothing to launch.
+  // Returns whether there is nothing to launch.
   bool empty() const { return groups_.empty(); }
 
   // Returns the size of the block, at most 4 GiB.
@@ -67,7 +67,7 @@ class UpdateTable {
   // The bytes of uninitialised memory that launches need on the device besides.
   size_t scratch_bytes() const { return num_scratch_ * sizeof(double); }
 
-  // Whether the block may travel with its launches.
+  // Returns whether the block may travel with its launches.
   bool fits_launches() const {
     return size_bytes() <= options_.max_table_beside;
   }

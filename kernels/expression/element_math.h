@@ -166,8 +166,9 @@ HOST_DEVICE bool IsInteger(T x) {
          ((magnitude + kTwoToMantissa) - kTwoToMantissa == magnitude);
 }
 
-// As C's pow: pow(x, 0) and pow(1, y) are 1, even of NaN; a negative base takes
-// integer exponents only. Within one unit in the last place.
+// Returns what C's pow does: pow(x, 0) and pow(1, y) are 1, even of NaN; a
+// negative base takes integer exponents only. Within one unit in the last
+// place.
 template <typename T>
 HOST_DEVICE T Pow(T x, T y) {
   using Facts = FloatFacts<T>;

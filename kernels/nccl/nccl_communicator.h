@@ -53,7 +53,7 @@ class NcclCommunicator final : public DeviceGroup {
   // Makes the transfers in one group of NCCL.
   absl::Status Exchange(const Transfers& transfers, MayWait may_wait) override;
 
-  // Whether a call has failed: then all later ones do.
+  // Returns whether a call has failed: then all later ones do.
   bool is_broken() const { return comm_ == nullptr; }
 
  private:

@@ -14,7 +14,8 @@ namespace tensorkv::ops {
 template <typename Op>
 inline constexpr int kStatePlaces = Op::kNumStates > 0 ? Op::kNumStates : 1;
 
-// Whether the functor takes a random number for each element.
+// Whether the functor takes a random number for each element: it has a member
+// `noise`.
 template <typename Op>
 inline constexpr bool kTakesNoise = requires(const Op& op) {
   op.noise(uint64_t{});

@@ -127,7 +127,7 @@ struct SumsOfOp {
   bool has_row_state = false;
   bool has_column_state = false;
 
-  // Whether the functor needs any.
+  // Returns whether the functor needs any.
   constexpr bool any() const { return num_phases > 0 || has_row_state; }
   // Doubles that hold the sums of all phases.
   constexpr int size() const { return num_phases * num_sums; }

@@ -39,7 +39,7 @@ struct Middle {
     return {(num_contributions - num_averaged) / 2, num_averaged};
   }
 
-  // Whether a contribution with this position, from 0, is averaged.
+  // Returns whether a contribution with this position, from 0, is averaged.
   // REQUIRES: Position is unsigned.
   template <typename Position>
   HOST_DEVICE bool Has(Position position) const {
