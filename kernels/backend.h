@@ -182,8 +182,9 @@ class Backend {
   // of other plans.
   //
   // Returns OK if the uploads have been started: then they come to their end
-  // unless the device fails. Returns any other status if nothing but uploads,
-  // perhaps some, will be done; `done` is called with the same status.
+  // unless the device fails, and `done` gets the outcome of the whole plan.
+  // Returns any other status if nothing but uploads, perhaps some, will be
+  // done; `done` is called with the same status.
   // Errors: InvalidArgument (a dtype that the rule does not take, element
   // counts that differ; checked before any effect) · ResourceExhausted (no
   // memory for what updates take besides their tensors; before any of them) ·

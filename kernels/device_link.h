@@ -35,8 +35,8 @@ class DeviceGroup {
     std::vector<std::vector<absl::Span<const char>>> sends;
     std::vector<std::vector<absl::Span<char>>> receives;
   };
-  // Makes all transfers at once, and blocks until they are over. All processes
-  // of the group must call it.
+  // Makes all transfers at once, and blocks until they are over. The processes
+  // with which it sends or receives must call it too.
   // Errors: Unavailable: the group is broken, by an earlier call or by another
   // process · those of `may_wait` · Internal.
   virtual absl::Status Exchange(const Transfers& transfers,

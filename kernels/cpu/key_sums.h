@@ -61,8 +61,12 @@ class KeySums {
   // Returns the parts of all updates, as `division_of` divides them.
   template <typename DivisionOf>
   std::vector<Part> PartsOf(DivisionOf division_of) const;
+  // Updates the states per row of rules without states per column, and all of
+  // the updates that HasUpdated tells.
   void RunRows(const KernelTable& kernels, ThreadPool& threads);
+  // Updates the states per row and per column of rules that have both.
   void RunColumns(const KernelTable& kernels, ThreadPool& threads);
+  // Makes the sums of a phase.
   void RunPhase(const KernelTable& kernels, ThreadPool& threads, int phase);
   // Adds up the parts' sums of a phase to those of their updates.
   void Combine(const std::vector<Part>& parts,

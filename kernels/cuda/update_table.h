@@ -38,7 +38,7 @@ class UpdateTable {
   explicit UpdateTable(const UpdateTableOptions& options = {})
       : options_(options) {}
 
-  // No functor is larger, of any rule and type, but for programs.
+  // A bound on the size of a functor of any rule and type, programs aside.
   static constexpr size_t kMaxFunctorBytes = 192;
 
   // The values of size_bytes() and scratch_bytes().
@@ -94,12 +94,12 @@ class UpdateTable {
   absl::Status CopyAndLaunch(Memory& memory, Stream& stream) const;
 
  private:
-  // What chunks are of: elements; rows, parts of columns and columns, where the
-  // functor has states of such; tensors whose sums are combined.
+  // The kinds of chunks: elements; rows, parts of columns and columns, where
+  // the functor has states per row or column; tensors whose sums are combined.
   enum ChunksOf { kElements, kRows, kColumnParts, kColumns, kTensors };
   static constexpr int kNumChunksOf = kTensors + 1;
 
-  // What the launches of one functor do.
+  // The work of the launches of one functor.
   struct Group {
     RuleKind rule;
     ElementType accumulate_type;
@@ -107,7 +107,7 @@ class UpdateTable {
     std::vector<WorkChunk> chunks[kNumChunksOf];
   };
 
-  // Where the parts of the block begin.
+  // The offsets of the parts of the block, of which the entries are the first.
   struct Layout {
     size_t contributions;
     size_t packings;

@@ -16,21 +16,22 @@
 //
 //   kRowState    which of its states is one element per row
 //   RowTerm      what an element adds to the sum of its row
-//   UpdateRow    updates that state of a row by the row's sum
-//   OfRow        what an element gets in the place of that state, if it is not
-//                the state itself: what can be computed once per row
+//   UpdateRow    returns the new state of a row, by the sum of its terms, their
+//                number and the state before
+//   OfRow        returns what an element gets in place of that state: what can
+//                be computed once per row; a functor without it gets the state
 //
 // and, besides, to have one for each column, after the rows,
 //
-//   kColumnState, UpdateColumn, of the sum of RowTerm over the column, and
-//   OfColumn
+//   kColumnState, OfColumn, and UpdateColumn, which gets the sum of RowTerm
+//   over the column
 //
 // The sums are doubles whose order is fixed, whoever adds them: element i of a
 // part goes to lane i % kSumLanes, each lane is added up from the left, then
 // the upper half of the lanes is added to the lower one until one is left. The
 // parts are kSumPartElements of a key, whose sums are added in the same way; or
-// they are rows. Columns are cut into parts of RowsOfColumnPart rows: each part
-// is added up from the top, and so are the parts.
+// they are rows. Columns are divided into parts of RowsOfColumnPart rows: each
+// part is added up from the top, and so are the parts.
 
 #ifndef TENSORKV_KERNELS_OPS_KEY_SUMS_H_
 #define TENSORKV_KERNELS_OPS_KEY_SUMS_H_
