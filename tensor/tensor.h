@@ -43,16 +43,16 @@ class Tensor {
   // An f32 tensor of shape [0], without a buffer.
   Tensor() : shape_(Shape::OfValid(kNoElements)) {}
 
-  // An uninitialised tensor in host memory.
+  // Returns an uninitialised tensor in host memory.
   // Errors: InvalidArgument (size overflows) · ResourceExhausted.
   static absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape);
 
-  // A tensor of the bytes in `buffer`, which it shares.
+  // Returns a tensor of the bytes in `buffer`, which it shares.
   // Errors: InvalidArgument if the buffer's size is not that of the tensor.
   static absl::StatusOr<Tensor> FromBuffer(DType dtype, Shape shape,
                                            RefPtr<Buffer> buffer);
 
-  // A tensor of the bytes in `buffer`, without checking the size.
+  // Returns a tensor of the bytes in `buffer`, without checking the size.
   // REQUIRES: FromBuffer would accept it, or `buffer` is null: then the tensor
   // has no data.
   static Tensor Unchecked(DType dtype, const Shape& shape,
@@ -60,27 +60,25 @@ class Tensor {
     return Tensor(dtype, shape, std::move(buffer));
   }
 
-  // A tensor of the bytes of `buffer` from `offset` (in bytes) on: many small
-  // tensors share one buffer.
-  // Errors: InvalidArgument if the buffer ends before the tensor would.
+  // Returns a tensor of the bytes of `buffer` from `offset` (in bytes) on: many
+  // small tensors share one buffer. Errors: InvalidArgument if the buffer ends
+  // before the tensor would.
   static absl::StatusOr<Tensor> FromBufferAt(DType dtype, Shape shape,
                                              RefPtr<Buffer> buffer,
                                              size_t offset);
 
-  // A tensor of dtype and shape alone: its elements are elsewhere, or come
-  // later (SetBuffer).
-  // Errors: InvalidArgument (size overflows).
+  // Returns a tensor of dtype and shape alone: its elements are elsewhere, or
+  // come later (SetBuffer). Errors: InvalidArgument (size overflows).
   static absl::StatusOr<Tensor> WithoutData(DType dtype, Shape shape);
 
-  // A host tensor with every element `value`, rounded to `dtype` (to nearest
-  // even) or, for integers, truncated.
-  // Errors: InvalidArgument (size overflows; an integer dtype cannot hold the
-  // value) · ResourceExhausted. A bool is whether the value is not 0.
+  // Returns a host tensor with every element `value`, rounded to `dtype` (to
+  // nearest even) or, for integers, truncated. Errors: InvalidArgument (size
+  // overflows; an integer dtype cannot hold the value) · ResourceExhausted. A
+  // bool is whether the value is not 0.
   static absl::StatusOr<Tensor> Filled(DType dtype, Shape shape, double value);
 
-  // A tensor in host memory with a copy of the bytes at `data`, host memory
-  // with as many bytes as the tensor takes.
-  // Errors: those of Allocate.
+  // Returns a tensor in host memory with a copy of the bytes at `data`, host
+  // memory with as many bytes as the tensor takes. Errors: those of Allocate.
   static absl::StatusOr<Tensor> CopyOf(DType dtype, Shape shape,
                                        const void* data);
 
