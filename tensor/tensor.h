@@ -61,24 +61,27 @@ class Tensor {
   }
 
   // Returns a tensor of the bytes of `buffer` from `offset` (in bytes) on: many
-  // small tensors share one buffer. Errors: InvalidArgument if the buffer ends
-  // before the tensor would.
+  // small tensors share one buffer.
+  // Errors: InvalidArgument if the buffer ends before the tensor would.
   static absl::StatusOr<Tensor> FromBufferAt(DType dtype, Shape shape,
                                              RefPtr<Buffer> buffer,
                                              size_t offset);
 
   // Returns a tensor of dtype and shape alone: its elements are elsewhere, or
-  // come later (SetBuffer). Errors: InvalidArgument (size overflows).
+  // come later (SetBuffer).
+  // Errors: InvalidArgument (size overflows).
   static absl::StatusOr<Tensor> WithoutData(DType dtype, Shape shape);
 
   // Returns a host tensor with every element `value`, rounded to `dtype` (to
-  // nearest even) or, for integers, truncated. Errors: InvalidArgument (size
-  // overflows; an integer dtype cannot hold the value) · ResourceExhausted. A
-  // bool is whether the value is not 0.
+  // nearest even) or, for integers, truncated. A bool is whether `value` is not
+  // 0.
+  // Errors: InvalidArgument (size overflows; an integer dtype cannot hold the
+  // value) · ResourceExhausted.
   static absl::StatusOr<Tensor> Filled(DType dtype, Shape shape, double value);
 
   // Returns a tensor in host memory with a copy of the bytes at `data`, host
-  // memory with as many bytes as the tensor takes. Errors: those of Allocate.
+  // memory with as many bytes as the tensor takes.
+  // Errors: those of Allocate.
   static absl::StatusOr<Tensor> CopyOf(DType dtype, Shape shape,
                                        const void* data);
 
