@@ -30,11 +30,13 @@ class Alarms {
   // The time now, since an arbitrary start.
   virtual absl::Duration Now() const = 0;
 
-  // Runs `callback` once Now() has reached `when`, on a thread of the alarms'
-  // own. It must not block; it may call Schedule and Cancel.
+  // Has `callback` run once Now() has reached `when`, a time as Now() tells it,
+  // on no thread that the caller blocks. The callback must not block; it may
+  // call Schedule and Cancel. Returns the id by which Cancel knows the alarm.
   virtual Id Schedule(absl::Duration when, Callback callback) = 0;
 
-  // Drops an alarm. Returns false if its callback has started or has run.
+  // Drops an alarm. Returns false, without waiting, if its callback has started
+  // or has run.
   virtual bool Cancel(Id id) = 0;
 };
 
@@ -44,8 +46,8 @@ class SteadyAlarms final : public Alarms {
   SteadyAlarms();
   ~SteadyAlarms() override { Stop(); }
 
-  // Waits for a callback under way; runs no other one from then on. Not for a
-  // callback to call.
+  // Waits for a callback under way, and runs no other one from then on, not
+  // even one that is due. REQUIRES: not called by a callback.
   void Stop();
 
   absl::Duration Now() const override;

@@ -1,4 +1,4 @@
-// What comes later, from some other thread.
+// A value that another thread provides later.
 
 #ifndef TENSORKV_BASE_ANSWER_H_
 #define TENSORKV_BASE_ANSWER_H_
@@ -10,9 +10,10 @@
 
 namespace tensorkv {
 
-// A value that is set once, on any thread, and taken once, on another.
-// Thread-safe. Copies are the same answer: whoever sets it needs one of its
-// own, as it may go on for a moment when the other has what it wanted.
+// A promise and its future in one: a value that is set once, on any thread, and
+// waited for once, on another. Thread-safe. Copies share the value. The thread
+// that sets it needs a copy of its own: Set may still run when Wait has
+// returned and the waiter has destroyed its copy.
 template <typename T>
 class Answer {
  public:
@@ -24,7 +25,7 @@ class Answer {
 
   bool HasArrived() const { return state_->arrived.HasBeenNotified(); }
 
-  // Waits for the value and takes it. REQUIRES: called once.
+  // Blocks until the value is set, and moves it out. REQUIRES: called once.
   T Wait() const {
     state_->arrived.WaitForNotification();
     return std::move(state_->value);

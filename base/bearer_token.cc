@@ -29,7 +29,7 @@ TokenDigest DigestOf(absl::string_view token) {
   return digest;
 }
 
-bool IsSame(const TokenDigest& one, const TokenDigest& other) {
+bool ConstantTimeEquals(const TokenDigest& one, const TokenDigest& other) {
   return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 

@@ -15,13 +15,15 @@ namespace tensorkv {
 // bits by it.
 using TokenDigest = std::array<uint8_t, 32>;
 
-// 256 random bits as text without blanks.
+// Returns 256 random bits in URL-safe base64. Aborts the process if the system
+// has no randomness.
 std::string NewBearerToken();
 
+// Returns the SHA-256 of the token's text.
 TokenDigest DigestOf(absl::string_view token);
 
-// Takes as long whatever the two are.
-bool IsSame(const TokenDigest& one, const TokenDigest& other);
+// Returns whether the two are equal, in a time that does not depend on them.
+bool ConstantTimeEquals(const TokenDigest& one, const TokenDigest& other);
 
 }  // namespace tensorkv
 

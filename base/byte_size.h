@@ -10,8 +10,8 @@
 
 namespace tensorkv {
 
-// A whole number with a unit: none or B, KiB, MiB, GiB, TiB (1024) or kB, MB,
-// GB, TB (1000).
+// Returns the bytes that `text` says: a whole number with a unit right after
+// it: none or B, KiB, MiB, GiB, TiB (1024) or kB, MB, GB, TB (1000).
 // Errors: InvalidArgument for anything else, and for what exceeds 2^63 - 1.
 absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
 

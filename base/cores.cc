@@ -23,20 +23,20 @@ int NumCoresBoundTo() {
 }  // namespace
 
 int NumCores() {
-  std::ifstream quota("/sys/fs/cgroup/cpu.max");
-  return NumCores(quota);
+  std::ifstream cpu_max("/sys/fs/cgroup/cpu.max");
+  return NumCores(cpu_max);
 }
 
-int NumCores(std::istream& quota) {
+int NumCores(std::istream& cpu_max) {
   const int cores = NumCoresBoundTo();
-  return std::max(std::min(cores, CoresOfQuota(quota).value_or(cores)), 1);
+  return std::max(std::min(cores, ParseCpuMax(cpu_max).value_or(cores)), 1);
 }
 
-std::optional<int> CoresOfQuota(std::istream& quota) {
+std::optional<int> ParseCpuMax(std::istream& cpu_max) {
   int64_t time = 0;
   int64_t period = 0;
   // "max" is no number.
-  if (!(quota >> time >> period) || time <= 0 || period <= 0) {
+  if (!(cpu_max >> time >> period) || time <= 0 || period <= 0) {
     return std::nullopt;
   }
   const int64_t cores = time / period + (time % period > 0 ? 1 : 0);

@@ -12,8 +12,8 @@
 
 namespace tensorkv {
 
-// `status`, an error, with `source` and ": " before its message, and with its
-// reason and whatever else it carries.
+// Returns `status`, an error, with `source` and ": " before its message. Keeps
+// its code and its payloads, which hold its reason.
 inline absl::Status ErrorFrom(absl::string_view source,
                               const absl::Status& status) {
   absl::Status prefixed(status.code(),

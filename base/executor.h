@@ -18,19 +18,24 @@ class Executor {
  public:
   using Task = absl::AnyInvocable<void() &&>;
 
-  // Has `runner`, which outlives it, run the queue; null: a thread of its own.
-  // A runner must have run all of it before the destructor is called.
+  // Runs the queue on a thread of its own, or, where `runner` is not null, on
+  // that: one thread of the runner at a time. The runner outlives the executor,
+  // and must have run the whole queue before the destructor is called.
   explicit Executor(TaskRunner* runner = nullptr);
-  // Runs what was submitted before, and what that submits, then returns.
+  // Without a runner, waits until all tasks that were submitted, and those that
+  // these submit, have run. With one, waits for nothing.
   ~Executor();
 
-  // Runs `task` after all that were submitted before it.
+  // Queues `task`, to run after all that were submitted before it, and returns
+  // at once. With a runner that has stopped, the task never runs.
   void Submit(Task task);
 
  private:
+  // The body of the executor's own thread.
   void Run();
-  // Runs what there is.
+  // Runs the queue until it is empty, on a thread of the runner.
   void RunQueue();
+  // Runs the first task, with the mutex unlocked meanwhile.
   void RunFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   TaskRunner* const runner_;

@@ -24,7 +24,7 @@ class FileDescriptor {
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
 
-  // Gives the descriptor away.
+  // Returns the descriptor without closing it: the caller owns it.
   int Release() { return std::exchange(fd_, -1); }
   // Closes the descriptor; owns `fd` from then on.
   void Reset(int fd = -1) {
@@ -36,8 +36,8 @@ class FileDescriptor {
   int fd_;
 };
 
-// Tells open files apart whose descriptors have the same number, one after the
-// other. 0 if the descriptor is not open.
+// Returns the inode of the file that `fd` has open, 0 if it has none: it tells
+// two files apart that have had the same descriptor one after the other.
 inline ino_t InodeOf(int fd) {
   struct stat file;
   return fstat(fd, &file) == 0 ? file.st_ino : 0;

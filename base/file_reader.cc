@@ -59,9 +59,9 @@ struct FileReader::State {
   void Run();
   // Waits until the thread reads no more, for a Read that has begun at `begin`.
   // Errors: as of Read.
-  absl::Status AwaitIdle(SteadyTime begin, absl::Duration patience)
+  absl::Status AwaitIdle(SteadyTime begin, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  absl::Status TakesTooLong(absl::Duration patience) const;
+  absl::Status TakesTooLong(absl::Duration timeout) const;
 
   const std::vector<WatchedFile> files;
   Mutex mutex;
@@ -90,24 +90,24 @@ void FileReader::State::Run() {
 }
 
 absl::Status FileReader::State::AwaitIdle(SteadyTime begin,
-                                          absl::Duration patience) {
-  absl::Duration left = patience;
+                                          absl::Duration timeout) {
+  absl::Duration left = timeout;
   while (is_reading && !is_stopping && left > absl::ZeroDuration()) {
     changed.WaitWithTimeout(&mutex, left);
-    left = patience - absl::FromChrono(SteadyClock::now() - begin);
+    left = timeout - absl::FromChrono(SteadyClock::now() - begin);
   }
   if (is_stopping) return absl::CancelledError("files are read no more");
-  return is_reading ? TakesTooLong(patience) : absl::OkStatus();
+  return is_reading ? TakesTooLong(timeout) : absl::OkStatus();
 }
 
-absl::Status FileReader::State::TakesTooLong(absl::Duration patience) const {
+absl::Status FileReader::State::TakesTooLong(absl::Duration timeout) const {
   std::string options;
   for (const WatchedFile& file : files) {
     if (file.path.empty()) continue;
     absl::StrAppend(&options, options.empty() ? "" : ", ", file.option);
   }
   return absl::DeadlineExceededError(absl::StrCat(
-      options, ": expected to be read within ", absl::FormatDuration(patience),
+      options, ": expected to be read within ", absl::FormatDuration(timeout),
       ", got no answer of the file system"));
 }
 
@@ -125,16 +125,15 @@ FileReader::~FileReader() {
   stands_still ? thread_.detach() : thread_.join();
 }
 
-absl::StatusOr<std::vector<FileText>> FileReader::Read(
-    absl::Duration patience) {
+absl::StatusOr<std::vector<FileText>> FileReader::Read(absl::Duration timeout) {
   const SteadyTime begin = SteadyClock::now();
   State& state = *state_;
   MutexLock lock(&state.mutex);
   // A read that an earlier call has begun may be older than this call.
-  RETURN_IF_ERROR(state.AwaitIdle(begin, patience));
+  RETURN_IF_ERROR(state.AwaitIdle(begin, timeout));
   state.is_reading = true;
   state.changed.SignalAll();
-  RETURN_IF_ERROR(state.AwaitIdle(begin, patience));
+  RETURN_IF_ERROR(state.AwaitIdle(begin, timeout));
   return std::move(state.texts);
 }
 

@@ -27,7 +27,9 @@ struct FileText {
   std::string text;
 };
 
-// Reads the files. Errors: InvalidArgument, naming the option.
+// Returns the texts of the files, in their order. Blocks while the file system
+// does. Errors: InvalidArgument, naming the option of the first file that
+// cannot be read.
 absl::StatusOr<std::vector<FileText>> ReadFiles(
     const std::vector<WatchedFile>& files);
 
@@ -37,17 +39,19 @@ absl::StatusOr<std::vector<FileText>> ReadFiles(
 class FileReader {
  public:
   explicit FileReader(std::vector<WatchedFile> files);
-  // Leaves a thread that stands still to itself.
+  // Detaches the thread if the file system blocks it, and else joins it.
   ~FileReader();
   FileReader(const FileReader&) = delete;
   FileReader& operator=(const FileReader&) = delete;
 
-  // Returns what the files say now, as ReadFiles does. One thread calls it at a
-  // time. Errors: those of ReadFiles · DeadlineExceeded after `patience`,
-  // naming the options · Cancelled after Stop.
-  absl::StatusOr<std::vector<FileText>> Read(absl::Duration patience);
+  // Blocks until the files are read, and returns the texts that they have now,
+  // as ReadFiles does. REQUIRES: one thread calls it at a time.
+  // Errors: those of ReadFiles · DeadlineExceeded after `timeout`, naming the
+  // options · Cancelled after Stop.
+  absl::StatusOr<std::vector<FileText>> Read(absl::Duration timeout);
 
-  // Ends a Read that waits, and later ones.
+  // Makes a Read that waits, and later ones, fail with Cancelled. Does not
+  // wait.
   void Stop();
 
  private:

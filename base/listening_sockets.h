@@ -17,19 +17,21 @@
 
 namespace tensorkv {
 
-// Listens on every address that a name means, until it is destroyed; then the
-// file of a Unix socket goes too. Movable; not thread-safe.
+// Sockets that listen on every IP address of a name, or on a Unix socket. The
+// destructor closes them, and removes the file of a Unix socket. Movable; not
+// thread-safe.
 class ListeningSockets {
  public:
-  // `address` is as IsListenAddress wants it. The sockets do not block. The
-  // file that a Unix socket has left behind is replaced if nobody listens there
-  // any more.
+  // Resolves `address`, which IsListenAddress accepts, binds and listens. Port
+  // 0 stands for any free port, the same for all IP addresses. The sockets are
+  // non-blocking. Replaces the file of a Unix socket on which nobody listens.
   // Errors: Unavailable, with the system's reason.
   static absl::StatusOr<ListeningSockets> Open(absl::string_view address);
 
   ListeningSockets(ListeningSockets&&) = default;
   ~ListeningSockets();
 
+  // The descriptors, which stay this object's.
   std::vector<int> fds() const;
   // The port that was bound; 0 for a Unix socket.
   int port() const { return port_; }
@@ -47,12 +49,13 @@ class ListeningSockets {
   ino_t inode_ = 0;
 };
 
-// The next connection of a listening socket, closed when a program is executed;
-// -1, with errno, if there is none. Does not block.
+// Returns the descriptor of the next connection of a listening socket, which
+// the caller owns: non-blocking, and closed when the process executes a
+// program. Returns -1, with errno, if there is none. Does not block.
 int AcceptFrom(int listener);
 
-// Returns the user (uid) at the other end of a connected Unix socket, as the
-// kernel tells it; nothing for other sockets.
+// Returns the user id of the process at the other end of a connected Unix
+// socket, as the kernel tells it; nothing for other sockets.
 std::optional<uint32_t> UserOf(int fd);
 
 }  // namespace tensorkv

@@ -43,9 +43,9 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   M& mutex_;
 };
 
-// A Mutex that whoever has waited for gets before the thread that has just
-// unlocked it: work done in turns lets others in between. A plain mutex goes to
-// whoever runs, which is that thread again. Locking takes about twice as long.
+// A Mutex that a waiting thread gets before the thread that has just unlocked
+// it: a thread that locks it again and again lets others in between. A Mutex
+// would mostly go to that thread again. Locking takes about twice as long.
 class ABSL_LOCKABLE FairMutex {
  public:
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
@@ -67,7 +67,8 @@ class CondVar {
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     condition_.wait(*mutex);
   }
-  // Returns true if `timeout`, or a year, has passed. Follows the steady clock.
+  // Waits for a signal, but at most for `timeout` or a year. Returns true if
+  // that has passed. Follows the steady clock.
   bool WaitWithTimeout(Mutex* mutex, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     // The library adds the timeout to the time now, which may overflow.
@@ -83,7 +84,8 @@ class CondVar {
   std::condition_variable_any condition_;
 };
 
-// Something that happens once. Thread-safe; must outlive every call on it.
+// An event that happens once, when Notify is called; later calls of Notify have
+// no effect. Thread-safe; must outlive every call on it, Notify included.
 class Notification {
  public:
   void Notify() {

@@ -1,4 +1,4 @@
-// What TLS needs of texts in PEM.
+// Checks of the PEM texts that TLS uses.
 
 #ifndef TENSORKV_BASE_PEM_H_
 #define TENSORKV_BASE_PEM_H_
@@ -20,21 +20,22 @@ struct TlsTexts {
   std::string authorities;
 };
 
-// Errors of all: InvalidArgument, naming the option and the file, but nothing
-// that is in it.
+// All functions here fail with InvalidArgument, naming the option and the file,
+// but nothing that is in it.
 
-// Checks that the file is one certificate or more, and nothing else that looks
-// like one: a file that is cut off is wrong.
+// Checks that the file has one certificate or more, each of them whole: a
+// truncated file is wrong.
 absl::Status CheckAuthorities(const FileText& authorities);
 
-// Checks that there are a certificate, with others that may follow it, and its
-// key, without a passphrase.
+// Checks that `certificate` has a certificate, with others that may follow it,
+// and `key` the private key of the first, without a passphrase. Does not look
+// at dates.
 absl::Status CheckCertificate(const FileText& certificate, const FileText& key);
 
-// Checks that the first certificate counts at that time.
+// Checks that the first certificate is valid at the time `now`.
 absl::Status CheckDates(const FileText& certificate, absl::Time now);
 
-// Returns when the first certificate counts no more.
+// Returns when the first certificate expires.
 absl::StatusOr<absl::Time> ExpiryOf(const FileText& certificate);
 
 }  // namespace tensorkv

@@ -23,11 +23,13 @@ class RefCounted {
   RefCounted& operator=(const RefCounted&) = delete;
   virtual ~RefCounted() = default;
 
+  // Adds a reference.
   void Ref() const { references_.fetch_add(1, std::memory_order_relaxed); }
+  // Drops a reference; deletes the object with the last.
   void Unref() const {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
-  // Whether the caller's reference is the only one.
+  // Returns whether the caller's reference is the only one.
   bool IsUnique() const {
     return references_.load(std::memory_order_acquire) == 1;
   }
@@ -68,7 +70,8 @@ class RefPtr {
     return a.object_ == b.object_;
   }
 
-  // Gives up the pointer without dropping its reference.
+  // Returns the pointer, whose reference the caller must drop (Unref); this one
+  // is null then.
   T* release() { return std::exchange(object_, nullptr); }
 
  private:

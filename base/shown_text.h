@@ -10,16 +10,18 @@
 
 namespace tensorkv {
 
-// The longest start of `text` of at most `max_bytes` bytes that ends between
-// characters, where the text is UTF-8.
+// Returns the longest start of `text` of at most `max_bytes` bytes that ends
+// between characters; where the text is not UTF-8, its first `max_bytes` bytes.
 absl::string_view Utf8Prefix(absl::string_view text, size_t max_bytes);
 
-// The Utf8Prefix of `text` without what a terminal or a line of a log would
-// take for more than a character: quotes, backslashes and control characters,
-// those of two bytes as well, are escaped as in C.
+// Returns the Utf8Prefix of `text` with quotes, backslashes and control
+// characters, also those of two bytes, escaped as in C: a terminal or a line of
+// a log takes nothing in it for a command. The result may be longer than
+// `max_bytes`.
 std::string Escaped(absl::string_view text, size_t max_bytes);
 
-// Escaped, in quotes; "..." stands for what was cut off.
+// Returns Escaped(text, max_bytes) in quotes, with "..." before the closing
+// quote if `text` is longer.
 std::string Quoted(absl::string_view text, size_t max_bytes);
 
 }  // namespace tensorkv

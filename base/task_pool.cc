@@ -39,11 +39,11 @@ bool TaskPool::Submit(absl::string_view name, Task&& task) {
     it->second.name = it->first;
   }
   it->second.tasks.push_back(std::move(task));
-  MakeReady(it->second);
+  AddIfReady(it->second);
   return true;
 }
 
-void TaskPool::MakeReady(Owner& owner) {
+void TaskPool::AddIfReady(Owner& owner) {
   if (owner.is_ready || owner.tasks.empty() ||
       owner.num_running == max_running_per_owner_) {
     return;
@@ -69,20 +69,20 @@ void TaskPool::Run() {
     Task task = std::move(owner.tasks.front());
     owner.tasks.pop_front();
     ++owner.num_running;
-    MakeReady(owner);
+    AddIfReady(owner);
     mutex_.unlock();
     std::move(task)();
     task = nullptr;  // what it owns goes without the lock
     mutex_.lock();
-    EndTask(owner);
+    OnTaskReturned(owner);
   }
   changed_.SignalAll();
   mutex_.unlock();
 }
 
-void TaskPool::EndTask(Owner& owner) {
+void TaskPool::OnTaskReturned(Owner& owner) {
   --owner.num_running;
-  MakeReady(owner);
+  AddIfReady(owner);
   if (owner.num_running > 0 || !owner.tasks.empty()) return;
   owners_.erase(owners_.find(owner.name));
 }

@@ -1,4 +1,4 @@
-// A few threads that many share, none at the expense of the others.
+// Threads that several owners of tasks share, none at the others' expense.
 
 #ifndef TENSORKV_BASE_TASK_POOL_H_
 #define TENSORKV_BASE_TASK_POOL_H_
@@ -17,19 +17,20 @@
 
 namespace tensorkv {
 
-// Takes work off the thread that brings it. Thread-safe.
+// Runs tasks on other threads. Thread-safe.
 class TaskRunner {
  public:
   using Task = absl::AnyInvocable<void() &&>;
 
   virtual ~TaskRunner() = default;
 
-  // Runs what was submitted before, and what that submits, then returns. Not
-  // for a task to call.
+  // Returns when all tasks that were submitted, and those that they submit,
+  // have run. REQUIRES: not called by a task.
   virtual void Stop() = 0;
 
-  // Has `task` run for `owner`, later or on another thread. Returns false, and
-  // leaves the task as it is, once Stop has run everything.
+  // Queues `task` for `owner`, any name of those among whom the threads are
+  // shared, and returns true at once. Returns false, and leaves the task as it
+  // is, if Stop has run everything already.
   virtual bool Submit(absl::string_view owner, Task&& task) = 0;
 };
 
@@ -41,8 +42,8 @@ class TaskRunner {
 // order, but run at the same time.
 class TaskPool final : public TaskRunner {
  public:
-  // As many threads as can run at once (NumCores), but at least 4 and at
-  // most 16.
+  // Returns the number of threads that can run at once (NumCores), but at least
+  // 4 and at most 16.
   static size_t DefaultNumThreads();
 
   // REQUIRES: at least 2 threads.
@@ -61,17 +62,18 @@ class TaskPool final : public TaskRunner {
   };
 
   void Run();
-  // Puts an owner into ready_ that has a task and may have another thread.
-  void MakeReady(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends a task of the owner.
-  void EndTask(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts the owner into ready_ if it has a task, may have another thread, and
+  // is not there yet.
+  void AddIfReady(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts a task of the owner that has returned; drops an owner without tasks.
+  void OnTaskReturned(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t max_running_per_owner_;
   Mutex mutex_;
   CondVar changed_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // Those with tasks, waiting or running.
+  // The owners with tasks, waiting or running.
   std::map<std::string, Owner, std::less<>> owners_ ABSL_GUARDED_BY(mutex_);
   std::deque<Owner*> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;  // last: start when all else is there

@@ -19,11 +19,13 @@ class WakeUp {
 
   int fd() const { return event_.get(); }
 
+  // Makes the descriptor readable; no effect if it is.
   void Set() {
     const uint64_t one = 1;
     // Fails only when it is set already.
     [[maybe_unused]] const ssize_t size = write(fd(), &one, sizeof(one));
   }
+  // Makes the descriptor not readable until the next Set.
   void Clear() {
     uint64_t count = 0;
     [[maybe_unused]] const ssize_t size = read(fd(), &count, sizeof(count));

@@ -23,11 +23,10 @@ absl::StatusOr<std::unique_ptr<WatchedFiles>> WatchedFiles::Create(
   std::unique_ptr<WatchedFiles> files(
       new WatchedFiles(std::move(options), alarms));
   {
-    MutexLock looking(&files->looking_);
-    ASSIGN_OR_RETURN(Texts texts,
-                     files->reader_.Read(files->options_.patience));
-    RETURN_IF_ERROR(files->options_.take(texts));
-    files->taken_ = std::move(texts);
+    MutexLock reading(&files->reading_);
+    ASSIGN_OR_RETURN(Texts texts, files->reader_.Read(files->options_.timeout));
+    RETURN_IF_ERROR(files->options_.apply(texts));
+    files->applied_ = std::move(texts);
   }
   MutexLock lock(&files->mutex_);
   files->Schedule();
@@ -45,14 +44,14 @@ void WatchedFiles::Stop() {
 
 void WatchedFiles::Schedule() {
   is_scheduled_ = true;
-  alarm_ = alarms_.Schedule(alarms_.Now() + options_.period,
-                            [this] { LookAgain(); });
+  alarm_ =
+      alarms_.Schedule(alarms_.Now() + options_.period, [this] { OnAlarm(); });
 }
 
-void WatchedFiles::LookAgain() {
+void WatchedFiles::OnAlarm() {
   {
-    MutexLock looking(&looking_);
-    LookOnce(/*at_once=*/false).IgnoreError();  // it is kept and reported
+    MutexLock reading(&reading_);
+    ReadOnce(/*at_once=*/false).IgnoreError();  // it is kept and reported
   }
   MutexLock lock(&mutex_);
   is_scheduled_ = false;
@@ -63,51 +62,51 @@ void WatchedFiles::LookAgain() {
   }
 }
 
-absl::Status WatchedFiles::Look() {
-  MutexLock looking(&looking_);
-  return LookOnce(/*at_once=*/true);
+absl::Status WatchedFiles::Reload() {
+  MutexLock reading(&reading_);
+  return ReadOnce(/*at_once=*/true);
 }
 
-absl::Status WatchedFiles::LookUnlessLate() {
+absl::Status WatchedFiles::ReloadUnlessTimedOut() {
   if (const absl::Status last = status(); absl::IsDeadlineExceeded(last)) {
     return last;
   }
-  MutexLock looking(&looking_);
+  MutexLock reading(&reading_);
   if (const absl::Status last = status(); absl::IsDeadlineExceeded(last)) {
     return last;
   }
-  return LookOnce(/*at_once=*/true);
+  return ReadOnce(/*at_once=*/true);
 }
 
-absl::Status WatchedFiles::LookOnce(bool at_once) {
-  absl::StatusOr<Texts> texts = reader_.Read(options_.patience);
+absl::Status WatchedFiles::ReadOnce(bool at_once) {
+  absl::StatusOr<Texts> texts = reader_.Read(options_.timeout);
   if (absl::IsCancelled(texts.status())) return texts.status();
   const bool failed_before = std::exchange(has_failed_, !texts.ok());
   if (!texts.ok()) {
     found_.clear();
     // Somebody may be about to put another in its place.
     if (!at_once && !failed_before) return texts.status();
-    End(texts.status(), /*has_taken=*/false);
+    SetStatus(texts.status(), /*has_applied=*/false);
     return texts.status();
   }
   const bool has_settled = at_once || SayTheSame(*texts, found_);
   found_ = *std::move(texts);
-  if (SayTheSame(found_, taken_)) {
-    End(absl::OkStatus(), /*has_taken=*/false);
+  if (SayTheSame(found_, applied_)) {
+    SetStatus(absl::OkStatus(), /*has_applied=*/false);
     return absl::OkStatus();
   }
   if (!has_settled) return status();
-  absl::Status status = options_.take(found_);
-  if (status.ok()) taken_ = found_;
-  End(status, /*has_taken=*/status.ok());
+  absl::Status status = options_.apply(found_);
+  if (status.ok()) applied_ = found_;
+  SetStatus(status, /*has_applied=*/status.ok());
   return status;
 }
 
-void WatchedFiles::End(const absl::Status& status, bool has_taken) {
+void WatchedFiles::SetStatus(const absl::Status& status, bool has_applied) {
   {
     MutexLock lock(&mutex_);
-    if (has_taken) ++counts_.taken;
-    const bool is_news = has_taken || status != status_;
+    if (has_applied) ++counts_.applied;
+    const bool is_news = has_applied || status != status_;
     status_ = status;
     if (!is_news) return;
     if (!status.ok()) ++counts_.refused;

@@ -20,57 +20,61 @@
 
 namespace tensorkv {
 
-// Reads some small files again and again, and has what they say taken when it
-// has changed. What is wrong is never taken: then what was taken last stays,
-// and the files are looked at until they are right. Thread-safe.
+// Reads some small files again and again, and has their texts applied when they
+// have changed. Wrong texts are never applied: the last right ones stay in use,
+// and the files are read until they are right. Thread-safe.
 //
-// What has changed is taken, and what cannot be read is wrong, once two looks,
-// one after the other, have found the same: what somebody is writing is not
-// taken in parts. What cannot be read in time, because a file system stands
-// still, counts as wrong.
+// A change is applied, and a file that cannot be read is wrong, once two reads
+// in a row have found the same: half of what somebody is writing is not
+// applied. Files that cannot be read in time, because a file system blocks,
+// count as wrong.
 class WatchedFiles {
  public:
-  // Takes what the files say, one text for each, in their order, or says what
-  // is wrong with it. Called by one thread at a time.
-  using Take = std::function<absl::Status(const std::vector<FileText>& texts)>;
+  // Puts the texts of the files, one for each, in their order, into use, or
+  // returns what is wrong with them. Called by one thread at a time.
+  using Apply = std::function<absl::Status(const std::vector<FileText>& texts)>;
 
   struct Options {
     std::vector<WatchedFile> files;
-    Take take;
-    // From one look to the next.
+    Apply apply;
+    // From the end of one read to the next.
     absl::Duration period = absl::Seconds(2);
-    // For how long a look waits for the file system.
-    absl::Duration patience = absl::Seconds(5);
-    // Hears once what is wrong with files that have changed, and OK when what
-    // they say has been taken. Must not block. Null: nobody does.
+    // How long one read waits for the file system.
+    absl::Duration timeout = absl::Seconds(5);
+    // Called when status() has changed: once with what is wrong, and with OK
+    // when the files are right again or new texts have been applied. Must not
+    // block. May be null.
     std::function<void(const absl::Status& status)> changed;
   };
 
-  // Reads the files, and has what they say taken. Both outlive the result.
+  // Reads the files, has their texts applied, and reads them once a period from
+  // then on, on the thread of `alarms`, which outlives the result.
   // Errors: InvalidArgument, naming the option: a file cannot be read ·
-  // DeadlineExceeded: not in time · those of Take.
+  // DeadlineExceeded: not in time · those of Apply.
   static absl::StatusOr<std::unique_ptr<WatchedFiles>> Create(Options options,
                                                               Alarms* alarms);
   ~WatchedFiles() { Stop(); }
-  // Looks no more. Waits for what Take does, but for no file.
+  // Reads the files no more. Waits for a call of Apply under way, but for no
+  // file.
   void Stop();
 
-  // Looks now, and has what is there taken even if it is there only since then.
-  // Errors: as of Create · Cancelled after Stop.
-  absl::Status Look();
-  // Looks as Look does; but where the last look was too late for the file
-  // system, be it one that this has waited for, returns its DeadlineExceeded,
-  // and leaves the files to the next look of the alarms. So many calls wait as
-  // long as one.
-  absl::Status LookUnlessLate();
+  // Reads the files now, and has their texts applied if they have changed,
+  // without waiting for a second read. Blocks meanwhile.
+  // Errors: those of Create · Cancelled after Stop.
+  absl::Status Reload();
+  // Reads the files as Reload does, unless the last read was too late, be it
+  // one for which this call has waited: then returns the DeadlineExceeded of
+  // that read. So many calls wait no longer than one while a file system
+  // blocks.
+  absl::Status ReloadUnlessTimedOut();
 
-  // Returns OK if the last look has found what is in use, or what is about to
-  // be, and else what is wrong.
+  // Returns OK if the last read found the texts that are in use, or a change
+  // that the next read has to confirm; else what is wrong.
   absl::Status status() const;
 
-  // How often what had changed was taken, and how often it was wrong.
+  // How often changed texts were applied, and how often files became wrong.
   struct Counts {
-    uint64_t taken = 0;
+    uint64_t applied = 0;
     uint64_t refused = 0;
   };
   Counts counts() const;
@@ -83,24 +87,28 @@ class WatchedFiles {
         alarms_(*alarms),
         reader_(options_.files) {}
 
-  absl::Status LookOnce(bool at_once) ABSL_EXCLUSIVE_LOCKS_REQUIRED(looking_);
-  // Remembers what a look has come to, and reports it if it is news.
-  void End(const absl::Status& status, bool has_taken)
+  // `at_once`: applies a change that only this read has found.
+  absl::Status ReadOnce(bool at_once) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reading_);
+  // Stores the outcome of a read in status_ and counts_, and calls `changed` if
+  // it differs from the last.
+  void SetStatus(const absl::Status& status, bool has_applied)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LookAgain();
+  // Reads the files, and schedules the next read.
+  void OnAlarm();
 
   const Options options_;
   Alarms& alarms_;
   FileReader reader_;
 
-  // Held while the files are looked at; locked before mutex_.
-  Mutex looking_;
-  Texts taken_ ABSL_GUARDED_BY(looking_);
-  // What the last look has found, if that was not taken.
-  Texts found_ ABSL_GUARDED_BY(looking_);
-  // Whether the last look could not read one.
-  bool has_failed_ ABSL_GUARDED_BY(looking_) = false;
+  // Held while the files are read; locked before mutex_.
+  Mutex reading_;
+  // The texts that are in use.
+  Texts applied_ ABSL_GUARDED_BY(reading_);
+  // The texts that the last read has found; empty if it failed.
+  Texts found_ ABSL_GUARDED_BY(reading_);
+  // Whether the last read failed.
+  bool has_failed_ ABSL_GUARDED_BY(reading_) = false;
 
   mutable Mutex mutex_;
   CondVar stopped_;

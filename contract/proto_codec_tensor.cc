@@ -32,7 +32,7 @@ absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
   ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
   RETURN_IF_ERROR(CheckLength(dtype, shape, proto.data().size()));
-  RETURN_IF_ERROR(CheckElements(dtype, proto.data()));
+  RETURN_IF_ERROR(CheckBoolElements(dtype, proto.data()));
   // On the heap, as short strings move their bytes with them.
   auto data = std::make_unique<std::string>(std::move(*proto.mutable_data()));
   if (!IsAligned(*data, dtype)) {

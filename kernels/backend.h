@@ -1,5 +1,5 @@
-// What a device must do for the store: hold bytes, and update many tensors in
-// one pass.
+// The interface of a device for the store: it keeps bytes, and updates many
+// tensors in one pass.
 
 #ifndef TENSORKV_KERNELS_BACKEND_H_
 #define TENSORKV_KERNELS_BACKEND_H_
@@ -38,40 +38,40 @@ struct TensorUpdate {
   // t, the number of this update of the key, from 1.
   uint64_t update_count = 1;
 
-  // Those of the key.
+  // What the key multiplies the rule's learning rate and weight decay by.
   Multipliers multipliers;
 
   // Differs from key to key, where rule->takes_seed().
   uint64_t seed = 0;
 
-  // Where in the key the update's elements begin: it may be one of some of its
-  // rows.
+  // The index in the key of the update's first element: the update may be of
+  // some of the key's rows.
   uint64_t first_element = 0;
 
   // The current value, in the key's dtype. assign does not read it.
   TensorView stored;
 
-  // At least one, wherever the backend can read. Floats of any kind for a float
-  // key, else the key's dtype.
+  // At least one, in memory that the backend can read (CanRead). Floats of any
+  // kind for a float key, else the key's dtype.
   // The sum is kept in AccumulateType(value.dtype), starts with the first and
-  // adds the others in order; integers wrap. On a host plain ones may be at any
-  // address.
+  // adds the others in order; integers wrap. If is_host(), unpacked ones may be
+  // at any address.
   absl::Span<const TensorView> contributions;
 
-  // Empty if all contributions are plain, else one for each, null for a plain
+  // Empty if no contribution is packed, else one for each, null for an unpacked
   // one. A packed contribution has its payload for data, aligned to 8 bytes,
   // and the dtype of what that decodes to. It must have been checked against
   // its packing, and goes to float keys alone.
   absl::Span<const Packing* const> packings;
 
-  // Where in what is packed the update's elements begin, one for each
-  // contribution. Empty if that is `first_element` for all.
+  // The index of the update's first element in what each contribution unpacks
+  // to. Empty if that is `first_element` for all.
   absl::Span<const uint64_t> packed_firsts;
 
-  // Not 0: the place of the sum has the mean of so many contributions to each
-  // element, those in the middle when they are put in order by value
-  // (kernels/ops/middle_mean.h): as many are left out below as above. Only for
-  // float keys.
+  // 0: contributions are summed. Else the rule gets in place of the sum the
+  // mean of so many contributions to each element, those in the middle when
+  // they are put in order by value (kernels/ops/middle_mean.h): as many are
+  // left out below as above. Only for float keys.
   uint32_t num_averaged = 0;
 
   // rule->num_states() tensors of AccumulateType(value.dtype), shaped as their
@@ -91,10 +91,11 @@ struct TensorUpdate {
   // the dtype may be any float for float contributions: a conversion.
   MutableTensorView value;
 
-  // Null for a plain contribution.
+  // How the contribution is packed; null if it is not.
   const Packing* PackingOf(size_t contribution) const {
     return packings.empty() ? nullptr : packings[contribution];
   }
+  // The index of the update's first element in what it unpacks to.
   uint64_t PackedFirstOf(size_t contribution) const {
     return packed_firsts.empty() ? first_element : packed_firsts[contribution];
   }
@@ -107,8 +108,8 @@ struct MemoryCopy {
   size_t size_bytes = 0;
 };
 
-// What a device is to do, in this order. What the spans and copies refer to
-// must stay until it is done.
+// Work for a device, in this order. The spans and the memory of copies must
+// stay until the plan is done.
 struct Plan {
   // From host memory to the device.
   std::vector<MemoryCopy> uploads;
@@ -125,7 +126,7 @@ struct Plan {
   }
 };
 
-// Takes what a plan has ended with.
+// Called once, with the status that a plan has ended with.
 using PlanCallback = absl::AnyInvocable<void(absl::Status) &&>;
 
 // A device that keeps tensors and updates them. Thread-safe.
@@ -141,23 +142,25 @@ class Backend {
   // "cpu", "cuda:0".
   virtual absl::string_view name() const = 0;
 
-  // Whether the device's memory is the host's: then nothing needs to be copied.
+  // Returns whether the device's memory is the host's: then nothing needs to be
+  // copied.
   virtual bool is_host() const = 0;
 
-  // Whether the device works. Once it has failed, all that needs it ends with
-  // the status that this tells.
+  // Whether the device works. Once it has failed, every plan ends with the
+  // status that this tells.
   virtual DeviceHealth& health() = 0;
 
-  // Memory of the device, uninitialised, 64-byte aligned. `account`, if any,
-  // has counted the bytes and gets them back with the buffer's end; if this
-  // fails, the caller releases them.
-  // Errors: ResourceExhausted.
+  // Returns memory of the device, uninitialised, 64-byte aligned. `account`, if
+  // any, must have counted the bytes, and gets them back when the buffer is
+  // destroyed; if this fails, the caller must release them.
+  // Errors: ResourceExhausted · those of the device: Unavailable · Internal.
   virtual absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) = 0;
 
-  // Memory of the host, uninitialised, 64-byte aligned, from and to which this
-  // device copies fastest. `account` as above.
-  // Errors: ResourceExhausted.
+  // Returns memory of the host, uninitialised, 64-byte aligned: page-locked
+  // where the device copies from and to that fastest, and ordinary memory,
+  // without a sign, where page-locked memory is used up or cannot be had.
+  // `account` is as for Allocate. Errors: ResourceExhausted.
   virtual absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
       size_t size_bytes, RefPtr<MemoryAccount> account) {
     return HostBuffer::Allocate(size_bytes, std::move(account));
@@ -170,24 +173,27 @@ class Backend {
     return is_host();
   }
 
-  // Starts a plan, and calls `done` when it is done: on any thread, maybe
-  // before this returns; where the device's memory is its own, `done` must not
-  // wait for it. Plans see what those that were submitted before have uploaded,
-  // without waiting for it; an empty one is done when that is there. Of other
-  // plans that are not done they must not touch the tensors. Uploads from
-  // memory that the device cannot read may wait for those before.
+  // Starts a plan, and calls `done` once when it is done: on any thread, maybe
+  // before this returns. Where is_host(), runs the whole plan on the caller's
+  // thread; else `done` must not wait for the device. A plan sees what plans
+  // submitted before it have uploaded; an empty plan is done when these uploads
+  // are. It must not touch the tensors of other plans that are not done. May
+  // block while uploads from memory that the device cannot read wait for those
+  // of other plans.
   //
-  // Returns OK when the uploads have been started: then they come to their end
-  // unless the device fails. Else the plan has no other effect, and `done` is
-  // given the same error.
+  // Returns OK if the uploads have been started: then they come to their end
+  // unless the device fails, and `done` gets the outcome of the whole plan.
+  // Returns any other status if nothing but uploads, perhaps some, will be
+  // done; `done` is called with the same status.
   // Errors: InvalidArgument (a dtype that the rule does not take, element
-  // counts that differ; checked before any effect) · Unimplemented (the
-  // backend lacks a dtype) · ResourceExhausted (no room for what updates take
-  // besides their tensors; before any of them) · Unavailable (the device has
-  // failed) · Internal; of copies, part of the bytes may be there then.
+  // counts that differ; checked before any effect) · ResourceExhausted (no
+  // memory for what updates take besides their tensors; before any of them) ·
+  // Unavailable (the device has failed) · Internal; of copies, part of the
+  // bytes may be there then.
   virtual absl::Status Submit(Plan plan, PlanCallback done) = 0;
 
-  // The same, and returns when it is done, with what it has ended with.
+  // Submits a plan, blocks until it is done, and returns the status that it has
+  // ended with: one of Submit's. REQUIRES: not called by a PlanCallback.
   virtual absl::Status Run(Plan plan) {
     const Answer<absl::Status> outcome;
     Submit(std::move(plan), [outcome](absl::Status status) {
@@ -196,16 +202,21 @@ class Backend {
     return outcome.Wait();
   }
 
-  // Calls `done` when the device has done all that it had to do by now, or has
-  // failed: on any thread, maybe before this returns. A device that hangs never
-  // does.
+  // Calls `done` when the device has done all work that was submitted before,
+  // or has failed: on any thread, maybe before this returns. If the device
+  // hangs, `done` is not called.
   virtual void Probe(absl::AnyInvocable<void() &&> done) { std::move(done)(); }
 
-  // Makes room for the updates of a plan, which then do not end with
-  // ResourceExhausted. Errors: ResourceExhausted · those of the device.
-  virtual absl::Status Prepare(absl::Span<const TensorUpdate> batch) = 0;
+  // Allocates the memory that these updates take besides their tensors, and
+  // keeps it: a plan of them does not end with ResourceExhausted later. Reads
+  // no tensor and updates none.
+  //
+  // Errors: ResourceExhausted · those of the device.
+  virtual absl::Status ReserveForUpdates(
+      absl::Span<const TensorUpdate> batch) = 0;
 
-  // Plans of one step.
+  // Plans of one step, of which the first three block until it is done. Zero
+  // and Apply of nothing return the device's status.
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) {
     return tensors.empty() ? health().status() : Run({.zeros = tensors});
   }

@@ -13,7 +13,7 @@ absl::Status DeviceHealth::status() const {
   return status_;
 }
 
-absl::Status DeviceHealth::Fail(const absl::Status& cause) {
+absl::Status DeviceHealth::MarkFailed(const absl::Status& cause) {
   {
     MutexLock lock(&mutex_);
     if (!status_.ok()) return status_;
@@ -23,17 +23,17 @@ absl::Status DeviceHealth::Fail(const absl::Status& cause) {
     has_failed_ = true;
   }
   MutexLock lock(&listener_mutex_);
-  Tell();
+  CallListener();
   return status();
 }
 
 void DeviceHealth::SetListener(Listener listener) {
   MutexLock lock(&listener_mutex_);
   listener_ = std::move(listener);
-  Tell();
+  CallListener();
 }
 
-void DeviceHealth::Tell() {
+void DeviceHealth::CallListener() {
   if (!has_failed_) return;
   const Listener listener = std::exchange(listener_, nullptr);
   if (listener) listener(status());

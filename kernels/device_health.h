@@ -14,7 +14,8 @@
 
 namespace tensorkv {
 
-// Works until it fails, then for ever not. Thread-safe.
+// The state of a device: it works until it fails, and then never again.
+// Thread-safe.
 class DeviceHealth {
  public:
   using Listener = std::function<void(const absl::Status&)>;
@@ -25,18 +26,20 @@ class DeviceHealth {
   // OK, or Unavailable with the first cause.
   absl::Status status() const;
 
-  // The device has failed. The first cause stays. Returns `status`.
-  absl::Status Fail(const absl::Status& cause);
+  // Records that the device has failed, and calls the listener. A device that
+  // has failed already keeps its first cause. Returns status().
+  absl::Status MarkFailed(const absl::Status& cause);
 
-  // Has `listener` called once with `status` when the device has failed: now if
-  // it has already, else by whoever notices, who may hold any lock: it must not
-  // block, nor use this object. It replaces the one before, which is not
-  // running any more when this returns. May be null.
+  // Has `listener` called once with status() when the device has failed: before
+  // this returns if it has already, else by the thread that calls MarkFailed,
+  // which may hold any lock: the listener must not block, nor use this object.
+  // Replaces the listener before, which does not run any more when this
+  // returns. May be null.
   void SetListener(Listener listener);
 
  private:
   // Calls the listener, if there is one and the device has failed.
-  void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(listener_mutex_);
+  void CallListener() ABSL_EXCLUSIVE_LOCKS_REQUIRED(listener_mutex_);
 
   const std::string device_;
   std::atomic<bool> has_failed_ = false;

@@ -1,4 +1,4 @@
-// How a device reaches those of other processes.
+// How a device exchanges memory with devices of other processes.
 
 #ifndef TENSORKV_KERNELS_DEVICE_LINK_H_
 #define TENSORKV_KERNELS_DEVICE_LINK_H_
@@ -15,49 +15,53 @@
 
 namespace tensorkv {
 
-// Is asked again and again by who waits: OK to go on, or what to end with.
+// Called again and again while a call waits: returns OK to wait on, or the
+// error with which the call is to end.
 using MayWait = absl::FunctionRef<absl::Status()>;
 
-// Devices of several processes that have met, which go by their ranks. Whatever
-// another process does, calls end when MayWait says so. What fails, or is ended
-// so, breaks the group for good, and is given up at once, so that nothing of it
-// is left on the device. Used by one thread at a time.
+// Devices of several processes that have met, each known by its rank. Whatever
+// another process does, calls end when MayWait says so. A call that fails
+// breaks the group for good: its transfers are aborted at once, and none is
+// left on the device. Used by one thread at a time.
 class DeviceGroup {
  public:
-  // Gives up what is under way.
+  // Aborts transfers under way.
   virtual ~DeviceGroup() = default;
 
-  // Memory of the device, by rank of the other process. What one sends another
-  // the other receives, piece by piece, in the same order.
+  // Memory of the device, by rank of the other process. Each process receives
+  // the spans that another sends it in the order in which that lists them, and
+  // of the same sizes.
   struct Transfers {
     std::vector<std::vector<absl::Span<const char>>> sends;
     std::vector<std::vector<absl::Span<char>>> receives;
   };
-  // Makes all of them at once, and waits.
-  // Errors: Unavailable: broken, before or by another process · those of
-  // `may_wait` · Internal.
+  // Makes all transfers at once, and blocks until they are over. The processes
+  // with which it sends or receives must call it too.
+  // Errors: Unavailable: the group is broken, by an earlier call or by another
+  // process · those of `may_wait` · Internal.
   virtual absl::Status Exchange(const Transfers& transfers,
                                 MayWait may_wait) = 0;
 };
 
-// Thread-safe.
+// Brings a device together with those of other processes. Thread-safe.
 class DeviceLink {
  public:
   virtual ~DeviceLink() = default;
 
-  // Devices meet only where all have the same, which is not 0.
+  // The version of the library: devices meet only if all have the same one. Not
+  // 0.
   virtual uint32_t version() const = 0;
 
-  // Which GPU of all machines it is, where only one process on it can meet
-  // others; empty: it does not matter, or is not known.
+  // The id of this GPU among those of all machines, if at most one process on a
+  // GPU can meet others; empty if several can, or the id is not known.
   virtual std::string gpu() const { return ""; }
 
-  // For one of the processes to make, and for all to be given.
+  // Returns an id for Join: one process makes it, and all must be given it.
   // Errors: Unavailable · Internal.
   virtual absl::StatusOr<std::string> NewGroupId() = 0;
 
-  // Waits until all `size` processes of that id are there, and each id brings
-  // them together once.
+  // Blocks until all `size` processes have called Join with this id, each with
+  // a `rank` of its own below `size`. An id serves once.
   // Errors: InvalidArgument (no id) · Unavailable · those of `may_wait` ·
   // Internal.
   virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> Join(

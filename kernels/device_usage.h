@@ -9,9 +9,9 @@
 
 namespace tensorkv {
 
-// Updates that went to a device together, since it was opened.
+// Batches of updates that went to a device together, since it was opened.
 struct BatchUsage {
-  // Those that have ended, and the calls that were joined in them.
+  // The batches that have ended, and the calls that were joined in them.
   uint64_t num_batches = 0;
   uint64_t num_calls = 0;
   // How long these calls waited for their batch to start, added up.
@@ -21,14 +21,15 @@ struct BatchUsage {
   absl::Duration running;
 };
 
+// What is in use now, and all batches so far.
 struct DeviceUsage {
-  // The quota bounds what is used of the device's memory.
+  // The device's memory that is used, which the quota bounds.
   uint64_t used_bytes = 0;
   uint64_t quota_bytes = 0;
   // Pinned slots that copies pass through, of both directions.
   int num_staging_slots = 0;
   int num_staging_slots_in_use = 0;
-  // Page-locked memory that tensors of calls are in, and what of it they have.
+  // Page-locked memory for tensors of calls, and how much of it they use.
   uint64_t pinned_bytes = 0;
   uint64_t pinned_bytes_in_use = 0;
   BatchUsage batches;

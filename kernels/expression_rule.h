@@ -16,7 +16,8 @@
 
 namespace tensorkv {
 
-// Immutable, and shared by the copies of the rule that it belongs to.
+// A compiled expression with the values of its hyperparameters. Immutable, and
+// shared by the copies of the UpdateRule that it belongs to.
 //
 // As in optimizers, the hyperparameter learning_rate follows the schedule, and
 // it and weight_decay are multiplied for a key.
@@ -29,12 +30,12 @@ class ExpressionRule {
 
   absl::Span<const StateSpec> states() const { return states_; }
 
-  // What runs per element.
+  // Instructions that run for each element.
   size_t num_instructions() const { return expression_.num_instructions(); }
 
-  // What runs over the elements of one update, whose accumulate type is T:
-  // float or double. Of `parameters` it takes learning rate, weight decay and
-  // update count.
+  // Returns the program to run for each element of one update, whose accumulate
+  // type is T: float or double. Uses learning rate, weight decay and update
+  // count of `parameters`, and nothing else.
   template <typename T>
   expression::ElementProgram<T> Bind(const RuleParameters& parameters) const;
 

@@ -20,15 +20,18 @@ struct GradientNorm {
   double norm = 0;
 };
 
-// Of elements at any address. REQUIRES: a float dtype.
+// Returns the norm of elements at any address, over all of them.
+// REQUIRES: a float dtype.
 GradientNorm NormOf(TensorView elements);
 
-// The norm of what `payload` decodes to, in time that the payload's size
-// bounds. REQUIRES: the payload has been checked against the packing.
+// Returns the norm of what `payload` decodes to, in a time that the payload's
+// size bounds, however many elements it decodes to. REQUIRES: the payload has
+// been checked against the packing.
 GradientNorm NormOf(const Packing& packing, const char* payload);
 
-// Multiplies each element in f64, and rounds it to f32 (but those of f64) and
-// then to its dtype, to nearest even. REQUIRES: a float dtype.
+// Multiplies each element in place by `factor`: in f64, rounded to f32 (unless
+// the elements are f64) and then to their dtype, to nearest even.
+// REQUIRES: a float dtype.
 void Scale(double factor, MutableTensorView elements);
 
 // Scales what `payload` decodes to: multiplies the values of top-k and

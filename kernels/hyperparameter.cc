@@ -9,15 +9,15 @@ namespace tensorkv {
 namespace {
 
 absl::Status UnknownName(absl::string_view subject,
-                         absl::Span<const HyperparameterPlace> places,
+                         absl::Span<const HyperparameterTarget> targets,
                          absl::string_view name) {
-  if (places.empty()) {
+  if (targets.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         subject, ": expected no hyperparameters, got ", QuotedName(name)));
   }
   const std::string known =
-      absl::StrJoin(places, ", ", [](std::string* out, const auto& place) {
-        absl::StrAppend(out, place.hyperparameter->name);
+      absl::StrJoin(targets, ", ", [](std::string* out, const auto& target) {
+        absl::StrAppend(out, target.hyperparameter->name);
       });
   return absl::InvalidArgumentError(
       absl::StrCat(subject, ": expected hyperparameters out of ", known,
@@ -25,34 +25,34 @@ absl::Status UnknownName(absl::string_view subject,
 }
 
 absl::Status Set(absl::string_view subject,
-                 absl::Span<const HyperparameterPlace> places,
+                 absl::Span<const HyperparameterTarget> targets,
                  absl::string_view name, double value) {
-  for (const auto& [hyperparameter, place] : places) {
+  for (const auto& [hyperparameter, target] : targets) {
     if (hyperparameter->name != name) continue;
     if (!hyperparameter->range.contains(value)) {
       return absl::InvalidArgumentError(
           absl::StrCat(subject, ": ", name, " must be ",
                        hyperparameter->range.text, ", got ", value));
     }
-    *place = value;
+    *target = value;
     return absl::OkStatus();
   }
-  return UnknownName(subject, places, name);
+  return UnknownName(subject, targets, name);
 }
 
 }  // namespace
 
 absl::Status ReadHyperparameters(absl::string_view subject,
-                                 absl::Span<const HyperparameterPlace> places,
+                                 absl::Span<const HyperparameterTarget> targets,
                                  Hyperparameters& given) {
-  for (const auto& [hyperparameter, place] : places) {
-    *place = hyperparameter->default_value;
+  for (const auto& [hyperparameter, target] : targets) {
+    *target = hyperparameter->default_value;
   }
   for (const auto& [name, value] : given) {
-    RETURN_IF_ERROR(Set(subject, places, name, value));
+    RETURN_IF_ERROR(Set(subject, targets, name, value));
   }
-  for (const auto& [hyperparameter, place] : places) {
-    given[std::string(hyperparameter->name)] = *place;
+  for (const auto& [hyperparameter, target] : targets) {
+    given[std::string(hyperparameter->name)] = *target;
   }
   return absl::OkStatus();
 }

@@ -14,8 +14,9 @@
 
 namespace tensorkv {
 
-// What values a hyperparameter may have. Every range is finite.
+// The values that a hyperparameter may have. No range has infinities or NaN.
 struct Range {
+  // What messages say after "must be".
   absl::string_view text;
   bool (*contains)(double value);
 };
@@ -40,21 +41,22 @@ struct Hyperparameter {
   Range range;
 };
 
-// A hyperparameter and where its value goes.
-struct HyperparameterPlace {
+// A hyperparameter and the variable to which its value is written.
+struct HyperparameterTarget {
   const Hyperparameter* hyperparameter;
   double* value;
 };
 
-// Sets all places: to what `given` has, else to the default. Makes `given`
-// complete. `subject` begins error messages.
+// Writes each hyperparameter's value in `given`, or else its default, to its
+// target, and adds the defaults to `given`. `subject` begins error messages.
 // Errors: InvalidArgument for an unknown name (the message lists the known
-// ones), or a value out of range.
+// ones), or a value out of range; some targets may have been written then.
 absl::Status ReadHyperparameters(absl::string_view subject,
-                                 absl::Span<const HyperparameterPlace> places,
+                                 absl::Span<const HyperparameterTarget> targets,
                                  Hyperparameters& given);
 
-// Names come from peers: short, printable and in quotes.
+// Returns the first 64 bytes of any text of a peer, a name or not, as Quoted of
+// base/shown_text.h shows them: printable, in quotes, "..." if there are more.
 std::string QuotedName(absl::string_view name);
 
 }  // namespace tensorkv

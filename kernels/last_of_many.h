@@ -1,4 +1,4 @@
-// The end of work that is in several pieces.
+// Calls back when the last of several pieces of work has ended.
 
 #ifndef TENSORKV_KERNELS_LAST_OF_MANY_H_
 #define TENSORKV_KERNELS_LAST_OF_MANY_H_
@@ -13,22 +13,25 @@
 
 namespace tensorkv {
 
-// Calls back when so many pieces of work have ended, with an error that one has
-// ended with, if any has. Thread-safe.
+// Counts pieces of work that end, and calls back with the last: with the first
+// error that was reported, or OK. Thread-safe.
 class LastOfMany {
  public:
   using Callback = absl::AnyInvocable<void(absl::Status) &&>;
 
-  // REQUIRES: num_left > 0.
+  // Calls `done` when End has been called `num_left` times, and once more for
+  // each Add. REQUIRES: num_left > 0.
   LastOfMany(size_t num_left, Callback done)
       : num_left_(num_left), done_(std::move(done)) {}
 
-  // One more piece, before the last has ended.
+  // Adds a piece. REQUIRES: another piece has not ended.
   void Add() {
     MutexLock lock(&mutex_);
     ++num_left_;
   }
 
+  // Reports that one piece has ended with `status`. The last call runs the
+  // callback on its thread.
   void End(const absl::Status& status) {
     {
       MutexLock lock(&mutex_);

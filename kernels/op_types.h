@@ -16,9 +16,9 @@ struct OpType {
   using Op = T;
 };
 
-// Calls `visit` with an OpType of the functor that the rule runs over T, a
-// float type, an integer type or ops::Bool. Does nothing if the rule does not
-// take T.
+// Calls `visit` with an OpType whose Op is the type of the rule's functor over
+// T, a float type, an integer type or ops::Bool. Does nothing if the rule does
+// not take T.
 template <typename T, typename Visitor>
 void VisitOpType(RuleKind kind, Visitor visit) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -37,7 +37,8 @@ void VisitOpType(RuleKind kind, Visitor visit) {
   }
 }
 
-// What the functor of a rule needs to know of the whole key.
+// Returns the sums over the whole key that the rule's functor needs, by its f32
+// form.
 constexpr ops::SumsOfOp SumsOfRule(RuleKind kind) {
   switch (kind) {
 #define TENSORKV_SUMS(Kind, Functor, ...) \

@@ -10,9 +10,9 @@
 
 namespace tensorkv {
 
-// Calls `visit` with the functor for an update whose accumulate type is T: a
-// float type, an integer type or ops::Bool.
-// REQUIRES: the rule takes such keys.
+// Calls `visit` with a functor of kernels/ops that computes the update, whose
+// accumulate type is T: a float type, an integer type or ops::Bool.
+// REQUIRES: the rule takes such keys; else `visit` is not called.
 template <typename T, typename Visitor>
 void VisitRuleOp(const TensorUpdate& update, Visitor visit) {
   const UpdateRule& rule = *update.rule;

@@ -167,7 +167,7 @@
 
 namespace tensorkv {
 
-// A row of the table.
+// Names each row of the table by its first column, and numbers it from 0.
 enum class RuleKind : uint8_t {
 #define TENSORKV_KIND(Kind, ...) k##Kind,
   TENSORKV_RULES(TENSORKV_KIND)

@@ -146,17 +146,17 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleSpec& spec) {
   schedule.row_ = &*row;
   schedule.steps_ = spec.steps;
   schedule.spec_ = spec;
-  std::vector<HyperparameterPlace> places;
+  std::vector<HyperparameterTarget> targets;
   for (const absl::Span<const Row::Argument> arguments :
        {absl::MakeConstSpan(row->arguments),
         absl::MakeConstSpan(Row::kWarmUp)}) {
     for (const Row::Argument& argument : arguments) {
-      places.push_back(
+      targets.push_back(
           {&argument.hyperparameter, &(schedule.arguments_.*argument.place)});
     }
   }
   RETURN_IF_ERROR(
-      ReadHyperparameters(row->name, places, schedule.spec_.arguments));
+      ReadHyperparameters(row->name, targets, schedule.spec_.arguments));
   RETURN_IF_ERROR(schedule.CheckSteps());
   RETURN_IF_ERROR(schedule.CheckWarmUp());
   return schedule;

@@ -11,19 +11,23 @@
 
 namespace tensorkv {
 
-// A checked schedule. What each computes is written in
-// proto/tensorkv/v1/rule.proto. A value type; const access is thread-safe.
+// A checked schedule of learning rates. proto/tensorkv/v1/rule.proto says what
+// each schedule computes. A value type; const access is thread-safe.
 class Schedule {
  public:
   // constant, without warm-up.
   Schedule() = default;
 
+  // Returns the schedule that `spec` names, with defaults for the arguments
+  // that it leaves out.
+  //
   // Errors: InvalidArgument for an unknown name or argument (the message lists
   // the known ones), an argument that is NaN or out of range, a warm-up that
   // is not shorter than the whole, or steps that do not increase.
   static absl::StatusOr<Schedule> Create(const ScheduleSpec& spec);
 
-  // The learning rate of update `t`, from 1, where the rule's is `base`.
+  // Returns the learning rate of update `t` (from 1) of a key, where `base` is
+  // the rule's learning rate.
   double RateAt(double base, uint64_t t) const;
 
   // With every argument, defaults included.
@@ -34,7 +38,7 @@ class Schedule {
  private:
   friend struct ScheduleFormulas;
 
-  // All that any schedule has.
+  // The arguments of all schedules; each uses some of them.
   struct Arguments {
     double warmup_updates = 0;
     double warmup_learning_rate = 0;

@@ -1,4 +1,4 @@
-// What a rule keeps for a key.
+// The tensors that a rule keeps for a key.
 
 #ifndef TENSORKV_KERNELS_STATE_SPEC_H_
 #define TENSORKV_KERNELS_STATE_SPEC_H_
@@ -25,14 +25,16 @@ struct StateSpec {
   absl::string_view name;
   StateShape shape = StateShape::kLikeValue;
 
-  // Returns the shape of the state of a value of that shape, as `shape` says:
-  // its own, its first dimension, or all but the first. Of a scalar: its own.
+  // Returns the shape of the state for a value of shape `value`, as the member
+  // `shape` says: the value's, its first dimension, or all but the first. For a
+  // scalar, the value's.
   Shape ShapeFor(const Shape& value) const {
     if (shape == StateShape::kLikeValue || value.rank() == 0) return value;
     return Shape::OfValid(shape == StateShape::kPerRow
                               ? value.dimensions().first(1)
                               : value.dimensions().subspan(1));
   }
+  // Returns the dtype of the states of a value of dtype `value`.
   static DType DTypeFor(DType value) { return AccumulateType(value); }
 
   friend bool operator==(const StateSpec&, const StateSpec&) = default;

@@ -1,4 +1,4 @@
-// What every backend checks before it runs a batch.
+// The check that every backend makes before it runs a batch.
 
 #ifndef TENSORKV_KERNELS_UPDATE_CHECK_H_
 #define TENSORKV_KERNELS_UPDATE_CHECK_H_
@@ -9,8 +9,9 @@
 
 namespace tensorkv {
 
-// Whether `batch` keeps the contract of TensorUpdate, as far as views show it.
-// Errors: InvalidArgument, naming the update by its place in the batch.
+// Checks that the updates keep the contract of TensorUpdate, as far as their
+// views and packings show it. Reads no element. REQUIRES: each has a rule.
+// Errors: InvalidArgument, naming the update by its index in the batch.
 absl::Status CheckBatch(absl::Span<const TensorUpdate> batch);
 
 }  // namespace tensorkv

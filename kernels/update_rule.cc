@@ -89,9 +89,9 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(const RuleSpec& spec) {
   ASSIGN_OR_RETURN(rule.kind_, FindRule(spec.name));
   rule.spec_ = spec;
   RETURN_IF_ERROR(rule.kind_ == RuleKind::kExpression
-                      ? rule.TakeExpression()
-                      : rule.TakeHyperparameters());
-  RETURN_IF_ERROR(rule.TakeSchedule());
+                      ? rule.SetExpression()
+                      : rule.SetHyperparameters());
+  RETURN_IF_ERROR(rule.SetSchedule());
   const int next = static_cast<int>(rule.kind_) + 1;
   const bool has_variant =
       next < kNumRuleKinds && kRules[next].name == spec.name;
@@ -101,27 +101,27 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(const RuleSpec& spec) {
   return rule;
 }
 
-absl::Status UpdateRule::TakeHyperparameters() {
+absl::Status UpdateRule::SetHyperparameters() {
   const RuleRow& row = RowOf(kind_);
   if (!spec_.expression.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(row.name, ": expected no expression, got ",
                      QuotedName(spec_.expression)));
   }
-  std::vector<HyperparameterPlace> places;
+  std::vector<HyperparameterTarget> targets;
   if (row.keys.is_optimizer) {
-    places = {{&row.keys.learning_rate, &learning_rate_},
-              {&kWeightDecay, &weight_decay_},
-              {&kRescaleGrad, &rescale_grad_},
-              {&kClipGradient, &clip_gradient_}};
+    targets = {{&row.keys.learning_rate, &learning_rate_},
+               {&kWeightDecay, &weight_decay_},
+               {&kRescaleGrad, &rescale_grad_},
+               {&kClipGradient, &clip_gradient_}};
   }
   for (int i = 0; i < kMaxOwnHyperparameters && !row.own[i].name.empty(); ++i) {
-    places.push_back({&row.own[i], &own_[i]});
+    targets.push_back({&row.own[i], &own_[i]});
   }
-  return ReadHyperparameters(row.name, places, spec_.hyperparameters);
+  return ReadHyperparameters(row.name, targets, spec_.hyperparameters);
 }
 
-absl::Status UpdateRule::TakeExpression() {
+absl::Status UpdateRule::SetExpression() {
   ASSIGN_OR_RETURN(expression_, ExpressionRule::Create(spec_));
   for (const auto& [name, value] : spec_.hyperparameters) {
     if (name == kLearningRate) learning_rate_ = value;
@@ -130,7 +130,7 @@ absl::Status UpdateRule::TakeExpression() {
   return absl::OkStatus();
 }
 
-absl::Status UpdateRule::TakeSchedule() {
+absl::Status UpdateRule::SetSchedule() {
   if (spec_.schedule == ScheduleSpec()) return absl::OkStatus();
   const bool has_rate =
       RowOf(kind_).keys.is_optimizer ||

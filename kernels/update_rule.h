@@ -22,11 +22,11 @@ namespace tensorkv {
 
 class ExpressionRule;
 
-// The most that a rule has of its own, besides what every optimizer has.
+// The most hyperparameters that a rule has besides those of every optimizer.
 inline constexpr int kMaxOwnHyperparameters = 8;
 
-// A checked rule. What each rule computes is written in
-// proto/tensorkv/v1/rule.proto. A value type; const access is thread-safe.
+// A checked rule. proto/tensorkv/v1/rule.proto says what each rule computes. A
+// value type; const access is thread-safe.
 class UpdateRule {
  public:
   // assign.
@@ -37,47 +37,50 @@ class UpdateRule {
     return *assign;
   }
 
+  // Returns the rule that `spec` names, with defaults for what it leaves out.
   // Errors: InvalidArgument for an unknown name or hyperparameter (the message
   // lists the known ones), or a value that is NaN, infinite or out of range;
   // those of Schedule::Create and ExpressionRule::Create.
   static absl::StatusOr<UpdateRule> Create(const RuleSpec& spec);
 
-  // This rule with some hyperparameters changed. Errors: as Create.
+  // Returns this rule with the values of some hyperparameters changed.
+  // Errors: those of Create.
   absl::StatusOr<UpdateRule> With(const Hyperparameters& changed) const;
 
   RuleKind kind() const { return kind_; }
   // With every hyperparameter, defaults included.
   const RuleSpec& spec() const { return spec_; }
 
-  // Whether a key's updates under this rule are counted on from those under
-  // `before`: those of one rule with other hyperparameters, or of expressions
-  // with the same states.
+  // Returns whether a key whose rule changes from `before` to this one keeps
+  // its states and its update count: both are one rule with other
+  // hyperparameters, or expressions with the same states.
   bool Continues(const UpdateRule& before) const;
 
-  // What update `t` (from 1) of a key computes with. The result refers to this
-  // rule. Does not allocate.
+  // Returns the parameters of update `t` (from 1) of a key, with the learning
+  // rate of the schedule; without num_elements. The result refers to this rule.
+  // Does not allocate.
   RuleParameters ParametersAt(uint64_t t, const Multipliers& multipliers,
                               uint64_t seed) const;
 
-  // The rule's text; null unless kind() is kExpression.
+  // The compiled expression; null unless kind() is kExpression.
   const ExpressionRule* expression() const { return expression_.get(); }
 
-  // The tensors that it keeps per key, without the master copy.
+  // The tensors that the rule keeps per key, without the master copy.
   absl::Span<const StateSpec> states() const;
   int num_states() const { return static_cast<int>(states().size()); }
 
-  // What an update computes per element, about: how often it takes as long as
-  // to read and write the element. At least 1.
+  // About how often an update computes for one element as long as it takes to
+  // read and write the element. At least 1.
   uint64_t work_factor() const;
 
-  // Whether what it computes depends on the key's seed.
+  // Returns whether the result depends on the key's seed.
   bool takes_seed() const { return kind_ == RuleKind::kSgld; }
 
-  // Whether what it computes of an element depends on sums over all elements of
-  // the key: then none can be updated without the others.
+  // Returns whether the result for an element depends on sums over all elements
+  // of the key: then no row can be updated without the others.
   bool takes_sums() const;
 
-  // Whether keys of `dtype` keep an f32 master copy of their value.
+  // Returns whether keys of `dtype` keep an f32 master copy of their value.
   bool keeps_master(DType dtype) const;
 
   // Errors: InvalidArgument if the rule does not take keys of `dtype`, or not
@@ -85,9 +88,10 @@ class UpdateRule {
   absl::Status CheckTakes(DType dtype) const;
 
  private:
-  absl::Status TakeHyperparameters();
-  absl::Status TakeExpression();
-  absl::Status TakeSchedule();
+  // These set members from spec_, and complete spec_ by defaults.
+  absl::Status SetHyperparameters();
+  absl::Status SetExpression();
+  absl::Status SetSchedule();
   absl::Status CheckScheduledRates() const;
 
   RuleKind kind_ = RuleKind::kAssign;

@@ -6,7 +6,7 @@
 
 namespace tensorkv {
 
-absl::Status CheckElements(DType dtype, absl::string_view bytes) {
+absl::Status CheckBoolElements(DType dtype, absl::string_view bytes) {
   if (dtype != DType::kBool) return absl::OkStatus();
   // Without a branch per byte, so that it runs at the memory's speed.
   uint8_t bits = 0;

@@ -1,4 +1,4 @@
-// The check of what no other dtype needs: that elements are of their type.
+// The check that bools are 0 or 1. No other dtype has invalid elements.
 
 #ifndef TENSORKV_TENSOR_BOOL_ELEMENTS_H_
 #define TENSORKV_TENSOR_BOOL_ELEMENTS_H_
@@ -9,10 +9,10 @@
 
 namespace tensorkv {
 
-// Whether `bytes` are elements of `dtype`: those of bool are 0 or 1; those of
-// other dtypes may have any bits. Pure function, thread-safe.
-// Errors: InvalidArgument, with the first element that is none.
-absl::Status CheckElements(DType dtype, absl::string_view bytes);
+// Checks that `bytes`, the elements of a tensor of `dtype`, are 0 or 1 if that
+// is bool; accepts any bytes of other dtypes. Pure function, thread-safe.
+// Errors: InvalidArgument, with the value of the first byte that is neither.
+absl::Status CheckBoolElements(DType dtype, absl::string_view bytes);
 
 }  // namespace tensorkv
 

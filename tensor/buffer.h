@@ -17,14 +17,14 @@ namespace tensorkv {
 // AVX-512 register.
 inline constexpr size_t kBufferAlignment = 64;
 
-// Whoever counts the memory of a buffer. Thread-safe.
+// A budget that counts the memory of buffers. Thread-safe.
 class MemoryAccount : public RefCounted {
  public:
-  // `bytes` that were counted before are free again. Must not block.
+  // Gives back `bytes` that were counted before. Must not block.
   virtual void Release(int64_t bytes) = 0;
 };
 
-// A run of bytes, shared by RefPtr and released with the last of them. May be
+// A run of bytes, shared by RefPtr and released with the last RefPtr. May be
 // device memory; then `data` must not be dereferenced on the host.
 //
 // The bytes may be written while the buffer has one owner and nobody reads
@@ -37,15 +37,17 @@ class Buffer : public RefCounted {
   }
 
   const char* data() const { return data_; }
-  // REQUIRES: the caller's reference is the only one, and the memory was not
-  // adopted from a reader.
+  // REQUIRES: the caller's reference is the only one, and this is no
+  // AdoptedBuffer.
   char* mutable_data() { return data_; }
   size_t size_bytes() const { return size_bytes_; }
 
-  // Who counts the bytes; null if nobody does.
+  // The account that counts the bytes, and gets them back when the buffer is
+  // destroyed; null if none does.
   const RefPtr<MemoryAccount>& account() const { return account_; }
-  // Has `account` get the bytes back in the end. Returns who would have: the
-  // caller settles with both.
+  // Makes `account`, or none, the buffer's account, and returns the former one.
+  // Changes the count of neither: the caller must count the bytes in `account`
+  // and release them in the former one.
   // REQUIRES: the caller's reference is the only one.
   [[nodiscard]] RefPtr<MemoryAccount> ExchangeAccount(
       RefPtr<MemoryAccount> account) {
@@ -67,8 +69,9 @@ class Buffer : public RefCounted {
 // Host memory, 64-byte aligned, uninitialised.
 class HostBuffer final : public Buffer {
  public:
-  // `account` has counted `size_bytes` already; if the allocation fails, the
-  // caller releases them.
+  // Returns a new buffer. `account`, if any, must have counted `size_bytes`
+  // already, and gets them back when the buffer is destroyed; if the allocation
+  // fails, the caller must release them.
   // Errors: ResourceExhausted if the system has no memory left.
   static absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account = nullptr);
@@ -79,10 +82,11 @@ class HostBuffer final : public Buffer {
       : Buffer(data, size_bytes, std::move(account)) {}
 };
 
-// Read-only memory that somebody else owns, aligned as it happens to be.
+// Read-only memory that another owner has lent, of any alignment.
 class AdoptedBuffer final : public Buffer {
  public:
-  // `release` runs when the last reference goes, on that thread.
+  // `data` must stay as it is until `release` is called: once, when the last
+  // reference is dropped, on the thread that drops it.
   AdoptedBuffer(const void* data, size_t size_bytes,
                 absl::AnyInvocable<void() &&> release);
   ~AdoptedBuffer() override;

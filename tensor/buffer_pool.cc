@@ -50,7 +50,7 @@ absl::StatusOr<RefPtr<Buffer>> BufferPool::Allocate(
   char* data = nullptr;
   if (size_bytes <= kMaxBytes) {
     const size_t class_bytes = ClassOf(size_bytes);
-    data = Take(class_bytes);
+    data = TakeIdle(class_bytes);
     if (data == nullptr) {
       data = static_cast<char*>(AllocateHostMemory(class_bytes));
     }
@@ -83,7 +83,7 @@ size_t BufferPool::idle_bytes() const {
   return idle_bytes_;
 }
 
-char* BufferPool::Take(size_t class_bytes) {
+char* BufferPool::TakeIdle(size_t class_bytes) {
   MutexLock lock(&mutex_);
   const auto found = by_class_.find(class_bytes);
   if (found == by_class_.end()) return nullptr;

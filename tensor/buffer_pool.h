@@ -19,7 +19,7 @@
 
 namespace tensorkv {
 
-// Gives memory out again that large buffers have returned. The first touch of
+// Allocates buffers, and recycles the memory of large ones. The first touch of
 // fresh pages costs several times as much as copying into them: 64 MiB take
 // 80 ms and more instead of 12 ms (measured on a virtual machine with two
 // cores of an AMD EPYC).
@@ -38,25 +38,26 @@ class BufferPool : public RefCounted {
   // Buffers with less come from the C++ allocator.
   static constexpr size_t kMinPooledBytes = 64 << 10;
 
-  // Keeps at most `max_idle_bytes` that no buffer uses. `on_idle`, where set,
-  // is told each time that there is such memory where there was none, on the
-  // thread that lets go of a buffer: it should not block, nor use the pool.
+  // Keeps at most `max_idle_bytes` of idle memory, which no buffer uses.
+  // `on_idle`, where set, is called each time that there is idle memory where
+  // there was none, on the thread that has dropped a buffer: it must not block,
+  // nor use the pool.
   explicit BufferPool(size_t max_idle_bytes, std::function<void()> on_idle = {})
       : max_idle_bytes_(max_idle_bytes), on_idle_(std::move(on_idle)) {}
   ~BufferPool() override;
 
-  // Uninitialised memory, 64-byte aligned. `account` as for
-  // HostBuffer::Allocate.
+  // Returns a buffer of uninitialised memory, 64-byte aligned. `account` is as
+  // for HostBuffer::Allocate.
   // Errors: ResourceExhausted if the system has no memory left.
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account = nullptr);
 
-  // Gives memory back to the system that no buffer has used since the last call
-  // of this: what a steady load uses again and again stays, what a burst has
-  // left goes. Returns how much memory no buffer uses then.
+  // Gives the memory back to the system that has been idle since the last call
+  // of TrimUnused: what a steady load uses again and again stays, what a burst
+  // has left goes. Returns the bytes that are idle then.
   size_t TrimUnused();
 
-  // How much memory no buffer uses.
+  // The bytes that no buffer uses.
   size_t idle_bytes() const;
 
  private:
@@ -70,11 +71,11 @@ class BufferPool : public RefCounted {
   };
   using MemoryList = std::list<Memory>;
 
-  // Memory of that class that no buffer uses; null if there is none.
-  char* Take(size_t class_bytes);
+  // Removes idle memory of that class from the pool and returns it; null if
+  // there is none.
+  char* TakeIdle(size_t class_bytes);
   void Return(Memory memory);
-  // Takes the memory that came back first out of idle_, and adds it to
-  // `removed`.
+  // Moves the memory that has been idle longest from idle_ to `removed`.
   void RemoveOldest(MemoryList& removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Delete(const MemoryList& list);
 

@@ -11,8 +11,9 @@
 
 namespace tensorkv {
 
-// The numbers are those of tensorkv.v1.DType. No tensor is of kUnknown: it
-// stands for the dtypes of a newer server in what that says of its keys.
+// The numbers are those of tensorkv.v1.DType. No tensor is of kUnknown, which
+// stands for a dtype that only a newer server knows, where that describes its
+// keys.
 enum class DType : uint8_t {
   kUnknown = 0,
   kF32 = 1,
@@ -57,30 +58,31 @@ constexpr const DTypeTraits& TraitsOf(DType dtype) {
   return kDTypeTraits[static_cast<int>(dtype)];
 }
 
-// Bytes of one element: 1, 2, 4 or 8.
+// Bytes of one element: 1, 2, 4 or 8; 0 for kUnknown.
 constexpr size_t SizeOf(DType dtype) { return TraitsOf(dtype).size_bytes; }
 
 // "f32", "bf16", "bool", ...
 constexpr absl::string_view NameOf(DType dtype) { return TraitsOf(dtype).name; }
 
-// The dtype with that name. Errors: InvalidArgument, listing the names.
+// Returns the dtype with that name. Errors: InvalidArgument, listing the names.
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 
-// The dtype with that number in tensorkv.v1.DType.
-// Errors: InvalidArgument.
+// Returns the dtype with that number in tensorkv.v1.DType.
+// Errors: InvalidArgument for other numbers, and 0 (kUnknown).
 absl::StatusOr<DType> DTypeFromNumber(int number);
 
-// f64, f32, f16, bf16 and both f8.
+// Returns whether `dtype` is f64, f32, f16, bf16 or one of both f8.
 constexpr bool IsFloat(DType dtype) { return TraitsOf(dtype).is_float; }
 
-// What sums and rule state of a `dtype` key are kept in: f32 for f32 and the
-// smaller floats, otherwise `dtype` itself.
+// Returns the dtype in which sums and rule states of a `dtype` key are kept:
+// f32 for f32 and the smaller floats, otherwise `dtype` itself.
 constexpr DType AccumulateType(DType dtype) {
   return IsFloat(dtype) && dtype != DType::kF64 ? DType::kF32 : dtype;
 }
 
-// The signed dtype in which sums and products of an integer `dtype` have the
-// same bits, since integers wrap; others are themselves.
+// Returns the signed dtype of the size of an unsigned `dtype` of 16 bits or
+// more, in which sums and products have the same bits, since integers wrap;
+// other dtypes are returned as they are.
 constexpr DType WrappingType(DType dtype) {
   switch (dtype) {
     case DType::kU16:

@@ -19,7 +19,7 @@ absl::Status CheckElements(const Tensor& tensor, DType dtype) {
     return absl::InvalidArgumentError(absl::StrCat(
         "elements: expected memory aligned to ", SizeOf(dtype), " bytes"));
   }
-  return CheckElements(dtype,
+  return CheckBoolElements(dtype,
                        absl::string_view(tensor.data(), tensor.size_bytes()));
 }
 

@@ -19,8 +19,8 @@
 
 namespace tensorkv {
 
-// An f16 and a bf16: no numbers to compute with, but what becomes a float and
-// is made of one, rounded as float_formats.h says.
+// An f16 and a bf16. They convert to and from float, rounded as float_formats.h
+// says, and have no arithmetic of their own.
 class Half {
  public:
   Half() = default;
@@ -71,12 +71,13 @@ inline constexpr DType kDTypeOf<uint64_t> = DType::kU64;
 template <>
 inline constexpr DType kDTypeOf<bool> = DType::kBool;
 
-// Errors: InvalidArgument if the elements of `tensor`, which is in host memory,
-// are not of `dtype`, not there, not aligned to their size, or no values of it:
-// bools are 0 or 1.
+// Checks that the elements of `tensor`, which is in host memory, can be read as
+// `dtype`.
+// Errors: InvalidArgument if the tensor has another dtype or no data, its
+// memory is not aligned to an element, or a bool is neither 0 nor 1.
 absl::Status CheckElements(const Tensor& tensor, DType dtype);
 
-// The elements, for as long as the tensor's buffer lives.
+// Returns the elements, which are valid as long as the tensor's buffer lives.
 // Errors: those of CheckElements.
 template <typename T>
 absl::StatusOr<absl::Span<const T>> ElementsOf(const Tensor& tensor) {
@@ -86,7 +87,7 @@ absl::StatusOr<absl::Span<const T>> ElementsOf(const Tensor& tensor) {
   return tensor.elements<T>();
 }
 
-// A tensor of copies of `elements`.
+// Returns a new tensor in host memory with copies of `elements`.
 // Errors: InvalidArgument if they are not as many as `shape` takes ·
 // ResourceExhausted.
 template <typename T>

@@ -9,10 +9,11 @@ namespace tensorkv {
 
 inline constexpr size_t kHostMemoryAlignment = 64;
 
-// At least `size_bytes`, uninitialised, aligned to kHostMemoryAlignment; null
-// if the system has no memory left. From 8 MiB on in huge pages, where the
-// system has them: one takes the place of 512 page faults, which cost more than
-// copying into their pages. Thread-safe.
+// Returns at least `size_bytes`, uninitialised, aligned to
+// kHostMemoryAlignment; null if the system has no memory left. Asks the system
+// for huge pages from 8 MiB on: one takes the place of 512 page faults, which
+// cost more than copying into their pages. The caller owns the memory until
+// FreeHostMemory. Thread-safe.
 void* AllocateHostMemory(size_t size_bytes);
 
 // Frees what AllocateHostMemory returned.

@@ -11,7 +11,8 @@
 
 namespace tensorkv {
 
-// The numbers are those of the fields of v1::Encoding.
+// The numbers are those of the fields of v1::Encoding, which has one for each
+// kind.
 enum class PackingKind : uint8_t {
   kTwoBit = 1,
   kOneBit = 2,
@@ -21,57 +22,61 @@ enum class PackingKind : uint8_t {
   kBlocks = 6,
 };
 
-// A member that a kind does not name is zero.
+// How one payload is packed. Each member names the kinds that use it; it is
+// zero in the others.
 struct Packing {
   PackingKind kind = PackingKind::kTwoBit;
-  // Top-k and random-k: of the values; blocks: of the elements. The number of a
-  // DType.
+  // Top-k and random-k: the dtype of the values; blocks: that of the elements.
+  // The number of a DType.
   uint8_t element_dtype = 0;
-  // Dithering: of one code, 2, 4 or 8.
+  // Dithering: the bits of one code, 2, 4 or 8.
   uint8_t bits = 0;
-  // Dithering: levels are powers of two.
+  // Dithering: whether levels are powers of two.
   bool is_natural = false;
   // 2-bit: the threshold; 1-bit: the scale; dithering: the norm.
   float scale = 0;
-  // Random-k: elements of which one is present; blocks: those with one scale.
+  // Random-k: the elements of a block, one of which is present; blocks: the
+  // elements that share a scale.
   uint32_t block_size = 0;
-  // Top-k: values that are present.
+  // Top-k: the number of values that are present.
   uint64_t count = 0;
-  // Random-k.
+  // Random-k: the seed of RandomKOffset.
   uint64_t seed = 0;
-  // What it decodes to.
+  // All kinds: the number of elements that the payload decodes to.
   uint64_t num_elements = 0;
 
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
-// Whether the values that are present lie in the payload as they are, which is
-// in top-k and random-k; others have a code for each element.
+// Returns whether the payload has some of the elements as they are (top-k and
+// random-k), and not a code for each element.
 constexpr bool HasValues(const Packing& packing) {
   return packing.kind == PackingKind::kTopK ||
          packing.kind == PackingKind::kRandomK;
 }
 
-// Where tables end and what follows them begins.
+// Returns `bytes` rounded up to a multiple of 8: what follows a table of so
+// many bytes in a payload begins there.
 constexpr uint64_t AlignedTo8(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// The blocks of `packing`, the last of which may be shorter.
+// Returns the number of blocks of `packing`, the last of which may be shorter.
+// REQUIRES: block_size is not 0.
 constexpr uint64_t NumBlocks(const Packing& packing) {
   return packing.num_elements / packing.block_size +
          (packing.num_elements % packing.block_size != 0);
 }
 
-// What one index of top-k takes.
+// Returns the bytes that one index of top-k takes.
 constexpr uint64_t IndexBytes(const Packing& packing) {
   return packing.num_elements > (uint64_t{1} << 32) ? 8 : 4;
 }
 
-// Where the values of top-k begin: after the indices.
+// Returns where in a payload of top-k the values begin: after the indices.
 constexpr uint64_t TopKValuesOffset(const Packing& packing) {
   return AlignedTo8(packing.count * IndexBytes(packing));
 }
 
-// Where the elements of blocks begin: after the scales.
+// Returns where in a payload of blocks the elements begin: after the scales.
 constexpr uint64_t BlockElementsOffset(const Packing& packing) {
   return AlignedTo8(NumBlocks(packing) * sizeof(float));
 }
@@ -80,9 +85,9 @@ struct PhiloxWords {
   uint32_t words[4];
 };
 
-// Those of Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers:
-// As Easy as 1, 2, 3; 2011) for the counter {low and high half of `counter`, 0,
-// 0} and the key {low and high half of `key`}.
+// Returns the output of Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel
+// Random Numbers: As Easy as 1, 2, 3; 2011) for the counter {low and high half
+// of `counter`, 0, 0} and the key {low and high half of `key`}.
 constexpr PhiloxWords Philox(uint64_t counter, uint64_t key) {
   uint32_t x[4] = {static_cast<uint32_t>(counter),
                    static_cast<uint32_t>(counter >> 32), 0, 0};
@@ -103,7 +108,8 @@ constexpr PhiloxWords Philox(uint64_t counter, uint64_t key) {
   return {{x[0], x[1], x[2], x[3]}};
 }
 
-// Which element of block `block` random-k has: less than the block's size.
+// Returns which element of block `block` is present in random-k, counted from
+// the start of the block.
 constexpr uint32_t RandomKOffset(const Packing& packing, uint64_t block) {
   const uint64_t left = packing.num_elements - block * packing.block_size;
   const uint64_t size = left < packing.block_size ? left : packing.block_size;

@@ -15,7 +15,8 @@ namespace tensorkv {
 
 using Hyperparameters = std::map<std::string, double>;
 
-// tensorkv.v1.Schedule, which documents the schedules and their arguments.
+// A schedule of learning rates by its name, not checked. tensorkv.v1.Schedule
+// documents the schedules and their arguments.
 struct ScheduleSpec {
   std::string name = "constant";
   Hyperparameters arguments;
@@ -35,15 +36,16 @@ struct Multipliers {
   friend bool operator==(const Multipliers&, const Multipliers&) = default;
 };
 
-// tensorkv.v1.Rule, which documents the rules and their hyperparameters. Not
-// checked: the server knows which rules there are.
+// An update rule by its name, not checked: the server knows which rules there
+// are. tensorkv.v1.Rule documents the rules and their hyperparameters.
 struct RuleSpec {
   std::string name = "assign";
   Hyperparameters hyperparameters;
+  // Whether keys of small floats keep an f32 master copy of their value.
   bool keep_master = true;
-  // What becomes of the learning rate over time.
+  // How the learning rate changes with a key's updates.
   ScheduleSpec schedule;
-  // What the rule `expression` computes.
+  // The text of the rule `expression`; empty for other rules.
   std::string expression;
 
   // "adam(beta1=0.9, learning_rate=0.01)"; "assign" without parentheses;
@@ -54,8 +56,9 @@ struct RuleSpec {
   friend bool operator==(const RuleSpec&, const RuleSpec&) = default;
 };
 
-// Reads the form that ToString writes; `keep_master=0` is the flag of that
-// name. Errors: InvalidArgument, naming the character where reading ended.
+// Reads the form that RuleSpec::ToString writes; `keep_master=0` sets the
+// member of that name. Does not check that the rule exists.
+// Errors: InvalidArgument, naming the character where reading ended.
 absl::StatusOr<RuleSpec> ParseRuleSpec(absl::string_view text);
 
 }  // namespace tensorkv

@@ -29,22 +29,25 @@ struct SafetensorsEntry {
   uint64_t size_bytes() const { return shape.num_elements() * SizeOf(dtype); }
 };
 
-// What precedes the elements of `entries` in a file that has them in this
-// order, one right after the other: their offsets are set. A multiple of 64
-// bytes. REQUIRES: the names are UTF-8 and differ, and none is "__metadata__".
+// Returns the header of a file that has the elements of `entries` in this
+// order, one right after the other, with the 8 bytes of its length: a multiple
+// of 64 bytes. Sets the offset of each entry. REQUIRES: the names are UTF-8 and
+// differ, and none is "__metadata__".
 std::string SafetensorsHeader(absl::Span<SafetensorsEntry> entries);
 
-// How many bytes of a file its header takes, whose first 8 are given.
-// Errors: InvalidArgument if there are less than 8, or the header is larger
-// than readers take.
+// Returns the bytes of a file that its header takes, with the 8 bytes of its
+// length. `start` is the start of the file.
+// Errors: InvalidArgument if `start` has less than 8 bytes, or the header is
+// larger than readers take.
 absl::StatusOr<uint64_t> SafetensorsHeaderBytes(absl::string_view start);
 
-// Returns the tensors of a file of `file_bytes` that begins with `header`, in
-// the order of their offsets; those without elements that begin at one place in
-// the order in which the header names them.
-// Errors: InvalidArgument if it is malformed: a tensor that is named twice;
-// tensors that overlap, leave a gap, or do not end with the file; a dtype or
-// shape that no tensor here has.
+// Returns the tensors of a file of `file_bytes` bytes that begins with `header`
+// (SafetensorsHeaderBytes of it), in the order of their offsets. Tensors
+// without elements that have the same offset are in the order in which the
+// header names them. Leaves out the metadata.
+// Errors: InvalidArgument if the header is malformed: a tensor that is named
+// twice; tensors that overlap, leave a gap, or do not end with the file; a
+// dtype or shape that no Tensor can have.
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(
     absl::string_view header, uint64_t file_bytes);
 

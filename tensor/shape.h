@@ -36,7 +36,8 @@ class Shape {
   // product that overflows.
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dimensions);
 
-  // REQUIRES: the dimensions of a Shape.
+  // Returns the shape without checking it. REQUIRES: Create would accept the
+  // dimensions.
   static Shape OfValid(absl::Span<const int64_t> dimensions) {
     Shape shape;
     shape.Assign(dimensions);
@@ -69,7 +70,7 @@ class Shape {
   std::array<int64_t, kMaxRank> dimensions_{};  // zeros from rank_ on
 };
 
-// The bytes that `shape` elements of `dtype` take.
+// Returns the bytes that a tensor of `dtype` and `shape` takes.
 // Errors: InvalidArgument if they do not fit into int64_t.
 absl::StatusOr<int64_t> SizeInBytes(DType dtype, const Shape& shape);
 

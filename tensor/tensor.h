@@ -16,8 +16,9 @@
 
 namespace tensorkv {
 
-// Elements that somebody else owns, contiguous; where they are (host, device)
-// is the owner's knowledge. Aligned to the size of one element at least.
+// Contiguous elements that another object owns, in memory of the host or of a
+// device: only the owner knows which. Aligned to the size of one element at
+// least, unless the user of the view allows any address.
 struct TensorView {
   DType dtype = DType::kF32;
   int64_t num_elements = 0;
@@ -42,32 +43,37 @@ class Tensor {
   // An f32 tensor of shape [0], without a buffer.
   Tensor() : shape_(Shape::OfValid(kNoElements)) {}
 
-  // An uninitialised tensor in host memory.
+  // Returns an uninitialised tensor in host memory.
   // Errors: InvalidArgument (size overflows) · ResourceExhausted.
   static absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape);
 
-  // A tensor of the bytes in `buffer`.
-  // Errors: InvalidArgument if its size is not that of `shape`.
+  // Returns a tensor of the bytes in `buffer`, which it shares.
+  // Errors: InvalidArgument if the buffer's size is not that of the tensor.
   static absl::StatusOr<Tensor> FromBuffer(DType dtype, Shape shape,
                                            RefPtr<Buffer> buffer);
 
-  // The same, where the size is known to be right.
-  static Tensor OfBuffer(DType dtype, const Shape& shape,
-                         RefPtr<Buffer> buffer) {
+  // Returns a tensor of the bytes in `buffer`, without checking the size.
+  // REQUIRES: FromBuffer would accept it, or `buffer` is null: then the tensor
+  // has no data.
+  static Tensor Unchecked(DType dtype, const Shape& shape,
+                          RefPtr<Buffer> buffer) {
     return Tensor(dtype, shape, std::move(buffer));
   }
 
-  // A tensor whose elements are elsewhere, or yet to come.
+  // Returns a tensor of dtype and shape alone: its elements are elsewhere, or
+  // come later (SetBuffer).
   // Errors: InvalidArgument (size overflows).
   static absl::StatusOr<Tensor> WithoutData(DType dtype, Shape shape);
 
-  // A host tensor with every element `value`, rounded to `dtype` (to nearest
-  // even) or, for integers, truncated.
+  // Returns a host tensor with every element `value`, rounded to `dtype` (to
+  // nearest even) or, for integers, truncated. A bool is whether `value` is not
+  // 0.
   // Errors: InvalidArgument (size overflows; an integer dtype cannot hold the
   // value) · ResourceExhausted.
   static absl::StatusOr<Tensor> Filled(DType dtype, Shape shape, double value);
 
-  // A copy of the bytes at `data`, which are as many as `shape` takes.
+  // Returns a tensor in host memory with a copy of the bytes at `data`, host
+  // memory with as many bytes as the tensor takes.
   // Errors: those of Allocate.
   static absl::StatusOr<Tensor> CopyOf(DType dtype, Shape shape,
                                        const void* data);
@@ -78,27 +84,30 @@ class Tensor {
   int64_t size_bytes() const { return num_elements() * SizeOf(dtype_); }
   const RefPtr<Buffer>& buffer() const { return buffer_; }
 
-  // Whether it has a buffer; one without elements may have none.
+  // Returns whether the tensor has a buffer; one without elements may have
+  // none.
   bool has_data() const { return static_cast<bool>(buffer_); }
-  // Whether it takes all of its buffer.
+  // Returns whether the tensor has a buffer and takes all of it.
   bool fills_buffer() const {
     return buffer_ &&
            buffer_->size_bytes() == static_cast<size_t>(size_bytes());
   }
 
-  // Gives it the bytes of `buffer` from `offset` on, of which there are enough:
-  // many small tensors share one buffer.
+  // Makes the bytes of `buffer` from `offset` (in bytes) on the tensor's
+  // elements: many small tensors share one buffer. REQUIRES: there are enough.
   void SetBuffer(RefPtr<Buffer> buffer, size_t offset) {
     buffer_ = std::move(buffer);
     offset_ = offset;
   }
 
-  // Gives up the buffer; what stays is a tensor without data.
+  // Returns the buffer, or null; dtype and shape stay, without data.
   RefPtr<Buffer> TakeBuffer() {
     offset_ = 0;
     return std::move(buffer_);
   }
 
+  // The first byte of the elements, in memory of the host or the device that
+  // the buffer is of; null without a buffer.
   const char* data() const {
     return buffer_ ? buffer_->data() + offset_ : nullptr;
   }

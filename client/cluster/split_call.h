@@ -137,7 +137,7 @@ class SplitCall {
                       of_caller.dtype == dtype &&
                       of_caller.shape == layout.shape;
     if (!fits) return Tensor::Allocate(dtype, layout.shape);
-    return Tensor::OfBuffer(
+    return Tensor::Unchecked(
         dtype, layout.shape,
         MakeRefCounted<AdoptedBuffer>(of_caller.memory.data(),
                                       of_caller.memory.size(), [] {}));

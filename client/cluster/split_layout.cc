@@ -57,7 +57,7 @@ size_t RowBytes(DType dtype, const Shape& shape) {
 
 Tensor RowsOf(const Tensor& tensor, int64_t begin, int64_t end) {
   const Shape shape = WithRows(tensor.shape(), end - begin);
-  Tensor rows = Tensor::OfBuffer(tensor.dtype(), shape, nullptr);
+  Tensor rows = Tensor::Unchecked(tensor.dtype(), shape, nullptr);
   if (tensor.has_data()) {
     const size_t offset = tensor.data() - tensor.buffer()->data();
     rows.SetBuffer(tensor.buffer(),

@@ -155,7 +155,7 @@ WatchedCredentials::Of(const Credentials& credentials,
   if (shared != nullptr) {
     // Whoever begins has the files as they are now, or is told what is wrong;
     // while the file system stands still, what was right last.
-    const absl::Status status = shared->files_->LookUnlessLate();
+    const absl::Status status = shared->files_->ReloadUnlessTimedOut();
     if (!status.ok() && !absl::IsDeadlineExceeded(status)) return status;
     return shared;
   }
@@ -177,7 +177,7 @@ absl::Status WatchedCredentials::Watch(const Credentials& credentials,
   ASSIGN_OR_RETURN(
       files_, WatchedFiles::Create(
                   {.files = FilesOf(credentials),
-                   .take = std::bind_front(&WatchedCredentials::Take, this),
+                   .apply = std::bind_front(&WatchedCredentials::Take, this),
                    .period = period},
                   &alarms_));
   return absl::OkStatus();

@@ -47,7 +47,7 @@ absl::Status CheckBools(const Request& request) {
     for (const auto& entry : request.entries) {
       const Tensor& tensor = entry.tensor;
       if (tensor.dtype() != DType::kBool || !tensor.has_data()) continue;
-      RETURN_IF_ERROR(CheckElements(
+      RETURN_IF_ERROR(CheckBoolElements(
           tensor.dtype(),
           {tensor.data(), static_cast<size_t>(tensor.size_bytes())}));
     }

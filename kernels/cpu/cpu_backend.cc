@@ -95,8 +95,8 @@ absl::Status CpuBackend::Run(Plan plan) {
 void CpuBackend::Update(absl::Span<const TensorUpdate> batch) {
   const KeySums sums(kernels_, threads_, batch);
   const std::vector<BatchPosition> ends = PartitionWork(batch, kBlockElements);
-  threads_.ParallelFor(ends.size(), [&](size_t turn) {
-    const size_t part = sums.IndexAt(turn, ends.size());
+  threads_.ParallelFor(ends.size(), [&](size_t position) {
+    const size_t part = sums.IndexAt(position, ends.size());
     const BatchPosition begin = part == 0 ? BatchPosition() : ends[part - 1];
     UpdatePart(kernels_, batch, sums, begin, ends[part]);
   });

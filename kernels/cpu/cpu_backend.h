@@ -19,15 +19,17 @@ namespace tensorkv {
 // a batch and inside large tensors. Takes every dtype. Host and device are the
 // same memory.
 //
-// Thread-safe: calls run side by side and share the threads. A batch of little
-// work runs on the caller's thread alone.
+// Thread-safe: calls run side by side and share the threads. Submit runs the
+// whole plan and its callback before it returns. A batch of little work runs on
+// the caller's thread alone.
 class CpuBackend final : public Backend {
  public:
   // Updates use up to `num_threads` threads per call, the caller's included;
   // 1 or less is the caller's alone.
   explicit CpuBackend(int num_threads);
-  // With the loops of another instruction set than the CPU's best, which must
-  // outlive the backend.
+  // Uses the loops of `kernels`, which must be of an instruction set that the
+  // CPU has (SupportedKernels) and outlive the backend, in place of the CPU's
+  // best.
   CpuBackend(int num_threads, const KernelTable& kernels);
 
   absl::string_view name() const override { return "cpu"; }
@@ -37,7 +39,8 @@ class CpuBackend final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Submit(Plan plan, PlanCallback done) override;
   absl::Status Run(Plan plan) override;
-  absl::Status Prepare(absl::Span<const TensorUpdate> /*batch*/) override {
+  absl::Status ReserveForUpdates(
+      absl::Span<const TensorUpdate> /*batch*/) override {
     return absl::OkStatus();
   }
 

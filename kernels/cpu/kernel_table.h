@@ -18,9 +18,9 @@ namespace tensorkv {
 enum class FloatFormat { kF32, kF64, kF16, kBF16, kF8E4M3FN, kF8E5M2 };
 inline constexpr int kNumFloatFormats = 6;
 
-// Arrays that are added in one pass. Several streams in flight hide more of the
-// memory's latency than one after the other: 8-way sums ran 1.2 times as fast
-// with 4 as with 1.
+// The most arrays that are added in one pass. Several streams in flight hide
+// more of the memory's latency than one after the other: 8-way sums ran 1.2
+// times as fast with 4 as with 1.
 inline constexpr size_t kMaxAddends = 4;
 
 // Loops between stored elements of one format and elements of T. Elements are
@@ -36,8 +36,9 @@ struct FormatKernels {
   void (*store)(const T* in, void* out, size_t count);
 };
 
-// Arrays of one update, from element `first` of the key on; `new_w` may be `w`.
-// There are as many states as the functor has.
+// Elements of one update that a functor steps over: `w` the values, `g` the
+// sums of contributions, `first` the index in the key of the first element.
+// `new_w` may be `w`. Only as many states are set as the functor has.
 template <typename T>
 struct StepArrays {
   T* new_w;
@@ -50,7 +51,8 @@ struct StepArrays {
 // Loops over elements of the accumulate type T.
 template <typename T>
 struct ElementKernels {
-  // By FloatFormat. Where T is no float: one, T's own.
+  // By FloatFormat. Where T is no float, the first is for T itself, and there
+  // are no others.
   FormatKernels<T> formats[kNumFloatFormats];
   // out[i] = element at + i of what `payload` decodes to. Null where T is no
   // float.
@@ -65,10 +67,10 @@ struct ElementKernels {
   void (*steps[kNumRuleKinds])(const void* op, const StepArrays<T>& arrays,
                                size_t count);
   // By RuleKind, null where the functor needs no sums (kernels/ops/key_sums.h):
-  // adds the terms of a phase to `lanes`, kSumLanes for each sum. The first
-  // element is one of lane 0. new_w is not looked at. In kRowPhase `columns`
-  // may have a sum for each element, to which its term is added too; else it is
-  // null.
+  // adds the terms of `phase` to `lanes`, kSumLanes for each sum. The first
+  // element belongs to lane 0. Ignores new_w. In kRowPhase `columns`, if not
+  // null, has a sum for each element, to which the element's term is added too;
+  // in other phases it is null.
   void (*sums[kNumRuleKinds])(const void* op, int phase,
                               const StepArrays<T>& arrays, size_t count,
                               double* lanes, double* columns);
@@ -87,11 +89,13 @@ struct KernelTable {
   ElementKernels<ops::Bool> boolean;
 };
 
-// What the compiler's baseline allows; every CPU runs it.
+// Returns the table for the compiler's baseline, which every CPU runs.
 const KernelTable* PortableKernels();
-// AVX2, FMA, F16C. Null where the compiler targets another architecture.
+// Returns the table for AVX2, FMA and F16C. Null where the compiler targets
+// another architecture. Does not check the CPU.
 const KernelTable* Avx2Kernels();
-// AVX-512 F, BW, DQ, VL and all of the above. Null likewise.
+// Returns the table for AVX-512 F, BW, DQ and VL, AVX2, FMA and F16C. Null
+// where the compiler targets another architecture. Does not check the CPU.
 const KernelTable* Avx512Kernels();
 
 }  // namespace tensorkv

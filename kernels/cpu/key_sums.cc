@@ -56,13 +56,13 @@ KeySums::KeySums(const KernelTable& kernels, ThreadPool& threads,
   has_rows_ = has_rows;
   if (has_rows) RunRows(kernels, threads);
   if (has_columns) RunColumns(kernels, threads);
-  if (num_phases > 0) Reserve(num_sums);
+  if (num_phases > 0) AllocateSums(num_sums);
   for (int phase = 0; phase < num_phases; ++phase) {
     RunPhase(kernels, threads, phase);
   }
 }
 
-void KeySums::Reserve(size_t num_sums) {
+void KeySums::AllocateSums(size_t num_sums) {
   sums_.resize(num_sums + 1);  // so that even none has an address
   first_sum_.reserve(batch_.size());
   size_t next = 0;
@@ -72,14 +72,14 @@ void KeySums::Reserve(size_t num_sums) {
   }
 }
 
-template <typename CutOf>
-std::vector<KeySums::Part> KeySums::PartsOf(CutOf cut_of) const {
+template <typename DivisionOf>
+std::vector<KeySums::Part> KeySums::PartsOf(DivisionOf division_of) const {
   std::vector<Part> parts;
   for (size_t i = 0; i < batch_.size(); ++i) {
     if (batch_[i].value.num_elements == 0) continue;
-    const Cut cut = cut_of(batch_[i], SumsOf(batch_[i]));
-    for (int64_t at = 0; at < cut.end; at += cut.size) {
-      parts.push_back({i, at, std::min(at + cut.size, cut.end)});
+    const Division division = division_of(batch_[i], SumsOf(batch_[i]));
+    for (int64_t at = 0; at < division.end; at += division.size) {
+      parts.push_back({i, at, std::min(at + division.size, division.end)});
     }
   }
   return parts;
@@ -88,8 +88,8 @@ std::vector<KeySums::Part> KeySums::PartsOf(CutOf cut_of) const {
 void KeySums::RunRows(const KernelTable& kernels, ThreadPool& threads) {
   const std::vector<Part> rows = PartsOf([](const auto& update, auto sums) {
     return sums.has_row_state && !sums.has_column_state
-               ? Cut{update.num_rows, RowsOfPart(update)}
-               : Cut();
+               ? Division{update.num_rows, RowsOfPart(update)}
+               : Division();
   });
   threads.ParallelFor(rows.size(), [&](size_t i) {
     const TensorUpdate& update = batch_[rows[i].update];
@@ -118,12 +118,12 @@ void KeySums::RunPhase(const KernelTable& kernels, ThreadPool& threads,
                        int phase) {
   const std::vector<Part> parts = PartsOf([=](const auto& update, auto sums) {
     return phase < sums.num_phases
-               ? Cut{update.value.num_elements, ops::kSumPartElements}
-               : Cut();
+               ? Division{update.value.num_elements, ops::kSumPartElements}
+               : Division();
   });
   std::vector<double> partial(parts.size() * ops::kMaxSums);
-  threads.ParallelFor(parts.size(), [&](size_t turn) {
-    const size_t i = IndexAt(turn, parts.size());
+  threads.ParallelFor(parts.size(), [&](size_t position) {
+    const size_t i = IndexAt(position, parts.size());
     const auto [update, begin, end] = parts[i];
     SumRange(kernels, batch_[update], phase, Of(update), begin, end,
              &partial[i * ops::kMaxSums]);

@@ -14,29 +14,32 @@
 
 namespace tensorkv {
 
-// The sums of the updates of a batch: kernels/ops/key_sums.h says what they
-// are. A batch whose rules need none costs one look at each update.
+// Makes the sums of the updates of a batch (kernels/ops/key_sums.h) and holds
+// them. A batch whose rules need no sums costs one look at each update. Const
+// access is thread-safe.
 class KeySums {
  public:
-  // Makes them all, in parallel, and updates the states that are per row
-  // and per column; and all of an update where it needs no more than that.
+  // Makes all sums, in parallel, and returns when they are made. Writes tensors
+  // of the batch: updates the states per row and per column, and all of those
+  // updates that need no other sums and are best done at once (HasUpdated).
   // REQUIRES: the batch has been checked; it outlives this.
   KeySums(const KernelTable& kernels, ThreadPool& threads,
           absl::Span<const TensorUpdate> batch);
 
-  // Those of all phases; null where the update has none.
+  // Returns the sums of all phases of an update, one phase after another, as
+  // UpdateRange takes them; null if no update of the batch has any.
   const double* Of(size_t update) const {
     return first_sum_.empty() ? nullptr : &sums_[first_sum_[update]];
   }
 
-  // Whether an update is made, so that nothing of it is left to do.
+  // Returns whether the constructor has done the whole update.
   bool HasUpdated(size_t update) const;
 
-  // Which of `count` parts of the batch comes at a turn of the pass that
-  // follows. Passes go forth and back, so that each begins with what the one
-  // before has left in the caches.
-  size_t IndexAt(size_t turn, size_t count) const {
-    return is_backward_ ? count - 1 - turn : turn;
+  // Returns which of `count` parts of the batch the next pass should do as its
+  // part number `position`. Passes go forth and back, so that each begins with
+  // the parts that the one before has left in the caches.
+  size_t IndexAt(size_t position, size_t count) const {
+    return is_backward_ ? count - 1 - position : position;
   }
 
  private:
@@ -47,25 +50,32 @@ class KeySums {
     int64_t end;
   };
 
-  // How much of an update is cut into parts, and how large they are.
-  struct Cut {
+  // How many elements, rows or columns of an update are divided into parts, and
+  // how many one part has.
+  struct Division {
     int64_t end = 0;
     int64_t size = 1;
   };
 
-  void Reserve(size_t num_sums);
-  template <typename CutOf>
-  std::vector<Part> PartsOf(CutOf cut_of) const;
+  void AllocateSums(size_t num_sums);
+  // Returns the parts of all updates, as `division_of` divides them.
+  template <typename DivisionOf>
+  std::vector<Part> PartsOf(DivisionOf division_of) const;
+  // Updates the states per row of rules without states per column, and all of
+  // the updates that HasUpdated tells.
   void RunRows(const KernelTable& kernels, ThreadPool& threads);
+  // Updates the states per row and per column of rules that have both.
   void RunColumns(const KernelTable& kernels, ThreadPool& threads);
+  // Makes the sums of a phase.
   void RunPhase(const KernelTable& kernels, ThreadPool& threads, int phase);
+  // Adds up the parts' sums of a phase to those of their updates.
   void Combine(const std::vector<Part>& parts,
                const std::vector<double>& partial, int phase);
 
   const absl::Span<const TensorUpdate> batch_;
   bool has_rows_ = false;
   bool is_backward_ = false;
-  // Where in sums_ those of each update begin; empty if there are none at all.
+  // The index in sums_ of each update's first; empty if no update has any.
   std::vector<size_t> first_sum_;
   std::vector<double> sums_;
 };

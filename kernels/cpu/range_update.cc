@@ -163,7 +163,7 @@ class RangeUpdater {
       if constexpr (ops::SumsOf<std::remove_cvref_t<decltype(created)>>()
                         .num_phases > 0) {
         auto op = created;
-        ops::TakeSums(sums, num_phases, op);
+        ops::SetSums(sums, num_phases, op);
         visit(op);
       } else {
         visit(created);

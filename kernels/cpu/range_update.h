@@ -10,30 +10,31 @@
 
 namespace tensorkv {
 
-// Elements that pass through scratch memory at a time: two arrays of doubles
-// take half of a 32 KiB first-level cache.
+// The elements that are updated at a time in scratch memory: two arrays of
+// doubles take half of a 32 KiB first-level cache.
 inline constexpr int64_t kBlockElements = 1024;
 
-// Updates elements [begin, end) of `update`, block by block: sums the
-// contributions, runs the rule, rounds. Reads every contribution once and
-// allocates nothing, but up to 256 KiB for a mean of them.
-// `sums` are those of all phases of a rule that has any (KeySums), and its
-// states per row and column are updated already.
+// Updates elements [begin, end) of `update` on this thread, block by block:
+// sums the contributions, runs the rule, rounds. Reads every contribution once
+// and allocates nothing, except up to 256 KiB for a mean of contributions.
+// `sums` are those of all phases (KeySums::Of) if the rule has any; its states
+// per row and per column must have been updated already.
 // REQUIRES, here and below: `update` has been checked (update_check.h).
 void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
                  int64_t begin, int64_t end, const double* sums = nullptr);
 
-// Sets `out` to the sums of a phase over one part of the elements, [begin,
-// end). `sums` are those of the phases before.
+// Sets `out` to the sums of `phase` over the elements [begin, end), one part of
+// kSumPartElements or the last. `sums` are those of the phases before.
 void SumRange(const KernelTable& kernels, const TensorUpdate& update, int phase,
               const double* sums, int64_t begin, int64_t end, double* out);
 
-// Updates the rule's state per row of the rows [begin, end). Adds what these
-// bring to the sums of all columns to `columns`, if that is not null.
+// Updates the rule's state per row for the rows [begin, end). If `columns` is
+// not null, adds the terms of these rows to it, one sum for each column.
 void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
                 int64_t begin, int64_t end, double* columns = nullptr);
 
-// Rows and columns of an update, up to their ends.
+// The rows [first_row, end_row) and columns [first_column, end_column) of an
+// update.
 struct Rectangle {
   int64_t first_row;
   int64_t end_row;
@@ -41,13 +42,14 @@ struct Rectangle {
   int64_t end_column;
 };
 
-// Sets `out` to the sums of the columns over the rows.
+// Sets `out` to the sums of the columns of `part` over its rows, one sum for
+// each of these columns.
 void SumColumns(const KernelTable& kernels, const TensorUpdate& update,
                 const Rectangle& part, double* out);
 
-// Updates the rule's state per column of the columns [begin, end). `sums` has
-// theirs over the first of `num_parts` parts of the rows, behind them those
-// over the next.
+// Updates the rule's state per column for the columns [begin, end). `sums` has
+// `num_parts` runs of end - begin sums of these columns: one run for each part
+// of the rows, in the order of the rows.
 void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
                    int64_t begin, int64_t end, const double* sums,
                    int64_t num_parts);

@@ -9,7 +9,8 @@
 
 namespace tensorkv {
 
-// From the portable one to the fastest. Thread-safe.
+// Returns the tables that this CPU can run, from the portable one to the
+// fastest. Thread-safe.
 std::vector<const KernelTable*> SupportedKernels();
 
 }  // namespace tensorkv

@@ -34,7 +34,8 @@ class ThreadPool {
   struct Loop;
 
   void RunWorker();
-  // The next loop with iterations to give away, or null when stopping.
+  // Waits for a loop that has iterations left, and returns it; null when
+  // stopping.
   Loop* WaitForLoop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;

@@ -1,4 +1,4 @@
-// Cuts a batch of updates into parts for threads.
+// Divides a batch of updates into parts for threads.
 
 #ifndef TENSORKV_KERNELS_CPU_WORK_PARTITION_H_
 #define TENSORKV_KERNELS_CPU_WORK_PARTITION_H_
@@ -17,10 +17,10 @@ namespace tensorkv {
 // microseconds, well above the cost of waking a thread.
 inline constexpr int64_t kPartElements = 32 * 1024;
 
-// What one update costs beside its elements, in elements.
+// The cost of one update beside that of its elements, in elements.
 inline constexpr int64_t kUpdateOverheadElements = 128;
 
-// A place in a batch: an update, and an element of it.
+// A position in a batch: the index of an update, and of an element in it.
 struct BatchPosition {
   size_t update = 0;
   int64_t element = 0;
@@ -28,10 +28,10 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-// The parts' ends, in order: part i goes from the end of part i - 1 (the
-// batch's start) to ends[i]; the last is the batch's end. Never empty. Parts
-// cost about the same; inside an update they end at multiples of
-// `granularity`.
+// Divides the batch into parts that cost about the same, and returns their
+// ends, in order: part i goes from the end of part i - 1 (part 0 from the
+// batch's start) to ends[i]; the last ends with the batch. There is at least
+// one. Inside an update parts end at multiples of `granularity` elements.
 // REQUIRES: granularity divides kPartElements.
 std::vector<BatchPosition> PartitionWork(absl::Span<const TensorUpdate> batch,
                                          int64_t granularity);

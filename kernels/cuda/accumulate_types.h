@@ -1,4 +1,4 @@
-// From the number of an accumulate type to the type.
+// From the number of an accumulate type to the C++ type.
 
 #ifndef TENSORKV_KERNELS_CUDA_ACCUMULATE_TYPES_H_
 #define TENSORKV_KERNELS_CUDA_ACCUMULATE_TYPES_H_

@@ -1,4 +1,4 @@
-// Copies of any size, cut and packed into parts that fit a slot.
+// Copies of any size, divided and packed into parts that fit a slot.
 
 #ifndef TENSORKV_KERNELS_CUDA_COPY_CURSOR_H_
 #define TENSORKV_KERNELS_CUDA_COPY_CURSOR_H_
@@ -11,11 +11,12 @@
 
 namespace tensorkv {
 
-// Walks over copies: large ones give several parts, many small ones share one.
-// Not thread-safe.
+// Divides copies into parts that fit a slot, one after the other: a large copy
+// gives several parts, many small ones share one. Copies no bytes itself. Not
+// thread-safe.
 class CopyCursor {
  public:
-  // Bytes of one copy, and where in the slot they pass through it.
+  // Bytes of one copy, and the offset in the slot through which they pass.
   struct Piece {
     MemoryCopy copy;
     size_t offset = 0;
@@ -23,11 +24,11 @@ class CopyCursor {
 
   explicit CopyCursor(std::vector<MemoryCopy> copies);
 
-  // Whether all bytes have been handed out.
+  // Returns whether all bytes have been handed out.
   bool is_done() const { return next_ == copies_.size(); }
 
-  // The next pieces, as many as fit a slot of so many bytes (above 0), each
-  // aligned to 64 bytes there. REQUIRES: !is_done().
+  // Returns the next part: as many pieces as fit a slot of so many bytes (above
+  // 0), each aligned to 64 bytes there. REQUIRES: !is_done().
   std::vector<Piece> Next(size_t slot_bytes);
 
  private:

@@ -75,10 +75,10 @@ absl::Status CudaBackend::Submit(Plan plan, PlanCallback done) {
   if (!plan.uploads.empty() && !(plan.zeros.empty() && plan.updates.empty())) {
     StreamLane::Mark mark;
     const absl::StatusOr<bool> started =
-        copies_->StartToDevice(plan.uploads, mark);
+        copies_->EnqueueToDevice(plan.uploads, mark);
     if (!started.ok() || *started) {
-      return StartBehindUploads(std::move(plan), started.status(), mark,
-                                std::move(done));
+      return StartBehindEnqueued(std::move(plan), started.status(), mark,
+                                 std::move(done));
     }
   }
   const auto both = std::make_shared<LastOfMany>(2, std::move(done));
@@ -93,13 +93,13 @@ absl::Status CudaBackend::Submit(Plan plan, PlanCallback done) {
 }
 
 // What follows is over after the uploads, unless it fails.
-absl::Status CudaBackend::StartBehindUploads(Plan plan, absl::Status started,
-                                             const StreamLane::Mark& uploads,
-                                             PlanCallback done) {
+absl::Status CudaBackend::StartBehindEnqueued(Plan plan, absl::Status started,
+                                              const StreamLane::Mark& uploads,
+                                              PlanCallback done) {
   StreamLane& lane = copies_->to_device();
   PlanCallback over = [&lane, uploads, done = std::move(done)](
                           const absl::Status& status) mutable {
-    lane.EndPut(uploads);
+    lane.EndEnqueued(uploads);
     std::move(done)(status);
   };
   PlanCallback end =
@@ -123,19 +123,19 @@ void CudaBackend::StartRest(Plan plan, PlanCallback done) {
   rest->zeros = UpdateBatcher::ZerosOf(plan.zeros);
   rest->plan = std::move(plan);
   rest->done = std::move(done);
-  StartZeros(std::move(rest));
+  StartFromZeros(std::move(rest));
 }
 
-void CudaBackend::StartZeros(std::shared_ptr<Rest> rest) {
+void CudaBackend::StartFromZeros(std::shared_ptr<Rest> rest) {
   const Rest& plan = *rest;
   updates_->Start(plan.zeros, [this, rest = std::move(rest)](
                                   const absl::Status& status) mutable {
     if (!status.ok()) return std::move(rest->done)(status);
-    StartUpdates(std::move(rest));
+    StartFromUpdates(std::move(rest));
   });
 }
 
-void CudaBackend::StartUpdates(std::shared_ptr<Rest> rest) {
+void CudaBackend::StartFromUpdates(std::shared_ptr<Rest> rest) {
   const Plan& plan = rest->plan;
   updates_->Start(plan.updates, [this, rest = std::move(rest)](
                                     const absl::Status& status) mutable {
@@ -174,9 +174,10 @@ DeviceUsage CudaBackend::usage() const {
           .batches = updates_->usage()};
 }
 
-absl::Status CudaBackend::Prepare(absl::Span<const TensorUpdate> batch) {
+absl::Status CudaBackend::ReserveForUpdates(
+    absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(health().status());
-  return updates_->Prepare(batch);
+  return updates_->ReserveForUpdates(batch);
 }
 
 }  // namespace tensorkv

@@ -26,21 +26,21 @@
 namespace tensorkv {
 
 struct CudaBackendOptions {
-  // Bounds the device's memory that is used, tables of work included.
+  // Bounds the memory of the device that is allocated, tables of work included.
   uint64_t quota_bytes = 0;
   StagedCopiesOptions staging;
   UpdateTableOptions updates;
-  // Bounds the page-locked memory that tensors of calls are in.
+  // Bounds the page-locked memory of AllocateStaging.
   size_t max_pinned_bytes = size_t{1} << 30;
 };
 
 // Tensors on one GPU. Takes every dtype and gives the bits of the CPU backend,
 // except which NaN a NaN is. Thread-safe.
 //
-// Callers put their work on the streams themselves, and overlap. Plans end when
-// their work is done, so memory is free to be reused by then; memory that is
-// given back while bytes are uploaded to it is freed behind them. No tensor
-// needs events of its own.
+// Callers put their work on the streams themselves, at the same time. A plan
+// ends when the device has done its work, so its memory may be reused then;
+// memory that is freed while bytes are uploaded to it is freed behind them. No
+// tensor needs events of its own.
 //
 // A buffer may outlive the backend. Once the device has failed, every call is
 // Unavailable with the cause; what tensors hold is lost.
@@ -64,11 +64,11 @@ class CudaBackend final : public Backend {
   }
   absl::Status Submit(Plan plan, PlanCallback done) override;
   void Probe(absl::AnyInvocable<void() &&> done) override;
-  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override;
+  absl::Status ReserveForUpdates(absl::Span<const TensorUpdate> batch) override;
 
   DeviceUsage usage() const;
 
-  // Has the device, and lives as long as somebody has it.
+  // Has the device, and keeps it as long as anyone has a copy of this pointer.
   const std::shared_ptr<DevicePool>& pool() const { return pool_; }
 
  private:
@@ -76,15 +76,22 @@ class CudaBackend final : public Backend {
       : pool_(std::move(pool)),
         arena_(PinnedArena::Create(pool_, max_pinned_bytes)) {}
 
-  // What follows the uploads of a plan, one step after the other.
+  // The steps of a plan that follow its uploads.
   struct Rest;
-  // The uploads are the device's alone, and have been started, or not.
-  absl::Status StartBehindUploads(Plan plan, absl::Status started,
-                                  const StreamLane::Mark& uploads,
-                                  PlanCallback done);
+  // Starts the steps behind uploads that EnqueueToDevice has enqueued as
+  // `uploads`, if `started` is OK, and returns `started`. Calls `done` when the
+  // steps and the uploads are over.
+  absl::Status StartBehindEnqueued(Plan plan, absl::Status started,
+                                   const StreamLane::Mark& uploads,
+                                   PlanCallback done);
+  // Starts the zeros, then the updates, then the downloads, each when the step
+  // before is done, and calls `done` after the last, or after a step that
+  // fails.
   void StartRest(Plan plan, PlanCallback done);
-  void StartZeros(std::shared_ptr<Rest> rest);
-  void StartUpdates(std::shared_ptr<Rest> rest);
+  // Starts the zeros; the updates and the downloads follow.
+  void StartFromZeros(std::shared_ptr<Rest> rest);
+  // Starts the updates; the downloads follow.
+  void StartFromUpdates(std::shared_ptr<Rest> rest);
 
   const std::shared_ptr<DevicePool> pool_;
   const std::shared_ptr<PinnedArena> arena_;

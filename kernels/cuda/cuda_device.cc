@@ -50,12 +50,12 @@ class CudaEvent final : public Event {
       : device_(*device), event_(event) {}
   // A device that has failed needs nothing back.
   ~CudaEvent() override {
-    if (device_.Begin().ok()) cudaEventDestroy(event_);
+    if (device_.MakeCurrent().ok()) cudaEventDestroy(event_);
   }
 
   // Looks again and again for as long as waking a thread takes, then sleeps.
   absl::Status Wait() override {
-    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_ERROR(device_.MakeCurrent());
     const auto end = std::chrono::steady_clock::now() +
                      absl::ToChronoNanoseconds(device_.options_.spin_time);
     cudaError_t error = cudaErrorNotReady;
@@ -97,7 +97,7 @@ class CudaStream final : public Stream {
   }
 
   absl::Status Launch(const UpdateLaunch& launch) override {
-    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_ERROR(device_.MakeCurrent());
     const unsigned num_blocks =
         std::min(launch.work.num_tasks(), device_.max_blocks_);
     RETURN_IF_CUDA_ERROR(
@@ -107,7 +107,7 @@ class CudaStream final : public Stream {
   }
 
   absl::Status Record(Event& event) override {
-    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_ERROR(device_.MakeCurrent());
     RETURN_IF_CUDA_ERROR(
         device_,
         cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream_));
@@ -115,20 +115,20 @@ class CudaStream final : public Stream {
   }
 
   absl::Status WaitFor(const Event& event) override {
-    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_ERROR(device_.MakeCurrent());
     const cudaEvent_t waited_for = static_cast<const CudaEvent&>(event).event();
     RETURN_IF_CUDA_ERROR(device_, cudaStreamWaitEvent(stream_, waited_for, 0));
     return absl::OkStatus();
   }
 
   absl::Status Synchronize() override {
-    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_ERROR(device_.MakeCurrent());
     RETURN_IF_CUDA_ERROR(device_, cudaStreamSynchronize(stream_));
     return absl::OkStatus();
   }
 
   absl::StatusOr<bool> IsDone() override {
-    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_ERROR(device_.MakeCurrent());
     const cudaError_t error = cudaStreamQuery(stream_);
     if (error != cudaErrorNotReady) {
       RETURN_IF_ERROR(device_.Check(error, "cudaStreamQuery"));
@@ -145,7 +145,7 @@ class CudaStream final : public Stream {
  private:
   absl::Status Copy(void* to, const void* from, size_t size_bytes,
                     cudaMemcpyKind kind) {
-    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_ERROR(device_.MakeCurrent());
     RETURN_IF_CUDA_ERROR(device_,
                          cudaMemcpyAsync(to, from, size_bytes, kind, stream_),
                          " of ", size_bytes, " bytes");
@@ -193,10 +193,10 @@ CudaDevice::CudaDevice(int ordinal, const CudaDeviceOptions& options)
       health_(name_) {}
 
 CudaDevice::~CudaDevice() {
-  if (pool_ != nullptr && Begin().ok()) cudaMemPoolDestroy(pool_);
+  if (pool_ != nullptr && MakeCurrent().ok()) cudaMemPoolDestroy(pool_);
 }
 
-absl::Status CudaDevice::Begin() {
+absl::Status CudaDevice::MakeCurrent() {
   RETURN_IF_ERROR(health_.status());
   RETURN_IF_CUDA_ERROR(*this, cudaSetDevice(ordinal_));
   return absl::OkStatus();
@@ -207,11 +207,11 @@ absl::Status CudaDevice::Check(cudaError_t error, absl::string_view call) {
   cudaGetLastError();  // or the thread's next launch would report it again
   const absl::Status status =
       StatusOfCuda(error, absl::StrCat(name_, ": ", call));
-  return MeansDeviceFailed(error) ? health_.Fail(status) : status;
+  return MeansDeviceFailed(error) ? health_.MarkFailed(status) : status;
 }
 
 absl::Status CudaDevice::Open() {
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(MakeCurrent());
   RETURN_IF_ERROR(CheckUsable());
   RETURN_IF_ERROR(LoadKernels());  // before what is free is looked at
   ASSIGN_OR_RETURN(const int num_multiprocessors,
@@ -248,7 +248,7 @@ absl::Status CudaDevice::CreatePool() {
 
 bool CudaDevice::CanRead(const void* data) {
   cudaPointerAttributes place = {};
-  if (!Begin().ok() ||
+  if (!MakeCurrent().ok() ||
       !Check(cudaPointerGetAttributes(&place, data), "cudaPointerGetAttributes")
            .ok()) {
     return false;
@@ -277,7 +277,7 @@ absl::Status CudaDevice::LoadKernels() {
                    Attribute(cudaDevAttrComputeCapabilityMajor));
   ASSIGN_OR_RETURN(const int minor,
                    Attribute(cudaDevAttrComputeCapabilityMinor));
-  return Check(OutcomeOfLoading(LoadAllUpdates()),
+  return Check(NormalizeLoadError(LoadAllUpdates()),
                absl::StrCat("loading the kernels for compute capability ",
                             major, ".", minor));
 }
@@ -291,7 +291,7 @@ absl::StatusOr<int> CudaDevice::Attribute(cudaDeviceAttr attribute) {
 
 absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::CreateStream(
     StreamUse /*use*/) {
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(MakeCurrent());
   cudaStream_t stream;
   RETURN_IF_CUDA_ERROR(
       *this, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -299,7 +299,7 @@ absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::CreateStream(
 }
 
 absl::StatusOr<std::unique_ptr<Event>> CudaDevice::CreateEvent() {
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(MakeCurrent());
   constexpr unsigned kFlags = cudaEventDisableTiming | cudaEventBlockingSync;
   cudaEvent_t event;
   RETURN_IF_CUDA_ERROR(*this, cudaEventCreateWithFlags(&event, kFlags));
@@ -307,7 +307,7 @@ absl::StatusOr<std::unique_ptr<Event>> CudaDevice::CreateEvent() {
 }
 
 absl::StatusOr<void*> CudaDevice::Allocate(size_t size_bytes, Stream& stream) {
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(MakeCurrent());
   const cudaStream_t order = static_cast<CudaStream&>(stream).stream();
   void* data = nullptr;
   RETURN_IF_CUDA_ERROR(*this,
@@ -319,7 +319,7 @@ absl::StatusOr<void*> CudaDevice::Allocate(size_t size_bytes, Stream& stream) {
 }
 
 absl::Status CudaDevice::Free(void* data, Stream& stream) {
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(MakeCurrent());
   if (pool_ == nullptr) {
     RETURN_IF_ERROR(stream.Synchronize());
     RETURN_IF_CUDA_ERROR(*this, cudaFree(data));
@@ -338,7 +338,7 @@ absl::Status CudaDevice::Trim(Stream& stream) {
 }
 
 absl::StatusOr<void*> CudaDevice::AllocatePinned(size_t size_bytes) {
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(MakeCurrent());
   void* data = nullptr;
   RETURN_IF_CUDA_ERROR(*this,
                        cudaHostAlloc(&data, size_bytes, cudaHostAllocPortable),
@@ -347,7 +347,7 @@ absl::StatusOr<void*> CudaDevice::AllocatePinned(size_t size_bytes) {
 }
 
 absl::Status CudaDevice::FreePinned(void* data) {
-  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(MakeCurrent());
   RETURN_IF_CUDA_ERROR(*this, cudaFreeHost(data));
   return absl::OkStatus();
 }

@@ -19,42 +19,47 @@
 
 namespace tensorkv {
 
-// GPUs that the driver shows. Errors: FailedPrecondition (no driver, or one
-// that is too old for this build).
+// Returns the number of GPUs that the driver shows. Errors: FailedPrecondition
+// (no driver, or one that is too old for this build).
 absl::StatusOr<int> NumCudaDevices();
 
-// Puts a launch of so many blocks on a stream, with kernels of a build.
+// Puts a launch of `num_blocks` blocks on a stream; tests and benchmarks have
+// kernels of their own.
 using UpdateLauncher = cudaError_t (*)(const UpdateLaunch& launch,
                                        unsigned num_blocks,
                                        cudaStream_t stream);
 
-// With the kernels that servers have.
+// Launches the kernel of `launch`, of those that servers have. Returns
+// cudaErrorInvalidDeviceFunction if there is none.
 cudaError_t LaunchAnyUpdate(const UpdateLaunch& launch, unsigned num_blocks,
                             cudaStream_t stream);
 
-// What only a GPU can judge: the defaults are predictions, beside which
-// gpu_benchmark measures others.
+// Settings that only a GPU can judge: the defaults are predictions, beside
+// which gpu_benchmark measures others.
 struct CudaDeviceOptions {
   // As Device::spin_time.
   absl::Duration spin_time = absl::Microseconds(50);
-  // How many blocks of a launch there are at most for each multiprocessor, to
-  // take turns at the tasks; 0: one for each task.
+  // The most blocks of a launch for each multiprocessor, which then do several
+  // tasks each; 0: a block for each task.
   unsigned blocks_per_multiprocessor = 0;
   UpdateLauncher launcher = &LaunchAnyUpdate;
-  // Without a pool memory comes as from a driver that has none.
+  // Whether memory comes from a pool of CUDA, where the driver has pools; false
+  // is for tests.
   bool uses_pool = true;
 };
 
-// Memory comes from a pool of its own, which keeps what was freed: asking the
-// system again would stop all streams. Where the driver has no pools, it is
-// asked each time. Streams do not wait for the default stream, which is not
-// used. Waiting threads sleep. Thread-safe.
+// Memory comes from a CUDA pool of the device's own, which keeps what was
+// freed: allocating it from the system again would stop all streams. Where the
+// driver has no pools, each allocation does. Streams do not wait for the
+// default stream, which is not used. Waiting threads spin for spin_time, then
+// sleep. Thread-safe.
 class CudaDevice final : public Device {
  public:
   // Loads all kernels, so that a GPU for which this build has none is refused
   // here and no call waits for one later.
   // Errors: FailedPrecondition (no driver, no such GPU, one older than compute
-  // capability 8.0 or without kernels) · ResourceExhausted · Internal.
+  // capability 8.0 or without kernels) · ResourceExhausted · Unavailable (the
+  // GPU has failed) · Internal.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(
       int ordinal, const CudaDeviceOptions& options = {});
   ~CudaDevice() override;
@@ -73,7 +78,8 @@ class CudaDevice final : public Device {
   absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override;
   absl::Status FreePinned(void* data) override;
 
-  // What the GPU had free when it was opened.
+  // The bytes of the GPU that were free when it was opened, with all kernels
+  // loaded.
   uint64_t free_bytes() const { return free_bytes_; }
   // No other GPU of any machine has this id.
   const std::string& uuid() const { return uuid_; }
@@ -84,10 +90,13 @@ class CudaDevice final : public Device {
 
   CudaDevice(int ordinal, const CudaDeviceOptions& options);
 
-  // Makes this GPU the calling thread's. Errors: Unavailable after a failure.
-  absl::Status Begin();
-  // What `error` means; remembers that the device has failed.
+  // Makes this GPU the calling thread's current device (cudaSetDevice), as all
+  // calls of the runtime need. Errors: Unavailable once the device has failed.
+  absl::Status MakeCurrent();
+  // Returns the status of `error`, with `call` in its message; marks the device
+  // failed if the error means that.
   absl::Status Check(cudaError_t error, absl::string_view call);
+  // Checks the GPU, loads kernels, creates the pool and sets the members below.
   absl::Status Open();
   absl::Status CheckUsable();
   absl::Status CreatePool();

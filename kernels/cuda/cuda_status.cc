@@ -63,7 +63,7 @@ bool MeansDeviceFailed(cudaError_t error) {
   }
 }
 
-cudaError_t OutcomeOfLoading(cudaError_t error) {
+cudaError_t NormalizeLoadError(cudaError_t error) {
   return error == cudaErrorInvalidDeviceFunction
              ? cudaErrorNoKernelImageForDevice
              : error;

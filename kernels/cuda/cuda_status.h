@@ -10,21 +10,21 @@
 
 namespace tensorkv {
 
-// OK · ResourceExhausted (no memory) · FailedPrecondition (no driver, no GPU,
-// or none that this build can use) · Unavailable (MeansDeviceFailed) ·
+// Returns OK · ResourceExhausted (no memory) · FailedPrecondition (no driver,
+// no GPU, or none that this build can use) · Unavailable (MeansDeviceFailed) ·
 // Internal, for all others. The message is `call`, what was called with which
 // sizes, and the error's name and description:
 //
 //   cudaHostAlloc of 1024 bytes: cudaErrorMemoryAllocation (out of memory)
 absl::Status StatusOfCuda(cudaError_t error, absl::string_view call);
 
-// What it means that a kernel of this build could not be loaded: a GPU for
-// which the build has none gives one error or another, by how the build left it
-// out.
-cudaError_t OutcomeOfLoading(cudaError_t error);
+// Returns `error`, the outcome of loading a kernel of this build, with
+// cudaErrorNoKernelImageForDevice for cudaErrorInvalidDeviceFunction: either
+// means that the build has no kernel for the GPU.
+cudaError_t NormalizeLoadError(cudaError_t error);
 
-// Whether after this error nothing of the process's use of the GPU works any
-// more, until the process ends.
+// Returns whether this error means that the process can no longer use the GPU,
+// and must be restarted for that.
 bool MeansDeviceFailed(cudaError_t error);
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// What the CUDA backend needs of a GPU, and nothing else of it.
+// The interface of a GPU that the CUDA backend needs.
 //
 // Two implementations: CudaDevice over the CUDA runtime, and the tests' fake,
 // which runs the same kernels' code on host threads, late, in other orders and
@@ -35,50 +35,54 @@ enum class StreamUse {
 };
 inline constexpr int kNumStreamUses = 5;
 
-// A point in a stream. Thread-safe.
+// A point in the work of a stream (cudaEvent). Thread-safe.
 class Event {
  public:
   virtual ~Event() = default;
 
-  // Blocks until the device has done what was on the stream when the event was
-  // last recorded. Errors: also what that work ended with.
+  // Blocks until the device has done the work that was on the stream when the
+  // event was last recorded. Errors: also those of that work.
   virtual absl::Status Wait() = 0;
 };
 
-// Work that the device does in order, one after the other; streams run side by
-// side. Calls return at once, before the work is done. Memory given to a call
-// must stay until then. Thread-safe, but only one thread can know the order.
+// Work that the device does in the order of the calls; streams run side by
+// side. Calls return at once, before the work is done, except where they say
+// that they block. Memory given to a call must stay until its work is done.
+// Thread-safe, but the order of calls of several threads is unknown.
 class Stream {
  public:
-  // Waits for the work.
+  // Blocks until all work of the stream is done.
   virtual ~Stream() = default;
 
-  // REQUIRES: `pinned` came from AllocatePinned.
+  // Copy bytes between page-locked memory of the host and the device.
+  // REQUIRES: `pinned` is memory of AllocatePinned, or other memory of the host
+  // that the device can read (Device::CanRead).
   virtual absl::Status CopyToDevice(void* device, const void* pinned,
                                     size_t size_bytes) = 0;
   virtual absl::Status CopyToHost(void* pinned, const void* device,
                                   size_t size_bytes) = 0;
 
-  // Runs an update kernel. A table that travels with it is copied before this
-  // returns. REQUIRES: any other is in device memory, and so are all tensors;
-  // contributions may be wherever it can read, and what it assigns may go to
-  // pinned memory.
+  // Runs an update kernel. A table that travels with the launch is copied
+  // before this returns. REQUIRES: any other table is in device memory, and so
+  // are all tensors, except that contributions may be wherever the device can
+  // read, and an assign may write to pinned memory.
   virtual absl::Status Launch(const UpdateLaunch& launch) = 0;
 
-  // Moves `event` behind all work of this stream so far.
+  // Sets `event` to the point behind all work of this stream so far.
   virtual absl::Status Record(Event& event) = 0;
 
-  // Has later work of this stream wait for where `event` is now.
+  // Makes later work of this stream wait, on the device, for the point to which
+  // `event` is set now. Blocks no thread.
   virtual absl::Status WaitFor(const Event& event) = 0;
 
   // Blocks until all work of this stream is done.
   virtual absl::Status Synchronize() = 0;
 
-  // Whether all work of this stream is done.
+  // Returns whether all work of this stream is done.
   virtual absl::StatusOr<bool> IsDone() = 0;
 
-  // By which libraries know the stream, where the device is that of the calling
-  // thread: IsDone makes it so.
+  // The cudaStream_t, for libraries; it is valid where the device is the
+  // calling thread's current one, which a call of IsDone makes it.
   virtual void* handle() = 0;
 };
 
@@ -92,16 +96,16 @@ class Device {
 
   virtual DeviceHealth& health() = 0;
 
-  // How long a thread that waits for the device, or for work to wait for, looks
-  // again and again before it sleeps: about what waking it takes.
+  // How long a thread that waits, for the device or for more work, should spin
+  // before it sleeps: about the time that waking it takes.
   virtual absl::Duration spin_time() const = 0;
 
-  // Whether kernels and copies of this device can read what is there: memory of
-  // its own, or pinned.
+  // Returns whether kernels and copies of this device can read the byte at
+  // `data`: it is in memory of the device, or in pinned memory of the host.
   virtual bool CanRead(const void* data) = 0;
 
-  // Marks, for those who look at a profile, that what is called `name` begins,
-  // and that it has ended: on any thread. `name` lives for ever.
+  // Begins a range with that name in profiles (NVTX), and returns its id, with
+  // which EndRange ends it, on any thread. REQUIRES: `name` is a literal.
   virtual uint64_t BeginRange(const char* name) = 0;
   virtual void EndRange(uint64_t range) = 0;
 
@@ -109,19 +113,20 @@ class Device {
       StreamUse use) = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
 
-  // Device memory, 256-byte aligned, uninitialised, from the device's pool.
-  // What `stream` does later may use it, and what waits for that.
-  // REQUIRES: size_bytes > 0.
+  // Returns device memory, 256-byte aligned, uninitialised, from the device's
+  // pool. Later work of `stream` may use it, and other streams that wait for
+  // this one. REQUIRES: size_bytes > 0.
   virtual absl::StatusOr<void*> Allocate(size_t size_bytes, Stream& stream) = 0;
 
-  // Gives device memory back, after what `stream` is doing.
+  // Frees device memory, after the work that `stream` has now.
   virtual absl::Status Free(void* data, Stream& stream) = 0;
 
-  // Gives memory back that was freed, as far as it is whole: what is then
-  // allocated may be put together anew. Waits for the frees of `stream`.
+  // Gives memory that was freed back to the system, in whole pages, so that it
+  // can be allocated in larger pieces. Blocks until `stream` is done.
   virtual absl::Status Trim(Stream& stream) = 0;
 
-  // Host memory that copies can use, page-locked. REQUIRES: size_bytes > 0.
+  // Returns page-locked host memory, which copies can use. May stop the device
+  // meanwhile. REQUIRES: size_bytes > 0.
   virtual absl::StatusOr<void*> AllocatePinned(size_t size_bytes) = 0;
   virtual absl::Status FreePinned(void* data) = 0;
 };

@@ -87,7 +87,7 @@ void DevicePool::TrimIfIdle() {
   device_->Trim(*stream_).IgnoreError();  // what is kept is there later
 }
 
-void DevicePool::FreeBehind(StreamLane* uploads) {
+void DevicePool::OrderFreesBehind(StreamLane* uploads) {
   MutexLock lock(&uploads_mutex_);
   uploads_ = uploads;
 }

@@ -45,7 +45,7 @@ class DeviceMemory {
   std::unique_ptr<char, FreeOnDevice> data_;
 };
 
-// What a device takes for an allocation is a multiple of this. The runtime
+// The memory that an allocation takes is a multiple of this. The runtime
 // promises an alignment of 256 bytes and does not say how it rounds; twice that
 // errs to the side on which the quota refuses what the device would give.
 // gpu_benchmark prints what a pool says that it has used.
@@ -54,32 +54,34 @@ inline constexpr size_t kAllocationGranularity = 512;
 // The memory of one device, up to a quota, which counts what allocations take:
 // their sizes, rounded up. Thread-safe.
 //
-// Allocates on a stream that does nothing else, so that nobody waits behind a
-// kernel for memory. Streams that use the memory first wait for where that
-// stream is: OrderBehindAllocations. Memory is freed when the host knows that
-// the device is done with it, but for uploads that nobody waits for: those are
-// waited for on the stream.
+// Allocates on a stream that does nothing else, so that no allocation waits
+// behind a kernel. A stream that is to use the memory must wait for that one
+// first: OrderBehindAllocations. Memory must be freed only when the device is
+// done with it; uploads alone may still run (OrderFreesBehind).
 class DevicePool : public std::enable_shared_from_this<DevicePool> {
  public:
   // Errors: those of the device.
   static absl::StatusOr<std::shared_ptr<DevicePool>> Create(
       std::unique_ptr<Device> device, uint64_t quota_bytes);
 
-  // Empty memory for 0 bytes.
+  // Returns device memory, 256-byte aligned, uninitialised; empty for 0 bytes.
+  // Where the device has no more in one piece, trims it, which waits for frees.
   // Errors: ResourceExhausted (beyond the quota, or the device has no more) ·
   // Unavailable (the device has failed) · Internal.
   absl::StatusOr<DeviceMemory> Allocate(size_t size_bytes);
 
-  // Has later work of `stream` wait until all that was allocated is there.
+  // Makes later work of `stream` wait, on the device, until all memory that was
+  // allocated so far can be used. Errors: those of the device.
   absl::Status OrderBehindAllocations(Stream& stream);
 
-  // From now on memory is freed behind what `uploads` is doing then; not if
-  // that is null. It outlives the pool, or null is set before it goes.
-  void FreeBehind(StreamLane* uploads);
+  // Sets the lane behind whose work memory is freed from now on, on the device;
+  // null for none. The lane must outlive the pool, or null be set before.
+  void OrderFreesBehind(StreamLane* uploads);
 
-  // Gives what is not used back to the device, so that others can have it, if
-  // nothing was allocated or freed between the last kIdleLooks calls: then
-  // allocations take longer again until the memory has come back.
+  // Gives freed memory back to the driver, so that other processes can have it,
+  // if nothing was allocated or freed between the last kIdleLooks calls.
+  // Allocations take longer then until the pool has grown again. To be called
+  // once a period.
   void TrimIfIdle();
   static constexpr int kIdleLooks = 10;
 
@@ -92,8 +94,10 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   DevicePool(std::unique_ptr<Device> device, uint64_t quota_bytes)
       : device_(std::move(device)), quota_bytes_(quota_bytes) {}
 
+  // Counts the bytes against the quota. Errors: ResourceExhausted.
   absl::Status Reserve(size_t size_bytes);
   void Release(size_t size_bytes);
+  // Allocates on stream_, and records allocated_ behind that.
   absl::StatusOr<void*> AllocateInOrder(size_t size_bytes);
   void Free(void* data, size_t size_bytes);
 

@@ -15,8 +15,8 @@
 
 namespace tensorkv {
 
-// Elements that one thread has in registers: 16 bytes of T, so that its
-// accesses are whole and a warp's touch whole sectors.
+// The number of elements that one thread has in registers: 16 bytes of T, so
+// that its accesses are whole and a warp's touch whole sectors.
 template <typename T>
 inline constexpr int kPackElements = 16 / sizeof(T);
 template <>
@@ -92,7 +92,7 @@ HOST_DEVICE void StoreWords(const PackWords<num_words>& in, void* data) {
 #endif
 }
 
-// An unsigned integer as large as Bits.
+// The unsigned integer type as large as Bits.
 template <typename Bits>
 using UnsignedOf = std::conditional_t<
     sizeof(Bits) == 1, uint8_t,
@@ -117,7 +117,7 @@ HOST_DEVICE Bits ElementOf(const PackWords<num_words>& pack, int i) {
   }
 }
 
-// Sets it. REQUIRES: its bits are zero.
+// Sets element `i` of a pack. REQUIRES: the bits of the element are zero.
 template <typename Bits, int num_words>
 HOST_DEVICE void AddElement(Bits element, int i, PackWords<num_words>& pack) {
   const auto bits = std::bit_cast<UnsignedOf<Bits>>(element);
@@ -195,8 +195,9 @@ HOST_DEVICE void StorePack(const T (&in)[size], PackRange range, void* data) {
   }
 }
 
-// A VisitFormat finds the format at run time: the same for all threads of a
-// block, as all work on one tensor. Where T is no float, it is always T's own.
+// Calls `visit` with a NativeElement or SmallFloat that converts elements of
+// `type` to T and back. All threads of a block take the same branch, as all
+// work on one tensor. Where T is no float, `type` must be T's own.
 template <typename T, typename Visitor>
 HOST_DEVICE void VisitFormat(ElementType type, Visitor visit) {
   if constexpr (std::is_floating_point_v<T>) {

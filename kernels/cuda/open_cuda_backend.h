@@ -1,5 +1,4 @@
-// The way from a GPU's number to a backend. In a build without the CUDA toolkit
-// it leads nowhere, but it is there.
+// Opens a backend on a GPU. In a build without the CUDA toolkit that fails.
 
 #ifndef TENSORKV_KERNELS_CUDA_OPEN_CUDA_BACKEND_H_
 #define TENSORKV_KERNELS_CUDA_OPEN_CUDA_BACKEND_H_
@@ -16,35 +15,39 @@
 
 namespace tensorkv {
 
-// What a backend may take of memories.
+// How much memory a backend may take.
 struct GpuMemoryOptions {
   // The share to take of what the GPU has free, above 0 and at most 1.
   double share = 0.95;
-  // Not 0: to take so many bytes of it instead.
+  // If not 0, the bytes of the GPU to take in place of a share.
   uint64_t bytes = 0;
-  // Page-locked memory of the host that tensors of calls are in.
+  // The most page-locked memory of the host for tensors of calls.
   uint64_t max_pinned_bytes = uint64_t{1} << 30;
 };
 
-// The way from the backend's GPU to those of other processes, by that library
-// of NCCL, as dlopen finds it; as long as the backend is there, and what it
-// returns for as long as it likes. Errors: FailedPrecondition: there is none.
+// Loads NCCL from `library`, as dlopen finds it, and returns the link from the
+// backend's GPU to those of other processes. The function is for as long as the
+// backend lives; the link may outlive it.
+// Errors: FailedPrecondition: there is no such library, or it is too old.
 using OpenLink = std::function<absl::StatusOr<std::unique_ptr<DeviceLink>>(
     const std::string& library)>;
 
 struct OpenedCudaBackend {
   std::unique_ptr<Backend> backend;
-  // Bytes of tensors that it can take.
+  // The quota: the bytes of the GPU that the backend may allocate.
   uint64_t memory_bytes = 0;
-  // What it uses; as long as the backend is there.
+  // Returns what the backend uses now. REQUIRES: the backend lives.
   std::function<DeviceUsage()> usage;
   OpenLink open_link;
 };
 
-// Takes what `memory` says of GPU `ordinal` as its quota.
+// Opens GPU `ordinal` of those that the driver shows, with the quota that
+// `memory` says, which is counted and not allocated at once. If the environment
+// variable NCCL_HOSTID is set, the link does not tell which GPU it is of
+// (DeviceLink::gpu), so that several processes on one GPU can meet.
 // Errors: FailedPrecondition (this build has no CUDA; or no driver, no such GPU
 // or none that this build can use) · ResourceExhausted (it has not so many
-// bytes free) · Internal.
+// bytes free) · Unavailable (the GPU has failed) · Internal.
 absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
     int ordinal, const GpuMemoryOptions& memory = {});
 

@@ -31,9 +31,9 @@ class PinnedArena::PinnedBuffer final : public Buffer {
 RefPtr<Buffer> PinnedArena::Allocate(size_t size_bytes,
                                      RefPtr<MemoryAccount> account) {
   if (size_bytes == 0 || size_bytes > max_bytes_) return nullptr;
-  char* data = Take(RoundedUp(size_bytes));
+  char* data = TakeFree(RoundedUp(size_bytes));
   if (data == nullptr && Grow(RoundedUp(size_bytes))) {
-    data = Take(RoundedUp(size_bytes));
+    data = TakeFree(RoundedUp(size_bytes));
   }
   if (data == nullptr) return nullptr;
   return RefPtr<Buffer>(new PinnedBuffer(shared_from_this(), data, size_bytes,
@@ -41,7 +41,7 @@ RefPtr<Buffer> PinnedArena::Allocate(size_t size_bytes,
 }
 
 // The smallest piece that is large enough.
-char* PinnedArena::Take(size_t size_bytes) {
+char* PinnedArena::TakeFree(size_t size_bytes) {
   MutexLock lock(&mutex_);
   const auto found = free_by_size_.lower_bound({size_bytes, nullptr});
   if (found == free_by_size_.end()) return nullptr;

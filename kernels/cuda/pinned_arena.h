@@ -32,26 +32,28 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
         new PinnedArena(std::move(pool), max_bytes));
   }
 
-  // A buffer of so many bytes, 64-byte aligned and uninitialised, which keeps
-  // the arena; null where there is no room or none can be locked. `account`, if
-  // any, gets the bytes back with the buffer's end.
+  // Returns a buffer of so many bytes, 64-byte aligned and uninitialised, which
+  // keeps the arena; null where the bound is reached, no more memory can be
+  // locked, or size_bytes is 0. `account`, if any, gets the bytes back when the
+  // buffer is destroyed.
   RefPtr<Buffer> Allocate(size_t size_bytes, RefPtr<MemoryAccount> account);
 
-  // Returns whether these bytes are of the arena, or what else the device can
-  // read.
+  // Returns whether these bytes are of the arena, or in other memory that the
+  // device can read.
   bool CanRead(const char* data, size_t size_bytes) const {
     return Has(data, size_bytes) || pool_->device().CanRead(data);
   }
 
-  // The block of the arena that has the byte; empty if none has.
+  // Returns the block of the arena with the byte at `data`; empty if there is
+  // none.
   absl::Span<const char> BlockOf(const char* data) const;
-  // Whether these bytes are of the arena.
+  // Returns whether these bytes are all in one block of the arena.
   bool Has(const char* data, size_t size_bytes) const {
     const absl::Span<const char> block = BlockOf(data);
     return !block.empty() && data + size_bytes <= block.data() + block.size();
   }
 
-  // What is locked, and what of it buffers have.
+  // The bytes that are locked, and those of them that buffers use.
   size_t size_bytes() const;
   size_t used_bytes() const;
 
@@ -61,8 +63,10 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
   PinnedArena(std::shared_ptr<DevicePool> pool, size_t max_bytes)
       : pool_(std::move(pool)), max_bytes_(max_bytes) {}
 
-  char* Take(size_t size_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Makes a block that has room for so many bytes. False if there is none.
+  // Takes a free piece; null if there is none of that size.
+  char* TakeFree(size_t size_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Locks another block of at least so many bytes, unless there is a free piece
+  // by now. Returns false if neither can be had.
   bool Grow(size_t size_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   void Free(char* data, size_t size_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddFree(char* data, size_t size_bytes)
@@ -81,7 +85,7 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
   std::map<const char*, PinnedMemory> blocks_ ABSL_GUARDED_BY(mutex_);
   size_t size_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Nobody's pieces, none beside another of its block, by place and by size.
+  // Free pieces, by address and by size. No two of a block are adjacent.
   std::map<char*, size_t> free_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<size_t, char*>> free_by_size_ ABSL_GUARDED_BY(mutex_);
 };

@@ -79,10 +79,10 @@ absl::Status PinnedCopies::Enqueue(bool to_device, Stream& stream) const {
                   : stream.CopyToHost(copy.to, copy.from, copy.size_bytes));
   }
   for (const Kernel& kernel : kernels_) {
-    UpdateTable::Place place = {
+    UpdateTable::Memory memory = {
         .host = kernel.on_host ? kernel.on_host->data() : kernel.beside.data(),
         .device = kernel.on_device.data()};
-    RETURN_IF_ERROR(kernel.table.CopyAndLaunch(place, stream));
+    RETURN_IF_ERROR(kernel.table.CopyAndLaunch(memory, stream));
   }
   return absl::OkStatus();
 }

@@ -18,29 +18,31 @@
 
 namespace tensorkv {
 
-// Copies whose ends on the host are page-locked, in one direction. Each is a
+// Copies in one direction whose ends on the host are page-locked. Each is a
 // transfer, but many small ones are one kernel, which reads or writes the
-// host's memory itself. Not thread-safe. Stays until the device is done with
-// its kernels; transfers need nothing of it once they are started.
+// host's memory itself. Not thread-safe. The object must stay until the device
+// is done with the kernels; transfers need nothing of it once started.
 class PinnedCopies {
  public:
   // Starting a transfer takes about as long as copying so many bytes by a
-  // kernel. The caller knows that the ends of smaller copies are page-locked
-  // from their first byte to their last, so that a kernel may touch them.
+  // kernel. REQUIRES: the host's ends of smaller copies are memory of the
+  // arena, so that a kernel may touch them.
   static constexpr size_t kMinTransferBytes = 64 << 10;
 
   PinnedCopies() = default;
-  // The table of the kernel is in memory of the pool and the arena. Without any
-  // there are several kernels, with tables that travel with them.
+  // Allocates the kernel's table in memory of the pool and the arena; where
+  // these have none, makes several kernels, with tables that travel with them.
+  // Starts nothing.
   PinnedCopies(std::vector<MemoryCopy> copies, DevicePool& pool,
                PinnedArena& arena);
 
-  // Starts transfers, `to_device` or from it, and kernels. Errors: those of the
-  // device.
+  // Puts the transfers, to the device or from it, and the kernels on the
+  // stream. Errors: those of the device; part of the copies may be on the
+  // stream then.
   absl::Status Enqueue(bool to_device, Stream& stream) const;
 
  private:
-  // As many transfers take longer than a kernel and its table.
+  // So many small transfers take longer than a kernel and its table.
   static constexpr size_t kMinCopiesOfKernel = 8;
 
   struct Kernel {
@@ -51,7 +53,8 @@ class PinnedCopies {
     std::vector<char> beside;
   };
 
-  // Whether there is memory for its table.
+  // Adds a kernel for these copies. Returns false if there is no memory for its
+  // table.
   bool AddKernel(absl::Span<const MemoryCopy> copies, DevicePool& pool,
                  PinnedArena& arena);
 

@@ -29,15 +29,15 @@ absl::StatusOr<std::unique_ptr<PinnedSlots>> PinnedSlots::Create(
 PinnedSlots::Slot PinnedSlots::Acquire() {
   MutexLock lock(&mutex_);
   while (free_.empty()) released_.Wait(&mutex_);
-  return Take();
+  return PopFree();
 }
 
 PinnedSlots::Slot PinnedSlots::TryAcquire() {
   MutexLock lock(&mutex_);
-  return free_.empty() ? Slot() : Take();
+  return free_.empty() ? Slot() : PopFree();
 }
 
-PinnedSlots::Slot PinnedSlots::Take() {
+PinnedSlots::Slot PinnedSlots::PopFree() {
   Slot slot(free_.back(), {this});
   free_.pop_back();
   return slot;

@@ -44,26 +44,28 @@ class PinnedMemory {
 
 // A fixed number of slots of one size. Thread-safe.
 //
-// Waiting for a slot is what holds callers back. So that it ends, a caller
-// Acquires only while it has no slot whose release depends on itself; for more
-// it Tries.
+// Acquire bounds the memory of callers by making them wait. So that the wait
+// ends, a caller must not Acquire while it has a slot that is released only
+// after that; it calls TryAcquire for more.
 class PinnedSlots {
  public:
-  struct GiveBack {
+  // Releases a slot when its Slot is destroyed.
+  struct ReleaseSlot {
     void operator()(char* slot) const { slots->Release(slot); }
     PinnedSlots* slots = nullptr;
   };
-  using Slot = std::unique_ptr<char, GiveBack>;
+  using Slot = std::unique_ptr<char, ReleaseSlot>;
 
-  // One piece of memory for all slots. REQUIRES: both numbers above 0.
+  // Allocates one piece of page-locked memory for all slots, each of
+  // `slot_bytes`. REQUIRES: both numbers are above 0.
   // Errors: those of Device::AllocatePinned.
   static absl::StatusOr<std::unique_ptr<PinnedSlots>> Create(Device* device,
                                                              int num_slots,
                                                              size_t slot_bytes);
 
-  // Waits until there is one.
+  // Blocks until a slot is free, and returns it.
   Slot Acquire();
-  // Null if there is none.
+  // Returns a free slot; null if there is none.
   Slot TryAcquire();
 
   int num_free() const;
@@ -71,7 +73,7 @@ class PinnedSlots {
  private:
   explicit PinnedSlots(PinnedMemory memory) : memory_(std::move(memory)) {}
 
-  Slot Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Slot PopFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(char* slot);
 
   const PinnedMemory memory_;

@@ -49,18 +49,18 @@ absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
                    StreamLane::Create(device, StreamUse::kToDevice));
   ASSIGN_OR_RETURN(copies->to_host_,
                    StreamLane::Create(device, StreamUse::kToHost));
-  pool->FreeBehind(copies->to_device_.get());
+  pool->OrderFreesBehind(copies->to_device_.get());
   return copies;
 }
 
 StagedCopies::~StagedCopies() {
   if (to_device_) to_device_->WaitForCallbacks(to_device_->num_started());
-  pool_.FreeBehind(nullptr);
+  pool_.OrderFreesBehind(nullptr);
 }
 
 // A small copy is looked up by its first byte alone: its memory is that of a
 // buffer, which lies in one block.
-std::vector<MemoryCopy> StagedCopies::TakePinned(
+std::vector<MemoryCopy> StagedCopies::ExtractPinned(
     std::vector<MemoryCopy>& copies, bool to_device) const {
   absl::Span<const char> block;  // where the last was
   const auto pinned = std::stable_partition(
@@ -84,7 +84,7 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
                                     PlanCallback done) {
   const auto call = std::make_shared<LastOfMany>(1, std::move(done));
   std::vector<MemoryCopy> staged(copies.begin(), copies.end());
-  std::vector<MemoryCopy> pinned = TakePinned(staged, /*to_device=*/true);
+  std::vector<MemoryCopy> pinned = ExtractPinned(staged, /*to_device=*/true);
   absl::Status started;
   if (!pinned.empty()) started = StartPinned(std::move(pinned), {}, call);
   CopyCursor cursor(std::move(staged));
@@ -125,7 +125,7 @@ absl::Status StagedCopies::StartPinned(std::vector<MemoryCopy> copies,
       });
 }
 
-absl::StatusOr<bool> StagedCopies::StartToDevice(
+absl::StatusOr<bool> StagedCopies::EnqueueToDevice(
     absl::Span<const MemoryCopy> copies, StreamLane::Mark& mark) {
   for (const MemoryCopy& copy : copies) {
     if (copy.size_bytes < PinnedCopies::kMinTransferBytes ||
@@ -134,7 +134,7 @@ absl::StatusOr<bool> StagedCopies::StartToDevice(
     }
   }
   const PinnedCopies transfers({copies.begin(), copies.end()}, pool_, arena_);
-  RETURN_IF_ERROR(to_device_->Put(
+  RETURN_IF_ERROR(to_device_->Enqueue(
       [&](Stream& stream) -> absl::Status {
         RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
         return transfers.Enqueue(/*to_device=*/true, stream);
@@ -144,7 +144,7 @@ absl::StatusOr<bool> StagedCopies::StartToDevice(
 }
 
 void StagedCopies::ToHost(std::vector<MemoryCopy> copies, PlanCallback done) {
-  std::vector<MemoryCopy> pinned = TakePinned(copies, /*to_device=*/false);
+  std::vector<MemoryCopy> pinned = ExtractPinned(copies, /*to_device=*/false);
   const bool has_rest =
       std::any_of(copies.begin(), copies.end(),
                   [](const MemoryCopy& copy) { return copy.size_bytes > 0; });
@@ -166,7 +166,7 @@ void StagedCopies::ToHost(std::vector<MemoryCopy> copies, PlanCallback done) {
 }
 
 void StagedCopies::StartParts() {
-  while (std::shared_ptr<HostPart> part = TakePart()) {
+  while (std::shared_ptr<HostPart> part = NextPart()) {
     std::vector<MemoryCopy> copies;
     for (const auto& [copy, offset] : part->pieces) {
       copies.push_back({copy.from, part->slot.get() + offset, copy.size_bytes});
@@ -177,7 +177,7 @@ void StagedCopies::StartParts() {
 
 // Whoever finds no slot leaves its call to those who have them: they come here
 // again when they are done.
-std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
+std::shared_ptr<StagedCopies::HostPart> StagedCopies::NextPart() {
   MutexLock lock(&mutex_);
   if (waiting_.empty()) return nullptr;
   PinnedSlots::Slot slot = slots_to_host_->TryAcquire();

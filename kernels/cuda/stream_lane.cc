@@ -42,21 +42,22 @@ absl::Status StreamLane::Run(
   const absl::Status started = start(*stream_);
   absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
   last_ = event.ok() ? event->get() : nullptr;
-  num_put_awaited_ = num_put_;
+  num_enqueued_awaited_ = num_enqueued_;
   waiter_.Submit([this, started, event = std::move(event), range,
                   done = std::move(done)]() mutable {
-    End(std::move(started), std::move(event), range, std::move(done));
-    LookForMore();
+    AwaitAndCall(std::move(started), std::move(event), range, std::move(done));
+    SpinForMore();
   });
   ++num_started_;
   return started;
 }
 
 // Its event is there for others, who record it further behind.
-absl::Status StreamLane::Put(
+absl::Status StreamLane::Enqueue(
     absl::FunctionRef<absl::Status(Stream& stream)> start, Mark& mark) {
   MutexLock lock(&mutex_);
-  mark = {.place = ++num_put_, .range = device_.BeginRange(RangeOf(use_))};
+  mark = {.number = ++num_enqueued_,
+          .range = device_.BeginRange(RangeOf(use_))};
   const absl::Status started = start(*stream_);
   absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
   last_ = event.ok() ? event->get() : nullptr;
@@ -64,19 +65,19 @@ absl::Status StreamLane::Put(
   return started;
 }
 
-void StreamLane::EndPut(const Mark& mark) {
+void StreamLane::EndEnqueued(const Mark& mark) {
   device_.EndRange(mark.range);
   MutexLock lock(&mutex_);
-  num_put_awaited_ = std::max(num_put_awaited_, mark.place);
+  num_enqueued_awaited_ = std::max(num_enqueued_awaited_, mark.number);
 }
 
 void StreamLane::WhenDone(DoneCallback done) {
   Run([](Stream&) { return absl::OkStatus(); }, std::move(done)).IgnoreError();
 }
 
-void StreamLane::End(absl::Status started,
-                     absl::StatusOr<std::unique_ptr<Event>> event,
-                     uint64_t range, DoneCallback done) {
+void StreamLane::AwaitAndCall(absl::Status started,
+                              absl::StatusOr<std::unique_ptr<Event>> event,
+                              uint64_t range, DoneCallback done) {
   started.Update(OutcomeOf(std::move(event)));
   device_.EndRange(range);
   std::move(done)(std::move(started));
@@ -87,7 +88,7 @@ void StreamLane::End(absl::Status started,
 }
 
 // What is started meanwhile finds the waiter awake.
-void StreamLane::LookForMore() {
+void StreamLane::SpinForMore() {
   const auto end = std::chrono::steady_clock::now() +
                    absl::ToChronoNanoseconds(device_.spin_time());
   while (num_started_ == num_ended_ && std::chrono::steady_clock::now() < end) {
@@ -96,7 +97,7 @@ void StreamLane::LookForMore() {
 
 absl::Status StreamLane::OrderBehind(Stream& stream) {
   MutexLock lock(&mutex_);
-  if (num_ended_ == num_started_ && num_put_ == num_put_awaited_) {
+  if (num_ended_ == num_started_ && num_enqueued_ == num_enqueued_awaited_) {
     return absl::OkStatus();
   }
   if (last_ != nullptr && stream.WaitFor(*last_).ok()) return absl::OkStatus();
@@ -114,12 +115,12 @@ void StreamLane::WaitForCallbacks(uint64_t num) const {
 }
 
 absl::StatusOr<std::unique_ptr<Event>> StreamLane::RecordedEvent() {
-  ASSIGN_OR_RETURN(std::unique_ptr<Event> event, TakeEvent());
+  ASSIGN_OR_RETURN(std::unique_ptr<Event> event, ReuseOrCreateEvent());
   RETURN_IF_ERROR(stream_->Record(*event));
   return event;
 }
 
-absl::StatusOr<std::unique_ptr<Event>> StreamLane::TakeEvent() {
+absl::StatusOr<std::unique_ptr<Event>> StreamLane::ReuseOrCreateEvent() {
   if (events_.empty()) return device_.CreateEvent();
   std::unique_ptr<Event> event = std::move(events_.back());
   events_.pop_back();
@@ -139,7 +140,7 @@ absl::Status StreamLane::OutcomeOf(
   if (status.ok()) return status;
   const absl::Status synchronized = stream_->Synchronize();
   if (synchronized.ok()) return absl::OkStatus();
-  return device_.health().Fail(synchronized);
+  return device_.health().MarkFailed(synchronized);
 }
 
 }  // namespace tensorkv

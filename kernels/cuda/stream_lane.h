@@ -1,4 +1,4 @@
-// A stream with somebody who waits for what was put on it.
+// A stream with a thread that waits for its work.
 
 #ifndef TENSORKV_KERNELS_CUDA_STREAM_LANE_H_
 #define TENSORKV_KERNELS_CUDA_STREAM_LANE_H_
@@ -20,8 +20,8 @@
 
 namespace tensorkv {
 
-// One stream that callers take turns at, and a thread that waits for events on
-// it. Thread-safe.
+// One stream, which one caller uses at a time, and a thread that waits for the
+// events of its work and runs callbacks. Thread-safe.
 class StreamLane {
  public:
   using DoneCallback = absl::AnyInvocable<void(absl::Status) &&>;
@@ -29,41 +29,47 @@ class StreamLane {
   // `device` outlives the lane. Errors: those of the device.
   static absl::StatusOr<std::unique_ptr<StreamLane>> Create(Device* device,
                                                             StreamUse use);
-  // Waits for all callbacks.
+  // Blocks until all callbacks have returned.
   ~StreamLane() = default;
 
-  // Has `start` put work on the stream, on the caller's thread and while nobody
-  // else does, and calls `done` when that is over, in any case: memory that it
-  // used is free then. `done` is given what `start` has returned or, if that is
-  // OK, what the work ended with. It runs on the lane's thread, in order, and
-  // must not block. Returns what `start` returned.
+  // Calls `start` at once, to put work on the stream, while no other caller
+  // does; then `done`, also after an error, when the work is over: its memory
+  // is free then. `done` gets the status that `start` has returned or, if that
+  // is OK, that of the work. It runs on the lane's thread, in the order of
+  // calls, and must not block. Returns the status of `start`.
   absl::Status Run(absl::FunctionRef<absl::Status(Stream& stream)> start,
                    DoneCallback done);
 
-  // What Put has put there.
+  // A call of Enqueue.
   struct Mark {
-    uint64_t place = 0;
+    // Its number, from 1.
+    uint64_t number = 0;
+    // Its range in profiles (Device::BeginRange).
     uint64_t range = 0;
   };
 
-  // Puts on the stream what `start` does, as Run does, but no thread waits for
-  // it: what is ordered behind it tells that it is over, and who hears of that
-  // calls EndPut, whatever Put has returned.
-  absl::Status Put(absl::FunctionRef<absl::Status(Stream& stream)> start,
-                   Mark& mark);
-  void EndPut(const Mark& mark);
+  // Calls `start` as Run does, but the lane does not wait for the work and
+  // calls nothing back. Sets `mark`. Returns the status of `start`. The caller,
+  // who learns the end of the work from other work that is ordered behind it,
+  // must then call EndEnqueued, also after an error.
+  absl::Status Enqueue(absl::FunctionRef<absl::Status(Stream& stream)> start,
+                       Mark& mark);
+  // Tells the lane that the work of `mark` is over, and so that of earlier
+  // calls of Enqueue. To be called once for each, as it ends the range of
+  // `mark`.
+  void EndEnqueued(const Mark& mark);
 
-  // The same for what is on the stream by now.
+  // Calls `done`, as Run does, when the work that is on the stream now is over.
   void WhenDone(DoneCallback done);
 
-  // Has later work of `stream`, another than this one's, wait for what is on
-  // this one by now; where that cannot be said, waits for it. Errors: those of
-  // the device.
+  // Makes later work of `stream`, which is not the lane's own, wait on the
+  // device for the work that is on the lane's stream now; blocks until that is
+  // over if the device cannot. Errors: those of the device.
   absl::Status OrderBehind(Stream& stream);
 
-  // So many calls of Run there were.
+  // The number of calls of Run and WhenDone so far.
   uint64_t num_started() const;
-  // Returns when the callbacks of the first `num` calls have returned.
+  // Blocks until the callbacks of the first `num` such calls have returned.
   // REQUIRES: not called by a callback of this lane.
   void WaitForCallbacks(uint64_t num) const;
 
@@ -71,15 +77,20 @@ class StreamLane {
   StreamLane(Device* device, StreamUse use, std::unique_ptr<Stream> stream)
       : device_(*device), use_(use), stream_(std::move(stream)) {}
 
-  absl::StatusOr<std::unique_ptr<Event>> TakeEvent()
+  // Returns an event of events_, or a new one.
+  absl::StatusOr<std::unique_ptr<Event>> ReuseOrCreateEvent()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns an event that is recorded behind all work of the stream.
   absl::StatusOr<std::unique_ptr<Event>> RecordedEvent()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // On the lane's thread.
-  void End(absl::Status started, absl::StatusOr<std::unique_ptr<Event>> event,
-           uint64_t range, DoneCallback done);
+  // Waits for the event and calls `done`, on the lane's thread.
+  void AwaitAndCall(absl::Status started,
+                    absl::StatusOr<std::unique_ptr<Event>> event,
+                    uint64_t range, DoneCallback done);
+  // Waits for the event, and returns the status of the work before it.
   absl::Status OutcomeOf(absl::StatusOr<std::unique_ptr<Event>> event);
-  void LookForMore();
+  // Spins for Device::spin_time, or until another call has been started.
+  void SpinForMore();
 
   Device& device_;
   const StreamUse use_;
@@ -88,13 +99,14 @@ class StreamLane {
   mutable Mutex mutex_;
   mutable CondVar changed_;
   std::vector<std::unique_ptr<Event>> events_ ABSL_GUARDED_BY(mutex_);
-  // Behind all work of the stream; null if that is not known. Kept here or by a
-  // task; recorded again it is further behind.
+  // The event recorded behind all work of the stream; null if that failed.
+  // Owned by events_ or by a task; if it is recorded again, it is further
+  // behind.
   const Event* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // How many calls of Put there were, and of how many it is known, or told by a
-  // call of Run, that they are over.
-  uint64_t num_put_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t num_put_awaited_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The calls of Enqueue, and those of them whose work is over, or is before
+  // work of a call of Run.
+  uint64_t num_enqueued_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t num_enqueued_awaited_ ABSL_GUARDED_BY(mutex_) = 0;
   // How many tasks the waiter was given, and how many of them have ended.
   // Changed with the mutex held.
   std::atomic<uint64_t> num_started_ = 0;

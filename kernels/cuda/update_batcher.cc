@@ -14,9 +14,9 @@ constexpr size_t kMinTableBytes = 64 << 10;
 // Some small updates whose rules need sums fit together.
 constexpr size_t kMinScratchBytes = 16 << 10;
 
-bool Fits(const UpdateTable::Room& needed, const UpdateTable::Room& room) {
-  return needed.table_bytes <= room.table_bytes &&
-         needed.scratch_bytes <= room.scratch_bytes;
+bool Fits(const UpdateTable::Sizes& needed, const UpdateTable::Sizes& present) {
+  return needed.table_bytes <= present.table_bytes &&
+         needed.scratch_bytes <= present.scratch_bytes;
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<UpdateBatcher>> UpdateBatcher::Create(
     DevicePool* pool, StreamLane* uploads, const UpdateTableOptions& tables) {
   std::unique_ptr<UpdateBatcher> batcher(
       new UpdateBatcher(pool, uploads, tables));
-  RETURN_IF_ERROR(batcher->MakeRoom({.table_bytes = kMinTableBytes}));
+  RETURN_IF_ERROR(batcher->Reserve({.table_bytes = kMinTableBytes}));
   ASSIGN_OR_RETURN(batcher->compute_,
                    StreamLane::Create(&pool->device(), StreamUse::kCompute));
   return batcher;
@@ -35,7 +35,7 @@ void UpdateBatcher::Start(absl::Span<const TensorUpdate> batch,
                           PlanCallback done) {
   if (batch.empty()) return std::move(done)(absl::OkStatus());
   auto job = std::make_shared<Job>(batch, std::move(done));
-  const absl::Status status = MakeRoom(job->max_room);
+  const absl::Status status = Reserve(job->max_sizes);
   if (!status.ok()) return std::move(job->done)(status);
   {
     MutexLock lock(&mutex_);
@@ -44,25 +44,25 @@ void UpdateBatcher::Start(absl::Span<const TensorUpdate> batch,
   StartPending();
 }
 
-absl::Status UpdateBatcher::MakeRoom(const UpdateTable::Room& needed) {
-  if (Fits(needed, room())) return absl::OkStatus();
+absl::Status UpdateBatcher::Reserve(const UpdateTable::Sizes& needed) {
+  if (Fits(needed, present_sizes())) return absl::OkStatus();
   MutexLock growth_lock(&growth_mutex_);
-  const UpdateTable::Room present = room();
+  const UpdateTable::Sizes present = present_sizes();
   if (needed.table_bytes > present.table_bytes) {
-    RETURN_IF_ERROR(MakeTableRoom(needed.table_bytes, present.table_bytes));
+    RETURN_IF_ERROR(GrowTables(needed.table_bytes, present.table_bytes));
   }
   if (needed.scratch_bytes <= present.scratch_bytes) return absl::OkStatus();
-  return MakeScratchRoom(needed.scratch_bytes);
+  return GrowScratch(needed.scratch_bytes);
 }
 
-absl::Status UpdateBatcher::MakeTableRoom(size_t size_bytes,
-                                          size_t present_bytes) {
+absl::Status UpdateBatcher::GrowTables(size_t size_bytes,
+                                       size_t present_bytes) {
   // Twice as much, so that it seldom grows; what is needed, if that is all
   // there is.
   absl::StatusOr<TableMemory> memory =
-      CreateTable(std::max(size_bytes, 2 * present_bytes));
+      CreateTableMemory(std::max(size_bytes, 2 * present_bytes));
   if (absl::IsResourceExhausted(memory.status())) {
-    memory = CreateTable(size_bytes);
+    memory = CreateTableMemory(size_bytes);
   }
   RETURN_IF_ERROR(memory.status());
   MutexLock lock(&mutex_);
@@ -71,7 +71,7 @@ absl::Status UpdateBatcher::MakeTableRoom(size_t size_bytes,
 }
 
 // No more than is needed: it grows with the model.
-absl::Status UpdateBatcher::MakeScratchRoom(size_t size_bytes) {
+absl::Status UpdateBatcher::GrowScratch(size_t size_bytes) {
   ASSIGN_OR_RETURN(DeviceMemory memory,
                    pool_.Allocate(std::max(size_bytes, kMinScratchBytes)));
   auto scratch = std::make_shared<const DeviceMemory>(std::move(memory));
@@ -80,7 +80,7 @@ absl::Status UpdateBatcher::MakeScratchRoom(size_t size_bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<UpdateBatcher::TableMemory> UpdateBatcher::CreateTable(
+absl::StatusOr<UpdateBatcher::TableMemory> UpdateBatcher::CreateTableMemory(
     size_t size_bytes) {
   TableMemory memory;
   ASSIGN_OR_RETURN(memory.device, pool_.Allocate(size_bytes));
@@ -90,17 +90,19 @@ absl::StatusOr<UpdateBatcher::TableMemory> UpdateBatcher::CreateTable(
   return memory;
 }
 
-UpdateTable::Room UpdateBatcher::room() {
+UpdateTable::Sizes UpdateBatcher::present_sizes() {
   MutexLock lock(&mutex_);
   return {tables_.empty() ? 0 : tables_.back().size_bytes(),
           scratch_->size_bytes()};
 }
 
 void UpdateBatcher::StartPending() {
-  while (std::shared_ptr<Batch> batch = TakePending()) Start(std::move(batch));
+  while (std::shared_ptr<Batch> batch = TakePending()) {
+    StartBatch(std::move(batch));
+  }
 }
 
-// The first always fits: its caller has made the room.
+// The first always fits: its caller has reserved the memory.
 std::shared_ptr<UpdateBatcher::Batch> UpdateBatcher::TakePending() {
   MutexLock lock(&mutex_);
   if (pending_.empty() || num_running_ == kMaxBatches) return nullptr;
@@ -110,12 +112,12 @@ std::shared_ptr<UpdateBatcher::Batch> UpdateBatcher::TakePending() {
   while (batch->tables->is_used[batch->table]) ++batch->table;
   batch->tables->is_used[batch->table] = true;
   batch->scratch = scratch_;
-  const UpdateTable::Room present = {batch->tables->size_bytes(),
-                                     scratch_->size_bytes()};
-  UpdateTable::Room needed;
+  const UpdateTable::Sizes present = {batch->tables->size_bytes(),
+                                      scratch_->size_bytes()};
+  UpdateTable::Sizes needed;
   while (!pending_.empty()) {
-    needed.table_bytes += pending_.front()->max_room.table_bytes;
-    needed.scratch_bytes += pending_.front()->max_room.scratch_bytes;
+    needed.table_bytes += pending_.front()->max_sizes.table_bytes;
+    needed.scratch_bytes += pending_.front()->max_sizes.scratch_bytes;
     if (!Fits(needed, present)) break;
     batch->jobs.push_back(std::move(pending_.front()));
     pending_.pop_front();
@@ -123,7 +125,7 @@ std::shared_ptr<UpdateBatcher::Batch> UpdateBatcher::TakePending() {
   return batch;
 }
 
-void UpdateBatcher::Start(std::shared_ptr<Batch> batch) {
+void UpdateBatcher::StartBatch(std::shared_ptr<Batch> batch) {
   UpdateTable table(table_options_);
   for (const auto& job : batch->jobs) table.Add(job->batch);
   if (!table.empty()) table.Write(batch->host());
@@ -141,11 +143,11 @@ absl::Status UpdateBatcher::Launch(const UpdateTable& table, Batch& batch,
   RETURN_IF_ERROR(uploads_.OrderBehind(stream));
   if (table.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
-  UpdateTable::Place place = {.host = batch.host(),
-                              .device = batch.tables->device.data(),
-                              .scratch = batch.scratch->data()};
-  const absl::Status status = table.CopyAndLaunch(place, stream);
-  batch.num_launches = place.num_launches;
+  UpdateTable::Memory memory = {.host = batch.host(),
+                                .device = batch.tables->device.data(),
+                                .scratch = batch.scratch->data()};
+  const absl::Status status = table.CopyAndLaunch(memory, stream);
+  batch.num_launches = memory.num_launches;
   return status;
 }
 
@@ -174,7 +176,7 @@ BatchUsage UpdateBatcher::usage() const {
 void UpdateBatcher::Finish(Batch& batch, absl::Status status) {
   Count(batch);
   if (!status.ok() && batch.num_launches > 0) {
-    status = pool_.device().health().Fail(status);
+    status = pool_.device().health().MarkFailed(status);
   }
   StartPending();
   uploads_.WaitForCallbacks(batch.num_uploads);

@@ -28,24 +28,25 @@ namespace tensorkv {
 
 // Runs updates on one device. Thread-safe.
 //
-// A device that has less than kMaxBatches to do starts a batch at once, on the
-// caller's thread; so the next is there when one ends. What comes while it has
-// as many goes out together as soon as it has not, as far as there is room for
-// the table of its work. Batches that were not waited for touch different
-// tensors, so any of them may be joined.
+// While the device has less than kMaxBatches batches, Start starts a batch at
+// once, on the caller's thread; so the next one is there when one ends. Calls
+// that come while it has as many are joined in one batch, which starts when
+// another ends, as far as the table of their work fits in memory. Calls that
+// are under way at the same time touch different tensors, so any of them may be
+// joined.
 //
-// Callers make the room that their batches need before they queue up: whoever
-// starts work never waits for memory. Small tables need none on the device:
-// they travel with their launches.
+// A caller allocates the memory that its batch needs before it queues the
+// batch: starting work never waits for memory. Small tables need none on the
+// device: they travel with their launches.
 //
 // Updates come behind the uploads that began before.
 //
 // An update may be in place, and rules have state: if part of a batch may have
-// been run and the rest was not, nobody knows what the tensors hold. The device
-// counts as failed then.
+// run and the rest has not, the content of the tensors is unknown. The device
+// is marked failed then.
 class UpdateBatcher {
  public:
-  // How many batches the device has at most.
+  // The most batches that the device has at a time.
   static constexpr int kMaxBatches = 2;
 
   // `pool` and `uploads`, the lane of copies to the device, outlive this
@@ -54,39 +55,45 @@ class UpdateBatcher {
       DevicePool* pool, StreamLane* uploads,
       const UpdateTableOptions& tables = {});
 
-  // As Backend::Prepare.
-  absl::Status Prepare(absl::Span<const TensorUpdate> batch) {
-    return MakeRoom(UpdateTable::MaxRoomOf(batch));
+  // Does what Backend::ReserveForUpdates does.
+  absl::Status ReserveForUpdates(absl::Span<const TensorUpdate> batch) {
+    return Reserve(UpdateTable::MaxSizesOf(batch));
   }
 
-  // Starts the batch, which must stay until `done` is called, when it is done
-  // and the callbacks of the uploads before it have returned: on any thread,
-  // where it must not block.
-  // REQUIRES: it has been checked (update_check.h).
+  // Starts or queues the batch, which must stay until `done` is called: when
+  // the batch is done and the callbacks of the uploads before it have returned,
+  // on any thread, where `done` must not block. Calls `done` at once if the
+  // batch is empty or memory cannot be had.
+  //
+  // REQUIRES: the batch has been checked (update_check.h).
+  //
   // Errors, as the argument of `done`: ResourceExhausted (no memory for the
   // table; nothing has changed) · Unavailable (the device has failed) ·
   // Internal (nothing has changed).
   void Start(absl::Span<const TensorUpdate> batch, PlanCallback done);
 
-  // The batch that sets bytes to zero.
+  // Returns the batch that sets all bytes of `tensors` to zero. Start takes it
+  // unchecked.
   static std::vector<TensorUpdate> ZerosOf(
       absl::Span<const MutableTensorView> tensors);
 
-  // Batches that wait for the device to end others.
+  // The number of calls of Start that wait until the device ends a batch.
   size_t num_waiting();
 
   BatchUsage usage() const;
 
+  // The lane of the device's computing stream.
   StreamLane& lane() { return *compute_; }
 
  private:
+  // One call of Start.
   struct Job {
     Job(absl::Span<const TensorUpdate> batch, PlanCallback done)
         : batch(batch),
-          max_room(UpdateTable::MaxRoomOf(batch)),
+          max_sizes(UpdateTable::MaxSizesOf(batch)),
           done(std::move(done)) {}
     const absl::Span<const TensorUpdate> batch;
-    const UpdateTable::Room max_room;
+    const UpdateTable::Sizes max_sizes;
     const absl::Duration queued_at = SteadyNow();
     PlanCallback done;
   };
@@ -105,11 +112,11 @@ class UpdateBatcher {
   // Jobs that were started together.
   struct Batch {
     Jobs jobs;
-    // What they use while they run.
+    // The memory that the jobs use while they run.
     TableMemory* tables = nullptr;
     int table = 0;
     std::shared_ptr<const DeviceMemory> scratch;
-    // How many uploads began before, and how far the start got.
+    // The uploads that began before, and the launches that have been started.
     uint64_t num_uploads = 0;
     absl::Duration began_at = SteadyNow();
     int num_launches = 0;
@@ -123,21 +130,26 @@ class UpdateBatcher {
                 const UpdateTableOptions& tables)
       : pool_(*pool), uploads_(*uploads), table_options_(tables) {}
 
-  absl::Status MakeRoom(const UpdateTable::Room& needed);
-  absl::Status MakeTableRoom(size_t size_bytes, size_t present_bytes);
-  absl::Status MakeScratchRoom(size_t size_bytes);
-  absl::StatusOr<TableMemory> CreateTable(size_t size_bytes);
-  UpdateTable::Room room();
+  // Allocates memory until one batch of these sizes fits. Errors: those of the
+  // device.
+  absl::Status Reserve(const UpdateTable::Sizes& needed);
+  absl::Status GrowTables(size_t size_bytes, size_t present_bytes);
+  absl::Status GrowScratch(size_t size_bytes);
+  absl::StatusOr<TableMemory> CreateTableMemory(size_t size_bytes);
+  // The sizes of the memory that there is.
+  UpdateTable::Sizes present_sizes();
 
-  // Starts what waits, as long as the device has not enough.
+  // Starts batches of waiting jobs until the device has kMaxBatches.
   void StartPending();
-  // What fits the memory together; null if nothing is to be started.
+  // Returns a batch of the waiting jobs that fit the memory together; null if
+  // none waits or the device has kMaxBatches.
   std::shared_ptr<Batch> TakePending();
-  void Start(std::shared_ptr<Batch> batch);
+  void StartBatch(std::shared_ptr<Batch> batch);
   absl::Status Launch(const UpdateTable& table, Batch& batch, Stream& stream);
 
-  // On the lane's thread.
+  // Ends the batch and starts waiting ones, on the lane's thread.
   void Finish(Batch& batch, absl::Status status);
+  // Frees the batch's table and adds the batch to usage_.
   void Count(const Batch& batch);
 
   DevicePool& pool_;

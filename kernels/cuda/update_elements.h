@@ -1,5 +1,5 @@
-// What one thread of an update kernel does, for host and device: the kernel
-// runs it on every thread, the fake device in a loop.
+// The work of one thread of an update kernel, for host and device: the kernel
+// runs it on every thread, the tests' fake device in a loop.
 
 #ifndef TENSORKV_KERNELS_CUDA_UPDATE_ELEMENTS_H_
 #define TENSORKV_KERNELS_CUDA_UPDATE_ELEMENTS_H_
@@ -22,7 +22,8 @@ namespace tensorkv {
 // Threads of a block. A tensor of 4 KiB of f32 takes one step of them all.
 inline constexpr uint32_t kThreadsPerBlock = 128;
 
-// new_w = op(w, g, states), and the states after it in memory.
+// Replaces `w` by the functor's new values, and stores the new states of the
+// elements in memory, but not `w`.
 template <typename Op, typename T, int places, int size>
 HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
                       const T (&g)[size], T (&w)[size],
@@ -40,7 +41,8 @@ HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
   }
 }
 
-// The same for a program.
+// Replaces `w` by the values that the program computes, and loads and stores
+// its states in memory.
 template <typename T, int size>
 HOST_DEVICE void RunProgram(const ops::Expression<T>& program,
                             const UpdateEntry& entry, PackRange range,
@@ -60,8 +62,8 @@ HOST_DEVICE void RunProgram(const ops::Expression<T>& program,
   for (int i = 0; i < size; ++i) w[i] = slots[expression::kStoredSlot][i];
 }
 
-// How a thread takes the elements of a chunk. gpu_benchmark measures others
-// beside this one.
+// How a thread goes through the elements of a chunk. gpu_benchmark measures
+// other shapes beside this one.
 template <typename T>
 struct PackShape {
   using Element = T;
@@ -75,6 +77,7 @@ struct PackShape {
   static constexpr bool kCopiesEntry = false;
 };
 
+// Updates the elements of one pack: their states, master copy and value.
 template <typename Shape, bool averages, typename Op>
 HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
                             const UpdateEntry& entry, PackRange range) {
@@ -113,8 +116,9 @@ struct FunctorOf<ops::Expression<T>> {
 template <typename Op>
 using Functor = typename FunctorOf<Op>::Type;
 
-// What thread `thread` of a block does for task `task`, a part of a chunk. The
-// threads' packs take turns, so that neighbours touch neighbouring memory.
+// Does the share of thread `thread` of a block in task `task`, a part of a
+// chunk: every kThreadsPerBlock-th pack, so that neighbouring threads touch
+// neighbouring memory.
 // REQUIRES: the launch is of Op and T, and its entries average or sum.
 template <typename Op, typename T, bool averages, typename Shape = PackShape<T>>
 HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t task,
@@ -130,8 +134,8 @@ HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t task,
   if (begin >= entry.num_elements) return;
   Functor<Op> op =
       *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
-  ops::TakeSums(work.scratch + entry.first_sum, ops::SumsOf<Op>().num_phases,
-                op);
+  ops::SetSums(work.scratch + entry.first_sum, ops::SumsOf<Op>().num_phases,
+               op);
   const uint64_t left = entry.num_elements - begin;
   const uint64_t count = left < part_elements ? left : part_elements;
   for (uint64_t at = thread * kPack; at < count;

@@ -1,4 +1,4 @@
-// What the functors of rules compute of, from memory to the registers of one
+// Loads the inputs of the functors of rules from memory to the registers of one
 // thread: for host and device.
 
 #ifndef TENSORKV_KERNELS_CUDA_UPDATE_INPUTS_H_
@@ -26,8 +26,8 @@ HOST_DEVICE void SetElement(T (&out)[size], int index, T element) {
   for (int i = 0; i < size; ++i) out[i] = i == index ? element : out[i];
 }
 
-// `first` is that of the range in what is packed. Elements past the range's end
-// are zero.
+// Unpacks elements from element `first` of what the payload decodes to, as many
+// as `range` has; elements past the range's end are zero.
 template <typename T, int size>
 HOST_DEVICE void Unpack(const Packing& packing, const void* payload,
                         uint64_t first, PackRange range, T (&out)[size]) {
@@ -52,7 +52,8 @@ HOST_DEVICE void LoadContribution(const UpdateWork& work,
   Load(contribution, range, out);
 }
 
-// Adds 1 to each place that contribution `other` comes before.
+// Adds 1 to places[i] if contribution `other` comes before own[i] in the order
+// of middle_mean.h. `is_earlier` says whether its index is the lower one.
 template <bool is_earlier, typename T, int size>
 HOST_DEVICE void CountBefore(const UpdateWork& work, const UpdateEntry& entry,
                              uint32_t other, PackRange range,
@@ -66,8 +67,8 @@ HOST_DEVICE void CountBefore(const UpdateWork& work, const UpdateEntry& entry,
   }
 }
 
-// What kernels/ops/middle_mean.h says. Every contribution is loaded for every
-// other, which takes no memory.
+// Computes the mean that kernels/ops/middle_mean.h describes. Loads every
+// contribution again for every other, so that it needs no memory.
 template <typename T, int size>
 HOST_DEVICE void AverageContributions(const UpdateWork& work,
                                       const UpdateEntry& entry, PackRange range,
@@ -94,7 +95,7 @@ HOST_DEVICE void AverageContributions(const UpdateWork& work,
   for (T& sum : mean) sum = sum / T(entry.num_averaged);
 }
 
-// From the first contribution on, each is added to the sum of those before it.
+// Computes the sum of the contributions, in their order.
 template <typename T, int size>
 HOST_DEVICE void SumContributions(const UpdateWork& work,
                                   const UpdateEntry& entry, PackRange range,
@@ -110,7 +111,7 @@ HOST_DEVICE void SumContributions(const UpdateWork& work,
   }
 }
 
-// A state that the update lacks has no memory.
+// Load and store arrays of T: states, and master copies.
 template <typename T, int size>
 HOST_DEVICE void LoadState(const void* state, PackRange range, T (&out)[size]) {
   LoadPack<NativeElement<T>>(state, range, out);
@@ -120,8 +121,9 @@ HOST_DEVICE void StoreNative(const T (&in)[size], PackRange range, void* out) {
   StorePack<NativeElement<T>>(in, range, out);
 }
 
-// What the functor gets for its state `k`, of the range's elements or of their
-// rows or columns.
+// Loads what the functor gets for its state `k`: the states of the range's
+// elements, or for each element OfRow or OfColumn of the state of its row or
+// column.
 template <typename Op, typename T, int size>
 HOST_DEVICE void LoadStateOf(const Op& op, const UpdateEntry& entry, int k,
                              PackRange range, T (&out)[size]) {
@@ -139,7 +141,7 @@ HOST_DEVICE void LoadStateOf(const Op& op, const UpdateEntry& entry, int k,
   }
 }
 
-// All states of the functor.
+// Loads all states of the functor, as LoadStateOf does.
 template <typename Op, typename T, int places, int size>
 HOST_DEVICE void LoadStates(const Op& op, const UpdateEntry& entry,
                             PackRange range, T (&states)[places][size]) {
@@ -148,8 +150,8 @@ HOST_DEVICE void LoadStates(const Op& op, const UpdateEntry& entry,
   }
 }
 
-// What a functor computes of: the sum of the contributions, or their mean, and
-// the present value.
+// Load the inputs of a functor: the sum of the contributions, or their mean;
+// and the present value, which stays as it is if the entry has none.
 template <bool averages, typename T, int size>
 HOST_DEVICE void LoadContributions(const UpdateWork& work,
                                    const UpdateEntry& entry, PackRange range,

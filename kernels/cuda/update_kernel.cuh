@@ -17,7 +17,8 @@
 
 namespace tensorkv {
 
-// A block for each task, or for several if there are fewer blocks.
+// Updates elements. Each block does one task, or several if there are fewer
+// blocks.
 template <typename Op, typename T, bool averages, typename Shape = PackShape<T>,
           typename Parameters = UpdateParameters>
 __global__ void __launch_bounds__(kThreadsPerBlock)
@@ -28,7 +29,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
   }
 }
 
-// The sum of what the threads of a block have, on thread 0.
+// Returns the sum of `of_thread` over the threads of the block, in the order of
+// kernels/ops/key_sums.h. All threads must call it.
 __device__ inline double SumOfBlock(double of_thread) {
   __shared__ double lanes[ops::kSumLanes];
   lanes[threadIdx.x] = of_thread;
@@ -51,7 +53,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
     for (uint64_t row = rows.begin; row < rows.end; ++row) {
       const double sum =
           SumOfBlock(SumLaneOfRow<Op, T>(work, i, row, threadIdx.x));
-      if (threadIdx.x == 0) EndRow<Op, T>(work, i, row, sum);
+      if (threadIdx.x == 0) UpdateRow<Op, T>(work, i, row, sum);
     }
   }
 }
@@ -82,7 +84,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
     double sums[kNumSums<Op>] = {};
     AddToLane<Op, T>(work, i, threadIdx.x, sums);
     for (double& sum : sums) sum = SumOfBlock(sum);
-    if (threadIdx.x == 0) EndChunk<Op>(work, i, sums);
+    if (threadIdx.x == 0) StoreChunkSums<Op>(work, i, sums);
   }
 }
 
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
     double sums[kNumSums<Op>] = {};
     AddChunksToLane<Op>(work, i, threadIdx.x, sums);
     for (double& sum : sums) sum = SumOfBlock(sum);
-    if (threadIdx.x == 0) EndTensor<Op>(work, i, sums);
+    if (threadIdx.x == 0) StoreTensorSums<Op>(work, i, sums);
   }
 }
 
@@ -118,7 +120,8 @@ void VisitKernels(Visitor visit) {
   }
 }
 
-// Starts a kernel, with the launch's table beside it if that is to travel.
+// Puts a kernel on the stream, with the launch's table in its parameters if the
+// table travels.
 template <typename Parameters>
 cudaError_t LaunchKernel(void (*kernel)(Parameters), const UpdateLaunch& launch,
                          unsigned num_blocks, cudaStream_t stream) {

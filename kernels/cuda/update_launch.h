@@ -9,16 +9,16 @@
 
 namespace tensorkv {
 
-// Puts the launch's kernel over T on `stream`; returns what the runtime says of
-// it. T: float, double, int8_t, uint8_t, int16_t, int32_t, int64_t,
-// ops::Bool.
+// Puts the launch's kernel over T on `stream`, and returns the runtime's error;
+// cudaErrorInvalidDeviceFunction if there is no such kernel. T: float, double,
+// int8_t, uint8_t, int16_t, int32_t, int64_t, ops::Bool.
 template <typename T>
 cudaError_t LaunchUpdate(const UpdateLaunch& launch, unsigned num_blocks,
                          cudaStream_t stream);
 
-// Brings the kernels for `rule` over T to the present device, if the rule takes
-// T; else their first launches would. Returns what the runtime says: above all,
-// whether this build has code for the device.
+// Loads the kernels for `rule` over T to the current device, if the rule takes
+// T, so that their first launches need not. Returns the runtime's first error:
+// the build may have no code for the device.
 template <typename T>
 cudaError_t LoadUpdate(RuleKind rule);
 

@@ -1,5 +1,5 @@
-// What one thread of the kernels does that make the sums of a key, its rows and
-// its columns (kernels/ops/key_sums.h): for host and device.
+// The work of one thread of the kernels that make the sums of a key, its rows
+// and its columns (kernels/ops/key_sums.h): for host and device.
 
 #ifndef TENSORKV_KERNELS_CUDA_UPDATE_SUMS_H_
 #define TENSORKV_KERNELS_CUDA_UPDATE_SUMS_H_
@@ -17,9 +17,9 @@
 
 namespace tensorkv {
 
-// Launches that make sums have kThreadsPerBlock threads as lanes: every thread
-// adds up what its lane has, the block adds up the lanes, and one thread takes
-// the sums.
+// In launches that make sums each of the kThreadsPerBlock threads is a lane: it
+// adds up the terms of its lane, the block adds up the lanes, and one thread
+// stores the sum.
 static_assert(kThreadsPerBlock == ops::kSumLanes);
 
 template <typename Op>
@@ -31,7 +31,8 @@ HOST_DEVICE const Op& FunctorAt(const UpdateWork& work,
   return *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
 }
 
-// For the launches that make sums, which know only when they run.
+// Loads the present value, and the sum of the contributions or, where the entry
+// averages, their mean: launches that make sums do not know which before.
 template <typename T, int size>
 HOST_DEVICE void LoadSumOrMean(const UpdateWork& work, const UpdateEntry& entry,
                                PackRange range, T (&g)[size], T (&w)[size]) {
@@ -44,7 +45,8 @@ HOST_DEVICE void LoadSumOrMean(const UpdateWork& work, const UpdateEntry& entry,
   LoadContributions<false>(work, entry, range, g);
 }
 
-// The contribution to element `at` and its present value.
+// Loads the sum or mean `g` of the contributions to element `at`, and its
+// present value `w`.
 template <typename T>
 HOST_DEVICE void LoadElement(const UpdateWork& work, const UpdateEntry& entry,
                              uint64_t at, T& g, T& w) {
@@ -55,6 +57,7 @@ HOST_DEVICE void LoadElement(const UpdateWork& work, const UpdateEntry& entry,
   w = values[0];
 }
 
+// Returns what element `at` adds to the sums of its row and column.
 template <typename Op, typename T>
 HOST_DEVICE double RowTermAt(const UpdateWork& work, const UpdateEntry& entry,
                              uint64_t at) {
@@ -64,7 +67,7 @@ HOST_DEVICE double RowTermAt(const UpdateWork& work, const UpdateEntry& entry,
   return FunctorAt<Op>(work, entry).RowTerm(w, g);
 }
 
-// The rows of a chunk.
+// The rows [begin, end) of a chunk.
 struct RowRange {
   uint64_t begin;
   uint64_t end;
@@ -78,7 +81,7 @@ HOST_DEVICE RowRange RowsOf(const UpdateWork& work, uint32_t chunk) {
   return {begin, num_rows - begin < most ? num_rows : begin + most};
 }
 
-// What lane `lane` has of a row.
+// Returns the sum of the terms of a row that belong to lane `lane`.
 template <typename Op, typename T>
 HOST_DEVICE double SumLaneOfRow(const UpdateWork& work, uint32_t chunk,
                                 uint64_t row, uint32_t lane) {
@@ -91,22 +94,23 @@ HOST_DEVICE double SumLaneOfRow(const UpdateWork& work, uint32_t chunk,
   return sum;
 }
 
+// Updates the state of row `row` by the sum of its terms.
 template <typename Op, typename T>
-HOST_DEVICE void EndRow(const UpdateWork& work, uint32_t chunk, uint64_t row,
-                        double sum) {
+HOST_DEVICE void UpdateRow(const UpdateWork& work, uint32_t chunk, uint64_t row,
+                           double sum) {
   const UpdateEntry& entry = work.entries[work.chunks[chunk].entry];
   T& state = static_cast<T*>(entry.states[Op::kRowState])[row];
   state = FunctorAt<Op>(work, entry).UpdateRow(sum, entry.row_elements, state);
 }
 
-// The sums of the parts of an entry's columns.
+// Returns where in scratch the sums of the parts of an entry's columns are.
 template <typename Op>
 HOST_DEVICE double* ColumnSumsOf(const UpdateWork& work,
                                  const UpdateEntry& entry) {
   return work.scratch + entry.first_sum + ops::SumsOf<Op>().size();
 }
 
-// The sum of a column over the rows [row, end).
+// Returns the sum of a column's terms over the rows [row, end).
 template <typename Op, typename T>
 HOST_DEVICE double SumOfColumn(const UpdateWork& work, const UpdateEntry& entry,
                                uint64_t column, uint64_t row, uint64_t end) {
@@ -119,7 +123,7 @@ HOST_DEVICE double SumOfColumn(const UpdateWork& work, const UpdateEntry& entry,
   return sum;
 }
 
-// Makes the sum of a chunk's part `lane` of a column.
+// Stores in scratch the sum of part `lane` of a chunk: a part of a column.
 template <typename Op, typename T>
 HOST_DEVICE void SumColumnPart(const UpdateWork& work, uint32_t chunk,
                                uint32_t lane) {
@@ -158,14 +162,14 @@ HOST_DEVICE void UpdateColumn(const UpdateWork& work, uint32_t chunk,
   state = FunctorAt<Op>(work, entry).UpdateColumn(sum, num_rows, state);
 }
 
-// Adds what lane `lane` has of a chunk.
+// Adds the terms of a chunk that belong to lane `lane` to `sums`.
 template <typename Op, typename T>
 HOST_DEVICE void AddToLane(const UpdateWork& work, uint32_t chunk,
                            uint32_t lane, double (&sums)[kNumSums<Op>]) {
   const WorkChunk place = work.chunks[chunk];
   const UpdateEntry& entry = work.entries[place.entry];
   Op op = FunctorAt<Op>(work, entry);
-  ops::TakeSums(work.scratch + entry.first_sum, work.phase, op);
+  ops::SetSums(work.scratch + entry.first_sum, work.phase, op);
   const uint64_t begin = uint64_t(place.index) * kChunkElements;
   const uint64_t left = entry.num_elements - begin;
   const uint64_t count = left < kChunkElements ? left : kChunkElements;
@@ -185,10 +189,10 @@ HOST_DEVICE void AddToLane(const UpdateWork& work, uint32_t chunk,
   }
 }
 
-// Takes the sums of a chunk.
+// Stores the sums of a chunk in scratch, for AddChunksToLane.
 template <typename Op>
-HOST_DEVICE void EndChunk(const UpdateWork& work, uint32_t chunk,
-                          const double (&sums)[kNumSums<Op>]) {
+HOST_DEVICE void StoreChunkSums(const UpdateWork& work, uint32_t chunk,
+                                const double (&sums)[kNumSums<Op>]) {
   const WorkChunk place = work.chunks[chunk];
   const UpdateEntry& entry = work.entries[place.entry];
   double* const out = work.scratch + entry.first_sum +
@@ -197,7 +201,7 @@ HOST_DEVICE void EndChunk(const UpdateWork& work, uint32_t chunk,
   for (int k = 0; k < kNumSums<Op>; ++k) out[k] = sums[k];
 }
 
-// Adds what lane `lane` has of the sums of a tensor's chunks.
+// Adds the sums of a tensor's chunks that belong to lane `lane` to `sums`.
 template <typename Op>
 HOST_DEVICE void AddChunksToLane(const UpdateWork& work, uint32_t chunk,
                                  uint32_t lane, double (&sums)[kNumSums<Op>]) {
@@ -211,10 +215,11 @@ HOST_DEVICE void AddChunksToLane(const UpdateWork& work, uint32_t chunk,
   }
 }
 
-// Takes the sums of a tensor.
+// Stores the sums of a tensor in the present phase in scratch, for
+// ops::SetSums.
 template <typename Op>
-HOST_DEVICE void EndTensor(const UpdateWork& work, uint32_t chunk,
-                           const double (&sums)[kNumSums<Op>]) {
+HOST_DEVICE void StoreTensorSums(const UpdateWork& work, uint32_t chunk,
+                                 const double (&sums)[kNumSums<Op>]) {
   const UpdateEntry& entry = work.entries[work.chunks[chunk].entry];
   double* const out =
       work.scratch + entry.first_sum + work.phase * kNumSums<Op>;

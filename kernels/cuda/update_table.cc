@@ -99,8 +99,8 @@ uint64_t NumScratch(const TensorUpdate& update) {
                   sums.has_column_state ? NumColumnParts(update) : 0);
 }
 
-// What sums add to the room.
-UpdateTable::Room MaxRoomOfSums(const TensorUpdate& update) {
+// What sums add to the sizes.
+UpdateTable::Sizes MaxSizesOfSums(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
   if (!sums.any() || update.value.num_elements == 0) return {};
   uint64_t num_chunks = 0;
@@ -161,18 +161,19 @@ void Copy(const std::vector<T>& elements, char* to) {
 
 }  // namespace
 
-UpdateTable::Room UpdateTable::MaxRoomOf(absl::Span<const TensorUpdate> batch) {
-  Room room;
+UpdateTable::Sizes UpdateTable::MaxSizesOf(
+    absl::Span<const TensorUpdate> batch) {
+  Sizes sizes;
   for (const TensorUpdate& update : batch) {
-    const Room sums = MaxRoomOfSums(update);
-    room.table_bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
-                        update.contributions.size() * sizeof(SourceArray) +
-                        update.packings.size() * sizeof(Packing) +
-                        NumChunks(update) * sizeof(WorkChunk) +
-                        sums.table_bytes;
-    room.scratch_bytes += sums.scratch_bytes;
+    const Sizes sums = MaxSizesOfSums(update);
+    sizes.table_bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
+                         update.contributions.size() * sizeof(SourceArray) +
+                         update.packings.size() * sizeof(Packing) +
+                         NumChunks(update) * sizeof(WorkChunk) +
+                         sums.table_bytes;
+    sizes.scratch_bytes += sums.scratch_bytes;
   }
-  return room;
+  return sizes;
 }
 
 void UpdateTable::Add(absl::Span<const TensorUpdate> batch) {
@@ -316,23 +317,24 @@ void UpdateTable::Write(char* host) const {
   }
 }
 
-absl::Status UpdateTable::CopyAndLaunch(Place& place, Stream& stream) const {
+absl::Status UpdateTable::CopyAndLaunch(Memory& memory, Stream& stream) const {
   const bool is_beside = fits_launches();
   const size_t table_bytes = size_bytes();
   if (!is_beside) {
-    RETURN_IF_ERROR(stream.CopyToDevice(place.device, place.host, table_bytes));
+    RETURN_IF_ERROR(
+        stream.CopyToDevice(memory.device, memory.host, table_bytes));
   }
   // Beside a launch, offsets in the table are addresses in a block at 0.
   for (UpdateLaunch& launch :
-       LaunchesAt(is_beside ? 0 : reinterpret_cast<uintptr_t>(place.device),
-                  place.scratch)) {
+       LaunchesAt(is_beside ? 0 : reinterpret_cast<uintptr_t>(memory.device),
+                  memory.scratch)) {
     if (is_beside) {
       launch.work.has_table_beside = true;
-      launch.table = place.host;
+      launch.table = memory.host;
       launch.table_bytes = static_cast<uint32_t>(table_bytes);
     }
     RETURN_IF_ERROR(stream.Launch(launch));
-    ++place.num_launches;
+    ++memory.num_launches;
   }
   return absl::OkStatus();
 }

@@ -15,58 +15,59 @@
 
 namespace tensorkv {
 
-// What only a GPU can judge: the defaults are predictions, beside which
-// gpu_benchmark measures others.
+// Settings that only a GPU can judge: the defaults are predictions, beside
+// which gpu_benchmark measures others.
 struct UpdateTableOptions {
-  // Parts that each chunk is in: a power of two up to kMaxParts. 0: so many
-  // that a launch keeps the largest of GPUs busy.
+  // The parts into which each chunk is divided: a power of two up to kMaxParts.
+  // 0: so many that a launch keeps the largest of GPUs busy.
   uint32_t num_parts = 0;
-  // Blocks of so many bytes travel with their launches.
+  // The largest block of bytes that travels with its launches.
   uint32_t max_table_beside = kMaxTableBeside;
 };
 
-// The work of any number of batches as one block of bytes and a few launches:
-// one per functor and accumulate type, those that average aside, however many
-// tensors there are. Updates that share a rule, an update count, multipliers
-// and seed share its functor in the table.
+// The work of any number of batches as one block of bytes and a few launches,
+// however many tensors there are. Each rule and accumulate type has a launch
+// that updates elements, another for updates that average, and more if it needs
+// sums. Consecutive updates that share a rule, an update count, multipliers and
+// seed share one functor in the block.
 //
-// Not thread-safe. Keeps nothing of the batches but the addresses of their
-// elements.
+// Not thread-safe. Keeps the addresses of the batches' elements, and nothing
+// else of the batches.
 class UpdateTable {
  public:
   explicit UpdateTable(const UpdateTableOptions& options = {})
       : options_(options) {}
 
-  // No functor is larger, of any rule and type, but for programs.
+  // A bound on the size of a functor of any rule and type, programs aside.
   static constexpr size_t kMaxFunctorBytes = 192;
 
-  // What size_bytes and scratch_bytes are of.
-  struct Room {
+  // The values of size_bytes() and scratch_bytes().
+  struct Sizes {
     size_t table_bytes = 0;
     size_t scratch_bytes = 0;
   };
 
-  // A bound on what a batch adds to them.
-  static Room MaxRoomOf(absl::Span<const TensorUpdate> batch);
+  // Returns the most that Add(batch) adds to these values.
+  static Sizes MaxSizesOf(absl::Span<const TensorUpdate> batch);
 
   // Adds a batch. Tensors without elements are left out. An assign without
   // contributions sets its value to zero.
-  // REQUIRES: but for that, it has been checked (update_check.h).
+  // REQUIRES: all other updates have been checked (update_check.h).
   void Add(absl::Span<const TensorUpdate> batch);
 
-  // Whether there is nothing to launch.
+  // Returns whether there is nothing to launch.
   bool empty() const { return groups_.empty(); }
 
   // Returns the size of the block, at most 4 GiB.
   size_t size_bytes() const;
 
-  // Writes the block to `host`, 16-byte aligned.
+  // Writes the block, size_bytes() long, to `host`, 16-byte aligned.
   void Write(char* host) const;
 
-  // What launches need on the device besides, uninitialised.
+  // The bytes of uninitialised memory that launches need on the device besides.
   size_t scratch_bytes() const { return num_scratch_ * sizeof(double); }
 
-  // Whether the block may travel with its launches.
+  // Returns whether the block may travel with its launches.
   bool fits_launches() const {
     return size_bytes() <= options_.max_table_beside;
   }
@@ -77,26 +78,28 @@ class UpdateTable {
   std::vector<UpdateLaunch> LaunchesAt(uintptr_t device,
                                        char* scratch = nullptr) const;
 
-  // Where the block was written, `host`, where it is for the device if it does
-  // not travel with its launches, and `scratch` as above.
-  struct Place {
+  // The memory of a block that CopyAndLaunch runs.
+  struct Memory {
+    // What Write has written.
     const char* host = nullptr;
+    // Memory for the block on the device; not used if fits_launches().
     char* device = nullptr;
+    // scratch_bytes() on the device.
     char* scratch = nullptr;
-    // How many launches were put on a stream.
+    // Set by CopyAndLaunch, also where it fails: the launches on the stream.
     int num_launches = 0;
   };
-  // Copies the block to the device, unless it travels with the launches, and
-  // puts these behind it. Errors: those of the stream.
-  absl::Status CopyAndLaunch(Place& place, Stream& stream) const;
+  // Puts on the stream a copy of the block to the device, unless it travels
+  // with the launches, and the launches behind it. Errors: those of the stream.
+  absl::Status CopyAndLaunch(Memory& memory, Stream& stream) const;
 
  private:
-  // What chunks are of: elements; rows, parts of columns and columns, where the
-  // functor has states of such; tensors whose sums are combined.
+  // The kinds of chunks: elements; rows, parts of columns and columns, where
+  // the functor has states per row or column; tensors whose sums are combined.
   enum ChunksOf { kElements, kRows, kColumnParts, kColumns, kTensors };
   static constexpr int kNumChunksOf = kTensors + 1;
 
-  // What the launches of one functor do.
+  // The work of the launches of one functor.
   struct Group {
     RuleKind rule;
     ElementType accumulate_type;
@@ -104,7 +107,7 @@ class UpdateTable {
     std::vector<WorkChunk> chunks[kNumChunksOf];
   };
 
-  // Where the parts of the block begin.
+  // The offsets of the parts of the block, of which the entries are the first.
   struct Layout {
     size_t contributions;
     size_t packings;
@@ -113,7 +116,7 @@ class UpdateTable {
     size_t end;
   };
 
-  // Whose functor was added last, and where.
+  // The update whose functor was added last, and the functor's offset.
   struct LastFunctor {
     const UpdateRule* rule = nullptr;
     uint64_t update_count = 0;
@@ -128,7 +131,10 @@ class UpdateTable {
   void AddEntry(const TensorUpdate& update, ElementType accumulate_type);
   void AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
                Group& group, UpdateEntry& entry);
+  // Returns the offset of the update's functor, which it adds unless it is the
+  // last one's.
   uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
+  // Returns the group of the update's functor, which it adds if there is none.
   Group& GroupOf(const TensorUpdate& update, ElementType accumulate_type);
   void AddLaunches(const Group& group, const UpdateWork& work,
                    uintptr_t& chunks,

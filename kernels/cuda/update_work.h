@@ -36,38 +36,41 @@ enum class ElementType : uint8_t {
 struct SourceArray {
   const void* data;
   ElementType type;
-  // What the data are packed by: one above its place in UpdateWork::packings,
-  // or 0 for plain elements.
+  // One more than the index in UpdateWork::packings of the data's packing, or 0
+  // for unpacked elements.
   uint32_t packing;
-  // Where in what is packed the update's elements begin.
+  // The index of the update's first element in what the data unpack to.
   uint64_t packed_first;
 };
 
 // One tensor's update. The accumulate type T is that of the launch.
 struct UpdateEntry {
   uint64_t num_elements;
-  // Where in the key they begin.
+  // The index in the key of the first element.
   uint64_t first_element;
-  // What the rule reads as the present value. Null: it reads none.
+  // The array that the rule reads as the present value; its data are null if
+  // the rule reads none.
   SourceArray current;
   // Where the new value goes, rounded.
   void* value;
-  // T each. Null where there is none.
+  // Arrays of T. Null where there is none.
   void* master;
   void* states[kMaxRuleStates];
-  // In UpdateWork::contributions.
+  // Indices in UpdateWork::contributions.
   uint32_t first_contribution;
   uint32_t num_contributions;
-  // In UpdateWork::functors.
+  // In bytes, in UpdateWork::functors.
   uint32_t functor_offset;
   // As in TensorUpdate.
   uint32_t num_averaged;
   ElementType value_type;
-  // What a row has; set only where the functor has a state per row or column.
+  // The elements of a row; set only where the functor has a state per row or
+  // column.
   uint64_t row_elements;
-  // In UpdateWork::scratch, only where the functor needs sums: those of all
-  // phases, and behind them those of the parts of columns that have several,
-  // and afterwards those of the chunks in the present phase.
+  // Where the functor needs sums, the index in UpdateWork::scratch of the
+  // entry's doubles: the sums of all phases; behind them those of the parts of
+  // columns that have several parts, and later, in their place, those of the
+  // chunks in the present phase.
   uint64_t first_sum;
 };
 
@@ -79,22 +82,24 @@ inline constexpr uint32_t kChunkElements = 16 * 1024;
 inline constexpr uint32_t kMaxParts = 16;
 static_assert(kChunkElements == ops::kSumPartElements);
 
-// Rows of `row_elements` that one thread block takes at a time.
+// Returns how many rows of `row_elements` one thread block does at a time.
 HOST_DEVICE uint64_t RowsOfChunk(uint64_t row_elements) {
   return row_elements < kChunkElements ? kChunkElements / row_elements : 1;
 }
 
-// Part `index` of a tensor: kChunkElements from index * kChunkElements on. In a
-// launch for rows, RowsOfChunk rows likewise; in one for columns, kSumLanes of
-// them, or of their parts, those of the first rows first; in one that combines
-// sums, all of the tensor.
+// Chunk `index` of an entry's tensor. It is, in a launch that updates or sums
+// elements, kChunkElements from element index * kChunkElements on; for rows,
+// RowsOfChunk rows from row index * RowsOfChunk on; for columns or their parts,
+// kSumLanes of them from index * kSumLanes on, where the parts of the first
+// rows are the first; in a launch that combines sums, the whole tensor.
 struct WorkChunk {
   uint32_t entry;
   uint32_t index;
 };
 
-// What one launch does. All pointers are to what the device can reach; those to
-// the table are offsets in it where it travels with the launch.
+// The work of one launch. All pointers are to memory that the device can reach.
+// Those to the table are offsets in it where it travels with the launch
+// (WorkOf).
 struct UpdateWork {
   const UpdateEntry* entries;
   const SourceArray* contributions;
@@ -103,23 +108,23 @@ struct UpdateWork {
   const unsigned char* functors;
   const WorkChunk* chunks;
   uint32_t num_chunks;
-  // Equal parts that each chunk is in, a power of two up to kMaxParts; 1 but in
-  // launches that update elements.
+  // The equal parts into which each chunk is divided, a power of two up to
+  // kMaxParts; 1 except in launches that update elements.
   uint32_t num_parts;
   // The phase of a launch that makes sums.
   int32_t phase;
   // Whether the table is in UpdateParameters.
   bool has_table_beside;
-  // What launches leave for those that follow.
+  // Sums that launches store for those that follow.
   double* scratch;
 
-  // What there is for blocks to do.
+  // The number of parts of chunks, each of which one block does.
   HOST_DEVICE uint32_t num_tasks() const { return num_chunks * num_parts; }
 };
 
-// What a kernel is given: the work, and perhaps its table. A table of some
-// dozens of small updates travels so with its launch, and no transfer comes
-// before it.
+// The parameters of a kernel: the work, and perhaps its table. A table of some
+// dozens of small updates travels with its launch in this way, and no transfer
+// comes before it.
 template <uint32_t size_bytes>
 struct ParametersOf {
   static constexpr uint32_t kMaxTable =
@@ -134,7 +139,8 @@ struct ParametersOf {
 using UpdateParameters = ParametersOf<4096>;
 inline constexpr uint32_t kMaxTableBeside = UpdateParameters::kMaxTable;
 
-// The work with pointers in place of offsets.
+// Returns the work of `parameters` with pointers to the table in place of
+// offsets, if it has a table.
 template <typename Parameters>
 HOST_DEVICE UpdateWork WorkOf(const Parameters& parameters) {
   UpdateWork work = parameters.work;
@@ -152,7 +158,8 @@ HOST_DEVICE UpdateWork WorkOf(const Parameters& parameters) {
   return work;
 }
 
-// What a launch does. What kernels/ops/key_sums.h says of sums is so here too.
+// The step of an update that a launch does. Sums are as kernels/ops/key_sums.h
+// says.
 enum class LaunchStep : uint8_t {
   // Updates elements.
   kUpdate,

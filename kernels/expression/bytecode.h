@@ -19,8 +19,8 @@ inline constexpr int kMaxTemporaries = 16;
 inline constexpr int kMaxScalars = 64;
 inline constexpr int kMaxInstructions = 256;
 
-// Where an operand is. A slot has a number per element; a scalar is one number
-// for all of them.
+// Numbers of operands. A slot holds a number per element; a scalar is one
+// number for all elements. Operands from kFirstScalar on are scalars.
 inline constexpr uint8_t kStoredSlot = 0;
 inline constexpr uint8_t kGradSlot = 1;
 inline constexpr uint8_t kFirstStateSlot = 2;
@@ -29,7 +29,7 @@ inline constexpr int kNumSlots = kFirstTemporarySlot + kMaxTemporaries;
 inline constexpr uint8_t kFirstScalar = 32;
 static_assert(kNumSlots <= kFirstScalar && kFirstScalar + kMaxScalars <= 256);
 
-HOST_DEVICE bool IsScalar(uint8_t place) { return place >= kFirstScalar; }
+HOST_DEVICE bool IsScalar(uint8_t operand) { return operand >= kFirstScalar; }
 
 // slots[out] = opcode(operands). Operands that the opcode does not have are 0.
 struct Instruction {
@@ -52,7 +52,7 @@ struct ElementProgram {
   // The scalars, then the instructions, with nothing in between.
   uint64_t words[kMaxScalars + kMaxInstructions];
 
-  // What is in use: the rest need not be copied.
+  // The bytes that are in use: those behind them need not be copied.
   size_t size_bytes() const {
     return offsetof(ElementProgram, words) +
            sizeof(uint64_t) * (num_scalars + num_instructions);
@@ -61,14 +61,15 @@ struct ElementProgram {
   HOST_DEVICE Instruction instruction(int index) const {
     return __builtin_bit_cast(Instruction, words[num_scalars + index]);
   }
-  HOST_DEVICE T scalar(uint8_t place) const {
+  // The scalar of operand number `operand`. REQUIRES: IsScalar(operand).
+  HOST_DEVICE T scalar(uint8_t operand) const {
     using Bits = typename FloatFacts<T>::Bits;
-    return FromBits<T>(static_cast<Bits>(words[place - kFirstScalar]));
+    return FromBits<T>(static_cast<Bits>(words[operand - kFirstScalar]));
   }
 };
 
-// Whether a functor is a program, which is interpreted where it lies instead of
-// called with an element.
+// Whether a functor is an ElementProgram, which is interpreted in place (see
+// run_pack.h) and not called with an element.
 template <typename Op>
 inline constexpr bool kIsProgram = false;
 template <typename T>

@@ -26,6 +26,7 @@ template <typename T>
 inline constexpr T kRounder = T(1.5) *
                               (uint64_t{1} << FloatFacts<T>::kMantissaBits);
 
+// Rounds to the nearest integer, ties to even.
 // REQUIRES: |x| < 2^(mantissa bits - 1).
 template <typename T>
 HOST_DEVICE T NearestInteger(T x) {
@@ -74,12 +75,13 @@ struct Double2 {
   double low;
 };
 
-// REQUIRES: |a| >= |b|, or a is 0.
+// Returns a + b exactly. REQUIRES: |a| >= |b|, or a is 0.
 HOST_DEVICE Double2 FastTwoSum(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
 }
 
+// Returns a + b exactly.
 HOST_DEVICE Double2 TwoSum(double a, double b) {
   const double sum = a + b;
   const double b_in_sum = sum - a;
@@ -93,6 +95,7 @@ HOST_DEVICE Double2 Halves(double a) {
   return {high, a - high};
 }
 
+// Returns a * b exactly, unless a part overflows or underflows.
 HOST_DEVICE Double2 TwoProduct(double a, double b) {
   const double product = a * b;
   const auto [a_high, a_low] = Halves(a);
@@ -107,7 +110,8 @@ HOST_DEVICE Double2 Product(Double2 a, Double2 b) {
   return FastTwoSum(high, low + (a.high * b.low + a.low * b.high));
 }
 
-// log(x) with some 64 bits. REQUIRES: x > 0 and finite; else any.
+// Returns log(x) with some 64 bits. The result is arbitrary unless x > 0 and
+// finite.
 HOST_DEVICE Double2 LongLog(double x) {
   using Facts = FloatFacts<double>;
   const auto [e, f] = SplitBinary(x);
@@ -162,8 +166,9 @@ HOST_DEVICE bool IsInteger(T x) {
          ((magnitude + kTwoToMantissa) - kTwoToMantissa == magnitude);
 }
 
-// As C's pow: pow(x, 0) and pow(1, y) are 1, even of NaN; a negative base takes
-// integer exponents only. Within one unit in the last place.
+// Returns what C's pow does: pow(x, 0) and pow(1, y) are 1, even of NaN; a
+// negative base takes integer exponents only. Within one unit in the last
+// place.
 template <typename T>
 HOST_DEVICE T Pow(T x, T y) {
   using Facts = FloatFacts<T>;

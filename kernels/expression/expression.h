@@ -26,22 +26,23 @@ inline constexpr int kMaxExpressionHyperparameters = 16;
 // type, in the order in which it is written.
 class Expression {
  public:
-  // `hyperparameters`: the names that stand for their values.
+  // Checks and compiles `text`, in which each name of `hyperparameters` stands
+  // for the hyperparameter's value.
   // Errors: InvalidArgument, with line and column, for what is no expression or
   // beyond the language's limits; for a hyperparameter that is not used or that
   // the language gives another meaning.
   static absl::StatusOr<Expression> Compile(
       absl::string_view text, absl::Span<const std::string> hyperparameters);
 
-  // By index.
+  // The names of the states, in the order of their slots.
   const std::vector<std::string>& states() const { return states_; }
 
-  // What is run per element.
+  // Instructions that run for each element.
   size_t num_instructions() const { return instructions_.size(); }
 
-  // What to run over the elements of update `update_count` (from 1), whose
-  // accumulate type is T: float or double. `hyperparameters` has a value for
-  // each name that Compile was given.
+  // Returns the program to run for each element of update `update_count` (from
+  // 1), whose accumulate type is T: float or double. `hyperparameters` has a
+  // value for each name that Compile was given, in the same order.
   template <typename T>
   expression::ElementProgram<T> Bind(absl::Span<const double> hyperparameters,
                                      uint64_t update_count) const;
@@ -67,13 +68,14 @@ class Expression {
 
   Expression() = default;
 
-  // By index in scalars_.
+  // Returns the values of scalars_, by index.
   absl::InlinedVector<double, 64> ScalarValues(
       absl::Span<const double> hyperparameters, uint64_t update_count) const;
 
   std::vector<std::string> states_;
   std::vector<Scalar> scalars_;
-  // Which scalars the instructions read, by place from kFirstScalar on.
+  // Indices in scalars_ of those that instructions read: operand kFirstScalar
+  // is the first.
   std::vector<uint16_t> bound_scalars_;
   std::vector<expression::Instruction> instructions_;
 };

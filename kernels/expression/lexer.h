@@ -1,4 +1,4 @@
-// From the text of an expression to its words.
+// From the text of an expression to its tokens.
 
 #ifndef TENSORKV_KERNELS_EXPRESSION_LEXER_H_
 #define TENSORKV_KERNELS_EXPRESSION_LEXER_H_
@@ -25,23 +25,27 @@ struct Token {
   // Within the text given to Tokenize.
   absl::string_view text;
   Position at;
-  // A kNumber's.
+  // The value of a kNumber.
   double number = 0;
 };
 
-// The text, short and printable, between quotes.
+// Returns the first 64 bytes of the text between quotes, with all but printable
+// ASCII escaped, and "..." if there are more.
 std::string Quoted(absl::string_view text);
 
-// InvalidArgument: `expression: line 2, column 7: expected ..., got ...`.
+// Returns the error InvalidArgument, with the message
+// `expression: line 2, column 7: expected ..., got ...`.
 absl::Status ErrorAt(Position at, absl::string_view expected,
                      absl::string_view got);
+// Returns such an error at `token`, which is what was got.
 absl::Status ErrorAt(const Token& token, absl::string_view expected);
 
-// The words in their order; the last is the kEnd. A line ends a statement,
-// except within parentheses; `#` starts a comment that ends with its line. All
-// is ASCII.
-// Errors: InvalidArgument for a character that no word begins with, a number
-// that is not finite.
+// Returns the tokens in their order, which refer to `text`; the last is the
+// kEnd. A line break or `;` ends a statement, except a line break within
+// parentheses; `#` starts a comment that ends with its line. The text must be
+// ASCII, comments included.
+// Errors: InvalidArgument for a character with which no token begins, or a
+// number that is not finite.
 absl::StatusOr<std::vector<Token>> Tokenize(absl::string_view text);
 
 }  // namespace tensorkv::expression

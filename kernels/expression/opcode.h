@@ -41,8 +41,8 @@ constexpr int NumOperands(Opcode opcode) {
   return opcode >= Opcode::kAdd ? 2 : 1;
 }
 
-// The result of one instruction; comparisons give 1 or 0. Operands that the
-// instruction does not have are not looked at.
+// Returns the result of one instruction for one element; comparisons give 1 or
+// 0. Ignores operands that the opcode does not have.
 template <Opcode opcode, typename T>
 HOST_DEVICE T Evaluate(T a, T b, T c) {
   if constexpr (opcode == Opcode::kMove) return a;

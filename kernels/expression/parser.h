@@ -16,7 +16,7 @@ namespace tensorkv::expression {
 inline constexpr size_t kMaxTextBytes = 4096;
 inline constexpr int kMaxNesting = 32;
 
-// A part of a term: a number, a name, or an operation on parts that come
+// A node of a syntax tree: a number, a name, or an operation on nodes that come
 // before it.
 struct Node {
   enum class Kind { kNumber, kName, kOperation };
@@ -30,7 +30,7 @@ struct Node {
   int operands[kMaxOperands] = {};
 };
 
-// `name = term`; what `name += term` stands for too.
+// `name = term`, which `name += term` and the like have been turned into.
 struct Assignment {
   absl::string_view name;
   Position at;
@@ -44,20 +44,23 @@ struct StateDeclaration {
   Position at;
 };
 
-// Refers to the text.
+// The statements of a text, to which it refers.
 struct ParsedProgram {
   std::vector<StateDeclaration> states;
   std::vector<Assignment> assignments;
   std::vector<Node> nodes;
+  // The end of the text.
   Position end;
 };
 
-// Whether names of the language's own are spelled so: functions and `state`.
+// Returns whether `name` is a function of the language or the word `state`.
 bool IsReserved(absl::string_view name);
 
-// Reads the grammar that proto/tensorkv/v1/rule.proto describes. Does not look
-// at what the names mean.
-// Errors: InvalidArgument, naming line and column.
+// Parses a text of the grammar that proto/tensorkv/v1/rule.proto describes.
+// Does not check whether the names exist. The result refers to `text`.
+//
+// Errors: InvalidArgument, naming line and column; or for more than
+// kMaxTextBytes.
 absl::StatusOr<ParsedProgram> Parse(absl::string_view text);
 
 }  // namespace tensorkv::expression

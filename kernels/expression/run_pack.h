@@ -12,13 +12,13 @@
 
 namespace tensorkv::expression {
 
-// Operand `index` of element `i`.
+// Returns the value of the instruction's operand `index` for element `i`.
 template <typename T, int size>
 HOST_DEVICE T OperandOf(const ElementProgram<T>& program,
                         const Instruction& instruction, int index,
                         const T (&slots)[kNumSlots][size], int i) {
-  const uint8_t place = instruction.operands[index];
-  return IsScalar(place) ? program.scalar(place) : slots[place][i];
+  const uint8_t operand = instruction.operands[index];
+  return IsScalar(operand) ? program.scalar(operand) : slots[operand][i];
 }
 
 // Runs the program over `size` elements; slots[k][i] is slot k of element i.

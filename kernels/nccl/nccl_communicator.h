@@ -1,4 +1,4 @@
-// Processes that send each other memory of their GPUs.
+// A communicator of NCCL: processes that send each other memory of their GPUs.
 
 #ifndef TENSORKV_KERNELS_NCCL_NCCL_COMMUNICATOR_H_
 #define TENSORKV_KERNELS_NCCL_NCCL_COMMUNICATOR_H_
@@ -20,27 +20,28 @@
 
 namespace tensorkv {
 
-// A communicator that never blocks, and is aborted when it breaks.
+// A group whose calls of NCCL never block, so that MayWait can end them. The
+// communicator of NCCL is aborted when a call fails.
 class NcclCommunicator final : public DeviceGroup {
  public:
   struct Environment {
     NcclFunctions nccl;
-    // That transfers are on.
+    // The stream that transfers are put on.
     cudaStream_t stream = nullptr;
-    // Makes its device that of the thread, and has it wait for all memory that
-    // was allocated.
+    // Called before each call: makes the stream's device the thread's current
+    // one, and the stream wait for all memory that was allocated.
     std::function<absl::Status()> begin;
-    // Whether it has come to the end of the transfers.
+    // Whether the stream has done all its work.
     std::function<absl::StatusOr<bool>()> is_done;
-    // Lets a little time pass before the next look.
+    // Sleeps a little, between two looks at what a call waits for.
     std::function<void()> pause;
   };
 
-  // For one of the processes to make, and for all to be given.
-  // Errors: those of StatusOfNccl.
+  // Does what DeviceLink::NewGroupId does. Errors: those of StatusOfNccl.
   static absl::StatusOr<std::string> NewId(const NcclFunctions& nccl);
 
-  // Waits until all `size` processes of that id are there.
+  // Does what DeviceLink::Join does: blocks until all `size` processes have
+  // called it with this id.
   // Errors: InvalidArgument (no id) · those of `may_wait`, of StatusOfNccl and
   // of `begin`.
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(
@@ -49,20 +50,24 @@ class NcclCommunicator final : public DeviceGroup {
   ~NcclCommunicator() override { Abort(); }
   NcclCommunicator(const NcclCommunicator&) = delete;
 
-  // In one group of NCCL.
+  // Makes the transfers in one group of NCCL.
   absl::Status Exchange(const Transfers& transfers, MayWait may_wait) override;
 
+  // Returns whether a call has failed: then all later ones do.
   bool is_broken() const { return comm_ == nullptr; }
 
  private:
   NcclCommunicator(Environment environment, uint32_t rank)
       : environment_(std::move(environment)), rank_(rank) {}
 
-  // Waits for what a call has begun.
+  // Waits until NCCL has done `call`, which has returned `begun`, and aborts
+  // the communicator if that fails.
   absl::Status WaitFor(ncclResult_t begun, absl::string_view call,
                        MayWait may_wait);
   absl::Status Enqueue(const Transfers& transfers);
+  // Waits until the stream has done the transfers.
   absl::Status WaitUntilDone(MayWait may_wait);
+  // Aborts the communicator; no effect if that has been done.
   void Abort();
 
   const Environment environment_;

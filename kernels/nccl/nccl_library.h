@@ -10,7 +10,7 @@
 
 namespace tensorkv {
 
-// What is used of NCCL; tests have their own.
+// The functions of NCCL that are used; tests have their own.
 struct NcclFunctions {
   int version = 0;  // 2.23.4 is 22304
   decltype(&ncclGetVersion) get_version = nullptr;
@@ -25,9 +25,10 @@ struct NcclFunctions {
   decltype(&ncclRecv) recv = nullptr;
 };
 
-// Those of a library, which stays loaded.
-// Errors: FailedPrecondition: it is not there, or is older than what this build
-// needs (2.23, of which no call blocks).
+// Loads the library that dlopen finds by `path`, and returns its functions. It
+// is never unloaded.
+// Errors: FailedPrecondition: there is no such library, or it is older than
+// 2.23, the first of which no call blocks.
 absl::StatusOr<NcclFunctions> LoadNccl(
     const std::string& path = "libnccl.so.2");
 

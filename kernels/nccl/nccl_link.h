@@ -1,4 +1,4 @@
-// How a GPU reaches those of other processes, by NCCL.
+// Brings a GPU together with those of other processes, by NCCL.
 
 #ifndef TENSORKV_KERNELS_NCCL_NCCL_LINK_H_
 #define TENSORKV_KERNELS_NCCL_NCCL_LINK_H_
@@ -15,10 +15,11 @@
 
 namespace tensorkv {
 
-// Groups are communicators, each with a stream of its own. Thread-safe.
+// A link whose groups are communicators of NCCL, each with a stream of its own.
+// Thread-safe.
 class NcclLink final : public DeviceLink {
  public:
-  // For memory of that pool; `gpu` as of DeviceLink.
+  // Groups transfer memory of `pool`. gpu() returns `gpu`.
   NcclLink(std::shared_ptr<DevicePool> pool, const NcclFunctions& nccl,
            std::string gpu = "")
       : pool_(std::move(pool)), nccl_(nccl), gpu_(std::move(gpu)) {}

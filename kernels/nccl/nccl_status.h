@@ -9,8 +9,8 @@
 
 namespace tensorkv {
 
-// OK · Unavailable (another process has ended or cannot be reached: the
-// communicator is to be made anew) · DeadlineExceeded (it is still under way) ·
+// Returns OK · Unavailable (another process has ended or cannot be reached: a
+// new communicator must be made) · DeadlineExceeded (it is still under way) ·
 // Internal, for all others: a mistake of the caller's, or a GPU that fails. The
 // message is `call`, the error's name, and `detail`, if there is any:
 //

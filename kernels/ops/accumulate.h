@@ -11,6 +11,8 @@
 
 namespace tensorkv::ops {
 
+// Returns `scale` as a T: integers of less than 64 bits wrap, and a Bool is
+// whether it is not 0.
 template <typename T>
 HOST_DEVICE T ScaleAs(double scale) {
   return static_cast<T>(static_cast<int64_t>(scale));

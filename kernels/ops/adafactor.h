@@ -67,7 +67,7 @@ struct Adafactor {
     terms[2] = Square(roots[kRowState]);
   }
 
-  HOST_DEVICE void TakeSums(int, const double* sums) {
+  HOST_DEVICE void SetSums(int, const double* sums) {
     const double rms_of_w = SquareRoot(sums[0] / num_elements);
     const double root_of_mean = SquareRoot(sums[2] / num_elements);
     const double rms_of_u = root_of_mean * SquareRoot(sums[1] / num_elements);
@@ -81,8 +81,8 @@ struct Adafactor {
     return w - (decay * w + step * Direction(g, roots));
   }
 
-  // u / sqrt(mean of r): that mean is known when this is. Where nothing has
-  // ever come, it is 0.
+  // Returns u / sqrt(mean of r); that mean is known after the phase. 0 where no
+  // gradient has been other than 0.
   HOST_DEVICE T Direction(T g, const T (&roots)[kNumStates]) const {
     const T deviation = roots[kRowState] * roots[kColumnState];
     return deviation == 0 ? T() : gradient(g) / deviation;

@@ -53,9 +53,9 @@ struct AdamW {
   }
 
   T rate;
-  // By which sqrt(v) is divided.
+  // The divisor of sqrt(v).
   T root;
-  // What of w is subtracted.
+  // The share of w that is subtracted.
   T decay;
   Moments<T> moments;
   Gradient<T> gradient;

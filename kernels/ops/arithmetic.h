@@ -28,7 +28,8 @@ HOST_DEVICE Bool Multiply(Bool a, Bool b) {
   return (a != Bool::kFalse) & (b != Bool::kFalse) ? Bool::kTrue : Bool::kFalse;
 }
 
-// Unsigned, and at least as wide as int, so that nothing overflows.
+// The unsigned type in which T wraps, at least as wide as int, so that nothing
+// overflows.
 template <typename T>
 struct WrappingType {
   using Type = uint32_t;
@@ -50,8 +51,9 @@ HOST_DEVICE T Multiply(T a, T b) {
   return static_cast<T>(static_cast<Wrapping>(a) * static_cast<Wrapping>(b));
 }
 
-// Correctly rounded. The built-in on the host, since the library's inline
-// wrappers could end up out of line (host_device.h says why not).
+// Returns the square root, correctly rounded: by the built-in on the host,
+// since the library's inline wrappers could end up out of line (host_device.h
+// says why not).
 #if defined(__CUDACC__)
 HOST_DEVICE float SquareRoot(float x) { return sqrtf(x); }
 HOST_DEVICE double SquareRoot(double x) { return sqrt(x); }
@@ -60,13 +62,13 @@ HOST_DEVICE float SquareRoot(float x) { return __builtin_sqrtf(x); }
 HOST_DEVICE double SquareRoot(double x) { return __builtin_sqrt(x); }
 #endif
 
-// `b` where either is NaN.
+// Returns the larger of both; `b` if either is NaN.
 template <typename T>
 HOST_DEVICE T Larger(T a, T b) {
   return a > b ? a : b;
 }
 
-// |x|; also of zeros.
+// Returns |x|; 0 for -0.
 template <typename T>
 HOST_DEVICE T Magnitude(T x) {
   return x < 0 ? -x : x + T(0);
@@ -78,14 +80,14 @@ HOST_DEVICE T Sign(T x) {
   return x > 0 ? T(1) : (x < 0 ? T(-1) : x);
 }
 
-// Quotients by less are not worth their infinities.
+// The smallest magnitude by which Quotient divides.
 template <typename T>
 inline constexpr T kLowestDivisor = T(0x1p-100);
 template <>
 inline constexpr double kLowestDivisor<double> = 0x1p-1000;
 
-// a / b, but 0 where |b| is below kLowestDivisor: what has hardly moved has no
-// direction.
+// Returns a / b, but 0 where |b| is below kLowestDivisor, where the quotient
+// would be mostly infinite. `a` / NaN is NaN.
 template <typename T>
 HOST_DEVICE T Quotient(T a, T b) {
   return Magnitude(b) < kLowestDivisor<T> ? T(0) : a / b;
@@ -98,7 +100,8 @@ HOST_DEVICE T Clip(T x, T bound) {
   return above > bound ? bound : above;
 }
 
-// A negative bound turns clipping off.
+// Returns the bound for Clip; infinity, which turns clipping off, for a
+// negative one.
 template <typename T>
 inline T ClipBound(double bound) {
   return static_cast<T>(bound < 0 ? HUGE_VAL : bound);

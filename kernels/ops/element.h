@@ -9,18 +9,20 @@
 
 namespace tensorkv::ops {
 
-// Elements of the array that a functor's states of one element are in: an array
-// cannot be empty.
+// The size of the array that holds a functor's states of one element: at least
+// 1, as an array cannot be empty.
 template <typename Op>
 inline constexpr int kStatePlaces = Op::kNumStates > 0 ? Op::kNumStates : 1;
 
-// Whether the functor takes a random number for each element.
+// Whether the functor takes a random number for each element: it has a member
+// `noise`.
 template <typename Op>
 inline constexpr bool kTakesNoise = requires(const Op& op) {
   op.noise(uint64_t{});
 };
 
-// Whether values stay as they are, to the bit, while states follow.
+// Returns whether the functor's values must stay as they are, to the bit, while
+// its states are updated: the learning rate of an optimizer is 0.
 template <typename Op>
 HOST_DEVICE bool IsFrozen(const Op& op) {
   if constexpr (requires { op.gradient.is_frozen; }) {

@@ -50,7 +50,7 @@ struct Ftml {
     return -z / d;
   }
 
-  // (1 - b1^t) / lr; 0 for no step.
+  // (1 - b1^t) / lr; 0 if lr is below kLowestRate, for no step.
   T scale;
   T correction;
   T weight_decay;

@@ -1,5 +1,4 @@
-// What every optimizer does to the incoming gradient first, and whether it does
-// anything to the value.
+// The rescaling and clipping of gradients that every optimizer begins with.
 
 #ifndef TENSORKV_KERNELS_OPS_GRADIENT_H_
 #define TENSORKV_KERNELS_OPS_GRADIENT_H_
@@ -10,8 +9,8 @@
 
 namespace tensorkv::ops {
 
-// Rules that divide by the learning rate take less than this for 0: the
-// quotient would be infinite.
+// Rules that divide by the learning rate treat a lower one as 0: the quotient
+// would be infinite.
 inline constexpr double kLowestRate = 1e-30;
 
 // G = min(max(rescale g, -clip), clip); NaN stays NaN. Every functor of an
@@ -24,8 +23,10 @@ struct Gradient {
             .is_frozen = p.learning_rate == 0};
   }
 
+  // Returns G.
   HOST_DEVICE T operator()(T g) const { return Clipped(rescale * g); }
 
+  // Returns a gradient that has been rescaled already, clipped.
   HOST_DEVICE T Clipped(T scaled) const { return Clip(scaled, clip); }
 
   T rescale;

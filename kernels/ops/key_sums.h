@@ -6,30 +6,32 @@
 //   kNumPhases   how often the elements are read for sums: a later phase may
 //                depend on the sums of the ones before
 //   kNumSums     how many sums each phase makes, at most kMaxSums
-//   Terms        what an element adds to the sums of a phase
-//   NumTerms     how many of them may be other than 0, of a phase: all, if it
-//                does not say
-//   TakeSums     takes them; called once after each phase
+//   Terms        sets what an element adds to the sums of a phase
+//   NumTerms     how many terms of a phase, the first ones, may be other than
+//                0; all, of a functor without it
+//   SetSums      gives the functor the sums of a phase: called once for each
+//                phase, in order, before elements are updated
 //
 // and, to have one sum for each row, before the phases,
 //
 //   kRowState    which of its states is one element per row
 //   RowTerm      what an element adds to the sum of its row
-//   UpdateRow    updates that state of a row by the row's sum
-//   OfRow        what an element gets in the place of that state, if it is not
-//                the state itself: what can be computed once per row
+//   UpdateRow    returns the new state of a row, by the sum of its terms, their
+//                number and the state before
+//   OfRow        returns what an element gets in place of that state: what can
+//                be computed once per row; a functor without it gets the state
 //
 // and, besides, to have one for each column, after the rows,
 //
-//   kColumnState, UpdateColumn, of the sum of RowTerm over the column, and
-//   OfColumn
+//   kColumnState, OfColumn, and UpdateColumn, which gets the sum of RowTerm
+//   over the column
 //
 // The sums are doubles whose order is fixed, whoever adds them: element i of a
 // part goes to lane i % kSumLanes, each lane is added up from the left, then
 // the upper half of the lanes is added to the lower one until one is left. The
 // parts are kSumPartElements of a key, whose sums are added in the same way; or
-// they are rows. Columns are cut into parts of RowsOfColumnPart rows: each part
-// is added up from the top, and so are the parts.
+// they are rows. Columns are divided into parts of RowsOfColumnPart rows: each
+// part is added up from the top, and so are the parts.
 
 #ifndef TENSORKV_KERNELS_OPS_KEY_SUMS_H_
 #define TENSORKV_KERNELS_OPS_KEY_SUMS_H_
@@ -44,10 +46,10 @@ inline constexpr int kSumLanes = 128;
 inline constexpr uint64_t kSumPartElements = 16 * 1024;
 inline constexpr int kMaxSums = 3;
 
-// The rows that one part of each column has: so many that the sums of the parts
-// take little memory (there are at most kMaxColumnParts to a column, and no
-// more than one for kMinColumnPart rows), and that a part of all columns is no
-// less work than a part of a key.
+// RowsOfColumnPart returns the rows that one part of each column has: so many
+// that the sums of the parts take little memory (there are at most
+// kMaxColumnParts to a column, and at most one to kMinColumnPart rows), and
+// that a part of all columns is no less work than a part of a key.
 inline constexpr uint64_t kMaxColumnParts = 128;
 inline constexpr uint64_t kMinColumnPart = 64;
 
@@ -61,6 +63,7 @@ HOST_DEVICE uint64_t RowsOfColumnPart(uint64_t num_rows, uint64_t num_columns) {
   return rows < large ? large : rows;
 }
 
+// Returns the number of parts of each column.
 HOST_DEVICE uint64_t NumColumnParts(uint64_t num_rows, uint64_t num_columns) {
   const uint64_t rows = RowsOfColumnPart(num_rows, num_columns);
   return (num_rows + rows - 1) / rows;
@@ -76,7 +79,7 @@ inline constexpr bool kHasColumnState = requires {
   Op::kColumnState;
 };
 
-// How many terms of a phase may be other than 0: the first ones.
+// Returns how many terms of a phase, the first ones, may be other than 0.
 template <typename Op>
 constexpr int NumTerms(int phase) {
   if constexpr (requires { Op::NumTerms(phase); }) {
@@ -86,7 +89,8 @@ constexpr int NumTerms(int phase) {
   }
 }
 
-// Whether state `k` of the functor has an element for each element.
+// Returns whether state `k` of the functor has an element for each element of
+// the value: it is neither per row nor per column.
 template <typename Op>
 HOST_DEVICE constexpr bool IsOfElements(int k) {
   if constexpr (kHasColumnState<Op>) {
@@ -96,7 +100,7 @@ HOST_DEVICE constexpr bool IsOfElements(int k) {
   return true;
 }
 
-// What an element gets of its row's state, and of its column's.
+// Return what an element gets in place of its row's state, or its column's.
 template <typename Op, typename T>
 HOST_DEVICE T OfRow(const Op& op, T state) {
   if constexpr (requires { op.OfRow(state); }) {
@@ -117,19 +121,20 @@ HOST_DEVICE T OfColumn(const Op& op, T state) {
 // Stands for the terms of rows and columns among the numbers of phases.
 inline constexpr int kRowPhase = -1;
 
-// What a functor needs.
+// The sums that a functor needs.
 struct SumsOfOp {
   int num_phases = 0;
   int num_sums = 0;
   bool has_row_state = false;
   bool has_column_state = false;
 
-  // Whether it needs any.
+  // Returns whether the functor needs any.
   constexpr bool any() const { return num_phases > 0 || has_row_state; }
   // Doubles that hold the sums of all phases.
   constexpr int size() const { return num_phases * num_sums; }
 };
 
+// Returns the sums that Op needs.
 template <typename Op>
 constexpr SumsOfOp SumsOf() {
   static_assert(!kHasColumnState<Op> || kHasRowState<Op>);
@@ -143,17 +148,18 @@ constexpr SumsOfOp SumsOf() {
   return sums;
 }
 
-// Gives the functor the sums of its first phases, one phase after another.
+// Gives the functor the sums of its first `num_phases` phases, which lie in
+// `sums` one phase after another. Does nothing to a functor without phases.
 template <typename Op>
-HOST_DEVICE void TakeSums(const double* sums, int num_phases, Op& op) {
+HOST_DEVICE void SetSums(const double* sums, int num_phases, Op& op) {
   if constexpr (requires { Op::kNumPhases; }) {
     for (int phase = 0; phase < num_phases; ++phase) {
-      op.TakeSums(phase, sums + phase * Op::kNumSums);
+      op.SetSums(phase, sums + phase * Op::kNumSums);
     }
   }
 }
 
-// The sum of the lanes, which it changes.
+// Returns the sum of the kSumLanes lanes. Overwrites the lanes.
 inline double SumOfLanes(double* lanes) {
   for (int half = kSumLanes / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
@@ -161,8 +167,8 @@ inline double SumOfLanes(double* lanes) {
   return lanes[0];
 }
 
-// The same where only the first `count` lanes have anything: adding nothing
-// changes no sum.
+// Returns the sum of the lanes, of which those from `count` on are 0, with the
+// same bits as SumOfLanes. Overwrites the lanes.
 inline double SumOfFirstLanes(double* lanes, int64_t count) {
   int64_t half = kSumLanes / 2;
   while (half >= count && half > 0) half /= 2;

@@ -48,7 +48,7 @@ struct Lamb {
     terms[1] = Square(Direction(w, g, changed));
   }
 
-  HOST_DEVICE void TakeSums(int, const double* sums) {
+  HOST_DEVICE void SetSums(int, const double* sums) {
     learning_rate = Bounded<T>(scheduled_rate * ratio(sums[0], sums[1]));
   }
 
@@ -56,7 +56,7 @@ struct Lamb {
     return w - learning_rate * Direction(w, g, states);
   }
 
-  // u, and the states after it.
+  // Returns u, and updates `states`.
   HOST_DEVICE T Direction(T w, T g, T (&states)[kNumStates]) const {
     auto& [m, v] = states;
     moments.Update(gradient(g), m, v);

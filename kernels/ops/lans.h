@@ -61,7 +61,7 @@ struct Lans {
     terms[2] = Square(to.gradient);
   }
 
-  HOST_DEVICE void TakeSums(int phase, const double* sums) {
+  HOST_DEVICE void SetSums(int phase, const double* sums) {
     if (phase == 0) {
       if (sums[0] != 0) inverse_norm = Bounded<T>(1 / SquareRoot(sums[0]));
       return;
@@ -80,7 +80,7 @@ struct Lans {
     T gradient;  // n
   };
 
-  // The directions, and the states after them.
+  // Returns the directions, and updates `states`.
   HOST_DEVICE Directions DirectionsOf(T w, T g, T (&states)[kNumStates]) const {
     auto& [m, v] = states;
     const T normal = gradient.Clipped(gradient.rescale * g * inverse_norm);

@@ -40,7 +40,7 @@ struct Lars {
     terms[1] = Square(gradient.rescale * g);
   }
 
-  HOST_DEVICE void TakeSums(int, const double* sums) {
+  HOST_DEVICE void SetSums(int, const double* sums) {
     const double w_norm = SquareRoot(sums[0]);
     const double g_norm = SquareRoot(sums[1]);
     if (w_norm == 0 || g_norm == 0) return;

@@ -73,7 +73,7 @@ HOST_DEVICE T Polynomial(T x, T c, Rest... rest) {
   return c + x * Polynomial(x, rest...);
 }
 
-// What is left of 2 atanh(s) - 2 s, divided by s, as a series in s^2, for
+// Returns (2 atanh(s) - 2 s) / s, as a series in `square`, which is s^2, for
 // |s| <= 3 - sqrt(8).
 HOST_DEVICE float AtanhRest(float square) {
   return square *
@@ -91,7 +91,7 @@ struct Binary {
   T fraction;
 };
 
-// Splits x / 2^more. REQUIRES: x is normal and above 0; else the result is any.
+// Splits x / 2^more. The result is arbitrary unless x is normal and above 0.
 template <typename T>
 HOST_DEVICE Binary<T> SplitNormal(T x, T more) {
   using Facts = FloatFacts<T>;
@@ -107,7 +107,7 @@ HOST_DEVICE Binary<T> SplitNormal(T x, T more) {
           FromBits<T>((bits & kMantissaMask) + Facts::kBitsOfRootOfHalf) - 1};
 }
 
-// REQUIRES: x > 0 and finite; else the result is any.
+// Splits x. The result is arbitrary unless x > 0 and finite.
 template <typename T>
 HOST_DEVICE Binary<T> SplitBinary(T x) {
   using Facts = FloatFacts<T>;
@@ -117,8 +117,9 @@ HOST_DEVICE Binary<T> SplitBinary(T x) {
                      is_subnormal ? T(Facts::kMantissaBits) : T(0));
 }
 
-// Within one unit in the last place. With f = 2 s / (1 - s):
-// log(1 + f) = 2 atanh(s) = f - s f + s AtanhRest(s^2).
+// Returns log(x) within one unit in the last place; -infinity for 0, NaN for
+// less and for NaN. With f = 2 s / (1 - s): log(1 + f) = 2 atanh(s) = f - s f +
+// s AtanhRest(s^2).
 template <typename T>
 HOST_DEVICE T Log(T x) {
   using Facts = FloatFacts<T>;

@@ -14,7 +14,8 @@
 
 namespace tensorkv::ops {
 
-// Whether `other`, an earlier contribution or a later one, comes before `own`.
+// Returns whether `other` comes before `own` in the order of values.
+// `is_earlier`: the contribution of `other` is earlier than that of `own`.
 template <bool is_earlier, typename T>
 HOST_DEVICE bool ComesBefore(T other, T own) {
   if constexpr (is_earlier) {
@@ -24,11 +25,11 @@ HOST_DEVICE bool ComesBefore(T other, T own) {
   }
 }
 
-// What the sum begins with: adding it to a number changes no bit.
+// The value that the sum begins with: adding it to a number changes no bit.
 template <typename T>
 inline constexpr T kNoSum = static_cast<T>(-0.0);
 
-// Which places in the order are kept.
+// The positions in the order of values that are averaged.
 struct Middle {
   uint32_t first;
   uint32_t size;
@@ -38,9 +39,11 @@ struct Middle {
     return {(num_contributions - num_averaged) / 2, num_averaged};
   }
 
-  template <typename Place>
-  HOST_DEVICE bool Has(Place place) const {
-    return place - Place{first} < Place{size};
+  // Returns whether a contribution with this position, from 0, is averaged.
+  // REQUIRES: Position is unsigned.
+  template <typename Position>
+  HOST_DEVICE bool Has(Position position) const {
+    return position - Position{first} < Position{size};
   }
 };
 

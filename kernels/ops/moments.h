@@ -14,7 +14,7 @@ namespace tensorkv::ops {
 //   m <- b1 m + (1 - b1) g
 //   v <- b2 v + (1 - b2) g^2
 //
-// The step is in proportion to m / Denominator(v).
+// Denominator(v) is sqrt(v) + epsilon, by which a step divides m.
 template <typename T>
 struct Moments {
   static Moments Create(double beta1, double beta2, double epsilon) {
@@ -25,10 +25,12 @@ struct Moments {
             .epsilon = static_cast<T>(epsilon)};
   }
 
+  // Replaces the moments by those after gradient `g`.
   HOST_DEVICE void Update(T g, T& m, T& v) const {
     m = Mean(g, m);
     v = Variance(g, v);
   }
+  // Return the first moment, and the second, after gradient `g`.
   HOST_DEVICE T Mean(T g, T m) const { return beta1 * m + rest1 * g; }
   HOST_DEVICE T Variance(T g, T v) const { return beta2 * v + rest2 * (g * g); }
 
@@ -41,8 +43,8 @@ struct Moments {
   T epsilon;
 };
 
-// base^exponent by products alone: the library's may differ in the last bit
-// from CPU to CPU.
+// Returns base^exponent, by products alone: that of the library may differ in
+// the last bit from CPU to CPU.
 inline double Power(double base, uint64_t exponent) {
   double power = 1;
   for (; exponent != 0; exponent >>= 1) {
@@ -52,8 +54,8 @@ inline double Power(double base, uint64_t exponent) {
   return power;
 }
 
-// What corrects the learning rate of update `t` (from 1) for moments that
-// started at zero.
+// Returns the factor that corrects the learning rate of update `t` (from 1) for
+// moments that started at zero.
 inline double BiasCorrection(double beta1, double beta2, uint64_t t) {
   return sqrt(1 - Power(beta2, t)) / (1 - Power(beta1, t));
 }

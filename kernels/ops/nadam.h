@@ -24,6 +24,7 @@ namespace tensorkv::ops {
 
 // mu_t, mu_t+1 and P.
 struct NadamMomenta {
+  // Takes up to t steps, until P is so small that it does not count.
   static NadamMomenta At(double beta1, double momentum_decay, uint64_t t) {
     constexpr double kDecay = 0.96;
     // Below, 1 - P is 1.

@@ -23,12 +23,12 @@ inline constexpr int kNoiseRounds = 7;
 inline constexpr uint64_t kPhiloxFactor0 = 0xD2511F53;
 inline constexpr uint64_t kPhiloxFactor2 = 0xCD9E8D57;
 
-// The key of a round.
+// The key of one round of Philox.
 struct PhiloxKey {
   HOST_DEVICE explicit PhiloxKey(uint64_t key)
       : k0(static_cast<uint32_t>(key)), k1(static_cast<uint32_t>(key >> 32)) {}
 
-  // To the next round.
+  // Makes it the key of the next round.
   HOST_DEVICE void Advance() {
     k0 += 0x9E3779B9;
     k1 += 0xBB67AE85;
@@ -38,6 +38,8 @@ struct PhiloxKey {
   uint32_t k1;
 };
 
+// Returns the output of Philox4x32 with `num_rounds` rounds for the key `seed`
+// and the counter whose halves are `low` and `high`.
 template <int num_rounds = kNoiseRounds>
 HOST_DEVICE RandomWords Philox(uint64_t seed, uint64_t high, uint64_t low) {
   uint32_t c[4] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32),
@@ -97,9 +99,9 @@ HOST_DEVICE double LogarithmSeries(double square) {
                     -4 / 13., -4 / 15., -4 / 17., -4 / 19.);
 }
 
-// sqrt(-2 log(x)) of the number x that the upper 31 bits stand for, in the
-// middle of its interval between 0 and 1. Log would have to tell more kinds of
-// numbers apart, and be right in the last bit.
+// Returns sqrt(-2 log(x)) of the number x between 0 and 1 for which the upper
+// 31 bits stand, in the middle of its interval. Log would have to tell more
+// kinds of numbers apart, and be right in the last bit.
 template <typename T>
 HOST_DEVICE T NormalRadius(uint32_t bits) {
   constexpr T kMinusTwoLn2 = static_cast<T>(-1.38629436111989061883);
@@ -110,9 +112,9 @@ HOST_DEVICE T NormalRadius(uint32_t bits) {
   return SquareRoot(exponent * kMinusTwoLn2 + s * LogarithmSeries(s * s));
 }
 
-// Two independent numbers of the standard normal distribution, by Box and
-// Muller, from 32 random bits each for their radius and their angle. Free of
-// branches.
+// Returns two independent numbers of the standard normal distribution, by Box
+// and Muller, from 32 random bits each for their radius and their angle. Free
+// of branches.
 //
 // The lower 30 bits of an angle say where it is in a quarter of a turn. The
 // others say which quarter that is: whether cosine and sine change places, and
@@ -139,6 +141,7 @@ HOST_DEVICE NormalPair<T> BoxMuller(uint32_t radius_bits, uint32_t angle_bits) {
 // update: loops may draw those of a group at once.
 template <typename T>
 struct NormalNoise {
+  // Returns the number of element `index` of the key: always the same one.
   HOST_DEVICE T operator()(uint64_t index) const {
     const uint64_t call =
         index / kNormalGroup * kNormalLanes + index % kNormalLanes;

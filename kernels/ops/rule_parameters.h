@@ -1,4 +1,5 @@
-// What the functor of a rule is made of, for one update of one key.
+// The parameters from which the functor of a rule is made, for one update of
+// one key.
 
 #ifndef TENSORKV_KERNELS_OPS_RULE_PARAMETERS_H_
 #define TENSORKV_KERNELS_OPS_RULE_PARAMETERS_H_
@@ -8,9 +9,9 @@
 namespace tensorkv {
 
 struct RuleParameters {
-  // By the schedule at t, times the key's multiplier.
+  // That of the schedule at t, times the key's multiplier.
   double learning_rate = 0;
-  // Times the key's multiplier.
+  // The rule's, times the key's multiplier.
   double weight_decay = 0;
   double rescale_grad = 1;
   // Negative: off.

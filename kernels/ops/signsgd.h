@@ -31,7 +31,7 @@ struct SignSgd {
   }
 
   T learning_rate;
-  // What of w is kept.
+  // The share of w that is kept.
   T kept;
   Gradient<T> gradient;
 };

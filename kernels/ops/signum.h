@@ -40,7 +40,7 @@ struct Signum {
   T weight_decay;
   T momentum;
   T rest;
-  // What of w is kept.
+  // The share of w that is kept.
   T kept;
   Gradient<T> gradient;
 };

@@ -1,4 +1,4 @@
-// How far a layer may move, by the norms of its value and of its step.
+// The trust ratio of LAMB and LANS: how far a layer may move.
 
 #ifndef TENSORKV_KERNELS_OPS_TRUST_RATIO_H_
 #define TENSORKV_KERNELS_OPS_TRUST_RATIO_H_
@@ -9,9 +9,10 @@
 
 namespace tensorkv::ops {
 
-// |w| / |u|, with |w| between the bounds; 1 where either is 0 then. A negative
-// bound is none.
+// |w| / |u|, with |w| clipped to the bounds; 1 where either norm is 0 then. A
+// negative bound is none.
 struct TrustRatio {
+  // Takes the sums of the squares of w and u.
   HOST_DEVICE double operator()(double w_squares, double u_squares) const {
     double w_norm = SquareRoot(w_squares);
     const double u_norm = SquareRoot(u_squares);
@@ -24,8 +25,8 @@ struct TrustRatio {
   double upper_bound;
 };
 
-// The factor of a step in T: not infinite, so that no product with 0 is NaN;
-// NaN stays NaN.
+// Returns `factor` as a T, clipped to the finite numbers, so that no product
+// with 0 is NaN; NaN stays NaN.
 template <typename T>
 HOST_DEVICE T Bounded(double factor) {
   constexpr double kLargest = FloatFacts<T>::kLargest;
@@ -33,7 +34,7 @@ HOST_DEVICE T Bounded(double factor) {
   return static_cast<T>(factor < -kLargest ? -kLargest : factor);
 }
 
-// The term of a norm: exact for floats.
+// Returns x^2 in f64, which is exact for floats.
 template <typename T>
 HOST_DEVICE double Square(T x) {
   return static_cast<double>(x) * static_cast<double>(x);

@@ -24,7 +24,8 @@ enum class PackedDType : uint8_t {
   kI8 = 7,
 };
 
-// Element `i` of plain elements of that dtype.
+// Returns element `i` of an array of that dtype, the number of a PackedDType,
+// as a T.
 template <typename T>
 HOST_DEVICE T ElementAt(uint8_t dtype, const void* elements, uint64_t i) {
   switch (static_cast<PackedDType>(dtype)) {
@@ -45,12 +46,14 @@ HOST_DEVICE T ElementAt(uint8_t dtype, const void* elements, uint64_t i) {
   }
 }
 
+// Returns `magnitude` with a minus sign if `is_negative` is 1; else that is 0.
 HOST_DEVICE float WithSign(float magnitude, uint32_t is_negative) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | is_negative
                                                                        << 31);
 }
 
-// Element `i` of codes of `bits` bits, the first in the highest.
+// Returns code `i` of an array of codes of `bits` bits (1, 2, 4 or 8), of which
+// the first is in the highest bits of the first byte.
 HOST_DEVICE uint32_t CodeAt(const void* codes, uint32_t bits, uint64_t i) {
   const uint64_t per_byte = 8 / bits;
   const uint32_t byte = static_cast<const uint8_t*>(codes)[i / per_byte];
@@ -58,25 +61,30 @@ HOST_DEVICE uint32_t CodeAt(const void* codes, uint32_t bits, uint64_t i) {
   return (byte >> (8 - bits * (place + 1))) & ((1u << bits) - 1);
 }
 
-// 3 is `scale`, the threshold, 2 is -scale, 0 and 1 are 0.
+// Returns the value of a code of the 2-bit packing: `scale`, the threshold, for
+// 3, -scale for 2, and 0 for 0 and 1.
 HOST_DEVICE float TwoBitValue(float scale, uint32_t code) {
   return code < 2 ? 0.0f : WithSign(scale, code == 2);
 }
 
+// Returns the value of a code of the 1-bit packing: `scale` for 1, -scale for
+// 0.
 HOST_DEVICE float OneBitValue(float scale, uint32_t code) {
   return WithSign(scale, code == 0);
 }
 
-// What one level is worth where they are even.
+// Returns the difference of two levels of dithering that is not natural.
 HOST_DEVICE float DitheringStep(const Packing& packing) {
   return packing.scale / static_cast<float>((1 << (packing.bits - 1)) - 1);
 }
 
-// 2^(level - num_levels), or 0 where the difference is -127.
+// Returns 2^(level - num_levels), or 0 where the difference is -127.
 HOST_DEVICE float PowerOfLevel(uint32_t level, uint32_t num_levels) {
   return std::bit_cast<float>((127 + level - num_levels) << 23);
 }
 
+// Return the value of a code of dithering: its highest bit is the sign, the
+// others are the level. `step` is DitheringStep.
 HOST_DEVICE float LinearValue(const Packing& packing, float step,
                               uint32_t code) {
   const uint32_t num_levels = (1u << (packing.bits - 1)) - 1;
@@ -97,8 +105,8 @@ HOST_DEVICE float DitheringValue(const Packing& packing, float step,
                             : LinearValue(packing, step, code);
 }
 
-// The first of the indices of top-k that is not below `element`, or their
-// count.
+// Returns the position of the first of the sorted `indices` that is not below
+// `element`, or `count` if there is none.
 template <typename Index>
 HOST_DEVICE uint64_t LowerBound(const Index* indices, uint64_t count,
                                 uint64_t element) {
@@ -112,6 +120,7 @@ HOST_DEVICE uint64_t LowerBound(const Index* indices, uint64_t count,
   return first;
 }
 
+// Returns element `i` of what a payload of top-k decodes to.
 template <typename T, typename Index>
 HOST_DEVICE T TopKElement(const Packing& packing, const char* payload,
                           uint64_t i) {
@@ -122,6 +131,7 @@ HOST_DEVICE T TopKElement(const Packing& packing, const char* payload,
                       payload + TopKValuesOffset(packing), place);
 }
 
+// Returns element `i` of what a payload of blocks decodes to.
 template <typename T>
 HOST_DEVICE T BlockElement(const Packing& packing, const char* payload,
                            uint64_t i) {
@@ -131,7 +141,7 @@ HOST_DEVICE T BlockElement(const Packing& packing, const char* payload,
                                   payload + BlockElementsOffset(packing), i);
 }
 
-// Element `i` of what `payload` decodes to. T is float or double.
+// Returns element `i` of what `payload` decodes to. T is float or double.
 // REQUIRES: the payload has been checked against the packing.
 template <typename T>
 HOST_DEVICE T UnpackElement(const Packing& packing, const void* payload,

@@ -51,8 +51,9 @@ class MeteredBackend final : public Backend {
   void Probe(absl::AnyInvocable<void() &&> done) override {
     inner_->Probe(std::move(done));
   }
-  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
-    return inner_->Prepare(batch);
+  absl::Status ReserveForUpdates(
+      absl::Span<const TensorUpdate> batch) override {
+    return inner_->ReserveForUpdates(batch);
   }
 
  private:

@@ -126,7 +126,7 @@ absl::Status CheckBools(absl::Span<const Entry> entries) {
     const Tensor& tensor = entry.tensor;
     if (tensor.dtype() != DType::kBool) continue;
     const auto size = static_cast<size_t>(tensor.size_bytes());
-    RETURN_IF_ERROR(CheckElements(tensor.dtype(), {tensor.data(), size}));
+    RETURN_IF_ERROR(CheckBoolElements(tensor.dtype(), {tensor.data(), size}));
   }
   return absl::OkStatus();
 }

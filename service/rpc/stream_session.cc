@@ -213,8 +213,8 @@ absl::Status StreamSession::ReceivePart(grpc::ByteBuffer* message) {
 
 absl::Status StreamSession::CheckPart(const PartRange& part,
                                       const char* elements) const {
-  return CheckElements(call_->tensors()[part.entry]->dtype(),
-                       {elements, part.size_bytes});
+  return CheckBoolElements(call_->tensors()[part.entry]->dtype(),
+                           {elements, part.size_bytes});
 }
 
 // In another form than writers usually give it, or wrong.

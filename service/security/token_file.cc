@@ -53,7 +53,7 @@ std::optional<std::string> TokenFile::NameOf(absl::string_view token) const {
   const TokenDigest digest = DigestOf(token);
   const Entry* found = nullptr;
   for (const Entry& entry : entries_) {
-    if (IsSame(entry.digest, digest)) found = &entry;
+    if (ConstantTimeEquals(entry.digest, digest)) found = &entry;
   }
   if (found == nullptr) return std::nullopt;
   return found->name;

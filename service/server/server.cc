@@ -348,7 +348,7 @@ Watchdog::Part Server::WatchDevice() {
           .on_stuck =
               [&device] {
                 device.health()
-                    .Fail(absl::UnavailableError("its work does not end"))
+                    .MarkFailed(absl::UnavailableError("its work does not end"))
                     .IgnoreError();
               },
           .limit = kDeviceTimeout};

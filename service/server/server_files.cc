@@ -48,12 +48,12 @@ ServerFiles::ServerFiles(const ServerOptions& options, Log log)
       peers_(options) {}
 
 absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
-    std::vector<WatchedFile> files, WatchedFiles::Take take) {
+    std::vector<WatchedFile> files, WatchedFiles::Apply apply) {
   const std::string names = NamesOf(files);
   if (names.empty()) return nullptr;
   return WatchedFiles::Create(
       {.files = std::move(files),
-       .take = std::move(take),
+       .apply = std::move(apply),
        .period = options_.watch_period,
        .changed = [this, names](
                       const absl::Status& status) { Report(names, status); }},
@@ -108,7 +108,7 @@ WatchedFiles::Counts ServerFiles::counts() const {
   WatchedFiles::Counts counts;
   for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
     if (each == nullptr) continue;
-    counts.taken += each->counts().taken;
+    counts.applied += each->counts().applied;
   }
   MutexLock lock(&mutex_);
   counts.refused = num_refused_;
@@ -124,7 +124,7 @@ std::vector<Reading> ServerFiles::FileReadings() const {
        MetricType::Gauge, [this] { return status().ok() ? 0 : 1; }},
       {"tensorkv_file_changes_total",
        "Changes of such files that were taken over.", MetricType::Counter,
-       [this] { return counts().taken; }},
+       [this] { return counts().applied; }},
       {"tensorkv_file_changes_refused_total",
        "Changes of such files that were wrong.", MetricType::Counter,
        [this] { return counts().refused; }},

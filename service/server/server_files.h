@@ -45,7 +45,7 @@ class ServerFiles {
   absl::Status WatchAccess(AccessControl* access);
   // Reads the files of access now, without waiting for the next period; blocks.
   // REQUIRES: WatchAccess has found files. Errors: those of Create.
-  absl::Status ReloadAccess() { return access_->Look(); }
+  absl::Status ReloadAccess() { return access_->Reload(); }
 
   // Watches no more. What was loaded last stays.
   void Stop();
@@ -75,7 +75,7 @@ class ServerFiles {
   // Reads the files and begins to watch them; null if all paths are empty.
   // Errors: those of Create.
   absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
-      std::vector<WatchedFile> files, WatchedFiles::Take take);
+      std::vector<WatchedFile> files, WatchedFiles::Apply apply);
   // Logs what WatchedFiles has found. What is wrong with files that are watched
   // for two purposes is told once.
   void Report(const std::string& names, const absl::Status& status);

@@ -54,7 +54,7 @@ TEST(CoresTest, QuotaTakesCoresAwayAndAddsNone) {
 
 std::optional<int> CoresOf(const std::string& quota) {
   std::istringstream file(quota);
-  return CoresOfQuota(file);
+  return ParseCpuMax(file);
 }
 
 TEST(CoresTest, QuotaIsRoundedUp) {

@@ -42,10 +42,10 @@ class WatchedFilesTest : public ::testing::Test {
 
   // Takes all but what begins with "bad".
   absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
-      absl::Duration patience = absl::Seconds(10)) {
+      absl::Duration timeout = absl::Seconds(10)) {
     return WatchedFiles::Create(
         {.files = {{"option_a", Path("a")}, {"option_b", Path("b")}, {"c", ""}},
-         .take = [this](const std::vector<FileText>& texts) -> absl::Status {
+         .apply = [this](const std::vector<FileText>& texts) -> absl::Status {
            ++num_asked_;
            if (absl::StartsWith(texts[0].text, "bad")) {
              return absl::InvalidArgumentError(
@@ -56,7 +56,7 @@ class WatchedFilesTest : public ::testing::Test {
            return absl::OkStatus();
          },
          .period = kPeriod,
-         .patience = patience,
+         .timeout = timeout,
          .changed =
              [this](const absl::Status& status) {
                news_.emplace_back(status.message());
@@ -81,7 +81,7 @@ TEST_F(WatchedFilesTest, TakesWhatIsThereAtTheStart) {
 
   EXPECT_THAT(taken_, ElementsAre("one two"));
   EXPECT_THAT(news_, IsEmpty());
-  EXPECT_EQ(files->counts().taken, 0u);
+  EXPECT_EQ(files->counts().applied, 0u);
   EXPECT_OK(files->status());
 }
 
@@ -106,13 +106,13 @@ TEST_F(WatchedFilesTest, KeepsWhatWasRightWhileTheFileSystemStandsStill) {
   EXPECT_THAT(news_, ElementsAre("option_a, option_b: expected to be read "
                                  "within 1s, got no answer of the file "
                                  "system"));
-  EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(files->Reload(), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(files->status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(taken_, ElementsAre("one two"));
   EXPECT_EQ(files->counts().refused, 1u);
 
   files->Stop();
-  EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(files->Reload(), StatusIs(absl::StatusCode::kCancelled));
   files = nullptr;
   Write("a", "");
 }
@@ -121,14 +121,14 @@ TEST_F(WatchedFilesTest, OneLookAtMostWaitsForAFileSystemThatStandsStill) {
   ASSERT_OK_AND_ASSIGN(auto files, Watch(absl::Seconds(1)));
   std::remove(Path("a").c_str());
   ASSERT_EQ(mkfifo(Path("a").c_str(), 0600), 0);
-  EXPECT_THAT(files->LookUnlessLate(),
+  EXPECT_THAT(files->ReloadUnlessTimedOut(),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   // Lets the read that stands still end, and later ones.
   Write("a", "");
   std::remove(Path("a").c_str());
   Write("a", "ten");
 
-  EXPECT_THAT(files->LookUnlessLate(),
+  EXPECT_THAT(files->ReloadUnlessTimedOut(),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 
   EXPECT_THAT(taken_, ElementsAre("one two"));
@@ -139,7 +139,7 @@ TEST_F(WatchedFilesTest, StopEndsALookThatWaitsForTheFileSystem) {
   std::remove(Path("a").c_str());
   ASSERT_EQ(mkfifo(Path("a").c_str(), 0600), 0);
   std::thread looking([&] {
-    EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_THAT(files->Reload(), StatusIs(absl::StatusCode::kCancelled));
   });
 
   const std::ofstream writer(Path("a"));  // opens once somebody reads
@@ -162,7 +162,7 @@ TEST_F(WatchedFilesTest, TakesAChangeThatTwoLooksHaveFound) {
 
   EXPECT_THAT(taken_, ElementsAre("one two", "one twenty"));
   EXPECT_THAT(news_, ElementsAre(""));
-  EXPECT_EQ(files->counts().taken, 1u);
+  EXPECT_EQ(files->counts().applied, 1u);
 }
 
 TEST_F(WatchedFilesTest, WhatIsWrongIsReportedOnceAndTakenOnceItIsRight) {
@@ -191,7 +191,7 @@ TEST_F(WatchedFilesTest, WhatIsAsItWasIsWrongNoMore) {
 
   EXPECT_OK(files->status());
   EXPECT_THAT(news_, ElementsAre("option_a: bad", ""));
-  EXPECT_EQ(files->counts().taken, 0u);
+  EXPECT_EQ(files->counts().applied, 0u);
 }
 
 // What is wrong may become right with time, as a certificate of tomorrow.
@@ -225,11 +225,11 @@ TEST_F(WatchedFilesTest, WhoeverAsksForALookGetsWhatIsThere) {
   ASSERT_OK_AND_ASSIGN(const auto files, Watch());
   Write("a", "1");
 
-  EXPECT_OK(files->Look());
+  EXPECT_OK(files->Reload());
   EXPECT_THAT(taken_, ElementsAre("one two", "1 two"));
 
   Write("a", "bad");
-  EXPECT_THAT(files->Look(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(files->Reload(), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(taken_.size(), 2u);
 }
 

@@ -63,7 +63,7 @@ std::vector<Tensor*> AllocateTensors(std::vector<Entry>& entries) {
 
 bool HasElementsOfItsType(const Tensor* tensor) {
   const auto size = static_cast<size_t>(tensor->size_bytes());
-  return CheckElements(tensor->dtype(), {tensor->data(), size}).ok();
+  return CheckBoolElements(tensor->dtype(), {tensor->data(), size}).ok();
 }
 
 // Reads with `kRead`, a function of payload_reader.h.

@@ -20,10 +20,10 @@ TEST(DeviceHealthTest, FirstCauseStaysAndIsUnavailable) {
   EXPECT_OK(health.status());
 
   EXPECT_THAT(
-      health.Fail(absl::InternalError("lost")),
+      health.MarkFailed(absl::InternalError("lost")),
       StatusIs(absl::StatusCode::kUnavailable, "cuda:1 has failed: lost"));
   EXPECT_THAT(
-      health.Fail(absl::InternalError("again")),
+      health.MarkFailed(absl::InternalError("again")),
       StatusIs(absl::StatusCode::kUnavailable, "cuda:1 has failed: lost"));
 
   EXPECT_THAT(health.status(), StatusIs(absl::StatusCode::kUnavailable,
@@ -47,14 +47,15 @@ TEST_F(DeviceHealthListenerTest, HearsOfTheFirstFailureOnce) {
   health_.SetListener(Listener());
   EXPECT_THAT(heard_, ElementsAre());
 
-  health_.Fail(absl::InternalError("lost")).IgnoreError();  // that is heard
-  health_.Fail(absl::InternalError("again")).IgnoreError();
+  health_.MarkFailed(absl::InternalError("lost"))
+      .IgnoreError();  // that is heard
+  health_.MarkFailed(absl::InternalError("again")).IgnoreError();
 
   EXPECT_THAT(heard_, ElementsAre("cuda:1 has failed: lost"));
 }
 
 TEST_F(DeviceHealthListenerTest, HearsOfAFailureBefore) {
-  health_.Fail(absl::InternalError("lost")).IgnoreError();
+  health_.MarkFailed(absl::InternalError("lost")).IgnoreError();
 
   health_.SetListener(Listener());
 
@@ -65,7 +66,7 @@ TEST_F(DeviceHealthListenerTest, HearsNothingOnceItIsReplaced) {
   health_.SetListener(Listener());
   health_.SetListener(nullptr);
 
-  health_.Fail(absl::InternalError("lost")).IgnoreError();
+  health_.MarkFailed(absl::InternalError("lost")).IgnoreError();
 
   EXPECT_THAT(heard_, ElementsAre());
 }

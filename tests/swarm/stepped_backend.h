@@ -34,8 +34,9 @@ class SteppedBackend final : public Backend {
     std::move(done)(status);
     return status;
   }
-  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
-    return cpu_.Prepare(batch);
+  absl::Status ReserveForUpdates(
+      absl::Span<const TensorUpdate> batch) override {
+    return cpu_.ReserveForUpdates(batch);
   }
   absl::Status Run(tensorkv::Plan plan) override {
     if (is_slow_) Scheduler::PauseHere(Pause::kDevice);

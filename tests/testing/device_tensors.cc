@@ -18,14 +18,14 @@ absl::StatusOr<Tensor> ToDevice(Backend& backend, const Tensor& host) {
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                    backend.Allocate(host.size_bytes(), /*account=*/nullptr));
   RETURN_IF_ERROR(backend.CopyToDevice({CopyOf(host, *buffer)}));
-  return Tensor::OfBuffer(host.dtype(), host.shape(), std::move(buffer));
+  return Tensor::Unchecked(host.dtype(), host.shape(), std::move(buffer));
 }
 
 absl::StatusOr<Tensor> ToHost(Backend& backend, const Tensor& device) {
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                    HostBuffer::Allocate(device.size_bytes()));
   RETURN_IF_ERROR(CopyToHost(backend, {CopyOf(device, *buffer)}).Wait());
-  return Tensor::OfBuffer(device.dtype(), device.shape(), std::move(buffer));
+  return Tensor::Unchecked(device.dtype(), device.shape(), std::move(buffer));
 }
 
 CopyToHost::CopyToHost(Backend& backend, std::vector<MemoryCopy> copies) {

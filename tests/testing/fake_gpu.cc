@@ -405,7 +405,8 @@ void FakeGpu::RunQueue(Queue& queue) {
     queue.is_running = true;
     mutex_.unlock();
     const absl::Status status = Perform(work);
-    if (!status.ok()) health_.Fail(status).IgnoreError();  // that is the effect
+    if (!status.ok())
+      health_.MarkFailed(status).IgnoreError();  // that is the effect
     if (work.after) work.after();
     work = {};
     mutex_.lock();

@@ -47,7 +47,7 @@ void RunRows(const UpdateWork& work) {
             out[0] = SumLaneOfRow<Op, T>(work, chunk, row, lane);
           },
           sum);
-      EndRow<Op, T>(work, chunk, row, sum[0]);
+      UpdateRow<Op, T>(work, chunk, row, sum[0]);
     }
   });
 }
@@ -77,7 +77,7 @@ void SumAll(const UpdateWork& work) {
     SumLanes([&](uint32_t lane,
                  auto& out) { AddToLane<Op, T>(work, chunk, lane, out); },
              sums);
-    EndChunk<Op>(work, chunk, sums);
+    StoreChunkSums<Op>(work, chunk, sums);
   });
 }
 
@@ -88,7 +88,7 @@ void CombineAll(const UpdateWork& work) {
     SumLanes([&](uint32_t lane,
                  auto& out) { AddChunksToLane<Op>(work, chunk, lane, out); },
              sums);
-    EndTensor<Op>(work, chunk, sums);
+    StoreTensorSums<Op>(work, chunk, sums);
   });
 }
 

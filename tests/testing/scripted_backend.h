@@ -75,8 +75,9 @@ class ScriptedBackend final : public Backend {
     std::move(done)(status);
     return status;
   }
-  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
-    return cpu_.Prepare(batch);
+  absl::Status ReserveForUpdates(
+      absl::Span<const TensorUpdate> batch) override {
+    return cpu_.ReserveForUpdates(batch);
   }
   absl::Status Run(Plan plan) override {
     if (!plan.updates.empty()) {

@@ -15,7 +15,7 @@ absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
   const uint64_t bytes = shape.num_elements() * SizeOf(dtype);
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                    AllocateCounted(account, bytes, &HostBuffer::Allocate));
-  return Tensor::OfBuffer(dtype, shape, std::move(buffer));
+  return Tensor::Unchecked(dtype, shape, std::move(buffer));
 }
 
 namespace {

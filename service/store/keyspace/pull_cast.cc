@@ -52,7 +52,7 @@ absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
                                      static_cast<uint64_t>(tensor.size_bytes()),
                                      state.device()));
     tensor =
-        Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffer));
+        Tensor::Unchecked(tensor.dtype(), tensor.shape(), std::move(buffer));
     views[i] = stored_[i].view();
     TensorUpdate& cast = casts.emplace_back();
     cast.rule = &UpdateRule::Assign();

@@ -14,7 +14,7 @@ constexpr size_t kMaxViews = 4 * kMaxUpdates;
 
 absl::Status PrepareAll(Backend& device, RowBatches& batches) {
   for (auto batch = batches.Next(); !batch.empty(); batch = batches.Next()) {
-    RETURN_IF_ERROR(device.Prepare(batch));
+    RETURN_IF_ERROR(device.ReserveForUpdates(batch));
   }
   batches.Rewind();
   return absl::OkStatus();

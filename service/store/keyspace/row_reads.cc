@@ -28,7 +28,7 @@ absl::Status AllocateRows(const NamespaceState& state, PullReply& reply) {
     ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                      AllocateCounted(state.memory.device().values,
                                      rows.size_bytes(), state.device()));
-    rows = Tensor::OfBuffer(rows.dtype(), rows.shape(), std::move(buffer));
+    rows = Tensor::Unchecked(rows.dtype(), rows.shape(), std::move(buffer));
   }
   return absl::OkStatus();
 }

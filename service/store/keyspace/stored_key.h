@@ -170,7 +170,7 @@ class StoredKey final : public RefCounted {
   double total_weight() const {
     return rule_state == nullptr ? 0 : rule_state->total_weight;
   }
-  Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
+  Tensor ToTensor() const { return Tensor::Unchecked(dtype_, shape(), value); }
   // Returns 0 for a scalar, which has no rows.
   int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
   int64_t num_elements_of_row() const {

@@ -39,7 +39,7 @@ int Main(const char* metrics_address) {
                (*server)->metrics_address().c_str());
   int signal = 0;
   sigwait(&signals, &signal);
-  health.Fail(absl::InternalError("fell off the bus")).IgnoreError();
+  health.MarkFailed(absl::InternalError("fell off the bus")).IgnoreError();
   while (true) sigwait(&signals, &signal);
 }
 

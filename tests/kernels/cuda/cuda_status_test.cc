@@ -38,11 +38,11 @@ TEST(CudaStatusTest, WithoutAUsableGpuItIsAFailedPrecondition) {
 TEST(CudaStatusTest, KernelsThatTheBuildLeftOutAreAFailedPrecondition) {
   for (const cudaError_t error :
        {cudaErrorInvalidDeviceFunction, cudaErrorNoKernelImageForDevice}) {
-    EXPECT_EQ(CodeOf(OutcomeOfLoading(error)),
+    EXPECT_EQ(CodeOf(NormalizeLoadError(error)),
               absl::StatusCode::kFailedPrecondition);
   }
-  EXPECT_EQ(OutcomeOfLoading(cudaSuccess), cudaSuccess);
-  EXPECT_EQ(OutcomeOfLoading(cudaErrorMemoryAllocation),
+  EXPECT_EQ(NormalizeLoadError(cudaSuccess), cudaSuccess);
+  EXPECT_EQ(NormalizeLoadError(cudaErrorMemoryAllocation),
             cudaErrorMemoryAllocation);
 }
 

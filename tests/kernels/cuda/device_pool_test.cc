@@ -148,7 +148,7 @@ TEST_F(DevicePoolTest, WithoutOrderTheFakeFails) {
 TEST_F(DevicePoolTest, MemoryThatIsUploadedToIsFreedBehindThat) {
   const auto uploads =
       *StreamLane::Create(&pool_->device(), StreamUse::kToDevice);
-  pool_->FreeBehind(uploads.get());
+  pool_->OrderFreesBehind(uploads.get());
   ASSERT_OK_AND_ASSIGN(DeviceMemory memory, pool_->Allocate(100));
   const PinnedMemory pinned = Pinned();
   gpu_.Hold(StreamUse::kToDevice);
@@ -166,7 +166,7 @@ TEST_F(DevicePoolTest, MemoryThatIsUploadedToIsFreedBehindThat) {
   EXPECT_EQ(gpu_.usage().device_bytes, 100);
   gpu_.Release(StreamUse::kToDevice);
   EXPECT_OK(uploaded.Wait());
-  pool_->FreeBehind(nullptr);
+  pool_->OrderFreesBehind(nullptr);
 }
 
 }  // namespace

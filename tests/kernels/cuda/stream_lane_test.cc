@@ -90,7 +90,7 @@ TEST_F(StreamLaneTest, WhatNobodyWaitsForIsOrderedBefore) {
   const auto other = *StreamLane::Create(device_.get(), StreamUse::kToHost);
   gpu_.Hold(StreamUse::kCompute);
   StreamLane::Mark mark;
-  EXPECT_OK(lane_->Put([](Stream&) { return absl::OkStatus(); }, mark));
+  EXPECT_OK(lane_->Enqueue([](Stream&) { return absl::OkStatus(); }, mark));
   EXPECT_EQ(gpu_.num_open_ranges(), 1);
   const Answer<absl::Status> behind;
   EXPECT_OK(other->Run(
@@ -103,23 +103,23 @@ TEST_F(StreamLaneTest, WhatNobodyWaitsForIsOrderedBefore) {
 
   EXPECT_OK(behind.Wait());
   EXPECT_EQ(gpu_.num_waits(), 1);
-  lane_->EndPut(mark);
+  lane_->EndEnqueued(mark);
 }
 
 TEST_F(StreamLaneTest, NothingIsOrderedBehindWhatIsKnownToBeOver) {
   const auto other = *device_->CreateStream(StreamUse::kToHost);
   const auto put = [&] {
     StreamLane::Mark mark;
-    EXPECT_OK(lane_->Put([](Stream&) { return absl::OkStatus(); }, mark));
+    EXPECT_OK(lane_->Enqueue([](Stream&) { return absl::OkStatus(); }, mark));
     return mark;
   };
   const StreamLane::Mark first = put();
   const StreamLane::Mark second = put();
   gpu_.FailCall(0, absl::InternalError("injected"));
 
-  lane_->EndPut(second);  // so the first is over too
+  lane_->EndEnqueued(second);  // so the first is over too
   EXPECT_OK(lane_->OrderBehind(*other));
-  lane_->EndPut(first);
+  lane_->EndEnqueued(first);
   EXPECT_OK(lane_->OrderBehind(*other));
 
   EXPECT_FALSE(gpu_.has_injected());

@@ -223,7 +223,7 @@ TEST_F(UpdateBatcherTest, WithoutMemoryForTheTableNothingHasChanged) {
 TEST_F(UpdateBatcherTest, TableIsNoLargerThanNeededWhereThatIsAllThereIs) {
   const Update update(*pool_, accumulate_);
   std::vector<TensorUpdate> batch(2000, update.update);
-  const size_t needed = UpdateTable::MaxRoomOf(batch).table_bytes;
+  const size_t needed = UpdateTable::MaxSizesOf(batch).table_bytes;
   const uint64_t left = pool_->quota_bytes() - pool_->used_bytes();
   ASSERT_OK_AND_ASSIGN(const DeviceMemory rest,
                        pool_->Allocate(left - needed - kAllocationGranularity));
@@ -240,7 +240,7 @@ TEST_F(UpdateBatcherTest, ScratchMemoryIsOnTheDeviceAlone) {
         .rule = &adafactor,
         .num_rows = 128,
         .value = {DType::kF32, 128 * num_columns, nullptr}};
-    return batcher_->Prepare({&update, 1});
+    return batcher_->ReserveForUpdates({&update, 1});
   };
   const uint64_t used = pool_->used_bytes();
   const uint64_t pinned = gpu_.usage().pinned_bytes;

@@ -12,7 +12,7 @@ namespace {
 float MeanAfter(double square, float g) {
   constexpr double kOwn[] = {0.5, 0.999, 1e-6, -1, -1};
   auto lans = Lans<float>::Create({.learning_rate = 1, .own = kOwn});
-  lans.TakeSums(0, &square);
+  lans.SetSums(0, &square);
   float states[2] = {};
   lans.DirectionsOf(/*w=*/0, g, states);
   return states[0];

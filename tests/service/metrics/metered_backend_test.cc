@@ -31,7 +31,7 @@ class MockBackend : public Backend {
               (size_t, RefPtr<MemoryAccount>), (override));
   MOCK_METHOD(absl::Status, Submit, (Plan, PlanCallback), (override));
   MOCK_METHOD(absl::Status, Run, (Plan), (override));
-  MOCK_METHOD(absl::Status, Prepare, (absl::Span<const TensorUpdate>),
+  MOCK_METHOD(absl::Status, ReserveForUpdates, (absl::Span<const TensorUpdate>),
               (override));
 };
 

@@ -135,7 +135,7 @@ class ServerWithGpuTest : public ::testing::Test {
   }
 
   void FailDevice() {
-    device_->Fail(absl::InternalError("fell off the bus")).IgnoreError();
+    device_->MarkFailed(absl::InternalError("fell off the bus")).IgnoreError();
   }
   // Returns when the health service reports `status`.
   void AwaitHealth(HealthCheckResponse::ServingStatus status) {
