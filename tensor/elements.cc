@@ -19,8 +19,8 @@ absl::Status CheckElements(const Tensor& tensor, DType dtype) {
     return absl::InvalidArgumentError(absl::StrCat(
         "elements: expected memory aligned to ", SizeOf(dtype), " bytes"));
   }
-  return CheckBoolElements(dtype,
-                       absl::string_view(tensor.data(), tensor.size_bytes()));
+  return CheckBoolElements(
+      dtype, absl::string_view(tensor.data(), tensor.size_bytes()));
 }
 
 }  // namespace tensorkv
