@@ -1,14 +1,15 @@
 #include "CLI/CLI.hpp"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
+#include "client/cli/health_check.h"
 
 namespace tensorkv {
 namespace {
 
 absl::Status RunHealth(Invocation& invocation) {
-  RETURN_IF_ERROR(invocation.check_health());
-  invocation.out << (invocation.flags.is_json() ? "{\"status\":\"SERVING\"}"
-                                                : "SERVING")
+  const GlobalFlags& flags = invocation.flags;
+  RETURN_IF_ERROR(CheckHealth(flags.server, flags.credentials, flags.timeout));
+  invocation.out << (flags.is_json() ? "{\"status\":\"SERVING\"}" : "SERVING")
                  << "\n";
   return absl::OkStatus();
 }

@@ -42,8 +42,6 @@ struct Invocation {
   // A client of another server, with the flags' namespace, credentials and
   // timeout.
   std::function<absl::StatusOr<Client>(const std::string& target)> client_of;
-  // Checks that the server says that it serves.
-  std::function<absl::Status()> check_health;
   std::istream& in;
   std::ostream& out;
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cli/health_check.h"
 #include "client/cli/run_cli.h"
 #include "client/cluster/connect.h"
 #include "client/connection.h"
@@ -44,7 +43,6 @@ int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);
   const tensorkv::CliEnvironment environment = {
       .connect = tensorkv::Connect,
-      .check_health = tensorkv::CheckHealth,
       .in = std::cin,
       .out = std::cout,
       .err = std::cerr,

@@ -166,12 +166,6 @@ absl::Status RunAction(const Action& action, const GlobalFlags& flags,
   Invocation invocation = {.flags = flags,
                            .client = *client,
                            .client_of = connect,
-                           .check_health =
-                               [&] {
-                                 return environment.check_health(
-                                     flags.server, flags.credentials,
-                                     flags.timeout);
-                               },
                            .in = environment.in,
                            .out = environment.out};
   return action(invocation);

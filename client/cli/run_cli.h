@@ -10,9 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "client/connection.h"
 #include "client/credentials.h"
 
@@ -24,11 +22,6 @@ struct CliEnvironment {
   std::function<absl::StatusOr<std::unique_ptr<Connection>>(
       const std::string& target, const Credentials& credentials)>
       connect;
-  // OK if the server serves.
-  std::function<absl::Status(const std::string& target,
-                             const Credentials& credentials,
-                             absl::Duration timeout)>
-      check_health;
   std::istream& in;
   std::ostream& out;
   std::ostream& err;

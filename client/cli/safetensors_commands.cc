@@ -187,34 +187,32 @@ absl::Status RunExport(const FileFlags& flags, Invocation& invocation) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<FileFlags> AddFileCommand(
-    CLI::App& app, Action& action, const char* name, const char* description,
-    absl::Status (*run)(const FileFlags&, Invocation&), CLI::App*& command) {
-  const auto flags = std::make_shared<FileFlags>();
-  command = app.add_subcommand(name, description);
-  command->add_option("file", flags->path, "A .safetensors file")->required();
-  OnRun(*command, action, flags, run);
-  return flags;
-}
-
 }  // namespace
 
 void AddSafetensorsCommands(CLI::App& app, Action& action) {
-  CLI::App* command = nullptr;
-  auto flags = AddFileCommand(
-      app, action, "import",
-      "Create keys with the tensors of a .safetensors file, 1000 with each "
-      "call: an error leaves those before it",
-      RunImport, command);
-  command->add_option("-p,--prefix", flags->prefix, "Put before their names");
-  AddChoice(*command, "--on_existing", flags->on_existing,
+  const auto flags = std::make_shared<FileFlags>();
+  const auto add = [&](const char* name, const char* help, auto run) {
+    CLI::App* command = app.add_subcommand(name, help);
+    command->add_option("file", flags->path, "A .safetensors file")->required();
+    OnRun(*command, action, flags, run);
+    return command;
+  };
+
+  CLI::App* into_store =
+      add("import",
+          "Create keys with the tensors of a .safetensors file, 1000 with each "
+          "call: an error leaves those before it",
+          RunImport);
+  into_store->add_option("-p,--prefix", flags->prefix,
+                         "Put before their names");
+  AddChoice(*into_store, "--on_existing", flags->on_existing,
             "What to do about keys that exist: fail, keep or replace");
-  flags = AddFileCommand(app, action, "export",
-                         "Write values to a .safetensors file; keys of "
-                         "different calls may be of different moments",
-                         RunExport, command);
-  command->add_option("-p,--prefix", flags->prefix,
-                      "Only keys that begin like this");
+  add("export",
+      "Write values to a .safetensors file; keys of different calls may be of "
+      "different moments",
+      RunExport)
+      ->add_option("-p,--prefix", flags->prefix,
+                   "Only keys that begin like this");
 }
 
 }  // namespace tensorkv
