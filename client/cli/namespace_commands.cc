@@ -38,12 +38,16 @@ absl::Status RunNamespaceLs(const NamespaceFlags& flags,
   return absl::OkStatus();
 }
 
+// Leaves out what no call has waited for.
 absl::StatusOr<v1::NamespaceStatus> Describe(const NamespaceFlags& flags,
                                              Invocation& invocation) {
   const std::string& name =
       flags.name.empty() ? invocation.flags.name_space : flags.name;
-  ASSIGN_OR_RETURN(const NamespaceStatus status,
+  ASSIGN_OR_RETURN(NamespaceStatus status,
                    invocation.client.DescribeNamespace(name));
+  std::erase_if(status.waits, [](const WaitStatus& wait) {
+    return wait.calls_waiting + wait.calls_ended == 0;
+  });
   return MessageOf<v1::NamespaceStatus>(status);
 }
 

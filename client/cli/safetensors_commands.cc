@@ -198,13 +198,14 @@ void AddSafetensorsCommands(CLI::App& app, Action& action) {
     return command;
   };
 
-  CLI::App* import =
+  CLI::App* into_store =
       add("import",
           "Create keys with the tensors of a .safetensors file, 1000 with each "
           "call: an error leaves those before it",
           RunImport);
-  import->add_option("-p,--prefix", flags->prefix, "Put before their names");
-  AddChoice(*import, "--on_existing", flags->on_existing,
+  into_store->add_option("-p,--prefix", flags->prefix,
+                         "Put before their names");
+  AddChoice(*into_store, "--on_existing", flags->on_existing,
             "What to do about keys that exist: fail, keep or replace");
   add("export",
       "Write values to a .safetensors file; keys of different calls may be of "

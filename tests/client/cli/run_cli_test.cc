@@ -210,7 +210,8 @@ TEST_F(RunCliTest, ServerThatBreaksTheContractIsAnError) {
 }
 
 TEST_F(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
-  script_.reply<PullRequest>().values = {{1, Full({1}, 1)}};
+  script_.reply<PullRequest>().values = {
+      {.version = 1, .tensor = Full({1}, 1)}};
 
   const Outcome outcome = Run("pull w --npy=/nowhere/w.npy");
 

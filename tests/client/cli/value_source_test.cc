@@ -140,7 +140,7 @@ TEST(ValueSourceTest, NumbersThatTheDTypeLacksAreUsageErrors) {
   expect_lacks(DType::kI32, 1.5, "whole number");
   expect_lacks(DType::kI8, 300, "--fill=300");
   expect_lacks(DType::kI64, 1e17, "2^53");
-  expect_lacks(DType::kI64, 9007199254740993, "2^53");
+  expect_lacks(DType::kI64, 0x1p53, "2^53");
   expect_lacks(DType::kU8, std::nan(""), "whole number");
   expect_lacks(DType::kF32, 1e39, "--fill=1e+39: expected a number that f32");
   expect_lacks(DType::kF16, 65520, "f16 holds");

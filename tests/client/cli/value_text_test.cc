@@ -44,9 +44,9 @@ TEST(ValueTextTest, EightRowsAreShownAndOfMoreTheEnds) {
 
 TEST(ValueJsonTest, IsAValueWhoseElementsAreAtItsEnd) {
   EXPECT_EQ(ValueJson("3", {1, Full({2, 3}, 2), 4}),
-            "{\"key\":\"3\",\"version\":\"1\",\"tensor\":{"
-            "\"dtype\":\"DTYPE_F32\",\"shape\":[\"2\",\"3\"]},"
-            "\"num_contributions\":4,\"values\":[2.0,2.0,2.0,2.0,2.0,2.0]}");
+            "{\"key\":\"3\",\"version\":\"1\",\"num_contributions\":4,"
+            "\"tensor\":{\"dtype\":\"DTYPE_F32\",\"shape\":[\"2\",\"3\"]},"
+            "\"values\":[2.0,2.0,2.0,2.0,2.0,2.0]}");
 }
 
 TEST(ValueJsonTest, ElementsAreThemselvesAndStringsIfTheyAreNotFinite) {
