@@ -288,11 +288,12 @@ class KVStore:
         keys = self._keys(key)
         outs = lists_of(key, out, "out")
         pulls = pulls_of_rows(keys, outs, ids_like(outs, row_ids))
-        values = self._client.pull_rows(
-            [pull.key for pull in pulls],
-            [pull.rows for pull in pulls],
-            timeout=timeout,
-        )
+        with self._watch_read("pull of rows"):
+            values = self._client.pull_rows(
+                [pull.key for pull in pulls],
+                [pull.rows for pull in pulls],
+                timeout=timeout,
+            )
         for pull, value in zip(pulls, values):
             pull.check(value)
         for pull, value in zip(pulls, values):
