@@ -10,8 +10,8 @@
 namespace tensorkv::testing {
 namespace {
 
-// Whether the codec can write a message without the field. It writes the
-// others always, and knows those of the first file alone by their presence.
+// Whether the codec may write a message without the field: it writes all
+// others.
 bool MayBeAbsent(const google::protobuf::FieldDescriptor& field) {
   static constexpr absl::string_view kNames[] = {
       "call_id", "digest", "encoding", "gradient_guard", "schedule"};
@@ -26,12 +26,12 @@ bool MayBeAbsent(const google::protobuf::FieldDescriptor& field) {
           field.file() == v1::PushRequest::descriptor()->file());
 }
 
-// None, or any that is valid.
+// Any that is valid.
 template <typename Random>
 RefPtr<const Encoding> RandomEncoding(Random below, const Shape& shape) {
   constexpr uint8_t kElements[] = {5, 6, 7};
   DType dtype = DType::kF32;
-  Packing packing = {.kind = static_cast<PackingKind>(below(6))};
+  Packing packing = {.kind = static_cast<PackingKind>(1 + below(6))};
   switch (packing.kind) {
     case PackingKind::kTwoBit:
     case PackingKind::kOneBit:

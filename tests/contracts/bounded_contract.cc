@@ -73,6 +73,18 @@ TEST_P(BoundedContractTest, WaitNamesTheSlowest) {
       [&] { return bounded.Describe()->memory.contributions == 0; }));
 }
 
+TEST_P(BoundedContractTest, WaitEndsWithItsNamespace) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 0));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), 1));
+  Background second([&] { return bounded.As(0).Push("w", Full({2}, 1), 2); });
+  AwaitWaitingCalls(bounded, 1);
+
+  ASSERT_OK(bounded.Drop());
+
+  EXPECT_THAT(second.Result(), StatusIs(StatusCode::kNotFound));
+}
+
 TEST_P(BoundedContractTest, WorkerThatLeavesHoldsNobodyUp) {
   const Caller bounded = NewNamespace("b", Bounded(2, 0));
   ASSERT_OK(bounded.Init("w", Full({2}, 0)));

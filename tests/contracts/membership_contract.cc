@@ -257,7 +257,7 @@ TEST_P(MembershipContractTest, WorkerGetsTheRankThatItNames) {
 
 TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
   const Caller elastic = NewNamespace(
-      "e", {.mode = Mode::kSync, .num_workers = 2, .max_workers = 3});
+      "e", {.mode = Mode::kSync, .num_workers = 2, .max_workers = 4});
   ASSERT_OK(elastic.Init("w", Full({2}, 0)));
   const Caller a = elastic.Join("a").value();
   const Caller b = elastic.Join("b").value();

@@ -120,10 +120,11 @@ TEST_P(RuleContractTest, EntriesOfOneKeyHaveWeightsOfTheirOwn) {
   ASSERT_OK(store_.SetRule("average(rescale_grad=0.5)"));
   ASSERT_OK(store_.InitMany({{"v", Full({2}, 0)}, {"w", Full({2}, 0)}}));
 
-  ASSERT_OK(store_.PushMany({Weighted("v", Full({2}, 8), 3),
+  ASSERT_OK(store_.PushMany({Weighted("v", Full({2}, 8), 1),
+                             Weighted("v", Full({2}, 4), 3),
                              Weighted("w", Full({2}, 8), 3),
                              Weighted("w", Full({2}, 4, DType::kF16), 1)}));
-  EXPECT_THAT(store_.Pull("v"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
+  EXPECT_THAT(store_.Pull("v"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
 
   // It weighs 2, as that of the two does on average.
