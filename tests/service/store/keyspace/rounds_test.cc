@@ -27,7 +27,7 @@ class RoundsTest : public ::testing::Test {
   // Closes and applies the round of that step.
   void AddAll(Step step, Version version) {
     for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, step);
-    rounds_.Apply(step, version);
+    rounds_.RecordApplied(step, version);
   }
   // Has all three workers join.
   void JoinAll() {
@@ -54,8 +54,8 @@ class RoundsTest : public ::testing::Test {
     return rounds_.CheckNothingToRepush("w", rank);
   }
   FailedRounds Fail(Step step) {
-    return rounds_.Fail(step, std::make_shared<RoundFailure>(
-                                  RoundFailure{"rank 5 was lost", {5}}));
+    return rounds_.FailFrom(step, std::make_shared<RoundFailure>(
+                                      RoundFailure{"rank 5 was lost", {5}}));
   }
 
   WorkerGroup group_{GroupOf(3)};
@@ -73,7 +73,7 @@ TEST_F(RoundsTest, RepeatIsKnownWhileTheRoundIsOpenAndAfterwards) {
   Add(0, 1);
   Add(2, 1);
   EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(0)));
-  rounds_.Apply(1, 8);
+  rounds_.RecordApplied(1, 8);
 
   EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(8)));
 }
@@ -137,7 +137,7 @@ TEST_F(RoundsTest, RoundThatAllSkipIsAppliedWithTheOneBefore) {
   }
   EXPECT_TRUE(rounds_.Awaits(0, 2));
 
-  rounds_.Apply(1, 5);
+  rounds_.RecordApplied(1, 5);
 
   EXPECT_FALSE(rounds_.Awaits(0, 2));
   EXPECT_THAT(TryCheck(By(0), 2), IsOkAndHolds(Optional(5)));
@@ -152,7 +152,7 @@ TEST_F(RoundsTest, AllRoundsThatWaitedForOneCloseInTheirOrder) {
 
   group_.Lose(2);
 
-  const ClosedRounds closed = rounds_.TakeComplete();
+  const ClosedRounds closed = rounds_.CloseComplete();
   ASSERT_EQ(closed.size(), 2u);
   EXPECT_EQ(closed[0].step, 1u);
   EXPECT_EQ(closed[1].step, 2u);
