@@ -187,6 +187,7 @@ TEST_P(MembershipContractTest, LossFailsTheRoundAndNamesTheRank) {
   EXPECT_THAT(a.Pull("w"), StatusIs(StatusCode::kAborted));
   EXPECT_THAT(a.Push("w", Full({2}, 1), 4), StatusIs(StatusCode::kAborted));
   EXPECT_OK(a.Push("other", Full({2}, 1), 4)) << "other keys are not touched";
+  EXPECT_EQ(a.KeepAlive()->next_step, 3u);
   EXPECT_OK(a.Push("w", Full({2}, 1), 3));
 }
 
