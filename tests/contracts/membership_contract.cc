@@ -419,7 +419,7 @@ TEST_P(MembershipContractTest, AsyncNamespacesHaveWorkersToo) {
   EXPECT_OK(workers[0].Push("w", Full({2}, 1)));
   ASSERT_OK(workers[0].Leave());
   EXPECT_THAT(workers[0].Push("w", Full({2}, 1)),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("has left")));
+              StatusIs(StatusCode::kFailedPrecondition));
 }
 
 TEST_P(MembershipContractTest, DescribeShowsTheWorkers) {
