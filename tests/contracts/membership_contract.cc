@@ -187,6 +187,7 @@ TEST_P(MembershipContractTest, LossFailsTheRoundAndNamesTheRank) {
   EXPECT_THAT(a.Pull("w"), StatusIs(StatusCode::kAborted));
   EXPECT_THAT(a.Push("w", Full({2}, 1), 4), StatusIs(StatusCode::kAborted));
   EXPECT_OK(a.Push("other", Full({2}, 1), 4)) << "other keys are not touched";
+  EXPECT_EQ(a.KeepAlive()->next_step, 3u);
   EXPECT_OK(a.Push("w", Full({2}, 1), 3));
 }
 
@@ -418,7 +419,7 @@ TEST_P(MembershipContractTest, AsyncNamespacesHaveWorkersToo) {
   EXPECT_OK(workers[0].Push("w", Full({2}, 1)));
   ASSERT_OK(workers[0].Leave());
   EXPECT_THAT(workers[0].Push("w", Full({2}, 1)),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("has left")));
+              StatusIs(StatusCode::kFailedPrecondition));
 }
 
 TEST_P(MembershipContractTest, DescribeShowsTheWorkers) {
