@@ -157,6 +157,7 @@ class AioTest(StoreTest):
                 )
             await asyncio.sleep(0)  # They wait for the thread.
             calls[3].cancel()
+            await asyncio.wait([calls[3]])
             may_end.set()
             await asyncio.gather(*calls, return_exceptions=True)
 
