@@ -170,7 +170,7 @@ void Store::RaiseIfError(const absl::Status& status) const {
 void Store::Close(bool is_lost) {
   if (session_ == nullptr || getpid() != pid_) return;
   auto end = [last = std::move(session_), calls = calls_, is_lost]() mutable {
-    calls->End();
+    calls->CancelAll();
     last->Leave(is_lost);
     last = nullptr;
   };
@@ -186,7 +186,7 @@ void Store::CloseAtExit() {
   if (session_ == nullptr || getpid() != pid_) return;
   std::shared_ptr<Session> last = std::move(session_);
   const GilRelease release;
-  calls_->End();
+  calls_->CancelAll();
   LeaveAtExit(std::move(last));
 }
 

@@ -175,7 +175,8 @@ class Checkpoints {
   absl::Status RestoreAtStart(const CheckpointStatus& checkpoint,
                               const SavedCheckpoint& saved);
   // Reads the checkpoint of that name by `read`. Errors: Unavailable (another
-  // caller reads).
+  // caller reads) · InvalidArgument (the name) · NotFound · DataLoss · those of
+  // `read`.
   absl::StatusOr<CheckpointStatus> Read(
       const std::string& name,
       absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read);

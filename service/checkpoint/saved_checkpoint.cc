@@ -27,7 +27,6 @@ namespace {
 // Says how much is passed on at once, while the batches behind it are read.
 constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
-constexpr size_t kBatchesBehind = 2;
 // They lie in about so many files: a namespace may have more than the process
 // may open.
 constexpr size_t kFilesPassedOn = 32;
@@ -186,11 +185,14 @@ absl::Status SavedCheckpoint::KeyReader::BeginBatches() {
   return absl::OkStatus();
 }
 
-// A second batch is for batches of the usual size: a key may be as large as the
-// memory takes.
+// One is read while the caller deals with the one before. A third is for
+// batches of the usual size: a key may be as large as the memory takes.
 bool SavedCheckpoint::KeyReader::HasHeadroom() const {
-  return batches_.empty() || (batches_.size() < kBatchesBehind &&
-                              batches_.front().bytes <= 2 * kBytesPassedOn);
+  constexpr size_t kBatches = 3;
+  return batches_.size() < kBatches - 1 ||
+         (batches_.size() < kBatches &&
+          batches_.front().bytes + batches_.back().bytes <=
+              kBatches * kBytesPassedOn);
 }
 
 absl::StatusOr<SavedCheckpoint::KeyReader::Batch>

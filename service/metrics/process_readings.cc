@@ -64,7 +64,7 @@ std::vector<Reading> ProcessReadings() {
       {"process_threads", "Threads of the process.", MetricType::Gauge,
        [] { return StatField(20); }},
       {"process_start_time_seconds",
-       "When the process started, since the epoch.", MetricType::Gauge,
+       "When the server was made, since the epoch.", MetricType::Gauge,
        [start] { return start; }},
       {"process_virtual_memory_bytes", "Virtual memory of the process.",
        MetricType::Gauge, [] { return StatField(23); }},

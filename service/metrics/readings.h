@@ -43,7 +43,10 @@ class Readings final : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override {
     std::vector<prometheus::MetricFamily> families;
     for (const Reading& each : readings_) {
-      families.push_back({each.name, each.help, each.type, {}});
+      // Readings of one name follow one another, with other labels.
+      if (families.empty() || families.back().name != each.name) {
+        families.push_back({each.name, each.help, each.type, {}});
+      }
       AddMetric(each.read(), each.labels, families.back());
     }
     return families;

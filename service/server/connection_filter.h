@@ -42,12 +42,12 @@ class ConnectionFilter {
   virtual Counts counts() = 0;
 };
 
-// Makes the filter of one server. The filter calls `cut` with a line that says
-// why it has cut a peer off, and the peer's address; on any thread, until all
-// connections are closed. `cut` does not block.
+// Makes the filter of one server. The filter calls `on_cut` with a line that
+// says why it has cut a peer off, and the peer's address; on any thread, until
+// all connections are closed. `on_cut` does not block.
 using MakeConnectionFilter = std::function<std::unique_ptr<ConnectionFilter>(
     const ConnectionFilter::Limits& limits,
-    std::function<void(absl::string_view reason)> cut)>;
+    std::function<void(absl::string_view reason)> on_cut)>;
 
 }  // namespace tensorkv
 

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Pages of lists end where a message would become larger.
+// A page of a list ends where its message would exceed this.
 constexpr MessageLimits kLimits = {.max_message_bytes = 4 << 20};
 constexpr size_t kMaxRounds = 100;
 constexpr size_t kMaxRanks = 32;

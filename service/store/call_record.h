@@ -14,9 +14,9 @@
 
 namespace tensorkv {
 
-// Notes about one call for the log of slow calls. Whoever handles the call sets
-// what it is about; whoever has it wait for longer than `slow_call` sets what
-// for. Thread-safe.
+// Says of one call what the log of slow calls tells. Whoever handles the call
+// sets what it is about; whoever has it wait for longer than `slow_call` sets
+// what for. Thread-safe.
 class CallRecord {
  public:
   struct Fields {

@@ -166,11 +166,11 @@ CallContext MemoryTensorStore::WithinMaxWait(CallContext context) const {
 }
 
 template <typename Request, typename Reply>
-void MemoryTensorStore::MakeOnce(void (*once)(const NamespacePtr&, Request,
-                                              CallContext,
-                                              ReplyCallback<Reply>),
-                                 Request request, CallContext context,
-                                 ReplyCallback<Reply> done) {
+void MemoryTensorStore::FindAndMake(void (*once)(const NamespacePtr&, Request,
+                                                 CallContext,
+                                                 ReplyCallback<Reply>),
+                                    Request request, CallContext context,
+                                    ReplyCallback<Reply> done) {
   const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
   if (!found.ok()) return std::move(done)(found.status());
   once(*found, std::move(request), WithinMaxWait(std::move(context)),
@@ -179,12 +179,14 @@ void MemoryTensorStore::MakeOnce(void (*once)(const NamespacePtr&, Request,
 
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  MakeOnce(&InitOnce, std::move(request), std::move(context), std::move(done));
+  FindAndMake(&InitOnce, std::move(request), std::move(context),
+              std::move(done));
 }
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  MakeOnce(&PushOnce, std::move(request), std::move(context), std::move(done));
+  FindAndMake(&PushOnce, std::move(request), std::move(context),
+              std::move(done));
 }
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
@@ -198,14 +200,14 @@ void MemoryTensorStore::Pull(PullRequest request, CallContext context,
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  MakeOnce(&PushPullOnce, std::move(request), std::move(context),
-           std::move(done));
+  FindAndMake(&PushPullOnce, std::move(request), std::move(context),
+              std::move(done));
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
-  MakeOnce(&BarrierOnce, std::move(request), std::move(context),
-           std::move(done));
+  FindAndMake(&BarrierOnce, std::move(request), std::move(context),
+              std::move(done));
 }
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(

@@ -209,10 +209,10 @@ class MemoryTensorStore final : public TensorStore,
                                        const Request& request) const;
   // Finds the namespace and makes the call there by `once`, of once_calls.h.
   template <typename Request, typename Reply>
-  void MakeOnce(void (*once)(const NamespacePtr&, Request, CallContext,
-                             ReplyCallback<Reply>),
-                Request request, CallContext context,
-                ReplyCallback<Reply> done);
+  void FindAndMake(void (*once)(const NamespacePtr&, Request, CallContext,
+                                ReplyCallback<Reply>),
+                   Request request, CallContext context,
+                   ReplyCallback<Reply> done);
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
   // Returns the namespace with the name of the snapshot, or one made from it.

@@ -213,6 +213,19 @@ TEST_P(OnceContractTest, AnotherRequestByTheSameNameIsInvalid) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
+TEST_P(OnceContractTest, CallBelowTheWindowIsRefused) {
+  const Caller sums = NewNamespace("sums", Accumulating());
+  NamedCalls calls(connection(), "sums");
+  ASSERT_OK(sums.Init("w", Full({2}, 0)));
+  for (uint64_t sequence = 1; sequence <= 200; ++sequence) {
+    ASSERT_OK(calls.Push(sequence, 1));
+  }
+
+  EXPECT_THAT(calls.Push(1, 1), StatusIs(StatusCode::kFailedPrecondition,
+                                         HasSubstr("expected a sequence")));
+  EXPECT_THAT(sums.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(200))));
+}
+
 TEST_P(OnceContractTest, RepeatedPushOfAWorkerIsNotASecondContribution) {
   const Caller sync = NewSyncNamespace(2);
   NamedCalls calls(connection(), "sync");

@@ -41,7 +41,7 @@ class World::Mirror final : public MirrorPeer {
     const bool loses_answer = Link::TakeOne(from_.link().answers_to_lose);
     Scheduler* const scheduler = world_.scheduler_;
     scheduler->Post([=, to = &to_, request = std::move(request)] {
-      to->exchange().Take(
+      to->exchange().Handle(
           request, [=](absl::StatusOr<MirrorResponse> response) {
             if (loses_answer) response = lost;
             scheduler->Post([shared, response = std::move(response)] {

@@ -77,11 +77,14 @@ function showServer(server) {
 
 function showCluster({server_name: name, placement}) {
   const missing = placement.lost.flatMap((each) => each.partitions);
+  const owned = new Array(placement.servers.length).fill(0);
+  const lacking = owned.slice();
+  for (const owner of placement.owners) ++owned[owner];
+  for (const partition of missing) ++lacking[placement.owners[partition]];
   show('cluster', placement.servers.map((server, i) => [
     server.name === name ? `${name} (this one)` : server.name, server.address,
     server.is_live ? 'yes' : 'no',
-    placement.owners.filter((owner) => owner === i).length,
-    missing.filter((partition) => placement.owners[partition] === i).length,
+    owned[i], lacking[i],
   ]));
 }
 
@@ -128,10 +131,7 @@ function showKeys({keys, next_page_token: next}) {
   show('keys', rows);
 }
 
-async function refresh() {
-  showServer(await ask('DescribeServer'));
-  showCluster(await ask('DescribeCluster'));
-  showNamespaces(await ask('ListNamespaces', {page_token: shown.from || ''}));
+async function showNamespace() {
   const {status} = await ask('DescribeNamespace', {namespace});
   showWorkers(status.workers);
   showRounds((await ask('OpenRounds', {namespace})).rounds, status.workers);
@@ -139,7 +139,21 @@ async function refresh() {
     namespace, prefix: shown.prefix || '', page_token: shown.after || '',
     page_size: KEYS_PER_PAGE,
   }));
-  return (await fetch('readyz')).text();
+}
+
+async function refresh() {
+  showServer(await ask('DescribeServer'));
+  showCluster(await ask('DescribeCluster'));
+  // Namespaces go, and may be too large to be shown: the rest goes on.
+  let problem = '';
+  const tell = (error) => { problem = ` · ${error.message}`; };
+  await ask('ListNamespaces', {page_token: shown.from || ''})
+      .then(showNamespaces).catch(tell);
+  await showNamespace().catch((error) => {
+    for (const id of ['workers', 'rounds', 'keys']) show(id, []);
+    tell(error);
+  });
+  return (await (await fetch('readyz')).text()) + problem;
 }
 
 async function keepShowing() {

@@ -246,14 +246,14 @@ void WatchLeases(NamespaceState& state) {
   state.lease_alarm.RingAt(state.workers->next_expiry(), state, &EndLeases);
 }
 
-// Reserves and makes place for the member of that rank.
+// Reserves memory for the ranks up to `rank`, and adds them.
 absl::Status ReserveRank(NamespaceState& state, uint32_t rank) {
-  const uint32_t num_places = state.workers->num_ranks();
-  if (rank < num_places) return absl::OkStatus();
+  const uint32_t num_ranks = state.workers->num_ranks();
+  if (rank < num_ranks) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       Reservation overhead,
       Reservation::Create(state.memory.metadata(),
-                          (rank + 1 - num_places) * kWorkerOverheadBytes));
+                          (rank + 1 - num_ranks) * kWorkerOverheadBytes));
   state.worker_overhead.Merge(std::move(overhead));
   state.workers->ReserveRank(rank);
   return absl::OkStatus();

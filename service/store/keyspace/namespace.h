@@ -94,7 +94,7 @@ class Namespace {
   // Fences them for all steps, unless a round of theirs is open or must be
   // pushed again. Returns whether it has fenced them.
   bool FenceKeysIfIdle();
-  // Looks again at all waiting calls after the fence has been closed: calls
+  // Looks again at all waiting calls after FenceReads of the fence: calls
   // that it keeps out now end.
   void WakeForFence();
   // Returns the right to take a snapshot, which one has at a time; nothing if

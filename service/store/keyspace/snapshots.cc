@@ -441,12 +441,12 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   RETURN_IF_ERROR(restored->BindRules(snapshot));
   NamespaceState& state = *restored->state_;
   state.calls->Restore(snapshot.calls);
-  const uint64_t num_places =
+  const uint64_t num_ranks =
       snapshot.workers.empty() ? 0 : snapshot.workers.back().worker.rank + 1;
   MutexLock lock(&state.mutex);
   ASSIGN_OR_RETURN(state.worker_overhead,
                    Reservation::Create(state.memory.metadata(),
-                                       num_places * kWorkerOverheadBytes));
+                                       num_ranks * kWorkerOverheadBytes));
   state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
                          state.Now());
   state.keys.Reserve(snapshot.num_keys);

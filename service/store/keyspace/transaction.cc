@@ -14,9 +14,9 @@ void Transaction::Lock() {
   is_locked_ = true;
 }
 
-// Every committed change passes here, in the order of the revisions and with
-// the mutex held. Whoever must see all of them in order, such as a checkpoint,
-// a watch or a standby, listens here.
+// Every change that is marked passes here, in the order of the revisions and
+// with the mutex held. Whoever must see all of them in order, such as a
+// checkpoint, a watch or a standby, listens here.
 void Transaction::Unlock() {
   if (!is_locked_) return;
   if (has_changes_) ++state_.revision;
