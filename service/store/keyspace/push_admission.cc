@@ -413,7 +413,7 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
   results.resize(num_entries);
   UpdatePass& updates = transaction_.work().updates;
   if (applies_at_once_ && !is_copied_) {
-    updates.plain().Reserve(num_entries);
+    updates.simple().Reserve(num_entries);
   } else {
     updates.Reserve(num_entries);
   }
@@ -436,7 +436,7 @@ void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   }
   if (!applies_at_once_) return AddToRound(entries, first);
   if (key.is_updating) return QueueUpdate(entries, first);
-  if (!UpdatePlainly(entries, first)) UpdateIdleKey(entries, first);
+  if (!UpdateSimply(entries, first)) UpdateIdleKey(entries, first);
 }
 
 void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
@@ -459,12 +459,12 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
   ++call_->num_pending;
 }
 
-bool PushAdmission::UpdatePlainly(const EntriesByKey& entries, uint32_t first) {
+bool PushAdmission::UpdateSimply(const EntriesByKey& entries, uint32_t first) {
   if (is_copied_ || entries.keys[first].next != 0) return false;
-  const bool is_plain = transaction_.work().updates.plain().Add(
+  const bool is_simple = transaction_.work().updates.simple().Add(
       entries.keys[first].key, call_, request_.entries[first], first);
-  call_->num_pending += is_plain;
-  return is_plain;
+  call_->num_pending += is_simple;
+  return is_simple;
 }
 
 void PushAdmission::QueueUpdate(const EntriesByKey& entries, uint32_t first) {

@@ -107,7 +107,7 @@ class PushAdmission {
   void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
   // Updates the key where the update is of the simplest kind; returns false,
   // and nothing has happened, if it is not.
-  bool UpdatePlainly(const EntriesByKey& entries, uint32_t first);
+  bool UpdateSimply(const EntriesByKey& entries, uint32_t first);
   // Queues what is brought for a key whose update runs.
   void QueueUpdate(const EntriesByKey& entries, uint32_t first);
   // Adds what is brought to the key's round, where it waits for the

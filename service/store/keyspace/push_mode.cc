@@ -470,11 +470,11 @@ absl::Status CheckRounds(const NamespaceConfig& config) {
 // Checks that the configuration has nothing that servers that sum together do
 // without.
 absl::Status CheckMirrored(const NamespaceConfig& config) {
-  const bool is_plain = config.max_workers <= config.num_workers &&
-                        config.quorum == 0 && !config.rescale_partial_rounds &&
-                        config.on_worker_loss == OnWorkerLoss::kFail &&
-                        config.aggregation == Aggregation::kSum;
-  if (!config.mirrored || is_plain) return absl::OkStatus();
+  const bool is_simple = config.max_workers <= config.num_workers &&
+                         config.quorum == 0 && !config.rescale_partial_rounds &&
+                         config.on_worker_loss == OnWorkerLoss::kFail &&
+                         config.aggregation == Aggregation::kSum;
+  if (!config.mirrored || is_simple) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "mirrored: expected a group of num_workers that fails when a worker is "
       "lost, whose rounds are whole sums, got max_workers, quorum, "

@@ -218,11 +218,11 @@ void UpdatePass::Run() {
     status_ = tensorkv::Start(device_, std::exchange(uploads_, {}));
   }
   if (status_.ok()) status_ = Prepare();
-  if (!status_.ok()) return plain_.EndWithoutRun(status_);
-  if (!plain_.updates().empty()) {
-    plain_.Run(device_);
+  if (!status_.ok()) return simple_.EndWithoutRun(status_);
+  if (!simple_.updates().empty()) {
+    simple_.Run(device_);
     // Either all take effect or none does, as far as that can be.
-    status_ = plain_.status();
+    status_ = simple_.status();
     if (!status_.ok()) return;
   }
   RunBatch();
@@ -380,14 +380,14 @@ absl::StatusOr<Slot> UpdatePass::PrepareWeighted(Item& item,
         item.rule->spec().name));
   }
   RETURN_IF_ERROR(CheckWeightsHaveNoRows(item.key->name(), slots));
-  const bool is_plain = slots.size() == 1 && HasFactors(slots);
+  const bool is_simple = slots.size() == 1 && HasFactors(slots);
   ASSIGN_OR_RETURN(UpdateRule rule,
                    WeightedAverage(*item.rule,
                                    {.weight = item.weight,
                                     .weight_before = WeightBefore(item)},
-                                   is_plain ? 1 : item.weight));
+                                   is_simple ? 1 : item.weight));
   item.weighted_average = std::make_unique<UpdateRule>(std::move(rule));
-  return !is_plain && HasFactors(slots) ? AddSum(item, sums) : Slot();
+  return !is_simple && HasFactors(slots) ? AddSum(item, sums) : Slot();
 }
 
 absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,

@@ -16,7 +16,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_work.h"
-#include "service/store/keyspace/plain_updates.h"
+#include "service/store/keyspace/simple_updates.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/weighted_sum.h"
 #include "service/store/memory_budgets.h"
@@ -88,8 +88,8 @@ class UpdatePass {
   void AddPending(StoredKey* key);
 
   // Updates of the simplest kind, which are added there. Run runs them too.
-  PlainUpdates& plain() { return plain_; }
-  const PlainUpdates& plain() const { return plain_; }
+  SimpleUpdates& simple() { return simple_; }
+  const SimpleUpdates& simple() const { return simple_; }
 
   // Adds an update piece by piece: Begin, then slots (at least one) and results
   // of `call`, then End. Its reservations come by AddReservations.
@@ -132,10 +132,10 @@ class UpdatePass {
   static void Complete(Item& item, const absl::Status& status,
                        Version restored_versions);
 
-  bool empty() const { return items_.empty() && plain_.updates().empty(); }
+  bool empty() const { return items_.empty() && simple_.updates().empty(); }
   // Returns how many bytes Run reads and writes, times what the rules compute
   // of them.
-  uint64_t work_bytes() const { return work_bytes_ + plain_.work_bytes(); }
+  uint64_t work_bytes() const { return work_bytes_ + simple_.work_bytes(); }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
   // Returns which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
@@ -211,7 +211,7 @@ class UpdatePass {
   Reservation overhead_;
   Reservation value_reservation_;
   Uploads uploads_;
-  PlainUpdates plain_;
+  SimpleUpdates simple_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
   // True if any item updates rows.

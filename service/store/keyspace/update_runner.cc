@@ -209,7 +209,7 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   state.keys.RecordEndedUpdate();
   std::vector<KeyPtr> more;
   const uint64_t failed_before = state.counts.rounds_failed;
-  EndPlain(transaction, pass.plain(), more);
+  EndSimple(transaction, pass.simple(), more);
   for (UpdatePass::Item& item : pass.items()) {
     UpdatePass::Complete(item, pass.StatusOf(item), state.restored_versions);
     EndUpdate(transaction, pass, item);
@@ -225,21 +225,21 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   for (const UpdatePass::Item& item : pass.items()) {
     Wake(transaction, item.key->name());
   }
-  for (const PlainUpdates::Update& update : pass.plain().updates()) {
+  for (const SimpleUpdates::Update& update : pass.simple().updates()) {
     Wake(transaction, update.key->name());
   }
   return more;
 }
 
-void UpdateRunner::EndPlain(Transaction& transaction,
-                            const PlainUpdates& updates,
-                            std::vector<KeyPtr>& more) {
+void UpdateRunner::EndSimple(Transaction& transaction,
+                             const SimpleUpdates& updates,
+                             std::vector<KeyPtr>& more) {
   if (updates.updates().empty()) return;
   NamespaceState& state = transaction.state();
   QueuedCall& call = *updates.call();
-  for (const PlainUpdates::Update& update : updates.updates()) {
-    PlainUpdates::Complete(update, updates.StatusOf(update),
-                           state.restored_versions);
+  for (const SimpleUpdates::Update& update : updates.updates()) {
+    SimpleUpdates::Complete(update, updates.StatusOf(update),
+                            state.restored_versions);
     call.reply.results[update.result].version = update.key->version;
     if (state.snapshot) OngoingSnapshot::AfterUpdate(transaction, *update.key);
     AddIfPending(*update.key, more);

@@ -59,8 +59,8 @@ class UpdateRunner {
   // Publishes the values of a pass; returns the keys that have more to run.
   static std::vector<KeyPtr> EndPass(Transaction& transaction,
                                      UpdatePass& pass);
-  static void EndPlain(Transaction& transaction, const PlainUpdates& updates,
-                       std::vector<KeyPtr>& more);
+  static void EndSimple(Transaction& transaction, const SimpleUpdates& updates,
+                        std::vector<KeyPtr>& more);
   static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
                         const UpdatePass::Item& item);
   // Records that the update of a round has ended; fails the round, and later

@@ -1,4 +1,4 @@
-#include "service/store/keyspace/plain_updates.h"
+#include "service/store/keyspace/simple_updates.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ constexpr size_t kBatchUpdates = 1024;
 // Says how far ahead of an update the memory of others is fetched.
 constexpr size_t kUpdatesAhead = 8;
 
-void Fetch(const PlainUpdates::Update& update) {
+void Fetch(const SimpleUpdates::Update& update) {
   __builtin_prefetch(update.key);
   __builtin_prefetch(update.data);
 }
@@ -28,14 +28,15 @@ bool IsOneTensor(const PushEntry& entry) {
 
 }  // namespace
 
-PlainUpdates::AskedRule::AskedRule(const UpdateRule& rule)
+SimpleUpdates::AskedRule::AskedRule(const UpdateRule& rule)
     : rule(&rule),
       looks_at_nothing_else(rule.num_states() == 0 && !rule.takes_seed() &&
                             !rule.takes_sums()),
       is_assign(rule.kind() == RuleKind::kAssign),
       work_factor(rule.work_factor()) {}
 
-bool PlainUpdates::IsPlain(const StoredKey& key, const PushEntry& entry) const {
+bool SimpleUpdates::IsSimple(const StoredKey& key,
+                             const PushEntry& entry) const {
   const Tensor& tensor = entry.tensor;
   if (!asked_.looks_at_nothing_else || key.rule_state != nullptr ||
       key.multipliers || !IsOneTensor(entry) || tensor.dtype() != key.dtype() ||
@@ -47,10 +48,10 @@ bool PlainUpdates::IsPlain(const StoredKey& key, const PushEntry& entry) const {
          !tensor.fills_buffer();
 }
 
-bool PlainUpdates::Add(StoredKey* key, const RefPtr<QueuedCall>& call,
-                       const PushEntry& entry, uint32_t result) {
+bool SimpleUpdates::Add(StoredKey* key, const RefPtr<QueuedCall>& call,
+                        const PushEntry& entry, uint32_t result) {
   if (asked_.rule != key->rule.get()) asked_ = AskedRule(*key->rule);
-  if (!IsPlain(*key, entry)) return false;
+  if (!IsSimple(*key, entry)) return false;
   if (!call_) call_ = call;
   if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
   const Tensor& tensor = entry.tensor;
@@ -69,7 +70,7 @@ bool PlainUpdates::Add(StoredKey* key, const RefPtr<QueuedCall>& call,
   return true;
 }
 
-void PlainUpdates::Run(Backend& device) {
+void SimpleUpdates::Run(Backend& device) {
   const size_t batch_size = std::min(updates_.size(), kBatchUpdates);
   std::vector<TensorView> contributions(batch_size);
   std::vector<TensorUpdate> batch(batch_size);
@@ -97,8 +98,8 @@ void PlainUpdates::Run(Backend& device) {
   }
 }
 
-void PlainUpdates::Complete(const Update& update, const absl::Status& status,
-                            Version restored_versions) {
+void SimpleUpdates::Complete(const Update& update, const absl::Status& status,
+                             Version restored_versions) {
   StoredKey& key = *update.key;
   key.is_updating = false;
   key.value_is_changing = false;

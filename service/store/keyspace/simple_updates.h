@@ -1,7 +1,7 @@
 // Updates of the simplest kind, which most pushes of many keys are made of.
 
-#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PLAIN_UPDATES_H_
-#define TENSORKV_SERVICE_STORE_KEYSPACE_PLAIN_UPDATES_H_
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SIMPLE_UPDATES_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_SIMPLE_UPDATES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ inline constexpr uint64_t kUpdateBytes = 64;
 //
 // Used by one thread at a time; Add is called with the namespace's mutex held,
 // Run without it.
-class PlainUpdates {
+class SimpleUpdates {
  public:
   struct Update {
     StoredKey* key = nullptr;  // which stays while it is_updating
@@ -83,7 +83,7 @@ class PlainUpdates {
 
   // Returns whether the entry's update is of this kind. REQUIRES: asked_ is the
   // key's rule.
-  bool IsPlain(const StoredKey& key, const PushEntry& entry) const;
+  bool IsSimple(const StoredKey& key, const PushEntry& entry) const;
 
   std::vector<Update> updates_;
   RefPtr<QueuedCall> call_;
@@ -99,4 +99,4 @@ class PlainUpdates {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PLAIN_UPDATES_H_
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_SIMPLE_UPDATES_H_
