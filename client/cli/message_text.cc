@@ -187,10 +187,11 @@ std::string MessageJson(const Message& message) {
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  // Its error would be a message of a type that this program lacks.
-  static_cast<void>(
-      google::protobuf::util::MessageToJsonString(message, &json, options));
-  return json;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(message, &json, options);
+  // A server may send times that JSON has no form for.
+  return status.ok() ? json
+                     : nlohmann::json{{"error", status.ToString()}}.dump();
 }
 
 std::string MessageJson(absl::string_view key, const Message& message) {

@@ -121,7 +121,8 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   command.add_option("--max_open_rounds", config.max_open_rounds,
                      "Rounds of a key open at once; 0: the server's default");
   AddChoice(command, "--on_existing", flags.on_existing,
-            "fail, or keep one that exists with the same configuration");
+            "fail, or keep one that exists with the same configuration")
+      ->check(CLI::IsMember({"fail", "keep"}));
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ namespace tensorkv {
 // Adds an option whose values are the names of choices. `choice` has the
 // default, and outlives the command.
 template <typename Choice>
-void AddChoice(CLI::App& command, const std::string& option, Choice& choice,
-               const std::string& help) {
-  command
+CLI::Option* AddChoice(CLI::App& command, const std::string& option,
+                       Choice& choice, const std::string& help) {
+  return command
       .add_option_function<std::string>(
           option,
           [&choice](const std::string& name) {

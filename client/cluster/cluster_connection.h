@@ -82,7 +82,7 @@ class ClusterConnection final : public Connection {
                                  const std::string& name_space, uint64_t uid,
                                  const CallLimit& limit);
 
-  // Keys. Route makes the call of a request at the servers that it concerns.
+  // Calls about keys. Route makes one at the servers that it concerns.
   template <typename Request>
   struct Progress {
     ReplyTo<Request> reply = {};

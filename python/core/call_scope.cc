@@ -36,6 +36,7 @@ CallBounds CallScope::Current() {
 
 void CallScope::Enter() {
   outer_ = innermost;
+  if (outer_ != nullptr) canceller_ = outer_->canceller_;
   innermost = this;
 }
 

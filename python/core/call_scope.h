@@ -23,7 +23,8 @@ struct CallBounds {
 // While a thread has entered a CallScope, the scope bounds all calls that the
 // thread begins: they end when somebody cancels the scope, on whatever thread,
 // and when its time is over, which begins in the constructor. Scopes nest, and
-// are left in the reverse order: the innermost counts.
+// are left in the reverse order: the time of the innermost counts, and whoever
+// cancels one cancels the scopes around it and within it too.
 class CallScope {
  public:
   // `timeout` is in seconds; without it calls have the timeout of their client.
@@ -44,7 +45,8 @@ class CallScope {
   void Exit();
   void Cancel();
 
-  const SharedCanceller canceller_ = std::make_shared<Canceller>();
+  // Once entered, that of the scope around it, if there is one.
+  SharedCanceller canceller_ = std::make_shared<Canceller>();
   // By the clock of SteadyNow.
   std::optional<absl::Duration> end_;
   // The scope that counted before this one was entered.

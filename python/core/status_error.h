@@ -43,13 +43,15 @@ class UnusableError : public std::exception {
   const char* const text_;
 };
 
-// An error of a call that Python has already; not an interruption.
+// Is thrown where the error of a call is set as a Python exception already. It
+// tells such errors from the exceptions of signal handlers.
 class RaisedError : public pybind11::error_already_set {};
 
-// Throws these as RaisedError. pybind11 translates others where
-// it handles them: a thread that the interpreter ends meanwhile, by unwinding
-// its stack, would abort the process there. Here it stays until the process has
-// ended, as in GilRelease. REQUIRES: the GIL, and that no exception is handled.
+// Sets the exception that the error becomes, and throws RaisedError. pybind11
+// would translate other errors where it handles them: a thread that the
+// interpreter ends meanwhile, by unwinding its stack, would abort the process
+// there. Here such a thread stays until the process has ended, as in
+// GilRelease. REQUIRES: the GIL, and that no exception is being handled.
 [[noreturn]] void RaiseInPython(const absl::Status& status);
 [[noreturn]] void RaiseInPython(const UnusableError& error);
 

@@ -69,7 +69,7 @@ def create(
       takeover_timeout: how many seconds to wait for the lease of a lost worker
         to end whose name, or place in the group, this one takes, 60.
       warn_after: after so many seconds, 5, a call that waits for others says
-        for whom, by the logger "tensorkv".
+        for whom (math.inf: never), by the logger "tensorkv".
       tls_ca, tls_cert, tls_key, tls_server_name, token_file: as tensorkv.Client
         takes them.
 

@@ -20,9 +20,6 @@ from tensorkv import _core
 # not keep all others out.
 MAX_CALLS = 64
 MAX_PUSHES = 32
-# A client's calls of these names wait for no other call, while others may wait
-# for them: they have threads of their own.
-_PUSHES = ("init", "push", "push_rows")
 
 
 class Threads:
@@ -117,8 +114,8 @@ class Coroutines:
         await asyncio.gather(*(client.aio.pull(key) for key in keys))
 
     Arguments, results and errors are those of the methods. Each call has one of
-    the client's 64 threads, or of 32 others that `init`, `push` and `push_rows`
-    have. Further calls wait for a thread, which goes first to the highest
+    the client's 64 threads, or of 32 others for those that wait for no other
+    call: `push` and `push_rows`, and a Client's `init`. Further calls wait for a thread, which goes first to the highest
     `priority`, where the method takes one: so many calls that wait for others
     must not wait for one that comes after them, unless that has other threads.
 
@@ -140,7 +137,8 @@ class Coroutines:
         if not callable(getattr(type(self._target), name, None)):
             raise AttributeError(f"{name!r} is no method to await")
         method = getattr(self._target, name)
-        threads = self._pushing if name in _PUSHES else self._threads
+        waits_for_none = getattr(type(self._target), "_WAIT_FOR_NONE", ())
+        threads = self._pushing if name in waits_for_none else self._threads
         index = _index_of_priority(getattr(type(self._target), name))
 
         @functools.wraps(method)
@@ -170,7 +168,7 @@ ClientCoroutines = KVStoreCoroutines = ReaderCoroutines = Coroutines
 async def _made_by(
     threads: Threads, call: Callable[[], Any], priority: int
 ) -> Any:
-    """Awaits a call on a thread, which ends where the task is cancelled."""
+    """Has a thread make the call; cancels it where the task is cancelled."""
     scope = _core.CallScope()
 
     def make() -> Any:

@@ -74,6 +74,9 @@ class Client(ValueVerbs):
     those of the client, or of the call where it has its own.
     """
 
+    # Of its coroutines: others may wait for these, and these for none.
+    _WAIT_FOR_NONE = ("init", "push", "push_rows")
+
     def __init__(
         self,
         address: str = DEFAULT_ADDRESS,
@@ -218,8 +221,8 @@ class Client(ValueVerbs):
           rule: "assign", "accumulate", "average", "sgd", "adam", ...: for an
             unknown name the error lists all; or a text such as
             "sgd(learning_rate=1, schedule=cosine(max_updates=1000))", or
-            "expression: stored -= 0.1 * grad". `tensorkv rule list` has the
-            formulas.
+            "expression: stored -= 0.1 * grad". proto/tensorkv/v1/rule.proto
+            has the formulas.
           key_pattern: a glob over keys; empty is the namespace's default.
           keep_master: whether keys of 16 and 8 bits keep an f32 copy.
           **hyperparameters: of the rule, such as learning_rate=0.01.
@@ -458,4 +461,6 @@ class Client(ValueVerbs):
         again = copy.copy(self)
         again._store = self._open()
         again._compression = None
+        for threads in ("_threads", "_pushing_threads"):
+            again.__dict__.pop(threads, None)
         return again

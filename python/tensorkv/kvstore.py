@@ -72,6 +72,9 @@ class KVStore:
     no key or array.
     """
 
+    # Of its coroutines. An init may wait for that of another worker.
+    _WAIT_FOR_NONE = ("push",)
+
     def __init__(self, kind: str, client: Client):
         self._kind = kind
         self._client = client

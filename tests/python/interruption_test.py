@@ -312,11 +312,12 @@ class CloseTest(StoreTest):
                 asyncio.ensure_future(each)
                 for each in (
                     client.aio.pull("unknown", wait=True),
+                    client.aio.pull("unknown", wait=True, timeout=500),
                     worker.aio.pull("unknown", wait=True),
                     worker.aio.push_pull("w", full(1), step=1),
                 )
             ]
-            while watching.describe_namespace()["calls_waiting"] != 3:
+            while watching.describe_namespace()["calls_waiting"] != 4:
                 await asyncio.sleep(0.01)
             for task in tasks:
                 task.cancel()

@@ -182,7 +182,7 @@ class Publisher:
         self._is_tidy = False
         version = self._server.call(put)
         try:
-            self._server.call(lambda c: self._keep(c, manifest.state))
+            self._server.call(self._tidy)
             self._is_tidy = True
         except Error as error:
             _log.warning(
@@ -203,10 +203,13 @@ class Publisher:
         self._is_tidy = False
 
     def _take_over(self, client: Client) -> None:
+        self._tidy(client)
+        client.set_rule("assign", key_pattern=f"{self._name}/*")
+
+    def _tidy(self, client: Client) -> None:
         """Deletes what belongs to no state that is published."""
         manifest = _manifest_in(client, self._name)
         self._keep(client, manifest and manifest.state)
-        client.set_rule("assign", key_pattern=f"{self._name}/*")
 
     def _keep(self, client: Client, state: Optional[str]) -> None:
         """Deletes all states but that one, if one is given.
@@ -214,16 +217,17 @@ class Publisher:
         Errors: FailedPreconditionError where there are other keys.
         """
         keys = client.keys(f"{self._name}/")
-        foreign = [key for key in keys if not self._is_own(key)]
+        own = [key for key in keys if self._is_own(key)]
+        kept = f"{self._name}/{MANIFEST}", f"{self._name}/.{state}/"
+        others = [key for key in own if not key.startswith(kept)]
+        if others:
+            client.delete(others, allow_missing=True)
+        foreign = set(keys).difference(own)
         if foreign:
             raise FailedPreconditionError(
                 f"{self._name}/: expected the keys of Publishers alone, got "
-                f"{foreign[0]!r}; publish under another name"
+                f"{min(foreign)!r}; publish under another name"
             )
-        kept = f"{self._name}/{MANIFEST}", f"{self._name}/.{state}/"
-        others = [key for key in keys if not key.startswith(kept)]
-        if others:
-            client.delete(others, allow_missing=True)
 
     def _is_own(self, key: str) -> bool:
         rest = key[len(self._name) + 1 :]
