@@ -247,13 +247,6 @@ void MirrorLeader::AddAnnounced(NameSpace& name_space, Announced announced,
   EraseIfIdle(name_space.keys, name_space.keys.find(name));
 }
 
-bool MirrorLeader::IsReady(const Key& key) {
-  return !key.is_under_way &&
-         std::all_of(
-             key.announced.begin(), key.announced.end(),
-             [](const Announced& each) { return each.call != nullptr; });
-}
-
 void MirrorLeader::UpdateKey(NameSpace& name_space, const std::string& name,
                              Key& key, Calls& to_answer) {
   if (key.is_under_way) return;

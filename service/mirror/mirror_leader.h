@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
 #define TENSORKV_SERVICE_MIRROR_MIRROR_LEADER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -139,7 +140,12 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void AddAnnounced(NameSpace& name_space, Announced announced,
                     Calls& to_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether all members have announced the key, and none sums it.
-  static bool IsReady(const Key& key);
+  static bool IsReady(const Key& key) {
+    return !key.is_under_way &&
+           std::all_of(
+               key.announced.begin(), key.announced.end(),
+               [](const Announced& each) { return each.call != nullptr; });
+  }
   // Ends announced rounds whose sum counts already. Then, if all members have
   // announced the key, makes it ready, or fails it if they disagree.
   void UpdateKey(NameSpace& name_space, const std::string& name, Key& key,
