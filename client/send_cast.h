@@ -28,15 +28,16 @@ class CastRanges {
   std::map<size_t, size_t> ranges_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Error feedback of one tensor that is cast, in parts and maybe several times:
-// elements of `before`, which earlier pushes left out, are added, and what the
-// cast leaves out of the sums goes to `after`. Different elements may be cast
-// at the same time.
+// Error feedback of one tensor that is cast or encoded, in parts and maybe
+// several times: elements of `before`, which earlier pushes left out, are
+// added, and what the cast leaves out of the sums goes to `after`. Different
+// elements may be cast at the same time.
 struct CastFeedback {
   const float* before = nullptr;
   float* after = nullptr;
-  // True once finite elements have had a sum that is not finite.
-  std::atomic<bool> is_too_large = false;
+  // True once `before` is to be forgotten: finite elements have had a sum that
+  // is not finite, or the tensor could not be encoded.
+  std::atomic<bool> forgets_before = false;
   // Says which elements of `after` have been written.
   CastRanges done;
 };

@@ -1,8 +1,11 @@
 // One reply from those of several servers, where they can be added up.
 //
 // `total` stands for the whole call once all servers' replies are added. Counts
-// and bytes are sums; what all servers have in common, such as configurations,
-// stays that of the first. Pure functions, thread-safe.
+// and bytes are sums; of limits and of live workers the least counts, of lags
+// and times the greatest. Revisions and incarnations are added too: the total
+// differs once any server's does. What all servers have in common, such as
+// configurations and lost leases, stays that of the first. Pure functions,
+// thread-safe.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_ADDED_REPLIES_H_
 #define TENSORKV_CLIENT_CLUSTER_ADDED_REPLIES_H_

@@ -50,7 +50,7 @@ class ClusterConnection final : public Connection {
                        const CallOptions& options) override;
 
   // Returns the newest placement that is known; the first time, one that is
-  // waited for. Errors: Unavailable.
+  // waited for within the options' timeout. Errors: those of PlacementSource.
   absl::StatusOr<PlacementPtr> Placement(const CallOptions& options) {
     return servers_.Placement(servers_.LimitOf(options));
   }

@@ -50,7 +50,8 @@ class PlacementSource {
   // then, which may be older. Takes the answer to a question of another caller
   // that has begun later than this call.
   // Errors: Unavailable (no server answers; none knows a placement) · Internal
-  // (a placement that makes no sense) · Cancelled.
+  // (a placement that makes no sense) · Cancelled · DeadlineExceeded (no time
+  // is left) · the error of the last server that has answered.
   absl::StatusOr<PlacementPtr> Refresh(uint64_t version,
                                        const CallOptions& options);
 

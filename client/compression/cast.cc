@@ -32,7 +32,7 @@ absl::Status CastElements(const Tensor& tensor, const SendCast& cast,
     return absl::OkStatus();
   }
   if (feedback == nullptr || !are_finite) return NotFiniteError();
-  feedback->is_too_large = true;
+  feedback->forgets_before = true;
   return SumTooLargeError();
 }
 

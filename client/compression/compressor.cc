@@ -359,7 +359,7 @@ struct Residuals::Taken {
 
   void GiveBack(bool is_made) {
     if (is_made) before.swap(after);
-    if (feedback.is_too_large) absl::c_fill(before, 0.0f);
+    if (feedback.forgets_before) absl::c_fill(before, 0.0f);
     // The key still has the shape that it had.
     if (!is_made && !other.empty()) before.swap(other);
     MutexLock lock(&key->mutex);
@@ -372,7 +372,7 @@ struct Residuals::Taken {
     MutexLock lock(&key->mutex);
     if (num_encoded == 0 || key->num_encoded != num_encoded) return;
     --key->num_encoded;
-    if (!feedback.is_too_large) key->moment.swap(moment_before);
+    if (!feedback.forgets_before) key->moment.swap(moment_before);
   }
 
   const std::shared_ptr<Compressor::Key> key;
@@ -586,7 +586,7 @@ absl::StatusOr<EncodedTensor> Compressor::EncodedFor(Residuals& left,
                        absl::MakeSpan(taken.after), *payloads_);
   taken.num_encoded = key.num_encoded;
   if (!encoded.ok()) {
-    taken.feedback.is_too_large = true;
+    taken.feedback.forgets_before = true;
     key.Reset();
     return encoded;
   }

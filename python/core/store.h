@@ -35,7 +35,8 @@ namespace tensorkv::python {
 // connections survive a fork.
 class Store {
  public:
-  // Throws StatusError: every method does. Also UnusableError in a child that
+  // Throws StatusError: every method does for its arguments, and RaisedError
+  // for the error of a call. Also UnusableError in a child that
   // was forked after a store of the process had connected: gRPC would wait for
   // threads that the child does not have.
   static std::unique_ptr<Store> Connect(const ClientOptions& options);
@@ -76,7 +77,9 @@ class Store {
   // Waits for the call: on this thread, unless signals interrupt it.
   void RunCall(const SharedCanceller& canceller, bool is_interruptible,
                absl::AnyInvocable<void() &&> call);
-  // Raises the error that a call has ended with, if there is one.
+  // Throws the error that a call has ended with, if there is one, as
+  // RaiseInPython does; Cancelled becomes ClosedError if the store was closed
+  // meanwhile. REQUIRES: the GIL.
   void RaiseIfError(const absl::Status& status) const;
 
   // Ends the calls that are under way, and the session, whose worker is lost

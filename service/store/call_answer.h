@@ -41,7 +41,8 @@ struct CallSnapshot {
   std::string caller;
   CallId id;
   uint64_t fingerprint = 0;
-  // Null if it was being made, or was forgotten.
+  // Null, in what CallWindow::Save returns, if the call was being made or was
+  // forgotten; OUTCOME_UNKNOWN in a NamespaceSnapshot then.
   std::shared_ptr<const CallAnswer> answer;
   // Up to here, what is not remembered of its client was forgotten.
   uint64_t forgotten = 0;

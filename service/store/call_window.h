@@ -121,13 +121,13 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
 
-  // Returns every call that is remembered or being made throughout, by
-  // sequence, and for each client one that stands for its forgotten calls. Goes
-  // through the clients some at a time; `paused` hears how long each took.
+  // Returns every call that is remembered or being made throughout, and for
+  // each client one for its forgotten calls. Goes through the clients some at a
+  // time; `paused` hears how long each took.
   std::vector<CallSnapshot> Save(
       absl::FunctionRef<void(absl::Duration)> paused) const;
-  // Remembers calls that were saved, for as long as if they had just ended;
-  // fewer if not all fit. REQUIRES: nobody has called yet.
+  // Remembers saved calls as if they had just ended; fewer if not all fit.
+  // REQUIRES: nobody has called yet; each not forgotten has an answer.
   void Restore(const std::vector<CallSnapshot>& calls);
 
   // Returns the attempts that wait now.
