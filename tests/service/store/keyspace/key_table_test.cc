@@ -16,12 +16,6 @@ RefPtr<StoredKey> Key(const std::string& name) {
   return StoredKey::Create(name, DType::kF32, {1});
 }
 
-std::vector<std::string> Names(const std::vector<StoredKey*>& keys) {
-  std::vector<std::string> names;
-  for (const StoredKey* key : keys) names.push_back(std::string(key->name()));
-  return names;
-}
-
 class KeyTableTest : public ::testing::Test {
  protected:
   KeyTableTest() {
