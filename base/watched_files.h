@@ -39,7 +39,7 @@ class WatchedFiles {
     Apply apply;
     // From the end of one read to the next.
     absl::Duration period = absl::Seconds(2);
-    // How long one read waits for the file system.
+    // One read waits so long for the file system.
     absl::Duration timeout = absl::Seconds(5);
     // Called when status() has changed: once with what is wrong, and with OK
     // when the files are right again or new texts have been applied. Must not
@@ -72,7 +72,8 @@ class WatchedFiles {
   // that the next read has to confirm; else what is wrong.
   absl::Status status() const;
 
-  // How often changed texts were applied, and how often files became wrong.
+  // Returns how often changed texts were applied, and how often files became
+  // wrong.
   struct Counts {
     uint64_t applied = 0;
     uint64_t refused = 0;
@@ -107,7 +108,7 @@ class WatchedFiles {
   Texts applied_ ABSL_GUARDED_BY(reading_);
   // The texts that the last read has found; empty if it failed.
   Texts found_ ABSL_GUARDED_BY(reading_);
-  // Whether the last read failed.
+  // True if the last read failed.
   bool has_failed_ ABSL_GUARDED_BY(reading_) = false;
 
   mutable Mutex mutex_;

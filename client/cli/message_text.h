@@ -16,7 +16,7 @@ namespace tensorkv {
 // fields as in proto/ and with those that are 0 or empty.
 std::string MessageJson(const google::protobuf::Message& message);
 
-// As MessageJson, with the member "key" first.
+// Returns the MessageJson with the member "key" first.
 std::string MessageJson(absl::string_view key,
                         const google::protobuf::Message& message);
 

@@ -35,7 +35,7 @@ CLI::Option* AddChoice(CLI::App& command, const std::string& option,
 template <typename Value, typename Parse>
 CLI::Option* AddParsed(CLI::App& command, const std::string& option,
                        Value& value, Parse parse, const std::string& help) {
-  // Of "-f,--fill" the long one.
+  // An option "-f,--fill" goes by its long name.
   const std::string name = option.substr(option.rfind(',') + 1);
   return command.add_option_function<std::string>(
       option,

@@ -42,7 +42,7 @@ struct GrpcConnectionOptions {
   // The time from one look at the files of the credentials to the next.
   absl::Duration watch_period = absl::Seconds(2);
 
-  // What is known of the server, which other connections to it may share; null:
+  // Holds what is known of the server; other connections may share it. Null:
   // nothing is known yet.
   std::shared_ptr<ServerIncarnation> server;
 };

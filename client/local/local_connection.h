@@ -14,7 +14,7 @@ namespace tensorkv {
 
 struct LocalConnectionOptions {
   MemoryTensorStoreOptions store;
-  // How many threads one update uses; 0 stands for one per core.
+  // One update uses so many threads; 0 stands for one per core.
   int num_threads = 0;
   // The backend that keeps the tensors; null: the CPU. It outlives the
   // connection.

@@ -76,17 +76,18 @@ void RandomMessages::Fill(Message* message) {
     if (MayBeAbsent(*field)) count = Below(2);
     for (; count > 0; --count) Put(field, message);
   }
-  MendAnyOf<v1::Tensor, v1::PushEntry, v1::PushRowsEntry, v1::PullRowsEntry,
-            v1::InitManifest, v1::PushManifest, v1::PullManifest,
-            v1::PullStreamRequest, v1::KeyStatus, v1::Schedule, v1::Stripe,
-            v1::ClusterPlacement, v1::DescribeServerResponse,
-            google::protobuf::Duration, google::protobuf::Timestamp>(message);
+  MakeValidAnyOf<v1::Tensor, v1::PushEntry, v1::PushRowsEntry,
+                 v1::PullRowsEntry, v1::InitManifest, v1::PushManifest,
+                 v1::PullManifest, v1::PullStreamRequest, v1::KeyStatus,
+                 v1::Schedule, v1::Stripe, v1::ClusterPlacement,
+                 v1::DescribeServerResponse, google::protobuf::Duration,
+                 google::protobuf::Timestamp>(message);
 }
 
 template <typename... Types>
-void RandomMessages::MendAnyOf(Message* message) {
+void RandomMessages::MakeValidAnyOf(Message* message) {
   const auto mend = [this](auto* typed) {
-    if (typed != nullptr) Mend(*typed);
+    if (typed != nullptr) MakeValid(*typed);
   };
   (mend(google::protobuf::DynamicCastToGenerated<Types>(message)), ...);
 }
@@ -184,7 +185,7 @@ int64_t RandomMessages::DrawShape(
   return num_elements;
 }
 
-void RandomMessages::Mend(v1::Tensor& tensor) {
+void RandomMessages::MakeValid(v1::Tensor& tensor) {
   const DType dtype = kAllDTypes[Below(std::size(kAllDTypes))];
   std::string data = Bytes(DrawShape(tensor.mutable_shape()) * SizeOf(dtype));
   if (dtype == DType::kBool) {
@@ -205,7 +206,7 @@ void RandomMessages::DrawRows(v1::Tensor* rows) {
 }
 
 template <typename Entry>
-void RandomMessages::MendContribution(Entry& entry) {
+void RandomMessages::MakeValidContribution(Entry& entry) {
   if (entry.skip()) {
     entry.clear_encoding();
     entry.clear_tensor();
@@ -228,36 +229,36 @@ void RandomMessages::MendContribution(Entry& entry) {
 
 // --- Entries and calls ------------------------------------------------------
 
-void RandomMessages::Mend(v1::PushEntry& entry) {
-  MendContribution(entry);
+void RandomMessages::MakeValid(v1::PushEntry& entry) {
+  MakeValidContribution(entry);
   if (entry.skip() || Half()) entry.clear_weight();
 }
 
-void RandomMessages::Mend(v1::PushRowsEntry& entry) {
-  MendContribution(entry);
+void RandomMessages::MakeValid(v1::PushRowsEntry& entry) {
+  MakeValidContribution(entry);
   DrawRows(entry.mutable_rows());
   if (entry.skip()) entry.clear_rows();
 }
 
-void RandomMessages::Mend(v1::PullRowsEntry& entry) {
+void RandomMessages::MakeValid(v1::PullRowsEntry& entry) {
   DrawRows(entry.mutable_rows());
 }
 
 // The call is one of rows if an entry has some.
 template <typename Call>
-void RandomMessages::MendCall(Call& call) {
+void RandomMessages::MakeValidCall(Call& call) {
   const bool is_of_rows =
       absl::c_any_of(call.rows_request().entries(),
                      [](const auto& entry) { return entry.has_rows(); });
   if (!is_of_rows) Fill(call.mutable_request());
 }
 
-void RandomMessages::Mend(v1::InitManifest& manifest) {
+void RandomMessages::MakeValid(v1::InitManifest& manifest) {
   ClearData(manifest.mutable_request()->mutable_entries());
 }
 
-void RandomMessages::Mend(v1::PushManifest& manifest) {
-  MendCall(manifest);
+void RandomMessages::MakeValid(v1::PushManifest& manifest) {
+  MakeValidCall(manifest);
   if (manifest.has_request()) {
     ClearData(manifest.mutable_request()->mutable_entries());
   } else {
@@ -265,29 +266,31 @@ void RandomMessages::Mend(v1::PushManifest& manifest) {
   }
 }
 
-void RandomMessages::Mend(v1::PullManifest& manifest) {
+void RandomMessages::MakeValid(v1::PullManifest& manifest) {
   ClearData(manifest.mutable_values());
 }
 
-void RandomMessages::Mend(v1::PullStreamRequest& request) { MendCall(request); }
+void RandomMessages::MakeValid(v1::PullStreamRequest& request) {
+  MakeValidCall(request);
+}
 
 // --- The others -------------------------------------------------------------
 
-void RandomMessages::Mend(v1::KeyStatus& status) {
+void RandomMessages::MakeValid(v1::KeyStatus& status) {
   DrawShape(status.mutable_shape());
 }
 
-void RandomMessages::Mend(v1::Schedule& schedule) {
+void RandomMessages::MakeValid(v1::Schedule& schedule) {
   if (schedule.name().empty()) schedule.set_name("s");
 }
 
-void RandomMessages::Mend(v1::Stripe& stripe) {
+void RandomMessages::MakeValid(v1::Stripe& stripe) {
   stripe.set_count(1 + Below(64));
   stripe.set_index(Below(stripe.count()));
   stripe.set_group(random_() | 1);
 }
 
-void RandomMessages::Mend(v1::ClusterPlacement& placement) {
+void RandomMessages::MakeValid(v1::ClusterPlacement& placement) {
   if (placement.servers().empty()) Fill(placement.add_servers());
   if (placement.owners().empty()) placement.add_owners(0);
   for (uint32_t& owner : *placement.mutable_owners()) {
@@ -300,17 +303,17 @@ void RandomMessages::Mend(v1::ClusterPlacement& placement) {
   }
 }
 
-void RandomMessages::Mend(v1::DescribeServerResponse& reply) {
+void RandomMessages::MakeValid(v1::DescribeServerResponse& reply) {
   reply.mutable_start_time()->clear_nanos();
 }
 
-void RandomMessages::Mend(google::protobuf::Duration& duration) {
+void RandomMessages::MakeValid(google::protobuf::Duration& duration) {
   const int sign = Half() ? 1 : -1;
   duration.set_seconds(sign * static_cast<int64_t>(Below(1'000'000'000)));
   duration.set_nanos(sign * static_cast<int>(Below(1'000'000'000)));
 }
 
-void RandomMessages::Mend(google::protobuf::Timestamp& time) {
+void RandomMessages::MakeValid(google::protobuf::Timestamp& time) {
   time.set_seconds(static_cast<int64_t>(Below(1LL << 33)) - (1LL << 32));
   time.set_nanos(static_cast<int>(Below(1'000'000'000)));
 }

@@ -38,27 +38,27 @@ class RandomMessages {
   void PutMessage(const FieldDescriptor* field, Message* message);
 
   // Make valid what has any values.
-  void Mend(v1::Tensor& tensor);
-  void Mend(v1::PushEntry& entry);
-  void Mend(v1::PushRowsEntry& entry);
-  void Mend(v1::PullRowsEntry& entry);
-  void Mend(v1::InitManifest& manifest);
-  void Mend(v1::PushManifest& manifest);
-  void Mend(v1::PullManifest& manifest);
-  void Mend(v1::PullStreamRequest& request);
-  void Mend(v1::KeyStatus& status);
-  void Mend(v1::Schedule& schedule);
-  void Mend(v1::Stripe& stripe);
-  void Mend(v1::ClusterPlacement& placement);
-  void Mend(v1::DescribeServerResponse& reply);
-  void Mend(google::protobuf::Duration& duration);
-  void Mend(google::protobuf::Timestamp& time);
+  void MakeValid(v1::Tensor& tensor);
+  void MakeValid(v1::PushEntry& entry);
+  void MakeValid(v1::PushRowsEntry& entry);
+  void MakeValid(v1::PullRowsEntry& entry);
+  void MakeValid(v1::InitManifest& manifest);
+  void MakeValid(v1::PushManifest& manifest);
+  void MakeValid(v1::PullManifest& manifest);
+  void MakeValid(v1::PullStreamRequest& request);
+  void MakeValid(v1::KeyStatus& status);
+  void MakeValid(v1::Schedule& schedule);
+  void MakeValid(v1::Stripe& stripe);
+  void MakeValid(v1::ClusterPlacement& placement);
+  void MakeValid(v1::DescribeServerResponse& reply);
+  void MakeValid(google::protobuf::Duration& duration);
+  void MakeValid(google::protobuf::Timestamp& time);
   template <typename Entry>
-  void MendContribution(Entry& entry);
+  void MakeValidContribution(Entry& entry);
   template <typename Call>
-  void MendCall(Call& call);
+  void MakeValidCall(Call& call);
   template <typename... Types>
-  void MendAnyOf(Message* message);
+  void MakeValidAnyOf(Message* message);
 
   // Replaces the shape, and gives its number of elements.
   int64_t DrawShape(google::protobuf::RepeatedField<int64_t>* shape);

@@ -244,7 +244,7 @@ void ExpectWeightedRounds(const Caller& sync, uint32_t num_workers,
   }
 }
 
-// Of many contributions some are summed ahead of the round's end.
+// Some of many contributions are summed before their round ends.
 TEST_P(RoundSumContractTest, RoundsHaveTheWeightedMean) {
   for (const auto& [num_workers, dtype] :
        {std::pair(4u, DType::kF32), {32u, DType::kF32}, {16u, DType::kF64}}) {
