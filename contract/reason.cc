@@ -2,72 +2,46 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/shown_text.h"
 #include "contract/length_delimited.h"
 
 namespace tensorkv {
 namespace {
 
-struct NamedReason {
+struct ReasonRow {
   Reason reason;
   absl::string_view name;
+  absl::StatusCode code;
+  // As options.proto has it, the lists separated by '|'.
+  absl::string_view metadata;
 };
 
-constexpr auto kReasons = std::to_array<NamedReason>({
-    {Reason::kUnspecified, "REASON_UNSPECIFIED"},
-    {Reason::kNamespaceNotFound, "NAMESPACE_NOT_FOUND"},
-    {Reason::kKeyNotFound, "KEY_NOT_FOUND"},
-    {Reason::kNamespaceExists, "NAMESPACE_EXISTS"},
-    {Reason::kKeyExists, "KEY_EXISTS"},
-    {Reason::kExistsDifferently, "EXISTS_DIFFERENTLY"},
-    {Reason::kNamespaceReplaced, "NAMESPACE_REPLACED"},
-    {Reason::kKeyReplaced, "KEY_REPLACED"},
-    {Reason::kRuleNotFound, "RULE_NOT_FOUND"},
-    {Reason::kStateNotFound, "STATE_NOT_FOUND"},
-    {Reason::kNotMember, "NOT_MEMBER"},
-    {Reason::kLeaseLost, "LEASE_LOST"},
-    {Reason::kWorkerNameTaken, "WORKER_NAME_TAKEN"},
-    {Reason::kGroupFull, "GROUP_FULL"},
-    {Reason::kGroupDoesNotJoin, "GROUP_DOES_NOT_JOIN"},
-    {Reason::kWorkerLost, "WORKER_LOST"},
-    {Reason::kWorkerLeft, "WORKER_LEFT"},
-    {Reason::kRoundFailed, "ROUND_FAILED"},
-    {Reason::kStepClosed, "STEP_CLOSED"},
-    {Reason::kStepGap, "STEP_GAP"},
-    {Reason::kContributionExists, "CONTRIBUTION_EXISTS"},
-    {Reason::kTooManyOpenRounds, "TOO_MANY_OPEN_ROUNDS"},
-    {Reason::kWaitEnded, "WAIT_ENDED"},
-    {Reason::kContributionNotFinite, "CONTRIBUTION_NOT_FINITE"},
-    {Reason::kContributionTooLarge, "CONTRIBUTION_TOO_LARGE"},
-    {Reason::kServerRestarted, "SERVER_RESTARTED"},
-    {Reason::kOutcomeUnknown, "OUTCOME_UNKNOWN"},
-    {Reason::kCallIdReused, "CALL_ID_REUSED"},
-    {Reason::kStripeFailed, "STRIPE_FAILED"},
-    {Reason::kStripeExists, "STRIPE_EXISTS"},
-    {Reason::kPeerTooSlow, "PEER_TOO_SLOW"},
-    {Reason::kEncodingMalformed, "ENCODING_MALFORMED"},
-    {Reason::kEncodingUnknown, "ENCODING_UNKNOWN"},
-    {Reason::kRowOutOfRange, "ROW_OUT_OF_RANGE"},
-    {Reason::kOverBudget, "OVER_BUDGET"},
-    {Reason::kReplyTooLarge, "REPLY_TOO_LARGE"},
-    {Reason::kLimitReached, "LIMIT_REACHED"},
-    {Reason::kServerStopping, "SERVER_STOPPING"},
-    {Reason::kDeviceFailed, "DEVICE_FAILED"},
-    {Reason::kUnauthenticated, "UNAUTHENTICATED"},
-    {Reason::kPermissionDenied, "PERMISSION_DENIED"},
-    {Reason::kWrongServer, "WRONG_SERVER"},
-    {Reason::kKeyMoving, "KEY_MOVING"},
-    {Reason::kKeyNotRestored, "KEY_NOT_RESTORED"},
+constexpr auto kReasons = std::to_array<ReasonRow>({
+    {Reason::kUnspecified, "REASON_UNSPECIFIED", absl::StatusCode::kUnknown,
+     ""},
+#define TENSORKV_ROW(enumerator, name, number, code, metadata) \
+  {Reason::enumerator, #name, absl::StatusCode::code, metadata},
+    TENSORKV_REASONS(TENSORKV_ROW)
+#undef TENSORKV_ROW
 });
+
+const ReasonRow& RowOf(Reason reason) {
+  const auto found = std::ranges::find(kReasons, reason, &ReasonRow::reason);
+  return found != kReasons.end() ? *found : kReasons[0];
+}
 
 // The fields of google.rpc.ErrorInfo, and of an entry of its map.
 constexpr int kReasonField = 1;
@@ -102,15 +76,28 @@ std::pair<std::string, std::string> ReadDetail(absl::string_view bytes,
   return detail;
 }
 
+using Metadata = std::map<std::string, std::string>;
+
+// Whether `metadata` has the names of one list, and no others.
+bool Fits(absl::string_view list, const Metadata& metadata) {
+  size_t found = 0;
+  for (absl::string_view name : absl::StrSplit(list, ", ", absl::SkipEmpty())) {
+    const bool is_optional = absl::ConsumeSuffix(&name, "?");
+    const size_t count = metadata.count(std::string(name));
+    if (count == 0 && !is_optional) return false;
+    found += count;
+  }
+  return found == metadata.size();
+}
+
 }  // namespace
 
 absl::string_view ReasonName(Reason reason) {
-  const auto found = std::ranges::find(kReasons, reason, &NamedReason::reason);
-  return found != kReasons.end() ? found->name : kReasons[0].name;
+  return RowOf(reason).name;
 }
 
 Reason ReasonByName(absl::string_view name) {
-  const auto found = std::ranges::find(kReasons, name, &NamedReason::name);
+  const auto found = std::ranges::find(kReasons, name, &ReasonRow::name);
   return found != kReasons.end() ? found->reason : Reason::kUnspecified;
 }
 
@@ -121,6 +108,7 @@ absl::Status WithReason(absl::Status status, Reason reason,
     AppendDetail(detail.name, detail.value, info);
   }
   status.SetPayload(kErrorInfoTypeUrl, absl::Cord(std::move(info)));
+  assert(IsAsListed(status));
   return status;
 }
 
@@ -151,6 +139,18 @@ std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status) {
                            });
   if (!is_valid || domain != kErrorDomain) return std::nullopt;
   return info;
+}
+
+bool IsAsListed(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  if (!info.has_value() || info->reason == Reason::kUnspecified) return true;
+  const ReasonRow& row = RowOf(info->reason);
+  const std::vector<absl::string_view> lists =
+      absl::StrSplit(row.metadata, '|');
+  return status.code() == row.code &&
+         std::ranges::any_of(lists, [&](absl::string_view list) {
+           return Fits(list, info->metadata);
+         });
 }
 
 Reason ReasonOf(const absl::Status& status) {

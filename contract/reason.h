@@ -18,55 +18,17 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "contract/tables.h"
 
 namespace tensorkv {
 
-// The values are those of v1::Reason, where each is explained.
+// The reasons of v1::Reason, where each is explained: kKeyNotFound is
+// KEY_NOT_FOUND.
 enum class Reason : uint8_t {
   kUnspecified = 0,
-  kNamespaceNotFound = 1,
-  kKeyNotFound = 2,
-  kNamespaceExists = 3,
-  kKeyExists = 4,
-  kExistsDifferently = 5,
-  kNamespaceReplaced = 6,
-  kKeyReplaced = 7,
-  kRuleNotFound = 8,
-  kStateNotFound = 9,
-  kNotMember = 10,
-  kLeaseLost = 11,
-  kWorkerNameTaken = 12,
-  kGroupFull = 13,
-  kGroupDoesNotJoin = 14,
-  kWorkerLost = 15,
-  kWorkerLeft = 16,
-  kRoundFailed = 20,
-  kStepClosed = 21,
-  kStepGap = 22,
-  kContributionExists = 23,
-  kTooManyOpenRounds = 24,
-  kWaitEnded = 25,
-  kContributionNotFinite = 26,
-  kContributionTooLarge = 27,
-  kServerRestarted = 30,
-  kOutcomeUnknown = 31,
-  kCallIdReused = 32,
-  kStripeFailed = 33,
-  kStripeExists = 34,
-  kPeerTooSlow = 35,
-  kEncodingMalformed = 36,
-  kEncodingUnknown = 37,
-  kRowOutOfRange = 38,
-  kOverBudget = 40,
-  kReplyTooLarge = 41,
-  kLimitReached = 42,
-  kServerStopping = 50,
-  kDeviceFailed = 51,
-  kUnauthenticated = 60,
-  kPermissionDenied = 61,
-  kWrongServer = 70,
-  kKeyMoving = 71,
-  kKeyNotRestored = 72,
+#define TENSORKV_ENUMERATOR(enumerator, name, number, ...) enumerator = number,
+  TENSORKV_REASONS(TENSORKV_ENUMERATOR)
+#undef TENSORKV_ENUMERATOR
 };
 
 // The type URL of the payload, and the ErrorInfo's domain.
@@ -96,7 +58,8 @@ inline constexpr size_t kMaxErrorDetailBytes = 1024;
 
 // Returns `status` with that reason and these details, in place of any that it
 // had.
-// REQUIRES: `status` is not OK.
+// REQUIRES: `status` is not OK, and has the code and the details that error.proto
+// lists for the reason; builds with assertions check it.
 absl::Status WithReason(absl::Status status, Reason reason,
                         std::initializer_list<ErrorDetail> details = {});
 
@@ -112,6 +75,9 @@ absl::Status WithInfo(absl::Status status, const ErrorInfo& info);
 // Returns the reason and the details of a status; nothing if it has none of our
 // domain, or malformed ones.
 std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
+// Returns whether the status has the code and the metadata that error.proto lists
+// for its reason, or no reason.
+bool IsAsListed(const absl::Status& status);
 // Returns the reason of a status; kUnspecified if it has none.
 Reason ReasonOf(const absl::Status& status);
 

@@ -10,7 +10,7 @@
 namespace tensorkv {
 
 // Checks that the updates keep the contract of TensorUpdate, as far as their
-// views and packings show it. Reads no element. REQUIRES: each has a rule.
+// views and packings show it. Reads no element.
 // Errors: InvalidArgument, naming the update by its index in the batch.
 absl::Status CheckBatch(absl::Span<const TensorUpdate> batch);
 

@@ -98,7 +98,10 @@ class Compressor {
   // Encodes an entry without a step; `left` gives back what it takes from the
   // key if the push is not made.
   absl::StatusOr<EncodedTensor> EncodedFor(Residuals& left, Job& job);
-  // Returns whether all entries may be cast as they are sent.
+  // Returns whether all that is to be encoded are casts that may be made as the
+  // entries are sent: with feedback only without a step, and if no entry has an
+  // odd number of bytes, since stripes may meet within an element. Momentum and
+  // rows rule it out.
   bool MayDeferCasts(Step step, absl::Span<const PushEntry> entries) const;
   // Gives `left` the casts that are to be made as the entries are sent.
   void DeferCasts(absl::Span<const PushEntry> entries, Residuals& left);

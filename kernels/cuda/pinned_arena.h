@@ -44,7 +44,8 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
     return Has(data, size_bytes) || pool_->device().CanRead(data);
   }
 
-  // Returns the block of the arena with the byte at `data`; empty if there is
+  // Returns the whole block that the arena has locked around the byte at `data`,
+  // all its pieces, not only the buffer that `data` is of; empty if there is
   // none.
   absl::Span<const char> BlockOf(const char* data) const;
   // Returns whether these bytes are all in one block of the arena.

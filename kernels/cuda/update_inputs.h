@@ -150,8 +150,10 @@ HOST_DEVICE void LoadStates(const Op& op, const UpdateEntry& entry,
   }
 }
 
-// Load the inputs of a functor: the sum of the contributions, or their mean;
-// and the present value, which stays as it is if the entry has none.
+// Load the inputs of a functor: the sum of the contributions or, if `averages`,
+// for each element the mean of the num_averaged in the middle of them, a median
+// or trimmed mean (middle_mean.h); and the present value, which stays as it is
+// if the entry has none.
 template <bool averages, typename T, int size>
 HOST_DEVICE void LoadContributions(const UpdateWork& work,
                                    const UpdateEntry& entry, PackRange range,

@@ -81,8 +81,9 @@ class Http2Scanner final : private Http2Frames::Listener {
     size_t num_open_streams = 0;
   };
 
-  // Reads the next bytes that the client has sent; returns what was found in
-  // them alone, but for is_http2.
+  // Reads the next bytes that the client has sent, and returns what they have
+  // brought. What came before counts in is_http2, in the size of a header block
+  // that goes on, in the streams that are open, and in whether a PING is idle.
   Seen Scan(absl::string_view bytes);
 
   // Reads the next bytes that the server has sent, which may end streams too.

@@ -84,9 +84,10 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void Forget(const std::string& name_space);
 
   // Refuses rounds with `status` from now on, and ends with it those that no
-  // sum is being made of. Waits until the others have ended, so that a sum that
-  // counts at other servers has been given here, too; returns false if they
-  // have not within the timeout. Goes on asking the leader until Stop.
+  // sum is being made of and none is kept of. Waits until the others have
+  // ended, so that a sum that counts at other servers has been given here, too;
+  // returns false if they have not within the timeout. Goes on asking the
+  // leader until Stop.
   bool Drain(const absl::Status& status, absl::Duration timeout);
 
   // Ends all rounds that wait with `status`, and those of later calls. Sums are

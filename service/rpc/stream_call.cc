@@ -75,7 +75,7 @@ void StreamCall::Read() {
   absl::Status status;
   {
     MutexLock lock(&mutex_);
-    if (!MustFinish(&status)) {
+    if (!BeginFinish(&status)) {
       state_ = State::kReading;
       // With the lock: nobody may finish the call in between. gRPC calls back
       // on a thread of its own.
@@ -121,7 +121,7 @@ void StreamCall::Close() {
   bool must_finish = false;
   {
     MutexLock lock(&mutex_);
-    must_finish = MustFinish(&status);
+    must_finish = BeginFinish(&status);
     if (!must_finish) {
       state_ = State::kWaiting;
       arrived_ = std::chrono::steady_clock::now();
@@ -156,7 +156,7 @@ void StreamCall::Write() {
   absl::Status status;
   {
     MutexLock lock(&mutex_);
-    if (!MustFinish(&status)) {
+    if (!BeginFinish(&status)) {
       grpc::WriteOptions options;
       // Lets gRPC take the next message before this one is sent. Not for the
       // first: the headers, which go with it, would wait for more too.
@@ -189,7 +189,7 @@ void StreamCall::OnCancel() {
   End(absl::CancelledError("the caller has given up"));
 }
 
-bool StreamCall::MustFinish(absl::Status* status) {
+bool StreamCall::BeginFinish(absl::Status* status) {
   if (!end_) return false;
   *status = *end_;
   state_ = State::kFinishing;
