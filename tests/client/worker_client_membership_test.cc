@@ -134,8 +134,7 @@ TEST_F(WorkerMembershipTest, LeaveThatFailedIsMadeAgainWithItsCause) {
 
 TEST_F(WorkerMembershipTest, DoesNotJoinAgainOnceItHasLeft) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker(
-      {absl::OkStatus(), WithReason(absl::FailedPreconditionError("epoch 5"),
-                                    Reason::kLeaseLost)});
+      {absl::OkStatus(), testing::StatusOfReason(Reason::kLeaseLost, "epoch 5")});
   ASSERT_OK(worker->Leave());
 
   EXPECT_THAT(worker->Pull({"w"}), HasReason(Reason::kLeaseLost));

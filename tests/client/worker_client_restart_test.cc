@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scripted_worker.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -35,8 +36,7 @@ const JoinReply kJoinedAnew = {
 TEST_F(WorkerRestartTest, EmptiedServerIsAnError) {
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({ServerRestarted(), absl::UnavailableError("down"),
-                    WithReason(absl::NotFoundError("no namespace"),
-                               Reason::kNamespaceNotFound)});
+                    testing::StatusOfReason(Reason::kNamespaceNotFound, "no namespace")});
 
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
               StatusIs(absl::StatusCode::kFailedPrecondition,

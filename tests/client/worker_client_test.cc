@@ -33,12 +33,11 @@ using WorkerClientTest = testing::ScriptedWorkerTest;
 
 absl::Status RoundFailed(Step step = 7, absl::string_view key = "w") {
   return WithReason(absl::AbortedError("a round"), Reason::kRoundFailed,
-                    {{"key", key}, {"step", step}});
+                    {{"key", key}, {"step", step}, {"ranks", "2"}});
 }
 
 absl::Status LeaseLost() {
-  return WithReason(absl::FailedPreconditionError("epoch 5"),
-                    Reason::kLeaseLost);
+  return testing::StatusOfReason(Reason::kLeaseLost, "epoch 5");
 }
 
 TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
@@ -261,7 +260,7 @@ TEST_F(WorkerClientTest, ReplyThatIsLostIsAnErrorWherePushesAreNotKnownAgain) {
 
 TEST_F(WorkerClientTest, StepThatClosedIsPushedAgainKeyByKeyOrDropped) {
   const absl::Status closed =
-      WithReason(absl::FailedPreconditionError("round 7"), Reason::kStepClosed);
+      testing::StatusOfReason(Reason::kStepClosed, "round 7");
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({closed, closed, closed, absl::OkStatus()});
   script_.reply<PushRequest>().results.resize(2);
@@ -417,7 +416,7 @@ TEST_F(WorkerClientTest, FailedRoundWithoutPushesOfTheWorkerIsAnError) {
 
 TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker(
-      {WithReason(absl::AbortedError("rank 2"), Reason::kWorkerLost),
+      {testing::StatusOfReason(Reason::kWorkerLost, "rank 2"),
        LeaseLost()});
 
   EXPECT_OK(worker->Barrier("start"));
@@ -431,7 +430,7 @@ TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
 
 TEST_F(WorkerClientTest, HandsUpThatAWorkerHasLeft) {
   const absl::Status left =
-      WithReason(absl::AbortedError("rank 2 has left"), Reason::kWorkerLeft);
+      testing::StatusOfReason(Reason::kWorkerLeft, "rank 2 has left");
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({left, absl::OkStatus(), left, left});
 

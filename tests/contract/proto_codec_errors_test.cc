@@ -232,11 +232,11 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ProtoCodecErrorsTest, EncodingsHaveReasons) {
   EXPECT_THAT(DecodeEncoded("|AB"),
-              testing::HasListedReason(Reason::kEncodingUnknown));
+              testing::HasReason(Reason::kEncodingUnknown));
   EXPECT_THAT(DecodeEncoded("two_bit { threshold: 1 }|A"),
-              testing::HasListedReason(Reason::kEncodingMalformed));
+              testing::HasReason(Reason::kEncodingMalformed));
   EXPECT_THAT(DecodeEncoded("two_bit {}|AB"),
-              testing::HasListedReason(Reason::kEncodingMalformed));
+              testing::HasReason(Reason::kEncodingMalformed));
 }
 
 constexpr auto kCreate = Decode<v1::CreateNamespaceRequest>;

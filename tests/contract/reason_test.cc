@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
@@ -11,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/error.pb.h"
+#include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {
 namespace {
@@ -42,8 +44,8 @@ TEST(ReasonTest, CrossesTheWireWithItsMetadata) {
 
 TEST(ReasonTest, TheLatestReasonCounts) {
   const absl::Status status =
-      WithReason(WithReason(absl::AbortedError("why"), Reason::kRoundFailed),
-                 Reason::kKeyReplaced);
+      WithReason(testing::StatusOfReason(Reason::kRoundFailed, "why"),
+                 Reason::kKeyReplaced, {{"key", "w"}});
 
   EXPECT_EQ(ReasonOf(status), Reason::kKeyReplaced);
 }
@@ -52,7 +54,7 @@ TEST(ReasonTest, FitsTheTrailersOfACall) {
   const std::string longest(64 * 1024, 'k');
 
   const grpc::Status status = ToGrpcStatus(WithReason(
-      absl::AbortedError(longest), Reason::kRoundFailed, {{"key", longest}}));
+      absl::AbortedError(longest), Reason::kKeyReplaced, {{"key", longest}}));
 
   // The details travel in base 64.
   EXPECT_LT(
@@ -66,10 +68,35 @@ TEST(ReasonTest, DetailsAreCutBetweenCharacters) {
   while (longest.size() < 2 * kMaxErrorDetailBytes) longest += "\u00e9";
 
   const std::optional<ErrorInfo> info = ErrorInfoOf(WithReason(
-      absl::AbortedError("why"), Reason::kRoundFailed, {{"key", longest}}));
+      absl::AbortedError("why"), Reason::kKeyReplaced, {{"key", longest}}));
 
   EXPECT_EQ(info->metadata.at("key"),
             longest.substr(0, kMaxErrorDetailBytes - 1));
+}
+
+TEST(ReasonTest, TellsWhatTheContractDoesNotList) {
+  const auto with = [](absl::Status status, Reason reason,
+                       std::map<std::string, std::string> metadata) {
+    return WithInfo(std::move(status), {reason, std::move(metadata)});
+  };
+  const absl::Status lost = absl::AbortedError("rank 2");
+
+  EXPECT_TRUE(IsAsListed(lost));
+  EXPECT_TRUE(IsAsListed(with(lost, Reason::kWorkerLeft, {{"ranks", "2"}})));
+  EXPECT_TRUE(IsAsListed(with(lost, Reason::kWorkerLeft,
+                              {{"key", "w"}, {"step", "7"}, {"ranks", "2"}})));
+  EXPECT_FALSE(IsAsListed(with(lost, Reason::kWorkerLeft, {})));
+  EXPECT_FALSE(IsAsListed(
+      with(lost, Reason::kWorkerLeft, {{"key", "w"}, {"ranks", "2"}})));
+  EXPECT_FALSE(IsAsListed(with(absl::NotFoundError("rank 2"),
+                               Reason::kWorkerLeft, {{"ranks", "2"}})));
+  // An optional name.
+  const absl::Status other = absl::FailedPreconditionError("another");
+  EXPECT_TRUE(IsAsListed(with(other, Reason::kServerRestarted, {})));
+  EXPECT_TRUE(IsAsListed(
+      with(other, Reason::kServerRestarted, {{"incarnation", "1"}})));
+  EXPECT_FALSE(
+      IsAsListed(with(other, Reason::kServerRestarted, {{"key", "w"}})));
 }
 
 TEST(ReasonTest, MalformedInformationIsNone) {

@@ -28,7 +28,7 @@ TEST(DeviceHealthTest, FirstCauseStaysAndIsUnavailable) {
 
   EXPECT_THAT(health.status(), StatusIs(absl::StatusCode::kUnavailable,
                                         "cuda:1 has failed: lost"));
-  EXPECT_THAT(health.status(), testing::HasListedReason(Reason::kDeviceFailed));
+  EXPECT_THAT(health.status(), testing::HasReason(Reason::kDeviceFailed));
 }
 
 class DeviceHealthListenerTest : public ::testing::Test {

@@ -1,4 +1,4 @@
-// GoogleTest matchers for the reasons of statuses.
+// GoogleTest matchers for the reasons of statuses, and statuses to be told.
 //
 //   EXPECT_THAT(push, HasReason(Reason::kStepClosed, {{"key", "w"}, ...}));
 
@@ -6,48 +6,59 @@
 #define TENSORKV_TESTS_TESTING_REASON_MATCHERS_H_
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "contract/reason.h"
+#include "contract/tables.h"
 #include "gmock/gmock.h"
-#include "tests/testing/listed_metadata.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
-
-MATCHER_P(IsListedFor, reason, "") {
-  std::set<std::string> names;
-  for (const auto& [name, value] : arg) names.insert(name);
-  for (const MetadataForm& form : MetadataOf(reason)) {
-    if (form.Has(names)) return true;
-  }
-  *result_listener << "with other metadata than error.proto lists";
-  return false;
-}
 
 MATCHER_P2(HasReasonAbout, reason, metadata,
            absl::StrCat("has the reason ", ReasonName(reason))) {
   const absl::Status status = StatusOf(arg);
   *result_listener << status.ToString();
   const std::optional<ErrorInfo> info = ErrorInfoOf(status);
-  return info && info->reason == reason &&
+  return info && info->reason == reason && IsAsListed(status) &&
          ::testing::ExplainMatchResult(metadata, info->metadata,
                                        result_listener);
 }
 
-// With any metadata, with such as error.proto lists, or with just these.
+// With such metadata as error.proto lists, or with just these.
 inline auto HasReason(Reason reason) {
   return HasReasonAbout(reason, ::testing::_);
-}
-inline auto HasListedReason(Reason reason) {
-  return HasReasonAbout(reason, IsListedFor(reason));
 }
 inline auto HasReason(Reason reason,
                       std::map<std::string, std::string> metadata) {
   return HasReasonAbout(reason, ::testing::Eq(std::move(metadata)));
+}
+
+// A status as error.proto lists it for the reason, whose metadata are all "1".
+inline absl::Status StatusOfReason(Reason reason, absl::string_view message) {
+  ErrorInfo info = {.reason = reason};
+  absl::StatusCode code = absl::StatusCode::kUnknown;
+  const auto set = [&](Reason row, absl::StatusCode row_code,
+                       absl::string_view metadata) {
+    if (row != reason) return;
+    code = row_code;
+    const absl::string_view list = *absl::StrSplit(metadata, '|').begin();
+    for (absl::string_view name :
+         absl::StrSplit(list, ", ", absl::SkipEmpty())) {
+      info.metadata.emplace(absl::StripSuffix(name, "?"), "1");
+    }
+  };
+#define TENSORKV_SET(enumerator, name, number, code, metadata) \
+  set(Reason::enumerator, absl::StatusCode::code, metadata);
+  TENSORKV_REASONS(TENSORKV_SET)
+#undef TENSORKV_SET
+  return WithInfo(absl::Status(code, message), info);
 }
 
 }  // namespace tensorkv::testing

@@ -21,7 +21,7 @@ using ::tensorkv::testing::IsOk;
 using ::testing::ElementsAreArray;
 
 absl::Status With(Reason reason) {
-  return WithReason(absl::FailedPreconditionError("x"), reason);
+  return testing::StatusOfReason(reason, "x");
 }
 
 TEST(MostActionableErrorTest, ChoosesWhatIsToBeMendedFirst) {

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scripted_client.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -161,14 +162,13 @@ TEST_F(ClientCallsTest, ErrorsNameVerbAndServerAndKeepTheirCode) {
 }
 
 TEST_F(ClientCallsTest, ErrorsKeepTheirReason) {
-  script_.statuses = {WithReason(absl::AbortedError("round 3"),
-                                 Reason::kRoundFailed, {{"step", 3}})};
+  script_.statuses = {testing::StatusOfReason(Reason::kRoundFailed, "round 3")};
   Client client = MakeClient({.target = "10.0.0.4:7363"});
 
   const absl::Status status = client.Pull("w").status();
 
   EXPECT_EQ(ReasonOf(status), Reason::kRoundFailed);
-  EXPECT_EQ(ErrorInfoOf(status)->metadata["step"], "3");
+  EXPECT_EQ(ErrorInfoOf(status)->metadata["step"], "1");
 }
 
 TEST_F(ClientCallsTest, ErrorsOfAClientWithoutTargetHaveNoPrefix) {

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/patterned_tensor.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -118,8 +119,7 @@ TEST_F(GrpcConnectionBatchesTest, FewKeysAreOneMessage) {
 TEST_F(GrpcConnectionBatchesTest, RefusedStreamIsMadeAsAMessage) {
   PullAll();
   service_.after_manifest = [](const v1::Stripe&) {
-    return ToGrpcStatus(WithReason(absl::ResourceExhaustedError("streams"),
-                                   Reason::kLimitReached));
+    return ToGrpcStatus(testing::StatusOfReason(Reason::kLimitReached, "streams"));
   };
 
   PullAll();

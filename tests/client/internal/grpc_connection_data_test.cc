@@ -10,6 +10,7 @@
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/patterned_tensor.h"
 #include "tests/client/starting_connection.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -158,7 +159,7 @@ TEST_P(GrpcConnectionDataTest,
 
 TEST_P(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {
   service_.status = ToGrpcStatus(
-      WithReason(absl::ResourceExhaustedError("budget"), Reason::kOverBudget));
+      testing::StatusOfReason(Reason::kOverBudget, "budget"));
 
   EXPECT_THAT(Pull(), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));

@@ -132,7 +132,7 @@ TEST_F(StripedCallTest, StripeThatIsThereIsRefused) {
   const absl::Status refused = Join(*call, {0, 2}, &second);
 
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(refused, testing::HasListedReason(Reason::kStripeExists));
+  EXPECT_THAT(refused, testing::HasReason(Reason::kStripeExists));
   EXPECT_FALSE(first.has_value());
 }
 
@@ -149,7 +149,7 @@ TEST_F(StripedCallTest, StripeThatFailsEndsTheOthersWithItsReason) {
   EXPECT_FALSE(done_);
   EXPECT_THAT(*first, StatusIs(absl::StatusCode::kAborted,
                                HasSubstr("stripe 1 of 2 failed: part: too")));
-  EXPECT_THAT(first->status(), testing::HasListedReason(Reason::kStripeFailed));
+  EXPECT_THAT(first->status(), testing::HasReason(Reason::kStripeFailed));
   EXPECT_THAT(*second, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
@@ -217,7 +217,7 @@ TEST_F(StripedCallTest, StripesThatNeverComeAreNamed) {
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("stripes 0, 2 of 3 did not come within 30s")));
   EXPECT_THAT(outcome->status(),
-              testing::HasListedReason(Reason::kPeerTooSlow));
+              testing::HasReason(Reason::kPeerTooSlow));
   Outcome late;
   EXPECT_THAT(Join(*call, {0, 3}, &late),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -289,7 +289,7 @@ TEST_F(StripedCallTest, PeerThatDoesNotPayForItsRoomHasItForSeconds) {
                                            "1193046 a second or more, got 40 "
                                            "in")));
   EXPECT_THAT(outcome->status(),
-              testing::HasListedReason(Reason::kPeerTooSlow));
+              testing::HasReason(Reason::kPeerTooSlow));
 }
 
 TEST_F(StripedCallTest, PeerThatSlowsDownIsCutOffWithinAnHour) {

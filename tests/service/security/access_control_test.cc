@@ -202,7 +202,7 @@ TEST_F(CallerQuotasTest, CallersHaveEachWhatTheirQuotaAllows) {
 
   EXPECT_THAT(third, StatusIs(absl::StatusCode::kResourceExhausted,
                               HasSubstr("at most 2 calls under way")));
-  EXPECT_THAT(third, testing::HasListedReason(Reason::kLimitReached));
+  EXPECT_THAT(third, testing::HasReason(Reason::kLimitReached));
   EXPECT_EQ(RetryDelayOf(third), kQuotaRetryDelay);
   EXPECT_OK(Take("b", {.calls = 1, .bytes = 100}).status());
   EXPECT_OK(Take("a", {.streams = 1}).status());
@@ -270,7 +270,7 @@ TEST(IdentityTest, ClaimsThatDoNotHoldAreRefused) {
   for (const Peer& peer : wrong) {
     const absl::Status status = IdentityOf(peer, tokens).status();
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnauthenticated));
-    EXPECT_THAT(status, testing::HasListedReason(Reason::kUnauthenticated));
+    EXPECT_THAT(status, testing::HasReason(Reason::kUnauthenticated));
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr("s3cre")));
   }
 }
@@ -342,7 +342,7 @@ TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
               StatusIs(absl::StatusCode::kPermissionDenied,
                        "Pull: caller \"token:reader\" lacks the right \"read\" "
                        "in namespace \"other\""));
-  EXPECT_THAT(elsewhere, testing::HasListedReason(Reason::kPermissionDenied));
+  EXPECT_THAT(elsewhere, testing::HasReason(Reason::kPermissionDenied));
   EXPECT_THAT(Admit(Method::kPush, "r"),
               StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_THAT(access_.Admit(Method::kPull, {}, caller_),

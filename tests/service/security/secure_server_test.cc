@@ -324,7 +324,7 @@ TEST_F(SecureServerTest, TokensInPlainTextAreRefused) {
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnauthenticated,
                                HasSubstr("plain text")));
-  EXPECT_THAT(status, testing::HasListedReason(Reason::kUnauthenticated));
+  EXPECT_THAT(status, testing::HasReason(Reason::kUnauthenticated));
 }
 
 TEST_F(SecureServerTest, UnixSocketsAreOneCallerAndTakeTokens) {

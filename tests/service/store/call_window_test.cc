@@ -386,7 +386,7 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
   std::string message;
   while (message.size() < 10'000) message += "\U0001F600";
   first->attempt->Keep(WithReason(absl::AbortedError(message),
-                                  Reason::kRoundFailed, {{"key", "w"}}));
+                                  Reason::kKeyReplaced, {{"key", "w"}}));
   first->attempt->End();
   budget_->Release(rest);
 

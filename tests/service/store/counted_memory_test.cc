@@ -20,7 +20,7 @@ namespace {
 
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::First;
-using ::tensorkv::testing::HasListedReason;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::Inbox;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::StatusIs;
@@ -136,7 +136,7 @@ TEST_F(CountedMemoryTest, PushPullOfTooMuchHasNoEffect) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
-  EXPECT_THAT(inbox.answer->status(), HasListedReason(Reason::kReplyTooLarge));
+  EXPECT_THAT(inbox.answer->status(), HasReason(Reason::kReplyTooLarge));
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
@@ -156,7 +156,7 @@ TEST_F(CountedMemoryTest, NamesOfAWaitingPullAreCounted) {
 
   ASSERT_FALSE(second.is_empty());
   EXPECT_THAT(*second.answer, StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_THAT(second.answer->status(), HasListedReason(Reason::kOverBudget));
+  EXPECT_THAT(second.answer->status(), HasReason(Reason::kOverBudget));
   alarms_.Advance(absl::Seconds(1));
   ASSERT_FALSE(first.is_empty());
   EXPECT_EQ(store_.used_bytes(), before);

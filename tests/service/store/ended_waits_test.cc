@@ -257,7 +257,7 @@ TEST_F(EndedWaitsTest, CancelWaitsEndsWaitsAndRefusesNewOnes) {
   for (const absl::Status& status :
        {inbox.answer->status(), Pull(PullOf("w", 2)).status()}) {
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable));
-    EXPECT_THAT(status, testing::HasListedReason(Reason::kServerStopping));
+    EXPECT_THAT(status, testing::HasReason(Reason::kServerStopping));
   }
   EXPECT_OK(Pull(PullOf("w")));
 }
