@@ -291,7 +291,7 @@ std::vector<Scenario> Calls() {
          return connection.Call(request, {}).status();
        }},
       {Reason::kOutcomeUnknown,
-       [](auto& store, auto& connection) {
+       [](auto&, auto& connection) {
          InitRequest request = {.call_id = CallId{"client", 2, 2},
                                 .entries = {{"c6", Full({2}, 1)}}};
          EXPECT_OK(connection.Call(request, {}));
@@ -299,7 +299,7 @@ std::vector<Scenario> Calls() {
          return connection.Call(request, {}).status();
        }},
       {Reason::kLimitReached,
-       [](auto& store, auto& connection) {
+       [](auto&, auto& connection) {
          const InitRequest request = {
              .call_id = CallId{"client", 1 + kMaxCallsUnderWay, 1},
              .entries = {{"c7", Full({2}, 1)}}};
