@@ -106,9 +106,9 @@ absl::Status CheckId(const CallId& id) {
   }
   return WithReason(
       absl::ResourceExhaustedError(absl::StrCat(
-          NameOf(id.client_id, id.sequence), ": expected a sequence of at most ",
-          kMaxCallsUnderWay - 1, " above answered_below, which is ",
-          id.answered_below)),
+          NameOf(id.client_id, id.sequence),
+          ": expected a sequence of at most ", kMaxCallsUnderWay - 1,
+          " above answered_below, which is ", id.answered_below)),
       Reason::kLimitReached, {{"limit", kMaxCallsUnderWay}});
 }
 

@@ -56,7 +56,8 @@ void RandomRequests::Fill(Message* message, int depth) {
     if (Below(4) < quarters_set_) SetField(message, *type.field(i), depth);
   }
   // Else few calls with a call_id would come further than to its check.
-  auto* const id = google::protobuf::DynamicCastToGenerated<v1::CallId>(message);
+  auto* const id =
+      google::protobuf::DynamicCastToGenerated<v1::CallId>(message);
   if (id != nullptr && Below(4) > 0) id->set_answered_below(id->sequence());
 }
 

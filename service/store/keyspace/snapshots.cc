@@ -53,8 +53,7 @@ void AddLater(const ClientSnapshot& after, bool has_rounds,
     call.answer = nullptr;
     client.calls.push_back(std::move(call));
   }
-  client.answered_below =
-      std::max(client.answered_below, after.answered_below);
+  client.answered_below = std::max(client.answered_below, after.answered_below);
   std::erase_if(client.calls, [&](const CallSnapshot& call) {
     return call.sequence < client.answered_below;
   });

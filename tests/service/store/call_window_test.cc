@@ -56,8 +56,7 @@ class CallWindowTest : public ::testing::Test {
     auto attempt = std::make_shared<Attempt>();
     window_->Enter(
         {{client, sequence, answered_below_}, fingerprint, answer_bytes_},
-        context,
-        [its = attempt](absl::StatusOr<CallWindow::Attempt> attempt) {
+        context, [its = attempt](absl::StatusOr<CallWindow::Attempt> attempt) {
           if (attempt.ok()) {
             its->attempt.emplace(*std::move(attempt));
           } else {
