@@ -17,11 +17,16 @@ using Step = uint64_t;
 // leaves it as it is, or replaces it.
 enum class OnExisting { kFail, kKeep, kReplace };
 
+// Bounds the calls of one client from the lowest on whose answer it lacks.
+inline constexpr uint64_t kMaxCallsUnderWay = 128;
+
 // Names a call in all its attempts, so that the server applies it once.
 // Sequences of one client_id rise.
 struct CallId {
   std::string client_id;
   uint64_t sequence = 0;
+  // The lowest sequence whose answer the client still lacks; 1: it has none.
+  uint64_t answered_below = 1;
 };
 
 // A worker as it signs its calls. Each Join gives another epoch; it is 0 for a

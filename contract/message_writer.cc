@@ -32,6 +32,7 @@ template <typename Out>
 void Write(const CallId& call_id, Out& out) {
   out.Bytes(wire::kClientId, call_id.client_id);
   out.Number(wire::kSequence, call_id.sequence);
+  out.Number(wire::kAnsweredBelow, call_id.answered_below);
 }
 
 template <typename Out>

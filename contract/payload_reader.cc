@@ -32,6 +32,8 @@ using wire::WireReader;
 void Read(WireReader& in, CallId* call_id) {
   if (in.Accept(wire::kClientId)) in.ReadBytes(&call_id->client_id);
   if (in.Accept(wire::kSequence)) call_id->sequence = in.ReadNumber();
+  call_id->answered_below =
+      in.Accept(wire::kAnsweredBelow) ? in.ReadNumber() : 0;
 }
 
 void Read(WireReader& in, Worker* worker) {

@@ -89,14 +89,18 @@ void EncodeResults(const PushReply& reply,
 template <typename Proto>
 std::optional<CallId> DecodeCallId(const Proto& proto) {
   if (!proto.has_call_id()) return std::nullopt;
-  return CallId{proto.call_id().client_id(), proto.call_id().sequence()};
+  const v1::CallId& call_id = proto.call_id();
+  return CallId{call_id.client_id(), call_id.sequence(),
+                call_id.answered_below()};
 }
 
 template <typename Proto>
 void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
   if (!call_id) return;
-  proto->mutable_call_id()->set_client_id(call_id->client_id);
-  proto->mutable_call_id()->set_sequence(call_id->sequence);
+  v1::CallId& its = *proto->mutable_call_id();
+  its.set_client_id(call_id->client_id);
+  its.set_sequence(call_id->sequence);
+  its.set_answered_below(call_id->answered_below);
 }
 
 // Errors: InvalidArgument for a worker without a rank.

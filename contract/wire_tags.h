@@ -140,6 +140,8 @@ inline constexpr Tag kBlockSize =
 
 inline constexpr Tag kClientId = RunTag(v1::CallId::kClientIdFieldNumber);
 inline constexpr Tag kSequence = NumberTag(v1::CallId::kSequenceFieldNumber);
+inline constexpr Tag kAnsweredBelow =
+    NumberTag(v1::CallId::kAnsweredBelowFieldNumber);
 
 inline constexpr Tag kRank = NumberTag(v1::Worker::kRankFieldNumber);
 inline constexpr Tag kEpoch = NumberTag(v1::Worker::kEpochFieldNumber);

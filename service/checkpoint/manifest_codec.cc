@@ -100,11 +100,9 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
 }
 
 void CallToProto(const CallSnapshot& call, v1::SavedCall* proto) {
-  proto->set_caller(call.caller);
-  proto->mutable_call_id()->set_client_id(call.id.client_id);
-  proto->mutable_call_id()->set_sequence(call.id.sequence);
+  proto->set_sequence(call.sequence);
   proto->set_fingerprint(call.fingerprint);
-  proto->set_forgotten(call.forgotten);
+  if (call.answer == nullptr) return;
   const CallAnswer& answer = *call.answer;
   if (!answer.ok()) return AnswerToProto(answer.status(), proto);
   std::visit([proto](const auto& reply) { ReplyToProto(reply, proto); },
@@ -112,15 +110,32 @@ void CallToProto(const CallSnapshot& call, v1::SavedCall* proto) {
 }
 
 absl::StatusOr<CallSnapshot> CallOf(const v1::SavedCall& proto) {
-  CallSnapshot call = {
-      .caller = proto.caller(),
-      .id = {proto.call_id().client_id(), proto.call_id().sequence()},
-      .fingerprint = proto.fingerprint(),
-      .forgotten = proto.forgotten()};
+  CallSnapshot call = {.sequence = proto.sequence(),
+                       .fingerprint = proto.fingerprint()};
+  if (proto.answer_case() == v1::SavedCall::ANSWER_NOT_SET) return call;
   auto answer = std::make_shared<CallAnswer>(CallReply());
   RETURN_IF_ERROR(ReadAnswer(proto, *answer));
   call.answer = std::move(answer);
   return call;
+}
+
+void ClientToProto(const ClientSnapshot& client, v1::SavedClient* proto) {
+  proto->set_caller(client.caller);
+  proto->set_client_id(client.client_id);
+  proto->set_answered_below(client.answered_below);
+  for (const CallSnapshot& call : client.calls) {
+    CallToProto(call, proto->add_calls());
+  }
+}
+
+absl::StatusOr<ClientSnapshot> ClientOf(const v1::SavedClient& proto) {
+  ClientSnapshot client = {.caller = proto.caller(),
+                           .client_id = proto.client_id(),
+                           .answered_below = proto.answered_below()};
+  for (const v1::SavedCall& call : proto.calls()) {
+    ASSIGN_OR_RETURN(client.calls.emplace_back(), CallOf(call));
+  }
+  return client;
 }
 
 // --- The rest ----------------------------------------------------------------
@@ -184,8 +199,8 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
     WorkerToProto(worker, proto->add_workers());
   }
   proto->set_max_closed_step(snapshot.max_closed_step);
-  for (const CallSnapshot& call : snapshot.calls) {
-    CallToProto(call, proto->add_calls());
+  for (const ClientSnapshot& client : snapshot.clients) {
+    ClientToProto(client, proto->add_clients());
   }
 }
 
@@ -212,8 +227,8 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
     snapshot.workers.push_back(WorkerOf(worker));
   }
   snapshot.max_closed_step = proto.max_closed_step();
-  for (const v1::SavedCall& call : proto.calls()) {
-    ASSIGN_OR_RETURN(snapshot.calls.emplace_back(), CallOf(call));
+  for (const v1::SavedClient& client : proto.clients()) {
+    ASSIGN_OR_RETURN(snapshot.clients.emplace_back(), ClientOf(client));
   }
   return snapshot;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "contract/requests.h"
@@ -35,21 +36,26 @@ struct CallIdentity {
   bool is_push = false;
 };
 
-// A call that was remembered, or if its sequence is `forgotten`, one that
-// stands for those of its client which were forgotten.
+// A call that a window remembers.
 struct CallSnapshot {
-  std::string caller;
-  CallId id;
+  uint64_t sequence = 0;
   uint64_t fingerprint = 0;
-  // Null, in what CallWindow::Save returns, if the call was being made or was
-  // forgotten; OUTCOME_UNKNOWN in a NamespaceSnapshot then.
+  // Null where nobody can tell whether the call was made: it was being made, or
+  // its answer is remembered no more.
   std::shared_ptr<const CallAnswer> answer;
-  // Up to here, what is not remembered of its client was forgotten.
-  uint64_t forgotten = 0;
-  // Says what CallIdentity says; false of a call that was restored.
+  // Says what CallIdentity says; false of a call without an answer that was
+  // being made no more, or was restored.
   bool is_push = false;
+};
 
-  bool is_forgotten() const { return id.sequence == forgotten; }
+// What a window remembers of a client.
+struct ClientSnapshot {
+  std::string caller;
+  std::string client_id;
+  // The highest that the client has told.
+  uint64_t answered_below = 1;
+  // In no order.
+  std::vector<CallSnapshot> calls;
 };
 
 }  // namespace tensorkv

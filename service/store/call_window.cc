@@ -92,9 +92,24 @@ absl::Status CheckId(const CallId& id) {
         absl::StrCat("call_id: expected a client_id of 1 to ",
                      kMaxClientIdBytes, " bytes, got ", id.client_id.size()));
   }
-  if (id.sequence > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "call_id: expected a sequence of at least 1, got 0");
+  if (id.sequence == 0) {
+    return absl::InvalidArgumentError(
+        "call_id: expected a sequence of at least 1, got 0");
+  }
+  if (id.answered_below == 0 || id.answered_below > id.sequence) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "call_id: expected an answered_below of 1 to ", id.sequence,
+        ", which is the sequence, got ", id.answered_below));
+  }
+  if (id.sequence - id.answered_below < kMaxCallsUnderWay) {
+    return absl::OkStatus();
+  }
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          NameOf(id.client_id, id.sequence),
+          ": expected a sequence of at most ", kMaxCallsUnderWay - 1,
+          " above answered_below, which is ", id.answered_below)),
+      Reason::kLimitReached, {{"limit", kMaxCallsUnderWay}});
 }
 
 }  // namespace
@@ -155,8 +170,7 @@ absl::Status CallWindow::CheckMayCall(const Caller& caller,
   if (client == clients_.end()) return caller.unless_remembered;
   const auto call = client->second->calls.find(id.sequence);
   const bool is_remembered =
-      call != client->second->calls.end() && call->second.answer &&
-      ReasonOf(call->second.answer->status()) != Reason::kOutcomeUnknown;
+      call != client->second->calls.end() && call->second.answer;
   return is_remembered ? absl::OkStatus() : caller.unless_remembered;
 }
 
@@ -165,10 +179,11 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
   RETURN_IF_ERROR(CheckId(identity.id));
   Trim(dropped);
   DropOldClients();
-  ASSIGN_OR_RETURN(
-      Client * client,
-      FindOrAddClient({caller.name, identity.id.client_id}, dropped));
+  ASSIGN_OR_RETURN(Client * client,
+                   FindOrAddClient({caller.name, identity.id.client_id}));
+  ForgetAnswered(*client, identity.id.answered_below, dropped);
   const uint64_t sequence = identity.id.sequence;
+  RETURN_IF_ERROR(CheckCanTell(*client, sequence));
   const auto known = client->calls.find(sequence);
   if (known != client->calls.end()) {
     if (known->second.fingerprint == identity.fingerprint) {
@@ -180,15 +195,9 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
                           "another one by the same call_id")),
                       Reason::kCallIdReused);
   }
-  RETURN_IF_ERROR(CheckRemembered(*client, sequence));
-  const uint64_t bytes = SumOfBytes(
-      kCallOverheadBytes, std::max(identity.answer_bytes, kMaxErrorBytes));
-  // A caller that makes a call has had the answer to the one before, not to a
-  // later one.
-  Call* const latest = client->latest;
-  const bool is_newer = latest != nullptr && sequence > latest->sequence;
-  absl::StatusOr<Reservation> reservation =
-      Reserve(bytes, is_newer ? latest : nullptr, dropped);
+  absl::StatusOr<Reservation> reservation = Reservation::Create(
+      account_, SumOfBytes(kCallOverheadBytes,
+                           std::max(identity.answer_bytes, kMaxErrorBytes)));
   if (!reservation.ok()) {
     ForgetIfUnused(*client);
     return reservation.status();
@@ -203,7 +212,7 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
 }
 
 absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
-    const ClientKey& key, Dropped& dropped) {
+    const ClientKey& key) {
   const auto known = clients_.find(key);
   if (known != clients_.end()) {
     Client* const client = known->second.get();
@@ -221,8 +230,8 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
   }
   ASSIGN_OR_RETURN(
       Reservation reservation,
-      Reserve(kClientOverheadBytes + key.first.size() + key.second.size(),
-              nullptr, dropped));
+      Reservation::Create(account_, kClientOverheadBytes + key.first.size() +
+                                        key.second.size()));
   auto client = std::make_unique<Client>();
   client->key = key;
   client->last_used = alarms_.Now();
@@ -231,37 +240,41 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
   return (clients_[key] = std::move(client)).get();
 }
 
-absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes, Call* done_with,
-                                                Dropped& dropped) {
-  for (;;) {
-    absl::StatusOr<Reservation> reservation =
-        Reservation::Create(account_, bytes);
-    if (reservation.ok()) return reservation;
-    // Answers that are dropped for a call that is refused nevertheless are lost
-    // in vain.
-    const uint64_t droppable =
-        superseded_bytes_ +
-        (done_with == nullptr ? 0 : done_with->reservation.bytes());
-    if (bytes > SumOfBytes(account_->available_bytes(), droppable)) {
-      return reservation;
-    }
-    Call* const call = superseded_.empty() ? std::exchange(done_with, nullptr)
-                                           : superseded_.begin()->second;
-    if (call == nullptr) return reservation;
-    Drop(*call, dropped);
-    dropped.clear();  // gives back what it had reserved
+void CallWindow::ForgetAnswered(Client& client, uint64_t answered_below,
+                                Dropped& dropped) {
+  if (answered_below <= client.answered_below) return;
+  const uint64_t num_forgotten =
+      std::min(answered_below - client.answered_below, kMaxCallsUnderWay);
+  for (uint64_t i = 0; i < num_forgotten; ++i) {
+    client.marks.reset((client.answered_below + i) % kMaxCallsUnderWay);
+  }
+  client.answered_below = answered_below;
+  auto next = client.calls.begin();
+  while (next != client.calls.end() && next->first < answered_below) {
+    Call& call = next->second;
+    ++next;
+    // One that is under way goes when it has ended.
+    if (!call.is_under_way) Remove(call, dropped);
   }
 }
 
-absl::Status CallWindow::CheckRemembered(const Client& client,
-                                         uint64_t sequence) {
-  if (sequence > client.forgotten) return absl::OkStatus();
+absl::Status CallWindow::CheckCanTell(const Client& client, uint64_t sequence) {
+  if (sequence < client.answered_below) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            NameOf(client.key.second, sequence),
+            ": expected a sequence of at least ", client.answered_below,
+            ", the answered_below of a later call: what comes before is "
+            "forgotten, so that nobody can tell whether this call has been "
+            "made")),
+        Reason::kOutcomeUnknown);
+  }
+  if (!client.marks[sequence % kMaxCallsUnderWay]) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
-          NameOf(client.key.second, sequence), ": expected a sequence above ",
-          client.forgotten,
-          ": what came before is remembered no more, so that nobody can tell "
-          "whether this call has been made")),
+          NameOf(client.key.second, sequence),
+          ": its answer is remembered no more, so that nobody can tell whether "
+          "it has been made")),
       Reason::kOutcomeUnknown);
 }
 
@@ -338,9 +351,8 @@ absl::StatusOr<bool> CallWindow::Knows(const Caller& caller,
   MutexLock lock(&mutex_);
   const auto client = clients_.find(ClientKey(caller.name, id.client_id));
   if (client == clients_.end()) return false;
-  if (client->second->calls.contains(id.sequence)) return true;
-  RETURN_IF_ERROR(CheckRemembered(*client->second, id.sequence));
-  return false;
+  RETURN_IF_ERROR(CheckCanTell(*client->second, id.sequence));
+  return client->second->calls.contains(id.sequence);
 }
 
 void CallWindow::Keep(Call& call, const CallAnswer& answer) {
@@ -383,65 +395,32 @@ void CallWindow::EndAttempt(Call& call) {
 }
 
 void CallWindow::Retire(Call& call, Dropped& dropped) {
+  Client& client = *call.client;
   if (call.answer == nullptr) {
-    Client& client = *call.client;
-    dropped.push_back(client.calls.extract(call.sequence));
+    Remove(call, dropped);
     return ForgetIfUnused(client);
   }
+  client.has_made_calls = true;
+  client.last_used = alarms_.Now();
+  by_use_.splice(by_use_.end(), by_use_, client.use);
+  if (call.sequence < client.answered_below) return Remove(call, dropped);
   const uint64_t used = kCallOverheadBytes + SizeOf(*call.answer);
   const uint64_t reserved = call.reservation.bytes();
   const Reservation excess =
       call.reservation.Split(reserved - std::min(used, reserved));
-  Client& client = *call.client;
-  call.ended = alarms_.Now();
-  if (client.latest != nullptr && client.latest->sequence > call.sequence) {
-    // A late repeat of an older call: the newer answer may yet be asked for.
-    AddSuperseded(call);
-  } else {
-    if (Call* const before = client.latest) {
-      latest_.erase(before->age);
-      AddSuperseded(*before);
-    }
-    client.latest = &call;
-    call.age = latest_.emplace_hint(latest_.end(), call.ended, &call);
-  }
+  call.age = ended_.emplace_hint(ended_.end(), client.last_used, &call);
+  call.is_listed = true;
   ended_bytes_ += call.reservation.bytes();
-  ++client.num_ended;
-  client.last_used = call.ended;
-  by_use_.splice(by_use_.end(), by_use_, client.use);
-  TrimClient(client, dropped);
   Trim(dropped);
-}
-
-void CallWindow::AddSuperseded(Call& call) {
-  call.age = superseded_.emplace(call.ended, &call);
-  superseded_bytes_ += call.reservation.bytes();
-}
-
-CallWindow::Call* CallWindow::LeastUseful() const {
-  if (!superseded_.empty()) return superseded_.begin()->second;
-  return latest_.empty() ? nullptr : latest_.begin()->second;
-}
-
-void CallWindow::TrimClient(Client& client, Dropped& dropped) {
-  auto call = client.calls.begin();
-  while (client.num_ended > options_.max_calls_per_client) {
-    Call& lowest = call->second;
-    ++call;
-    if (!lowest.is_under_way) Drop(lowest, dropped);
-  }
 }
 
 void CallWindow::Trim(Dropped& dropped) {
   const absl::Duration oldest = alarms_.Now() - options_.max_age;
-  for (ByEnd* const calls : {&superseded_, &latest_}) {
-    while (!calls->empty() && calls->begin()->first <= oldest) {
-      Drop(*calls->begin()->second, dropped);
-    }
+  while (!ended_.empty() && ended_.begin()->first <= oldest) {
+    DropOldest(dropped);
   }
-  while (ended_bytes_ > options_.max_bytes &&
-         superseded_.size() + latest_.size() > 1) {
-    Drop(*LeastUseful(), dropped);
+  while (ended_bytes_ > options_.max_bytes && ended_.size() > 1) {
+    DropOldest(dropped);
   }
 }
 
@@ -456,29 +435,27 @@ void CallWindow::DropOldClients() {
 }
 
 void CallWindow::ForgetIfUnused(Client& client) {
-  if (!client.calls.empty() || client.forgotten > 0) return;
+  if (!client.calls.empty() || client.has_made_calls) return;
   by_use_.erase(client.use);
   clients_.erase(ClientKey(client.key));
 }
 
-void CallWindow::Drop(Call& call, Dropped& dropped) {
-  Unlist(call);
-  Client& client = *call.client;
-  client.forgotten = std::max(client.forgotten, call.sequence);
-  dropped.push_back(client.calls.extract(call.sequence));
+void CallWindow::DropOldest(Dropped& dropped) {
+  Call& call = *ended_.begin()->second;
+  call.client->marks.set(call.sequence % kMaxCallsUnderWay);
+  Remove(call, dropped);
+}
+
+void CallWindow::Remove(Call& call, Dropped& dropped) {
+  if (call.is_listed) Unlist(call);
+  call.reservation.Clear();
+  dropped.push_back(call.client->calls.extract(call.sequence));
 }
 
 void CallWindow::Unlist(Call& call) {
-  Client& client = *call.client;
-  const bool is_latest = client.latest == &call;
-  (is_latest ? latest_ : superseded_).erase(call.age);
-  if (is_latest) {
-    client.latest = nullptr;
-  } else {
-    superseded_bytes_ -= call.reservation.bytes();
-  }
+  ended_.erase(call.age);
+  call.is_listed = false;
   ended_bytes_ -= call.reservation.bytes();
-  --client.num_ended;
 }
 
 void CallWindow::EndWaits(const absl::Status& status) {
@@ -505,77 +482,89 @@ void CallWindow::EndWaits(const absl::Status& status) {
 
 // A client that comes meanwhile may be passed over: it was not there
 // throughout.
-std::vector<CallSnapshot> CallWindow::Save(
+std::vector<ClientSnapshot> CallWindow::Save(
     absl::FunctionRef<void(absl::Duration)> paused) const {
-  const auto save = [](const Client& client, std::vector<CallSnapshot>& calls) {
-    const auto& [caller, client_id] = client.key;
-    for (const auto& [sequence, call] : client.calls) {
-      calls.push_back({caller,
-                       {client_id, sequence},
-                       call.fingerprint,
-                       call.answer,
-                       client.forgotten,
-                       call.is_push});
-    }
-    if (client.forgotten == 0) return;
-    calls.push_back({.caller = caller,
-                     .id = {client_id, client.forgotten},
-                     .forgotten = client.forgotten});
-  };
-  std::vector<CallSnapshot> calls;
+  std::vector<ClientSnapshot> clients;
   ClientKey last;  // comes before any
   bool has_more = true;
   while (has_more) {
-    std::vector<CallSnapshot> some;
-    some.reserve(kCallsPerLock + options_.max_calls_per_client);
+    std::vector<ClientSnapshot> some;
+    some.reserve(kCallsPerLock);
     absl::Duration pause;
     {
       MutexLock lock(&mutex_);
       const absl::Duration start = alarms_.Now();
       auto next = clients_.upper_bound(last);
-      for (size_t i = 0; i < kCallsPerLock && next != clients_.end() &&
-                         some.size() < kCallsPerLock;
-           ++i, ++next) {
-        save(*next->second, some);
+      for (size_t num_calls = 0;
+           num_calls < kCallsPerLock && next != clients_.end(); ++next) {
+        some.push_back(SnapshotOf(*next->second));
+        num_calls += 1 + some.back().calls.size();
         last = next->first;
       }
       has_more = next != clients_.end();
       pause = alarms_.Now() - start;
     }
     paused(pause);
-    std::move(some.begin(), some.end(), std::back_inserter(calls));
+    std::move(some.begin(), some.end(), std::back_inserter(clients));
   }
-  return calls;
+  return clients;
 }
 
-void CallWindow::Restore(const std::vector<CallSnapshot>& calls) {
-  for (const CallSnapshot& each : calls) {
-    if (!each.is_forgotten()) RestoreCall(each);
+ClientSnapshot CallWindow::SnapshotOf(const Client& client) {
+  ClientSnapshot snapshot = {.caller = client.key.first,
+                             .client_id = client.key.second,
+                             .answered_below = client.answered_below};
+  for (auto call = client.calls.lower_bound(client.answered_below);
+       call != client.calls.end(); ++call) {
+    const Call& its = call->second;
+    snapshot.calls.push_back(
+        {its.sequence, its.fingerprint, its.answer, its.is_push});
   }
-  // Only now: what is remembered may come before what was forgotten.
-  for (const CallSnapshot& each : calls) {
-    if (each.forgotten > 0) RestoreForgotten(each);
+  for (uint64_t i = 0; client.marks.any() && i < kMaxCallsUnderWay; ++i) {
+    const uint64_t sequence = client.answered_below + i;
+    if (client.marks[sequence % kMaxCallsUnderWay]) {
+      snapshot.calls.push_back({.sequence = sequence});
+    }
   }
+  return snapshot;
 }
 
-void CallWindow::RestoreCall(const CallSnapshot& saved) {
-  Dropped dropped;  // goes after the lock
-  MutexLock lock(&mutex_);
-  const absl::StatusOr<Call*> call =
-      FindOrAdd({saved.caller},
-                {saved.id, saved.fingerprint, SizeOf(*saved.answer)}, dropped);
-  if (!call.ok()) return;
-  (*call)->answer = saved.answer;
-  Retire(**call, dropped);
+absl::Status CallWindow::Restore(const std::vector<ClientSnapshot>& clients) {
+  for (const ClientSnapshot& saved : clients) {
+    Dropped dropped;  // goes after the lock
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(Client * client,
+                     FindOrAddClient({saved.caller, saved.client_id}));
+    client->has_made_calls = true;
+    ForgetAnswered(*client, saved.answered_below, dropped);
+    for (const CallSnapshot& call : saved.calls) {
+      RestoreCall(call, *client, dropped);
+    }
+  }
+  return absl::OkStatus();
 }
 
-void CallWindow::RestoreForgotten(const CallSnapshot& saved) {
-  Dropped dropped;  // goes after the lock
-  MutexLock lock(&mutex_);
-  const absl::StatusOr<Client*> client =
-      FindOrAddClient({saved.caller, saved.id.client_id}, dropped);
-  if (!client.ok()) return;
-  (*client)->forgotten = std::max((*client)->forgotten, saved.forgotten);
+void CallWindow::RestoreCall(const CallSnapshot& saved, Client& client,
+                             Dropped& dropped) {
+  if (saved.sequence < client.answered_below ||
+      saved.sequence - client.answered_below >= kMaxCallsUnderWay ||
+      client.calls.contains(saved.sequence)) {
+    return;
+  }
+  const uint64_t mark = saved.sequence % kMaxCallsUnderWay;
+  client.marks.set(mark);
+  if (saved.answer == nullptr) return;
+  absl::StatusOr<Reservation> reservation = Reservation::Create(
+      account_, SumOfBytes(kCallOverheadBytes, SizeOf(*saved.answer)));
+  if (!reservation.ok()) return;
+  client.marks.reset(mark);
+  Call& call = client.calls[saved.sequence];
+  call.client = &client;
+  call.sequence = saved.sequence;
+  call.fingerprint = saved.fingerprint;
+  call.answer = saved.answer;
+  call.reservation = *std::move(reservation);
+  Retire(call, dropped);
 }
 
 WaitStatus CallWindow::waits() const {

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_CALL_WINDOW_H_
 #define TENSORKV_SERVICE_STORE_CALL_WINDOW_H_
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -29,13 +30,11 @@
 namespace tensorkv {
 
 struct CallWindowOptions {
-  // Ended calls of one client that are remembered.
-  uint32_t max_calls_per_client = 128;
   // Clients that are remembered.
   uint32_t max_clients = 100'000;
   // Since the end of a call, or the last use of a client.
   absl::Duration max_age = absl::Minutes(15);
-  // Bounds the answers to ended calls; the latest is kept whatever its size.
+  // Bounds the answers to ended calls; the last is kept whatever its size.
   uint64_t max_bytes = 64 << 20;
   // Bound on the wait for another attempt.
   absl::Duration max_wait = absl::Minutes(5);
@@ -56,14 +55,15 @@ struct CallWindowOptions {
 //     been dropped, for as long as the client is remembered.
 //  3. A call that has an attempt under way or waiting, is not dropped.
 //  4. The bytes of all that is remembered are reserved from the account.
+//  5. Of a client's calls none is remembered below the highest answered_below
+//     that it has told, but those under way, and none kMaxCallsUnderWay or more
+//     above that.
 //
-// Answers are dropped when there are too many (of a client, or bytes of all)
-// and when they are too old. Those go first that are not their client's latest,
-// which is that of the highest sequence, then the oldest. Where the account has
-// no memory for a call, such answers go too, but of the latest only its
-// client's own: who makes a call has had the answer to the one before. A client
-// is dropped when it has not called for max_age; a call that is repeated then,
-// which nobody may do, counts as new.
+// Answers are dropped when their client has told that it has them, when they
+// are too old, and when those of all clients take too many bytes: the oldest
+// first. In the last two cases a mark stays for the call, so that it is not
+// made again. A client is dropped when it has not called for max_age; a call
+// that is repeated then, which nobody may do, counts as new.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
 
@@ -105,30 +105,32 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
                                             RefPtr<BudgetAccount> account);
 
   // Calls `on_attempt` once, now or on the thread that ends the attempt before,
-  // unlocked. Errors: InvalidArgument (no client id or sequence;
-  // another call has that name) · FailedPrecondition (too long ago to tell) ·
+  // unlocked. Errors: InvalidArgument (a malformed id; another call has it) ·
+  // FailedPrecondition (below answered_below, or its answer was dropped) ·
   // DeadlineExceeded and Cancelled (of `context`, while another attempt ran) ·
-  // Unavailable (too many attempts wait; EndWaits) · ResourceExhausted (no
-  // memory to remember it) · the caller's, for calls that are not remembered.
+  // Unavailable (too many attempts wait; EndWaits) · ResourceExhausted (too far
+  // above answered_below; no memory to remember it) · the caller's, for calls
+  // that are not remembered.
   void Enter(const CallIdentity& call, const CallContext& context,
              AttemptCallback on_attempt);
 
   // Returns whether an attempt of that call is under way or has left an answer,
-  // so that nothing that speaks against a new call counts. Errors:
-  // InvalidArgument and FailedPrecondition as of Enter.
+  // so that nothing that speaks against a new call counts. Errors: as of Enter,
+  // of the id and of calls of which nobody can tell.
   absl::StatusOr<bool> Knows(const Caller& caller, const CallId& id) const;
 
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
 
-  // Returns every call that is remembered or being made throughout, and for
-  // each client one for its forgotten calls. Goes through the clients some at a
-  // time; `paused` hears how long each took.
-  std::vector<CallSnapshot> Save(
+  // Returns every client that is remembered throughout, with its calls, those
+  // that are being made included. Goes through the clients some at a time;
+  // `paused` hears how long each took.
+  std::vector<ClientSnapshot> Save(
       absl::FunctionRef<void(absl::Duration)> paused) const;
-  // Remembers saved calls as if they had just ended; fewer if not all fit.
-  // REQUIRES: nobody has called yet; each not forgotten has an answer.
-  void Restore(const std::vector<CallSnapshot>& calls);
+  // Remembers what was saved, as if the calls had just ended. Of answers that
+  // do not fit, marks stay. Errors: ResourceExhausted, if a client does not
+  // fit. REQUIRES: nobody has called yet.
+  absl::Status Restore(const std::vector<ClientSnapshot>& clients);
 
   // Returns the attempts that wait now.
   WaitStatus waits() const;
@@ -155,19 +157,22 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::shared_ptr<const CallAnswer> answer;
     std::deque<std::shared_ptr<Waiter>> waiters;
     Reservation reservation;
-    // Where it is in latest_ or superseded_, if no attempt is under way.
-    absl::Duration ended;
+    // Where it is in ended_, if it is there.
+    bool is_listed = false;
     ByEnd::iterator age;
   };
   struct Client {
     ClientKey key;
+    // The highest that it has told.
+    uint64_t answered_below = 1;
     std::map<uint64_t, Call> calls;
-    uint32_t num_ended = 0;
-    // The call of the highest sequence among those that have ended and have
-    // no attempt under way.
-    Call* latest = nullptr;
-    // The calls up to here that are not in `calls` are forgotten.
-    uint64_t forgotten = 0;
+    // Marks calls from answered_below on that are not in `calls`, and of which
+    // nobody can tell whether they were made: by their sequence modulo
+    // kMaxCallsUnderWay.
+    std::bitset<kMaxCallsUnderWay> marks;
+    // Whether a call was made: then answered_below keeps stray attempts of it
+    // from making it again.
+    bool has_made_calls = false;
     absl::Duration last_used;
     std::list<Client*>::iterator use;
     Reservation reservation;
@@ -185,17 +190,13 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   absl::StatusOr<Call*> FindOrAdd(const Caller& caller,
                                   const CallIdentity& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key,
-                                          Dropped& dropped)
+  absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the call to drop first for want of bytes; null if there is none.
-  Call* LeastUseful() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops answers, if it must, to free memory for `bytes`: of the latest only
-  // `done_with`, which may be null.
-  absl::StatusOr<Reservation> Reserve(uint64_t bytes, Call* done_with,
-                                      Dropped& dropped)
+  // Forgets the client's calls below `answered_below`, if it is the highest
+  // that the client has told.
+  void ForgetAnswered(Client& client, uint64_t answered_below, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
+  static absl::Status CheckCanTell(const Client& client, uint64_t sequence);
   Attempt BeginAttempt(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets an attempt wait for the one that is under way.
   absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
@@ -208,20 +209,23 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   AttemptCallback TakeCallback(Waiter& waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(Call& call, const CallAnswer& answer);
-  void RestoreCall(const CallSnapshot& saved);
-  void RestoreForgotten(const CallSnapshot& saved);
+  static ClientSnapshot SnapshotOf(const Client& client);
+  void RestoreCall(const CallSnapshot& saved, Client& client, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAttempt(Call& call);
   // Remembers the answer of a call without an attempt, or forgets the call.
   void Retire(Call& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AddSuperseded(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Trim(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TrimClient(Client& client, Dropped& dropped)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOldClients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets a client of which nothing has been remembered yet.
   void ForgetIfUnused(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Drop(Call& call, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops the oldest answer.
+  void DropOldest(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a call without an attempt out of its client's.
+  void Remove(Call& call, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a call that has ended out of ended_.
   void Unlist(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CallWindowOptions options_;
@@ -233,13 +237,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
       ABSL_GUARDED_BY(mutex_);
   // Clients by last use, the oldest first.
   std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);
-  // Calls without an attempt under way: the latest of each client, and the
-  // others.
-  ByEnd latest_ ABSL_GUARDED_BY(mutex_);
-  ByEnd superseded_ ABSL_GUARDED_BY(mutex_);
-  // Count the bytes of all these calls, and of the superseded ones.
+  // Calls with an answer and without an attempt under way, and their bytes.
+  ByEnd ended_ ABSL_GUARDED_BY(mutex_);
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};

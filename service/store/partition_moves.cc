@@ -206,7 +206,7 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     if (is_passed_over_) return absl::OkStatus();
     NamespaceSnapshot saved = name_space;
     // Their effects are not all here.
-    saved.calls.clear();
+    saved.clients.clear();
     // Most may be of partitions that do not come here.
     saved.num_keys = 0;
     ASSIGN_OR_RETURN(NamespacePtr found, store_.FindOrRestore(saved));

@@ -78,7 +78,7 @@ struct NamespaceSnapshot {
   std::vector<MultipliersBinding> multipliers;
   std::vector<WorkerSnapshot> workers;
   Step max_closed_step = 0;
-  std::vector<CallSnapshot> calls;
+  std::vector<ClientSnapshot> clients;
   // Says how many keys will come, as far as that is known; else 0.
   size_t num_keys = 0;
 };

@@ -37,7 +37,11 @@ TEST(ProtoCodecTest, InitRequestFields) {
   ASSERT_OK_AND_ASSIGN(const InitRequest request,
                        Decode(Parse<v1::InitRequest>(R"pb(
                          namespace: "n"
-                         call_id { client_id: "\xff" sequence: 2 }
+                         call_id {
+                           client_id: "\xff"
+                           sequence: 2
+                           answered_below: 1
+                         }
                          on_existing: ON_EXISTING_KEEP
                          entries {
                            key: "w"
@@ -45,7 +49,7 @@ TEST(ProtoCodecTest, InitRequestFields) {
                          })pb")));
 
   EXPECT_EQ(request.name_space, "n");
-  EXPECT_THAT(request.call_id, Optional(FieldsAre("\xff", 2)));
+  EXPECT_THAT(request.call_id, Optional(FieldsAre("\xff", 2, 1)));
   EXPECT_EQ(request.on_existing, OnExisting::kKeep);
   ASSERT_THAT(request.entries, SizeIs(1));
   EXPECT_EQ(request.entries[0].key, "w");
@@ -58,7 +62,11 @@ TEST(ProtoCodecTest, PushRequestFields) {
   ASSERT_OK_AND_ASSIGN(const PushRequest request,
                        Decode(Parse<v1::PushRequest>(R"pb(
                          namespace: "n"
-                         call_id { client_id: "c" sequence: 2 }
+                         call_id {
+                           client_id: "c"
+                           sequence: 2
+                           answered_below: 2
+                         }
                          worker { rank: 3 epoch: 4 }
                          step: 5
                          entries {
@@ -68,7 +76,7 @@ TEST(ProtoCodecTest, PushRequestFields) {
                          entries { key: "v" skip: true })pb")));
 
   EXPECT_EQ(request.name_space, "n");
-  EXPECT_THAT(request.call_id, Optional(FieldsAre("c", 2)));
+  EXPECT_THAT(request.call_id, Optional(FieldsAre("c", 2, 2)));
   EXPECT_THAT(request.worker, Optional(FieldsAre(3, 4)));
   EXPECT_EQ(request.step, 5);
   ASSERT_THAT(request.entries, SizeIs(2));
@@ -126,7 +134,7 @@ TEST(ProtoCodecTest, DeleteListAndStatRequestFields) {
           .value();
 
   EXPECT_EQ(deletion.name_space, "n");
-  EXPECT_THAT(deletion.call_id, Optional(FieldsAre("", 2)));
+  EXPECT_THAT(deletion.call_id, Optional(FieldsAre("", 2, 0)));
   EXPECT_THAT(deletion.keys, ElementsAre("a", "b"));
   EXPECT_TRUE(deletion.allow_missing);
   EXPECT_THAT(list, FieldsAre("n", "p", 3, "t"));
@@ -380,7 +388,7 @@ TEST(ProtoCodecTest, AbsentCallerStaysAbsent) {
 
   EXPECT_FALSE(absent.call_id);
   EXPECT_FALSE(absent.worker);
-  EXPECT_THAT(present.call_id, Optional(FieldsAre("", 0)));
+  EXPECT_THAT(present.call_id, Optional(FieldsAre("", 0, 0)));
   EXPECT_THAT(present.worker, Optional(FieldsAre(0, 0)));
 }
 

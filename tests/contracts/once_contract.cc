@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
@@ -36,6 +37,9 @@ class NamedCalls {
                          {}));
     return reply.versions.at(0);
   }
+
+  // The next calls tell so.
+  void HasAnswersBelow(uint64_t sequence) { answered_below_ = sequence; }
 
   // By a worker, if it has a step.
   absl::StatusOr<PushResult> Push(uint64_t sequence, double value,
@@ -92,7 +96,9 @@ class NamedCalls {
   }
 
  private:
-  static CallId IdOf(uint64_t sequence) { return {"client", sequence}; }
+  CallId IdOf(uint64_t sequence) const {
+    return {"client", sequence, answered_below_};
+  }
 
   PushRequest PushOf(uint64_t sequence, double value, Step step) {
     PushRequest request = {
@@ -106,6 +112,7 @@ class NamedCalls {
 
   Connection& connection_;
   const std::string name_space_;
+  uint64_t answered_below_ = 1;
 };
 
 TEST_P(OnceContractTest, RepeatedPushIsAppliedOnceAndAnsweredAlike) {
@@ -213,17 +220,76 @@ TEST_P(OnceContractTest, AnotherRequestByTheSameNameIsInvalid) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
-TEST_P(OnceContractTest, CallBelowTheWindowIsRefused) {
+TEST_P(OnceContractTest, CallWhoseAnswerItsClientHasIsRefused) {
   const Caller sums = NewNamespace("sums", Accumulating());
   NamedCalls calls(connection(), "sums");
   ASSERT_OK(sums.Init("w", Full({2}, 0)));
   for (uint64_t sequence = 1; sequence <= 200; ++sequence) {
+    calls.HasAnswersBelow(sequence);
     ASSERT_OK(calls.Push(sequence, 1));
   }
 
-  EXPECT_THAT(calls.Push(1, 1), StatusIs(StatusCode::kFailedPrecondition,
-                                         HasSubstr("expected a sequence")));
+  calls.HasAnswersBelow(1);
+  const absl::Status refused = calls.Push(1, 1).status();
+
+  EXPECT_THAT(refused, StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("a sequence of at least 200")));
+  EXPECT_EQ(ReasonOf(refused), Reason::kOutcomeUnknown);
   EXPECT_THAT(sums.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(200))));
+}
+
+TEST_P(OnceContractTest, CallTellsWhichAnswersItsClientLacks) {
+  NamedCalls calls(connection(), "");
+  const auto is_refused =
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr("expected an answered_below of 1 to 7"));
+
+  for (const uint64_t told : {0, 8}) {
+    calls.HasAnswersBelow(told);
+    EXPECT_THAT(calls.Init(7, 5), is_refused);
+    EXPECT_THAT(calls.CreateNamespace(7, "n"), is_refused);
+  }
+
+  EXPECT_THAT(store_.Pull("w"), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_P(OnceContractTest, CallsFromAnsweredBelowOnAreBounded) {
+  const Caller sums = NewNamespace("sums", Accumulating());
+  NamedCalls calls(connection(), "sums");
+  ASSERT_OK(sums.Init("w", Full({2}, 0)));
+  calls.HasAnswersBelow(3);
+
+  EXPECT_OK(calls.Push(kMaxCallsUnderWay + 2, 1));
+  const absl::Status refused = calls.Push(kMaxCallsUnderWay + 3, 1).status();
+
+  EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_EQ(ReasonOf(refused), Reason::kLimitReached);
+  EXPECT_THAT(sums.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+TEST_P(OnceContractTest, RepeatThatTellsMoreAnswersIsTheSameCall) {
+  const Caller sums = NewNamespace("sums", Accumulating());
+  NamedCalls calls(connection(), "sums");
+  ASSERT_OK(sums.Init("w", Full({2}, 0)));
+  ASSERT_OK(calls.Push(1, 1));
+  ASSERT_OK_AND_ASSIGN(const PushResult first, calls.Push(2, 1));
+  calls.HasAnswersBelow(2);
+
+  EXPECT_THAT(calls.Push(2, 1), IsOkAndHolds(HasVersion(first.version)));
+  EXPECT_THAT(sums.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(OnceContractTest, CreateNamespaceIsForgottenWithItsAnswer) {
+  NamedCalls calls(connection(), "");
+  ASSERT_OK(calls.CreateNamespace(1, "n"));
+  calls.HasAnswersBelow(2);
+  ASSERT_OK(calls.CreateNamespace(2, "m"));
+
+  calls.HasAnswersBelow(1);
+  EXPECT_THAT(calls.CreateNamespace(1, "n"),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("a sequence of at least 2")));
+  EXPECT_OK(calls.CreateNamespace(2, "m"));
 }
 
 TEST_P(OnceContractTest, RepeatedPushOfAWorkerIsNotASecondContribution) {

@@ -289,6 +289,21 @@ std::vector<Scenario> Calls() {
          request.entries[0].key = "b";
          return connection.Call(request, {}).status();
        }},
+      {Reason::kOutcomeUnknown,
+       [](auto&, auto& connection) {
+         InitRequest request = {.call_id = CallId{"client", 2, 2},
+                                .entries = {{"c6", Full({2}, 1)}}};
+         EXPECT_OK(connection.Call(request, {}));
+         request.call_id = CallId{"client", 1, 1};
+         return connection.Call(request, {}).status();
+       }},
+      {Reason::kLimitReached,
+       [](auto&, auto& connection) {
+         const InitRequest request = {
+             .call_id = CallId{"client", 1 + kMaxCallsUnderWay, 1},
+             .entries = {{"c7", Full({2}, 1)}}};
+         return connection.Call(request, {}).status();
+       }},
       {Reason::kOverBudget,
        [](auto& store, auto&) {
          return store.In("c4").Create({.budget_bytes = uint64_t{1} << 60});
@@ -307,7 +322,7 @@ std::vector<Scenario> Calls() {
 const std::set<Reason>& TestedElsewhere() {
   static const auto* const reasons = new std::set<Reason>{
       // tests/service/store
-      Reason::kOutcomeUnknown, Reason::kReplyTooLarge, Reason::kServerStopping,
+      Reason::kReplyTooLarge, Reason::kServerStopping,
       // tests/service/rpc
       Reason::kStripeFailed, Reason::kStripeExists, Reason::kPeerTooSlow,
       // tests/service/checkpoint
@@ -317,8 +332,7 @@ const std::set<Reason>& TestedElsewhere() {
       // tests/kernels
       Reason::kDeviceFailed,
       // tests/service/security
-      Reason::kLimitReached, Reason::kUnauthenticated,
-      Reason::kPermissionDenied,
+      Reason::kUnauthenticated, Reason::kPermissionDenied,
       // tests/service/cluster
       Reason::kWrongServer, Reason::kKeyMoving, Reason::kKeyNotRestored};
   return *reasons;

@@ -55,6 +55,10 @@ void RandomRequests::Fill(Message* message, int depth) {
   for (int i = 0; i < type.field_count(); ++i) {
     if (Below(4) < quarters_set_) SetField(message, *type.field(i), depth);
   }
+  // Else few calls with a call_id would come further than to its check.
+  auto* const id =
+      google::protobuf::DynamicCastToGenerated<v1::CallId>(message);
+  if (id != nullptr && Below(4) > 0) id->set_answered_below(id->sequence());
 }
 
 void RandomRequests::SetField(Message* message, const FieldDescriptor& field,

@@ -82,8 +82,8 @@ void WorldState::CheckRefusal(const Attempt& attempt,
   placements_seen_[call.actor] = admin_.Placement();
   // What is remembered is told, wherever the keys are.
   if (ReasonOf(status) == Reason::kWrongServer && !call.answer.empty() &&
-      call.is_compared && call.id && HasHeadroom(plan_) && !attempt.is_lost &&
-      call.id->sequence == last_sequence_[call.actor] &&
+      call.is_compared && HasHeadroom(plan_) && !attempt.is_lost &&
+      IsRemembered(call) &&
       call.generation == spaces_[call.space].generation) {
     Find(absl::StrCat("a repeat is sent away: ", call.what, ": ", call.answer,
                       ", and then ", status.ToString()));

@@ -31,6 +31,17 @@ bool IsCalm(Verb verb) {
   }
 }
 
+// Returns what the actor tells with its last call: the lowest of its calls that
+// it may repeat or, if it tells all, whose answer it lacks. In that case calls
+// come again that it has told to have the answers of.
+uint64_t AnsweredBelow(const std::vector<CallPtr>& made, bool tells_all) {
+  for (const CallPtr& call : made) {
+    const bool is_answered = !call->answer.empty() && call->num_under_way == 0;
+    if (!tells_all || !is_answered) return call->id->sequence;
+  }
+  return made.back()->id->sequence;
+}
+
 }  // namespace
 
 WorldState::WorldState(const Plan& plan, Scheduler* scheduler)
@@ -79,7 +90,15 @@ CallPtr WorldState::NewCall(const Action& action, bool changes) {
   std::vector<CallPtr>& made = made_[action.actor];
   made.push_back(call);
   if (made.size() > kMostCallsRemembered) made.erase(made.begin());
+  call->id->answered_below = AnsweredBelow(made, action.number % 3 == 0);
+  uint64_t& most = answered_below_[action.actor];
+  most = std::max(most, call->id->answered_below);
   return call;
+}
+
+bool WorldState::IsRemembered(const Call& call) const {
+  return !plan_.has_long_calls && call.id &&
+         call.id->sequence >= answered_below_[call.actor];
 }
 
 AttemptPtr WorldState::Begin(const CallPtr& call, bool blocks) {
@@ -131,14 +150,12 @@ void WorldState::EndAttempt(const AttemptPtr& attempt,
       call.generation != space.generation) {
     return;
   }
-  // A client's latest answer is kept, whatever came of its earlier calls.
-  const bool is_latest = call.id->sequence == last_sequence_[call.actor];
   // The values that a PushPull reads may be elsewhere by now.
   const bool may_have_moved = is_cluster() && !call.is_compared;
   const bool is_forgotten = ReasonOf(status) == Reason::kOutcomeUnknown;
   if (call.answer.empty()) {
     call.answer = text;
-  } else if (is_forgotten ? is_latest && !may_have_moved
+  } else if (is_forgotten ? IsRemembered(call) && !may_have_moved
                           : call.is_compared && call.answer != text) {
     Find(absl::StrCat("answered differently: ", call.what, ": ", call.answer,
                       ", and then ", text));

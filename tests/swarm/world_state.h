@@ -47,6 +47,11 @@ class WorldState {
   AttemptPtr Begin(const CallPtr& call, bool blocks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CallContext ContextOf(const Attempt& attempt) const;
+  // Returns whether a server that has answered the call has the answer still:
+  // its client has not told that it needs it no more, and no call takes much
+  // memory.
+  bool IsRemembered(const Call& call) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `text` is what has to be the same for every attempt.
   void EndAttempt(const AttemptPtr& attempt, const absl::Status& status,
                   const std::string& text)
@@ -158,6 +163,8 @@ class WorldState {
   std::vector<AttemptPtr> under_way_ ABSL_GUARDED_BY(mutex_);
   std::array<std::vector<CallPtr>, kNumActors> made_ ABSL_GUARDED_BY(mutex_);
   std::array<uint64_t, kNumActors> last_sequence_ ABSL_GUARDED_BY(mutex_) = {};
+  // The highest that each has told.
+  std::array<uint64_t, kNumActors> answered_below_ ABSL_GUARDED_BY(mutex_) = {};
   // By uid, key and version.
   std::map<std::tuple<uint64_t, uint32_t, Version>, Elements> values_
       ABSL_GUARDED_BY(mutex_);

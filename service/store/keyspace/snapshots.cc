@@ -1,18 +1,18 @@
 // Saves and restores a namespace.
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
-#include "contract/reason.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/ongoing_snapshot.h"
@@ -33,58 +33,55 @@ constexpr size_t kKeysPerRestoreBatch = 4096;
 
 // --- Saving ------------------------------------------------------------------
 
-std::shared_ptr<const CallAnswer> UnknownOutcome() {
-  static const auto* const answer =
-      new std::shared_ptr<const CallAnswer>(std::make_shared<const CallAnswer>(
-          WithReason(absl::FailedPreconditionError(
-                         "the call was being made when the state was saved: "
-                         "nobody can tell whether it has been made"),
-                     Reason::kOutcomeUnknown)));
-  return *answer;
+// Returns whether a snapshot leaves the call out: contributions to rounds are
+// recognised by step and rank, and their answers speak of rounds that may not
+// be in the snapshot.
+bool IsLeftOut(const CallSnapshot& call, bool has_rounds) {
+  const bool has_failed = call.answer != nullptr && !call.answer->ok();
+  return has_rounds && call.is_push && !has_failed;
 }
 
-// Calls by caller, client id and sequence.
-class CallsByName {
- public:
-  // Unless one of that name is there.
-  void Add(CallSnapshot call) {
-    Name name = {call.caller, call.id.client_id, call.id.sequence};
-    calls_.emplace(std::move(name), std::move(call));
+// Adds the calls that a client has made since, of which one cannot tell
+// whether their effect is in the snapshot. Drops those below its later
+// answered_below: others there may have come and gone meanwhile.
+void AddLater(const ClientSnapshot& after, bool has_rounds,
+              ClientSnapshot& client) {
+  std::set<uint64_t> known;
+  for (const CallSnapshot& call : client.calls) known.insert(call.sequence);
+  for (CallSnapshot call : after.calls) {
+    if (known.contains(call.sequence) || (has_rounds && call.is_push)) continue;
+    call.answer = nullptr;
+    client.calls.push_back(std::move(call));
   }
+  client.answered_below = std::max(client.answered_below, after.answered_below);
+  std::erase_if(client.calls, [&](const CallSnapshot& call) {
+    return call.sequence < client.answered_below;
+  });
+}
 
-  std::vector<CallSnapshot> Take() && {
-    std::vector<CallSnapshot> calls;
-    for (auto& [name, call] : calls_) calls.push_back(std::move(call));
-    return calls;
-  }
-
- private:
-  using Name = std::tuple<std::string, std::string, uint64_t>;
-
-  std::map<Name, CallSnapshot> calls_;
-};
-
-// Returns what is to be remembered of the calls that there were before the
+// Returns what is to be remembered of the clients that there were before the
 // snapshot and after it. Calls that had an answer before have their effect in
-// the snapshot; of those that had none, one cannot tell; nor of those that were
-// forgotten. Contributions to rounds are recognised by step and rank; their
-// answers speak of rounds that may not be in the snapshot.
-std::vector<CallSnapshot> CallsOfSnapshot(std::vector<CallSnapshot> before,
-                                          std::vector<CallSnapshot> after,
-                                          bool has_rounds) {
-  CallsByName calls;
-  for (CallSnapshot& call : before) {
-    const bool has_failed = call.answer && !call.answer->ok();
-    if (has_rounds && call.is_push && !has_failed) continue;
-    if (!call.answer) call.answer = UnknownOutcome();
-    calls.Add(std::move(call));
+// the snapshot; of those that had none, one cannot tell.
+std::vector<ClientSnapshot> ClientsOfSnapshot(
+    std::vector<ClientSnapshot> before,
+    const std::vector<ClientSnapshot>& after, bool has_rounds) {
+  std::map<std::pair<std::string, std::string>, ClientSnapshot> clients;
+  for (ClientSnapshot& client : before) {
+    std::erase_if(client.calls, [&](const CallSnapshot& call) {
+      return IsLeftOut(call, has_rounds);
+    });
+    std::pair name(client.caller, client.client_id);
+    clients.emplace(std::move(name), std::move(client));
   }
-  for (CallSnapshot& call : after) {
-    if (has_rounds && call.is_push) continue;
-    call.answer = UnknownOutcome();
-    calls.Add(std::move(call));
+  for (const ClientSnapshot& client : after) {
+    ClientSnapshot& merged = clients[{client.caller, client.client_id}];
+    merged.caller = client.caller;
+    merged.client_id = client.client_id;
+    AddLater(client, has_rounds, merged);
   }
-  return std::move(calls).Take();
+  std::vector<ClientSnapshot> all;
+  for (auto& [name, client] : clients) all.push_back(std::move(client));
+  return all;
 }
 
 // Measures how long the mutex is held.
@@ -168,7 +165,7 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   }
   // Answers stay with the server that has given them.
   const auto paused = [this](absl::Duration pause) { sink_.Paused(pause); };
-  std::vector<CallSnapshot> before;
+  std::vector<ClientSnapshot> before;
   if (!is_move_) before = state_.calls->Save(paused);
   {
     // No key is on the way from one rule to another. A change takes long, and
@@ -194,9 +191,9 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.max_closed_step = state_.workers->max_closed();
   }
   if (!is_move_) {
-    snapshot.calls =
-        CallsOfSnapshot(std::move(before), state_.calls->Save(paused),
-                        state_.config.mode == Mode::kSync);
+    snapshot.clients =
+        ClientsOfSnapshot(std::move(before), state_.calls->Save(paused),
+                          state_.config.mode == Mode::kSync);
   }
   return snapshot;
 }
@@ -440,7 +437,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
       Create(snapshot.name, std::move(config), environment, snapshot.uid));
   RETURN_IF_ERROR(restored->BindRules(snapshot));
   NamespaceState& state = *restored->state_;
-  state.calls->Restore(snapshot.calls);
+  RETURN_IF_ERROR(state.calls->Restore(snapshot.clients));
   const uint64_t num_ranks =
       snapshot.workers.empty() ? 0 : snapshot.workers.back().worker.rank + 1;
   MutexLock lock(&state.mutex);

@@ -4,30 +4,81 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tensorkv {
 namespace {
 
-TEST(CallIdLeasesTest, CallsOneAfterAnotherShareAClientId) {
-  CallIdLeases lanes;
-  const CallId first = lanes.Acquire().id();
-  const CallId second = lanes.Acquire().id();
+using ::testing::FieldsAre;
+using ::testing::Ne;
 
-  EXPECT_EQ(second.client_id, first.client_id);
-  EXPECT_EQ(first.sequence, 1u);
-  EXPECT_EQ(second.sequence, 2u);
+std::unique_ptr<CallIdLeases::Lease> Acquire(CallIdLeases& leases) {
+  return std::unique_ptr<CallIdLeases::Lease>(
+      new CallIdLeases::Lease(leases.Acquire()));
 }
 
-TEST(CallIdLeasesTest, CallsAtTheSameTimeHaveClientIdsOfTheirOwn) {
-  CallIdLeases lanes;
-  const CallIdLeases::Lease slow = lanes.Acquire();
-  const CallId other = lanes.Acquire().id();
+TEST(CallIdLeasesTest, CallsOneAfterAnotherLackNoAnswerButTheirOwn) {
+  CallIdLeases leases;
+  const std::string client_id = leases.Acquire().id().client_id;
 
-  EXPECT_NE(other.client_id, slow.id().client_id);
-  EXPECT_EQ(lanes.Acquire().id().sequence, 2u);
+  EXPECT_THAT(leases.Acquire().id(), FieldsAre(client_id, 2, 2));
+  EXPECT_THAT(leases.Acquire().id(), FieldsAre(client_id, 3, 3));
+}
+
+TEST(CallIdLeasesTest, CallsAtTheSameTimeLackTheAnswersOfThoseUnderWay) {
+  CallIdLeases leases;
+  const auto first = Acquire(leases);
+  auto second = Acquire(leases);
+  auto third = Acquire(leases);
+  const std::string client_id = first->id().client_id;
+
+  EXPECT_THAT(third->id(), FieldsAre(client_id, 3, 1));
+  second.reset();
+  EXPECT_THAT(leases.Acquire().id(), FieldsAre(client_id, 4, 1));
+}
+
+TEST(CallIdLeasesTest, LowestUnderWayRisesPastAllThatHaveEnded) {
+  CallIdLeases leases;
+  auto first = Acquire(leases);
+  auto second = Acquire(leases);
+  const auto third = Acquire(leases);
+
+  second.reset();
+  first.reset();
+
+  EXPECT_EQ(leases.Acquire().id().answered_below, 3u);
+}
+
+// A slow call may wait for what the others bring.
+TEST(CallIdLeasesTest, CallThatManyOvertakeHoldsNoneOfThemUp) {
+  CallIdLeases leases;
+  auto slow = Acquire(leases);
+  const std::string client_id = slow->id().client_id;
+  CallId last;
+  for (uint64_t i = 1; i < kMaxCallsUnderWay; ++i) last = leases.Acquire().id();
+  EXPECT_THAT(last, FieldsAre(client_id, kMaxCallsUnderWay, 1));
+
+  EXPECT_THAT(leases.Acquire().id(), FieldsAre(Ne(client_id), 1, 1));
+  EXPECT_THAT(leases.Acquire().id(), FieldsAre(Ne(client_id), 2, 2));
+
+  slow.reset();
+  EXPECT_THAT(leases.Acquire().id(), FieldsAre(client_id, kMaxCallsUnderWay + 1,
+                                               kMaxCallsUnderWay + 1));
+}
+
+TEST(CallIdLeasesTest, ManyCallsAtTheSameTimeKeepToTheBound) {
+  CallIdLeases leases;
+  std::vector<std::unique_ptr<CallIdLeases::Lease>> calls;
+  for (int i = 0; i < 1000; ++i) {
+    calls.push_back(Acquire(leases));
+    const CallId id = calls.back()->id();
+    EXPECT_LT(id.sequence - id.answered_below, kMaxCallsUnderWay);
+  }
 }
 
 TEST(CallIdLeasesTest, ClientsHaveNoClientIdInCommon) {
@@ -38,12 +89,12 @@ TEST(CallIdLeasesTest, ClientsHaveNoClientIdInCommon) {
 }
 
 // The client id of the next call in a process that is forked from this one.
-std::string ClientIdOfAFork(CallIdLeases& lanes) {
+std::string ClientIdOfAFork(CallIdLeases& leases) {
   int pipe_ends[2];
   EXPECT_EQ(pipe(pipe_ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const std::string id = lanes.Acquire().id().client_id;
+    const std::string id = leases.Acquire().id().client_id;
     _exit(write(pipe_ends[1], id.data(), id.size()) < 0 ? 1 : 0);
   }
   close(pipe_ends[1]);
@@ -55,11 +106,11 @@ std::string ClientIdOfAFork(CallIdLeases& lanes) {
 }
 
 TEST(CallIdLeasesTest, ForksHaveNoClientIdInCommon) {
-  CallIdLeases lanes;
-  const std::string id = lanes.Acquire().id().client_id;
+  CallIdLeases leases;
+  const std::string id = leases.Acquire().id().client_id;
 
-  const std::string first = ClientIdOfAFork(lanes);
-  const std::string second = ClientIdOfAFork(lanes);
+  const std::string first = ClientIdOfAFork(leases);
+  const std::string second = ClientIdOfAFork(leases);
 
   EXPECT_EQ(first.size(), id.size());
   EXPECT_NE(first, id);
@@ -68,9 +119,9 @@ TEST(CallIdLeasesTest, ForksHaveNoClientIdInCommon) {
 }
 
 TEST(CallIdLeasesTest, ClientIdsFitTheContract) {
-  CallIdLeases lanes;
+  CallIdLeases leases;
 
-  EXPECT_LE(lanes.Acquire().id().client_id.size(), 64u);
+  EXPECT_LE(leases.Acquire().id().client_id.size(), 64u);
 }
 
 }  // namespace

@@ -43,6 +43,19 @@ TEST_F(ClientCallsTest, MutatingCallsAreNumbered) {
   EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id->sequence, 6u);
 }
 
+TEST_F(ClientCallsTest, CallsTellThatTheirFormerOnesAreAnswered) {
+  script_.statuses = {absl::OkStatus(), absl::DeadlineExceededError("late")};
+  Client client = MakeClient({});
+
+  ASSERT_OK(client.Init("w", Full({2}, 1)));
+  EXPECT_EQ(script_.last<InitRequest>().call_id->answered_below, 1u);
+  EXPECT_FALSE(client.SetRule({.name = "sgd"}).ok());
+  EXPECT_EQ(script_.last<SetRuleRequest>().call_id->answered_below, 2u);
+  ASSERT_OK(client.SetHyperparameters({}));
+  EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id->answered_below,
+            3u);
+}
+
 TEST_F(ClientCallsTest, ReplyOfAnotherSizeIsInternal) {
   script_.reply<PullRequest>().values.resize(2);
   Client client = MakeClient({});

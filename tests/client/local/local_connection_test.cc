@@ -1,16 +1,19 @@
 #include "client/local/local_connection.h"
 
 #include <memory>
+#include <thread>
 
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::Background;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::HasTensor;
 using ::tensorkv::testing::IsFilledWith;
@@ -66,6 +69,35 @@ TEST(LocalConnectionTest, BudgetIsThatOfTheOptions) {
   EXPECT_EQ(status.budget_bytes, 1000);
   EXPECT_EQ(status.used_bytes, 0);
   EXPECT_THAT(status.devices, ElementsAre("cpu"));
+}
+
+// All calls of a client have one client id, by which a worker is known that has
+// not joined.
+TEST(LocalConnectionTest, StepIsRepeatedWhicheverCallsWereUnderWayBeside) {
+  Client worker(std::make_unique<LocalConnection>(),
+                {.target = "local", .name_space = "n", .rank = 0});
+  ASSERT_OK(
+      worker.CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2}));
+  ASSERT_OK(worker.Init("a", Full({1}, 0)));
+  ASSERT_OK(worker.Init("b", Full({1}, 0)));
+  const auto canceller = std::make_shared<Canceller>();
+  Background waiting([&] {
+    Client cancellable = worker.WithCanceller(canceller);
+    return cancellable.PushPull("b", Full({1}, 1), {.step = 1}).status();
+  });
+  while (worker.DescribeNamespace("n")->calls_waiting == 0) {
+    std::this_thread::yield();
+  }
+  Background first(
+      [&] { return worker.Push("a", Full({1}, 1), {.step = 1}).status(); });
+  ASSERT_OK(first.Result());
+  canceller->Cancel();
+  EXPECT_THAT(waiting.Result(), StatusIs(absl::StatusCode::kCancelled));
+
+  ASSERT_OK_AND_ASSIGN(const PushResult again,
+                       worker.Push("a", Full({1}, 1), {.step = 1}));
+
+  EXPECT_TRUE(again.repeated);
 }
 
 TEST(LocalConnectionTest, NamespacesCanBeCreatedAndDeleted) {

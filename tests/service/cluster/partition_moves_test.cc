@@ -115,12 +115,10 @@ class Traffic {
   void PushTo(int thread) {
     for (uint64_t n = 1; !is_over_; ++n) {
       const int key = static_cast<int>(n) % (kKeys / 2) * 2 + thread;
-      AtOwner([&](MovingServer& server) {
-        return server
-            .Push(PushOne(absl::StrCat("k", key),
-                          absl::StrCat("client", thread), n))
-            .status();
-      });
+      PushRequest push = PushOne(absl::StrCat("k", key),
+                                 absl::StrCat("client", thread), n);
+      push.call_id->answered_below = n;
+      AtOwner([&](MovingServer& server) { return server.Push(push).status(); });
       ++pushed_[key];
       ++num_pushed_;
     }

@@ -55,8 +55,8 @@ class CallWindowTest : public ::testing::Test {
                                  uint64_t fingerprint = 7) {
     auto attempt = std::make_shared<Attempt>();
     window_->Enter(
-        {{client, sequence}, fingerprint, answer_bytes_}, context,
-        [its = attempt](absl::StatusOr<CallWindow::Attempt> attempt) {
+        {{client, sequence, answered_below_}, fingerprint, answer_bytes_},
+        context, [its = attempt](absl::StatusOr<CallWindow::Attempt> attempt) {
           if (attempt.ok()) {
             its->attempt.emplace(*std::move(attempt));
           } else {
@@ -73,6 +73,21 @@ class CallWindowTest : public ::testing::Test {
     attempt->Keep(sequence);
   }
 
+  // Opens another window, with what this one has saved.
+  void Reopen(const CallWindowOptions& options = {}) {
+    const std::vector<ClientSnapshot> saved =
+        window_->Save([](absl::Duration) {});
+    Open(options);
+    ASSERT_OK(window_->Restore(saved));
+  }
+
+  static auto IsUnknown() {
+    return StatusIs(StatusCode::kFailedPrecondition,
+                    HasSubstr("nobody can tell"));
+  }
+
+  // What the next calls tell.
+  uint64_t answered_below_ = 1;
   uint64_t answer_bytes_ = 0;
   FakeAlarms alarms_;
   RefPtr<ByteBudget> budget_ = MakeRefCounted<ByteBudget>("test", kBudgetBytes);
@@ -228,36 +243,94 @@ TEST_F(CallWindowTest, MalformedIdsAreInvalid) {
   EXPECT_TRUE(Enter(1, std::string(64, 'x'))->is_under_way());
 }
 
-TEST_F(CallWindowTest, TooManyCallsDropTheLowest) {
-  Open({.max_calls_per_client = 2});
+TEST_F(CallWindowTest, CallTellsAnAnsweredBelowOfUpToItsSequence) {
+  for (const uint64_t told : {0, 8}) {
+    answered_below_ = told;
+    EXPECT_THAT(*Enter(7)->error,
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("expected an answered_below of 1 to 7")));
+  }
+  answered_below_ = 7;
+
+  EXPECT_TRUE(Enter(7)->is_under_way());
+}
+
+TEST_F(CallWindowTest, CallFarAboveItsAnsweredBelowIsRefused) {
+  answered_below_ = 10;
+  const absl::Status refused = *Enter(10 + kMaxCallsUnderWay)->error;
+
+  EXPECT_THAT(refused, StatusIs(StatusCode::kResourceExhausted,
+                                HasSubstr("at most 127 above")));
+  EXPECT_EQ(ReasonOf(refused), Reason::kLimitReached);
+  EXPECT_TRUE(Enter(9 + kMaxCallsUnderWay)->is_under_way());
+}
+
+TEST_F(CallWindowTest, EveryCallFromAnsweredBelowOnIsRemembered) {
+  for (uint64_t i = 1; i <= kMaxCallsUnderWay; ++i) Make(i);
+
+  for (uint64_t i = 1; i <= kMaxCallsUnderWay; ++i) {
+    EXPECT_EQ(Enter(i)->found(), i);
+  }
+}
+
+TEST_F(CallWindowTest, CallsBelowAnsweredBelowAreForgotten) {
+  for (uint64_t sequence : {1, 2, 4}) Make(sequence);
+  const uint64_t bytes = account_->used_bytes();
+  answered_below_ = 4;
+  Make(5);
+
+  EXPECT_LT(account_->used_bytes(), bytes);
+  answered_below_ = 1;
+  EXPECT_EQ(Enter(4)->found(), 4u);
+  // 3 never came.
+  for (uint64_t sequence : {1, 2, 3}) {
+    EXPECT_THAT(*Enter(sequence)->error, IsUnknown());
+    EXPECT_EQ(ReasonOf(*Enter(sequence)->error), Reason::kOutcomeUnknown);
+    EXPECT_THAT(window_->Knows({}, {"c", sequence}), IsUnknown());
+  }
+}
+
+TEST_F(CallWindowTest, RepeatMayTellAHigherAnsweredBelow) {
   for (uint64_t sequence : {1, 2, 3}) Make(sequence);
+  answered_below_ = 3;
 
-  EXPECT_EQ(Enter(2)->found(), 2u);
-  ASSERT_TRUE(Enter(1)->error);
-  EXPECT_THAT(*Enter(1)->error,
-              StatusIs(StatusCode::kFailedPrecondition,
-                       HasSubstr("expected a sequence above 1")));
+  EXPECT_EQ(Enter(3)->found(), 3u);
+
+  answered_below_ = 1;
+  EXPECT_THAT(*Enter(2)->error, IsUnknown());
 }
 
-TEST_F(CallWindowTest, CallBelowTheWindowThatNeverCameIsRefused) {
-  Open({.max_calls_per_client = 1});
-  for (uint64_t sequence : {2, 3}) Make(sequence);
+TEST_F(CallWindowTest, CallThatLeavesAGapDoesNotKeepItOpen) {
+  Make(2);
 
-  EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_THAT(window_->Knows({}, {"c", 1}),
-              StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_EQ(Enter(1)->attempt->answer(), nullptr);
 }
 
-TEST_F(CallWindowTest, CallUnderWayIsNotDropped) {
-  Open({.max_calls_per_client = 1});
+TEST_F(CallWindowTest, CallThatItsClientHasGivenUpOnIsMadeAndForgotten) {
   const auto first = Enter(1);
-  for (uint64_t sequence : {2, 3, 4}) Make(sequence);
-
   const auto repeat = Enter(1);
-  first->Keep(1);
-  first->attempt->End();
+  answered_below_ = 2;
+  Make(2);
 
-  EXPECT_EQ(repeat->found(), 1u);
+  answered_below_ = 1;
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
+  first->Keep(9);
+  first->attempt->End();
+  EXPECT_EQ(repeat->found(), 9u);
+  repeat->attempt->End();
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
+}
+
+// A stray attempt may come after it.
+TEST_F(CallWindowTest, AnsweredBelowOutlivesACallThatIsRefused) {
+  Make(1);
+  answered_below_ = 2;
+  answer_bytes_ = kBudgetBytes;
+  EXPECT_THAT(*Enter(2)->error, StatusIs(StatusCode::kResourceExhausted));
+
+  answered_below_ = 1;
+  answer_bytes_ = 0;
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
 }
 
 TEST_F(CallWindowTest, OldAnswersAreDropped) {
@@ -268,7 +341,19 @@ TEST_F(CallWindowTest, OldAnswersAreDropped) {
   alarms_.Advance(absl::Seconds(30));
 
   EXPECT_EQ(Enter(2)->found(), 2u);
-  EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
+  EXPECT_THAT(window_->Knows({}, {"c", 1}), IsUnknown());
+}
+
+TEST_F(CallWindowTest, MarkOfADroppedAnswerGoesWithAnsweredBelow) {
+  Open({.max_bytes = 1});
+  Make(1);
+  Make(2);
+  ASSERT_THAT(*Enter(1)->error, IsUnknown());
+  answered_below_ = 3;
+
+  // Has the place of 1 among the marks.
+  Make(1 + kMaxCallsUnderWay);
 }
 
 TEST_F(CallWindowTest, SilentClientsAreForgotten) {
@@ -297,19 +382,21 @@ TEST_F(CallWindowTest, BytesOfAnswersAreBounded) {
 
   EXPECT_LT(account_->used_bytes(), 4000u);
   EXPECT_EQ(Enter(100)->found(), 100u);
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
 }
 
-TEST_F(CallWindowTest, LatestAnswersOfOtherClientsAreDroppedLast) {
+TEST_F(CallWindowTest, OldestAnswersOfAllClientsAreDroppedFirst) {
   Open({.max_bytes = 3000});
+  for (uint64_t sequence = 1; sequence <= 5; ++sequence) Make(sequence);
   Make(1, "d");
-  for (uint64_t sequence = 1; sequence <= 9; ++sequence) Make(sequence);
+  for (uint64_t sequence = 6; sequence <= 9; ++sequence) Make(sequence);
 
   EXPECT_EQ(Enter(1, "d")->found(), 1u);
   EXPECT_EQ(Enter(9)->found(), 9u);
-  EXPECT_EQ(Enter(1)->error->code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
 }
 
-TEST_F(CallWindowTest, TheLatestAnswerIsKeptWhateverItsSize) {
+TEST_F(CallWindowTest, TheLastAnswerIsKeptWhateverItsSize) {
   Open({.max_bytes = 100});
   answer_bytes_ = 10'000;
   Enter(1)->attempt->Keep(
@@ -324,45 +411,24 @@ TEST_F(CallWindowTest, MemoryIsReservedBeforeTheAttempt) {
   EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kResourceExhausted));
 }
 
-TEST_F(CallWindowTest, AnswersMakeRoomForACall) {
-  for (uint64_t sequence = 1; sequence <= 50; ++sequence) Make(sequence);
-  answer_bytes_ = kBudgetBytes - 5000;
-
-  EXPECT_TRUE(Enter(51)->is_under_way());
-}
-
-TEST_F(CallWindowTest, LatestAnswersOfOthersMakeNoRoomForACall) {
-  Make(1, "known");
-  Make(1, "other");
-  answer_bytes_ = kBudgetBytes;
-
-  EXPECT_THAT(*Enter(1, "new")->error,
-              StatusIs(StatusCode::kResourceExhausted));
-  EXPECT_THAT(*Enter(2, "known")->error,
-              StatusIs(StatusCode::kResourceExhausted));
-
-  answer_bytes_ = 0;
-  EXPECT_EQ(Enter(1, "other")->found(), 1u);
-}
-
-TEST_F(CallWindowTest, CallThatIsRefusedForItsSizeDropsNothing) {
+TEST_F(CallWindowTest, CallThatFindsNoMemoryDropsNothing) {
   Make(1);
-  Make(2);
-  answer_bytes_ = kBudgetBytes + 1;
-  ASSERT_THAT(*Enter(3)->error, StatusIs(StatusCode::kResourceExhausted));
+  Make(1, "d");
+  answer_bytes_ = kBudgetBytes;
+  ASSERT_THAT(*Enter(2)->error, StatusIs(StatusCode::kResourceExhausted));
 
   answer_bytes_ = 0;
-
   EXPECT_EQ(Enter(1)->found(), 1u);
-  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_EQ(Enter(1, "d")->found(), 1u);
 }
 
-TEST_F(CallWindowTest, TheCallersLatestAnswerMakesRoomForItsNextCall) {
+TEST_F(CallWindowTest, AnswersThatTheCallerHasLeaveTheirMemoryToItsNextCall) {
   answer_bytes_ = kBudgetBytes / 3 * 2;
   const auto first = Enter(1);
   first->attempt->Keep(CallReply(InitReply{
       .versions = std::vector<Version>(answer_bytes_ / sizeof(Version), 1)}));
   first->attempt.reset();
+  answered_below_ = 2;
 
   EXPECT_TRUE(Enter(2)->is_under_way());
 }
@@ -408,77 +474,72 @@ TEST_F(CallWindowTest, LaterAnswerReplacesTheFirst) {
             absl::AbortedError("the round failed"));
 }
 
-TEST_F(CallWindowTest, WhatWasForgottenStaysSoWhenItIsRestored) {
+TEST_F(CallWindowTest, WhatIsRememberedIsRestored) {
+  const auto under_way = Enter(3);
+  for (uint64_t sequence : {1, 2, 5}) Make(sequence);
+  answered_below_ = 2;
+  Make(6);
+
+  Reopen();
+
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_EQ(Enter(6)->found(), 6u);
+  EXPECT_EQ(Enter(4)->attempt->answer(), nullptr) << "it never came";
+  EXPECT_THAT(*Enter(3)->error, IsUnknown());
+  answered_below_ = 1;
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
+  EXPECT_TRUE(Enter(2, "c", {}, /*fingerprint=*/8)->error);
+}
+
+TEST_F(CallWindowTest, DroppedAnswersStaySoWhenTheyAreRestored) {
   Open({.max_bytes = 1});
   Make(5, "c");
   Make(1, "d");  // takes the place of it
-  const std::vector<CallSnapshot> saved = window_->Save([](absl::Duration) {});
 
-  Open({});
-  window_->Restore(saved);
+  Reopen();
 
-  EXPECT_THAT(*Enter(5, "c")->error, StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_TRUE(Enter(6, "c")->is_under_way());
+  EXPECT_THAT(*Enter(5, "c")->error, IsUnknown());
+  EXPECT_TRUE(Enter(4, "c")->is_under_way());
   EXPECT_EQ(Enter(1, "d")->found(), 1u);
 }
 
-TEST_F(CallWindowTest, WhatIsRememberedFromBeforeWhatWasForgottenIsRestored) {
-  Open({.max_calls_per_client = 2});
-  const auto first = Enter(1);
-  const auto second = Enter(2);
-  for (const uint64_t sequence : {3u, 4u, 5u}) Make(sequence);
-  first->Keep(1);
-  second->Keep(2);
-  const std::vector<CallSnapshot> saved = window_->Save([](absl::Duration) {});
+TEST_F(CallWindowTest, RestoredAnswersThatDoNotFitLeaveTheirMarks) {
+  for (uint64_t sequence = 1; sequence <= 9; ++sequence) Make(sequence);
 
-  Open({});
-  window_->Restore(saved);
+  Reopen({.max_bytes = 3000});
 
-  EXPECT_EQ(Enter(1)->found(), 1u);
-  EXPECT_EQ(Enter(2)->found(), 2u);
-  EXPECT_TRUE(Enter(3)->error);
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
+  EXPECT_EQ(Enter(9)->found(), 9u);
 }
 
-// A stray second attempt says nothing of the answer that its caller waits for.
-TEST_F(CallWindowTest, LateRepeatOfAnOlderCallLeavesTheNewestItsPlace) {
-  Make(5, "c");
-  Make(6, "c");
-  Enter(5, "c")->attempt->End();
-  answer_bytes_ = account_->available_bytes() - 700;
+TEST_F(CallWindowTest, ClientsThatDoNotFitAreNotRestored) {
+  Make(1, "c");
+  Make(1, "d");
+  const std::vector<ClientSnapshot> saved =
+      window_->Save([](absl::Duration) {});
 
-  const auto other = Enter(1, "d");
+  Open({.max_clients = 1});
 
-  ASSERT_TRUE(other->is_under_way()) << *other->error;
-  EXPECT_TRUE(Enter(5, "c")->error) << "it was to go first";
-  EXPECT_EQ(Enter(6, "c")->found(), 6u);
+  EXPECT_THAT(window_->Restore(saved),
+              StatusIs(StatusCode::kResourceExhausted));
 }
 
-TEST_F(CallWindowTest, OlderCallThatEndsLateLeavesTheNewestItsPlace) {
-  const auto older = Enter(5, "c");
-  Make(6, "c");
-  older->Keep(5);
-  older->attempt->End();
-  answer_bytes_ = account_->available_bytes() - 700;
+TEST_F(CallWindowTest, SavedCallsMayBeAnything) {
+  ClientSnapshot client = {.client_id = "c", .answered_below = 10};
+  for (const uint64_t sequence : {0, 9, 10, 10, 500}) {
+    client.calls.push_back(
+        {.sequence = sequence,
+         .fingerprint = 7,
+         .answer = std::make_shared<const CallAnswer>(
+             CallReply(DeleteReply{.num_deleted = sequence}))});
+  }
 
-  const auto other = Enter(1, "d");
+  ASSERT_OK(window_->Restore({client, client}));
 
-  ASSERT_TRUE(other->is_under_way()) << *other->error;
-  EXPECT_EQ(Enter(6, "c")->found(), 6u);
-}
-
-// Whichever was superseded first.
-TEST_F(CallWindowTest, AnswersThatAreTooOldGoInTheOrderOfTheirEnds) {
-  Open({.max_age = absl::Minutes(15)});
-  Make(1, "old");
-  alarms_.Advance(absl::Minutes(10));
-  Make(1, "new");
-  Make(2, "new");
-  Make(2, "old");  // its first call ended before those of the other
-
-  alarms_.Advance(absl::Minutes(6));
-
-  EXPECT_TRUE(Enter(1, "old")->error);
-  EXPECT_EQ(Enter(1, "new")->found(), 1u);
+  answered_below_ = 10;
+  EXPECT_EQ(Enter(10)->found(), 10u);
+  answered_below_ = 500;
+  EXPECT_EQ(Enter(500)->attempt->answer(), nullptr);
 }
 
 TEST_F(CallWindowTest, SaveLetsCallsInAfterSomeClients) {
@@ -489,7 +550,7 @@ TEST_F(CallWindowTest, SaveLetsCallsInAfterSomeClients) {
   for (int i = 0; i < kClients; ++i) Make(1, absl::StrCat("c", i));
   int num_turns = 0;
 
-  const std::vector<CallSnapshot> saved = window_->Save([&](absl::Duration) {
+  const std::vector<ClientSnapshot> saved = window_->Save([&](absl::Duration) {
     ++num_turns;
     // It is not held.
     Make(1, absl::StrCat("late", num_turns));
@@ -497,7 +558,7 @@ TEST_F(CallWindowTest, SaveLetsCallsInAfterSomeClients) {
 
   EXPECT_GE(num_turns, 4);
   std::set<std::string> clients;
-  for (const CallSnapshot& call : saved) clients.insert(call.id.client_id);
+  for (const ClientSnapshot& client : saved) clients.insert(client.client_id);
   for (int i = 0; i < kClients; ++i) {
     EXPECT_TRUE(clients.contains(absl::StrCat("c", i))) << i;
   }
