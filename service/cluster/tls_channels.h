@@ -26,14 +26,13 @@ class TlsChannels {
   using Prove = std::function<std::shared_ptr<grpc::CallCredentials>(
       const std::string& secret)>;
 
-  // Connects in plain text.
-  TlsChannels() = default;
-  // Connects over TLS. `files` are the certificate that is shown to the others,
-  // its key, the authorities that may sign theirs, and a secret, in this order.
-  // One without a path is not used; without authorities, those of the system
-  // count. No files at all are plain text. Where `prove` is null, channels do
-  // not send the secret.
-  explicit TlsChannels(std::vector<WatchedFile> files, Prove prove = nullptr)
+  // Connects over TLS, or in plain text if there are no files at all. `files`
+  // are the certificate that is shown to the others, its key, the authorities
+  // that may sign theirs, and a secret, in this order. One without a path is
+  // not used; without authorities, those of the system count. Where `prove` is
+  // null, channels do not send the secret.
+  explicit TlsChannels(std::vector<WatchedFile> files = {},
+                       Prove prove = nullptr)
       : files_(std::move(files)), prove_(std::move(prove)) {}
 
   // Returns the files whose texts Load takes, in its order; none in plain text.

@@ -10,6 +10,7 @@
 #include "etcd_admin.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/client_unary_call.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
 #include "grpcpp/impl/rpc_method.h"
 #include "gtest/gtest.h"
 
