@@ -16,14 +16,20 @@ namespace {
 // Bounds how often it looks for a placement that is being made, or for etcd.
 constexpr absl::Duration kLongestWait = absl::Milliseconds(500);
 
+// One code for whatever says that etcd does not answer.
+absl::StatusCode ReportedCode(const absl::Status& outcome) {
+  return absl::IsDeadlineExceeded(outcome) ? absl::StatusCode::kUnavailable
+                                           : outcome.code();
+}
+
 }  // namespace
 
-ClusterMember::ClusterMember(ClusterOptions options, KnownPlacement* known,
-                             Listener listener)
+ClusterMember::ClusterMember(ClusterOptions options, TlsChannels* etcd,
+                             KnownPlacement* known, Listener listener)
     : options_(std::move(options)),
       known_(*known),
       listener_(std::move(listener)),
-      records_(options_, listener_.log),
+      records_(options_, listener_.log, etcd),
       thread_([this] { Run(); }) {}
 
 void ClusterMember::Stop() {
@@ -60,13 +66,17 @@ bool ClusterMember::Sleep(absl::Duration pause) {
 
 absl::Duration ClusterMember::PauseAfter(const absl::Status& outcome) const {
   const absl::Duration third = options_.lease / 3;
-  return outcome.ok() && is_placed_ ? third : std::min(third, kLongestWait);
+  const bool is_settled = outcome.ok() && is_placed_;
+  // To look at a password is work for etcd.
+  return is_settled || absl::IsFailedPrecondition(outcome)
+             ? third
+             : std::min(third, kLongestWait);
 }
 
 void ClusterMember::Report(const absl::Status& outcome) {
   is_in_touch_ = outcome.ok();
-  if (reported_ == outcome.ok()) return;
-  reported_ = outcome.ok();
+  if (reported_ == ReportedCode(outcome)) return;
+  reported_ = ReportedCode(outcome);
   listener_.log(outcome.ok()
                     ? absl::StrCat("cluster: registered as ",
                                    options_.server_name, " at ",

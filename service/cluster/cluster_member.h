@@ -21,6 +21,7 @@
 #include "service/cluster/cluster_options.h"
 #include "service/cluster/cluster_records.h"
 #include "service/cluster/known_placement.h"
+#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
 
@@ -55,10 +56,10 @@ class ClusterMember {
     std::function<void(const std::string& line)> log;
   };
 
-  // Starts. `options` have an address and at least one etcd endpoint; `known`
-  // outlives this.
-  ClusterMember(ClusterOptions options, KnownPlacement* known,
-                Listener listener);
+  // Starts. `options` have an address and at least one etcd endpoint; `etcd`,
+  // the channels to these, and `known` outlive this.
+  ClusterMember(ClusterOptions options, TlsChannels* etcd,
+                KnownPlacement* known, Listener listener);
   // Stops.
   ~ClusterMember() { Stop(); }
 
@@ -79,7 +80,8 @@ class ClusterMember {
   bool Sleep(absl::Duration pause);
   // Returns how long until the next attempt.
   absl::Duration PauseAfter(const absl::Status& outcome) const;
-  // Logs when the server gets into touch with etcd, or out of it.
+  // Logs when the server gets into touch with etcd or out of it, and when it
+  // stays out of it for another reason.
   void Report(const absl::Status& outcome);
   // Calls Listener::disowned if the server owns nothing any more.
   void TellIfDisowned();
@@ -113,8 +115,8 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
-  // Says whether the attempt that Report has logged last was OK.
-  std::optional<bool> reported_;
+  // How the attempt ended that Report has logged last.
+  std::optional<absl::StatusCode> reported_;
 
   Mutex mutex_;
   CondVar changed_;

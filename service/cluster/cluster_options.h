@@ -15,6 +15,18 @@ struct ClusterOptions {
   // "host:port" of each etcd server; the next is asked where one does not
   // answer.
   std::vector<std::string> etcd;
+  // True: etcd is asked over TLS. The others of these are for TLS alone.
+  bool etcd_tls = false;
+  // Name PEM files: the authorities that may sign the certificates of etcd
+  // (empty: those of the system), and a certificate that is shown to etcd, with
+  // its key, both or none.
+  std::string etcd_tls_ca;
+  std::string etcd_tls_cert;
+  std::string etcd_tls_key;
+  // The user of etcd that the server is, and the file of its password; both or
+  // none.
+  std::string etcd_user;
+  std::string etcd_password_file;
 
   // Names the cluster: servers with the same name here are one store. Without
   // '/'.

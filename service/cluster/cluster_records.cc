@@ -20,6 +20,10 @@ using etcdserverpb::PutRequest;
 using etcdserverpb::TxnRequest;
 using etcdserverpb::TxnResponse;
 
+std::string PrefixOf(const ClusterOptions& options) {
+  return absl::StrCat("/tensorkv/", options.cluster, "/");
+}
+
 void CompareAbsent(const std::string& key, TxnRequest* txn) {
   Compare& compare = *txn->add_compare();
   compare.set_result(Compare::EQUAL);
@@ -91,28 +95,50 @@ void TakeRegistered(const std::vector<ClusterServer>& registered,
 
 }  // namespace
 
-absl::Duration EtcdTimeout(const ClusterOptions& options) {
-  return std::min(options.lease / 5, absl::Seconds(5));
-}
-
 ClusterRecords::ClusterRecords(const ClusterOptions& options, Log log,
                                std::unique_ptr<Etcd> etcd)
     : options_(options),
-      prefix_(absl::StrCat("/tensorkv/", options.cluster, "/")),
+      prefix_(PrefixOf(options)),
       log_(std::move(log)),
-      etcd_(std::move(etcd)) {
-  if (etcd_ == nullptr) {
-    etcd_ = std::make_unique<EtcdClient>(options.etcd, EtcdTimeout(options));
-  }
+      etcd_(std::move(etcd)) {}
+
+ClusterRecords::ClusterRecords(const ClusterOptions& options, Log log,
+                               TlsChannels* etcd)
+    : ClusterRecords(
+          options, std::move(log),
+          std::make_unique<EtcdClient>(
+              EtcdClient::Options{
+                  .endpoints = options.etcd,
+                  .timeout = std::min(options.lease / 5, absl::Seconds(5)),
+                  .user = options.etcd_user,
+                  .prefix = PrefixOf(options)},
+              etcd)) {}
+
+// The rights to a write are looked at also where its condition does not hold.
+absl::Status ClusterRecords::CheckAccess() {
+  TxnRequest txn;
+  Compare& never = *txn.add_compare();
+  never.set_result(Compare::EQUAL);
+  never.set_target(Compare::CREATE);
+  never.set_key(PlacementKey());
+  never.set_create_revision(-1);
+  AddRangeOfAll(&txn);
+  txn.add_success()->mutable_request_put()->set_key(PlacementKey());
+  txn.add_success()->mutable_request_put()->set_key(OwnKey());
+  return etcd_->Txn(txn).status();
+}
+
+void ClusterRecords::AddRangeOfAll(TxnRequest* txn) const {
+  txn->add_success()->mutable_request_range()->set_key(PlacementKey());
+  txn->add_success()->mutable_request_range()->set_key(WantedKey());
+  auto& servers = *txn->add_success()->mutable_request_range();
+  servers.set_key(ServersPrefix());
+  servers.set_range_end(absl::StrCat(ServersPrefix(), "\xff"));
 }
 
 absl::StatusOr<ClusterReading> ClusterRecords::Read() {
   TxnRequest txn;
-  txn.add_success()->mutable_request_range()->set_key(PlacementKey());
-  txn.add_success()->mutable_request_range()->set_key(WantedKey());
-  auto& servers = *txn.add_success()->mutable_request_range();
-  servers.set_key(ServersPrefix());
-  servers.set_range_end(absl::StrCat(ServersPrefix(), "\xff"));
+  AddRangeOfAll(&txn);
   ASSIGN_OR_RETURN(const TxnResponse response, etcd_->Txn(txn));
   if (response.responses_size() != 3) {
     return absl::InternalError("etcd: expected three responses");
@@ -152,7 +178,7 @@ void ClusterRecords::AddRegistered(const KeyValue& entry,
 }
 
 absl::Status ClusterRecords::Register(int64_t lease, bool only_if_absent) {
-  const std::string key = absl::StrCat(ServersPrefix(), options_.server_name);
+  const std::string key = OwnKey();
   v1::ClusterServer server;
   server.set_name(options_.server_name);
   server.set_address(options_.address);

@@ -14,16 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "contract/placement.h"
 #include "service/cluster/cluster_options.h"
 #include "service/cluster/etcd_client.h"
+#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
-
-// Returns how long an answer of etcd is waited for: a fifth of the lease, at
-// most 5 s.
-absl::Duration EtcdTimeout(const ClusterOptions& options);
 
 // ClusterReading is what etcd has of the cluster, read at one moment.
 struct ClusterReading {
@@ -66,11 +62,17 @@ class ClusterRecords {
  public:
   using Log = std::function<void(const std::string& line)>;
 
-  // Reads and writes with `etcd`, or with an EtcdClient of the options if that
-  // is null.
+  // Reads and writes with `etcd`.
   ClusterRecords(const ClusterOptions& options, Log log,
-                 std::unique_ptr<Etcd> etcd = nullptr);
+                 std::unique_ptr<Etcd> etcd);
+  // Reads and writes with an EtcdClient of the options, over `etcd`, which
+  // outlives this. An answer is waited for during a fifth of the lease, at most
+  // 5 s.
+  ClusterRecords(const ClusterOptions& options, Log log, TlsChannels* etcd);
 
+  // Asks etcd whether the caller may read and write all this, and changes
+  // nothing. Errors: FailedPrecondition: it may not.
+  absl::Status CheckAccess();
   absl::StatusOr<ClusterReading> Read();
   // Registers the server of the options with `lease`. If `only_if_absent`, does
   // nothing, and returns OK, where a server is registered by its name.
@@ -98,6 +100,9 @@ class ClusterRecords {
   std::string PlacementKey() const { return prefix_ + "placement"; }
   std::string WantedKey() const { return prefix_ + "wanted"; }
   std::string ServersPrefix() const { return prefix_ + "servers/"; }
+  std::string OwnKey() const { return ServersPrefix() + options_.server_name; }
+  // Adds what reads the placement, what is wanted, and the registrations.
+  void AddRangeOfAll(etcdserverpb::TxnRequest* txn) const;
   // Returns whether its conditions held.
   absl::StatusOr<bool> Write(const etcdserverpb::TxnRequest& txn);
   void AddRegistered(const etcdserverpb::KeyValue& entry,

@@ -19,7 +19,7 @@ constexpr int kMostRequests = 5;
 
 }  // namespace
 
-ClusterResizer::ClusterResizer(const ClusterOptions& options,
+ClusterResizer::ClusterResizer(const ClusterOptions& options, TlsChannels* etcd,
                                MoveEnvironment environment,
                                PartitionReceiver* receiver, CallPeer call,
                                TakeoverCheckpoints checkpoints,
@@ -27,8 +27,10 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options,
     : options_(options),
       environment_(std::move(environment)),
       log_(std::move(log)),
-      request_records_(options_, [](const std::string&) {}),
-      records_(options_, [](const std::string&) {}),
+      request_records_(
+          options_, [](const std::string&) {}, etcd),
+      records_(
+          options_, [](const std::string&) {}, etcd),
       sender_(environment_, &records_, std::move(call),
               /*patience=*/std::max(options_.lease, absl::Seconds(10)),
               [this] { return CheckNotStopping(); }),

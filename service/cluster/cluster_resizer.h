@@ -23,6 +23,7 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
+#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
 
@@ -52,10 +53,11 @@ class ClusterResizer {
   // Bounds the partitions that one move takes, and fences.
   static constexpr size_t kPartitionsPerMove = 16;
 
-  // Starts. `receiver` outlives it.
-  ClusterResizer(const ClusterOptions& options, MoveEnvironment environment,
-                 PartitionReceiver* receiver, CallPeer call,
-                 TakeoverCheckpoints checkpoints, ClusterRecords::Log log);
+  // Starts. `etcd`, the channels to it, and `receiver` outlive it.
+  ClusterResizer(const ClusterOptions& options, TlsChannels* etcd,
+                 MoveEnvironment environment, PartitionReceiver* receiver,
+                 CallPeer call, TakeoverCheckpoints checkpoints,
+                 ClusterRecords::Log log);
   // Stops.
   ~ClusterResizer() { Stop(); }
 

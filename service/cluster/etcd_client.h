@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_CLUSTER_ETCD_CLIENT_H_
 #define TENSORKV_SERVICE_CLUSTER_ETCD_CLIENT_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "absl/time/time.h"
 #include "etcd.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
 
@@ -22,7 +24,8 @@ namespace tensorkv {
 // to etcd twice: callers make only calls that may. Confined to one thread.
 //
 // Errors of all calls: Unavailable and DeadlineExceeded if etcd does not
-// answer, and those of etcd itself.
+// answer · FailedPrecondition if it does not let the caller do so · others of
+// etcd itself.
 class Etcd {
  public:
   virtual ~Etcd() = default;
@@ -41,13 +44,28 @@ class Etcd {
 };
 
 // Asks the etcd server that answered last, and the next one, each once, where
-// one does not answer in time. In plain text. Messages of errors name the
-// server.
+// one does not answer in time. Messages of errors name the server.
+//
+// With a user, calls carry a token, for which etcd was asked with the user's
+// password. Tokens end: after some time, with changes of users and rights, or
+// with the server that has given them. A call that is refused for its token is
+// made once more, with another, within its timeout.
 class EtcdClient final : public Etcd {
  public:
-  // `timeout` is that of each server in each call. REQUIRES: at least one
-  // endpoint, "host:port".
-  EtcdClient(const std::vector<std::string>& endpoints, absl::Duration timeout);
+  struct Options {
+    // "host:port" of each server; at least one.
+    std::vector<std::string> endpoints;
+    // How long each server may take for each call.
+    absl::Duration timeout;
+    // Who calls; the secret of the channels is its password. Empty: whom etcd
+    // takes the certificate of the channels for, if it looks at any.
+    std::string user;
+    // The keys that calls are about begin with that; errors say so.
+    std::string prefix;
+  };
+
+  // `channels` outlives this.
+  EtcdClient(Options options, TlsChannels* channels);
 
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(
       const etcdserverpb::TxnRequest& request) override;
@@ -58,19 +76,34 @@ class EtcdClient final : public Etcd {
  private:
   struct Endpoint {
     std::string address;
+    // The channel of the stubs; null before the first call.
+    std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<etcdserverpb::KV::Stub> kv;
     std::unique_ptr<etcdserverpb::Lease::Stub> lease;
+    std::unique_ptr<etcdserverpb::Auth::Stub> auth;
   };
   using Call = absl::FunctionRef<grpc::Status(const Endpoint& endpoint,
                                               grpc::ClientContext* context)>;
+  using Deadline = std::chrono::system_clock::time_point;
 
   // Makes the call at the current endpoint, and at the next where that one does
   // not answer.
   absl::Status Ask(Call call);
+  // Makes the call at that endpoint, once more if it is refused for its token.
+  absl::Status AskAt(Endpoint& endpoint, Call call);
+  // Makes stubs of the channel that counts now.
+  void Connect(Endpoint& endpoint);
+  // Sets the token.
+  absl::Status Authenticate(const Endpoint& endpoint, Deadline deadline);
+  // Returns the error of a call that etcd has not let the caller make.
+  absl::Status Refused(const Endpoint& endpoint,
+                       const grpc::Status& status) const;
 
-  const absl::Duration timeout_;
+  const Options options_;
+  TlsChannels& channels_;
   std::vector<Endpoint> endpoints_;
   size_t current_ = 0;  // the one that answered last
+  std::string token_;   // empty: none yet, or etcd knows it no more
 };
 
 }  // namespace tensorkv

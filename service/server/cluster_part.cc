@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/cluster/cluster_records.h"
+
 namespace tensorkv {
 namespace {
 
@@ -19,18 +21,27 @@ absl::Duration CallTimeout(const ClusterOptions& options) {
 
 }  // namespace
 
+absl::Status CheckEtcdAccess(const ServerOptions& options, TlsChannels* etcd) {
+  ClusterRecords records(
+      *options.cluster, [](const std::string&) {}, etcd);
+  const absl::Status status = records.CheckAccess();
+  return absl::IsFailedPrecondition(status) ? status : absl::OkStatus();
+}
+
 ClusterPart::ClusterPart(const ServerOptions& options,
                          const std::string& address, Environment environment)
     : options_(OptionsOf(options, address)),
-      member_(options_, environment.placement, environment.listener),
+      member_(options_, environment.etcd, environment.placement,
+              environment.listener),
       moves_{.server_name = options_.server_name,
              .store = environment.store,
              .known = environment.placement,
              .own_lease = [this] { return member_.lease(); }},
-      receiver_(options_, moves_,
-                ClusterRecords(options_, environment.listener.log)),
+      receiver_(
+          options_, moves_,
+          ClusterRecords(options_, environment.listener.log, environment.etcd)),
       resizer_(
-          options_, moves_, &receiver_,
+          options_, environment.etcd, moves_, &receiver_,
           MakeCallPeer(std::move(environment.connect), CallTimeout(options_)),
           std::move(environment.checkpoints), environment.listener.log) {}
 

@@ -105,6 +105,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   // Before what takes long.
   ASSIGN_OR_RETURN(std::unique_ptr<ServerFiles> files,
                    ServerFiles::Create(options, LogEvent));
+  if (options.cluster) {
+    RETURN_IF_ERROR(CheckEtcdAccess(options, files->etcd()));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceLink> link,
                    OpenMirrorLink(options, device));
   std::unique_ptr<Server> server(new Server(
@@ -385,6 +388,7 @@ void Server::JoinCluster() {
   cluster_part_ = std::make_unique<ClusterPart>(
       options_, address(),
       ClusterPart::Environment{
+          .etcd = files_->etcd(),
           .placement = &placement_,
           .store = &engine_.partition_moves(),
           .connect = std::bind_front(&ServerFiles::ChannelTo, files_.get()),

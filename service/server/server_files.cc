@@ -20,22 +20,55 @@ std::string NamesOf(const std::vector<WatchedFile>& files) {
   return absl::StrJoin(names, ", ");
 }
 
+// Other servers take TLS if this one does.
+TlsChannels PeerChannelsOf(const ServerOptions& options) {
+  if (!options.tls.is_on() || !options.cluster) return TlsChannels();
+  return TlsChannels({{"tls_cert", options.tls.cert},
+                      {"tls_key", options.tls.key},
+                      {"cluster_tls_ca", options.cluster->tls_ca},
+                      {"cluster_token_file", options.cluster->token_file}},
+                     grpc::AccessTokenCredentials);
+}
+
+TlsChannels EtcdChannelsOf(const ServerOptions& options) {
+  if (!options.cluster || !options.cluster->etcd_tls) return TlsChannels();
+  const ClusterOptions& cluster = *options.cluster;
+  return TlsChannels({{"etcd_tls_cert", cluster.etcd_tls_cert},
+                      {"etcd_tls_key", cluster.etcd_tls_key},
+                      {"etcd_tls_ca", cluster.etcd_tls_ca},
+                      {"etcd_password_file", cluster.etcd_password_file}});
+}
+
+absl::Status CheckFilesOf(TlsChannels channels) {
+  ASSIGN_OR_RETURN(const std::vector<FileText> texts,
+                   ReadFiles(channels.files()));
+  return channels.Load(texts);
+}
+
 }  // namespace
+
+absl::Status CheckChannelFiles(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckFilesOf(PeerChannelsOf(options)));
+  return CheckFilesOf(EtcdChannelsOf(options));
+}
 
 absl::StatusOr<std::unique_ptr<ServerFiles>> ServerFiles::Create(
     const ServerOptions& options, Log log) {
-  RETURN_IF_ERROR(CheckPeerFiles(options));
   std::unique_ptr<ServerFiles> files(new ServerFiles(options, std::move(log)));
   if (options.tls.is_on()) {
-    ASSIGN_OR_RETURN(files->tls_,
+    ASSIGN_OR_RETURN(files->tls_files_,
                      files->Watch(ServerCertificates::FilesOf(options.tls),
                                   std::bind_front(&ServerCertificates::Load,
                                                   files->certificates_.get())));
   }
   ASSIGN_OR_RETURN(
-      files->peer_,
+      files->peer_files_,
       files->Watch(files->peers_.files(),
-                   std::bind_front(&PeerChannels::Load, &files->peers_)));
+                   std::bind_front(&TlsChannels::Load, &files->peers_)));
+  ASSIGN_OR_RETURN(
+      files->etcd_files_,
+      files->Watch(files->etcd_.files(),
+                   std::bind_front(&TlsChannels::Load, &files->etcd_)));
   files->credentials_ =
       MakeServerCredentials(options.tls, files->certificates_);
   return files;
@@ -45,12 +78,17 @@ ServerFiles::ServerFiles(const ServerOptions& options, Log log)
     : options_(options),
       log_(std::move(log)),
       certificates_(std::make_shared<ServerCertificates>()),
-      peers_(options) {}
+      peers_(PeerChannelsOf(options)),
+      etcd_(EtcdChannelsOf(options)) {}
 
 absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
     std::vector<WatchedFile> files, WatchedFiles::Apply apply) {
   const std::string names = NamesOf(files);
-  if (names.empty()) return nullptr;
+  if (names.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<FileText> texts, ReadFiles(files));
+    RETURN_IF_ERROR(apply(texts));
+    return nullptr;
+  }
   return WatchedFiles::Create(
       {.files = std::move(files),
        .apply = std::move(apply),
@@ -76,22 +114,25 @@ absl::Status ServerFiles::WatchAccess(AccessControl* access) {
   const std::vector<WatchedFile> files = access->files();
   // Without them everybody may do everything.
   if (NamesOf(files).empty()) return access->Reload();
-  ASSIGN_OR_RETURN(access_,
+  ASSIGN_OR_RETURN(access_files_,
                    Watch(files, std::bind_front(&AccessControl::Load, access)));
   return absl::OkStatus();
 }
 
+std::vector<WatchedFiles*> ServerFiles::all() const {
+  std::vector<WatchedFiles*> watched = {tls_files_.get(), peer_files_.get(),
+                                        etcd_files_.get(), access_files_.get()};
+  std::erase(watched, nullptr);
+  return watched;
+}
+
 void ServerFiles::Stop() {
-  for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
-    if (each != nullptr) each->Stop();
-  }
+  for (WatchedFiles* const each : all()) each->Stop();
 }
 
 absl::Status ServerFiles::status() const {
   absl::Status status;
-  for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
-    if (each != nullptr) status.Update(each->status());
-  }
+  for (const WatchedFiles* const each : all()) status.Update(each->status());
   return status;
 }
 
@@ -106,8 +147,7 @@ std::string ServerFiles::wrong_options() const {
 
 WatchedFiles::Counts ServerFiles::counts() const {
   WatchedFiles::Counts counts;
-  for (WatchedFiles* const each : {tls_.get(), peer_.get(), access_.get()}) {
-    if (each == nullptr) continue;
+  for (const WatchedFiles* const each : all()) {
     counts.applied += each->counts().applied;
   }
   MutexLock lock(&mutex_);

@@ -16,24 +16,28 @@
 #include "base/mutex.h"
 #include "base/watched_files.h"
 #include "grpcpp/grpcpp.h"
+#include "service/cluster/tls_channels.h"
 #include "service/metrics/readings.h"
 #include "service/security/access_control.h"
 #include "service/security/server_tls.h"
-#include "service/server/peer_channels.h"
 #include "service/server/server_options.h"
 
 namespace tensorkv {
 
-// Watches three sets of files: those of a server's TLS, of its access, and of
-// its connections to others. Of each set, what was right last counts; what is
-// wrong is logged, counted, and told by `status`. Thread-safe, but for
-// WatchAccess and Stop.
+// Checks the files by which the server connects to others and to etcd; blocks.
+// Errors: InvalidArgument, naming the option.
+absl::Status CheckChannelFiles(const ServerOptions& options);
+
+// Watches four sets of files: those of a server's TLS, of its access, of its
+// connections to others, and of those to etcd. Of each set, what was right last
+// counts; what is wrong is logged, counted, and told by `status`. Thread-safe,
+// but for WatchAccess and Stop.
 class ServerFiles {
  public:
   using Log = std::function<void(const std::string& line)>;
 
-  // Reads the files of TLS and of connections to others, and begins to watch
-  // them. `log` must not block. Errors: InvalidArgument, naming the option ·
+  // Reads the files of TLS and of connections, and begins to watch them. `log`
+  // must not block. Errors: InvalidArgument, naming the option ·
   // DeadlineExceeded: the file system does not answer.
   static absl::StatusOr<std::unique_ptr<ServerFiles>> Create(
       const ServerOptions& options, Log log);
@@ -45,7 +49,7 @@ class ServerFiles {
   absl::Status WatchAccess(AccessControl* access);
   // Reads the files of access now, without waiting for the next period; blocks.
   // REQUIRES: WatchAccess has found files. Errors: those of Create.
-  absl::Status ReloadAccess() { return access_->Reload(); }
+  absl::Status ReloadAccess() { return access_files_->Reload(); }
 
   // Watches no more. What was loaded last stays.
   void Stop();
@@ -56,10 +60,12 @@ class ServerFiles {
   }
   // Returns the certificates that the credentials follow.
   const ServerCertificates& certificates() const { return *certificates_; }
-  // Returns the channel of PeerChannels to the server at `address`.
+  // Returns the channel to the server of the cluster at `address`.
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
     return peers_.ChannelTo(address);
   }
+  // Returns the channels to etcd.
+  TlsChannels* etcd() { return &etcd_; }
 
   // Returns what is wrong with the files as they are; OK if nothing is.
   absl::Status status() const;
@@ -72,19 +78,22 @@ class ServerFiles {
  private:
   ServerFiles(const ServerOptions& options, Log log);
 
-  // Reads the files and begins to watch them; null if all paths are empty.
-  // Errors: those of Create.
+  // Reads the files and begins to watch them. Where all paths are empty,
+  // applies that, and returns null. Errors: those of Create.
   absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
       std::vector<WatchedFile> files, WatchedFiles::Apply apply);
   // Logs what WatchedFiles has found. What is wrong with files that are watched
   // for two purposes is told once.
   void Report(const std::string& names, const absl::Status& status);
+  // Returns those that are watched.
+  std::vector<WatchedFiles*> all() const;
   WatchedFiles::Counts counts() const;
 
   const ServerOptions options_;
   const Log log_;
   const std::shared_ptr<ServerCertificates> certificates_;
-  PeerChannels peers_;
+  TlsChannels peers_;
+  TlsChannels etcd_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
   // Runs alarms of its own: a file system may stand still.
   SteadyAlarms alarms_;
@@ -94,9 +103,10 @@ class ServerFiles {
   // Counts how often files were wrong, those of two purposes counted once.
   uint64_t num_refused_ ABSL_GUARDED_BY(mutex_) = 0;
   // Null where there are no files.
-  std::unique_ptr<WatchedFiles> tls_;
-  std::unique_ptr<WatchedFiles> peer_;
-  std::unique_ptr<WatchedFiles> access_;
+  std::unique_ptr<WatchedFiles> tls_files_;
+  std::unique_ptr<WatchedFiles> peer_files_;
+  std::unique_ptr<WatchedFiles> etcd_files_;
+  std::unique_ptr<WatchedFiles> access_files_;
 };
 
 }  // namespace tensorkv

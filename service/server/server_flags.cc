@@ -20,7 +20,7 @@
 #include "service/security/access_control.h"
 #include "service/security/server_tls.h"
 #include "service/server/device_choice.h"
-#include "service/server/peer_channels.h"
+#include "service/server/server_files.h"
 
 namespace tensorkv {
 namespace {
@@ -107,7 +107,8 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app->add_flag("--insecure", server->insecure,
                 "Listen, for calls and for metrics, on addresses that other "
-                "machines can reach, in plain text or for everybody");
+                "machines can reach, in plain text or for everybody, and ask "
+                "an etcd there in plain text");
 }
 
 void AddSecurityFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
@@ -269,12 +270,29 @@ void AddPlacementFlags(CLI::App* app, ClusterOptions* cluster) {
       ->capture_default_str();
 }
 
-void AddClusterFlags(CLI::App* app, ClusterOptions* cluster) {
+void AddEtcdFlags(CLI::App* app, ClusterOptions* cluster) {
   app->add_option("--etcd", cluster->etcd,
                   "host:port,... of the etcd by which servers are one store, "
-                  "as docs/cluster.md describes it (default: none, the server "
-                  "has all keys)")
+                  "as docs/cluster.md describes it; https://host:port,... is "
+                  "asked over TLS (default: none, the server has all keys)")
       ->delimiter(',');
+  app->add_option("--etcd_tls_ca", cluster->etcd_tls_ca,
+                  "PEM file of the authorities that may sign the certificates "
+                  "of etcd, which is asked over TLS then (default: those of "
+                  "the system)");
+  app->add_option("--etcd_tls_cert", cluster->etcd_tls_cert,
+                  "PEM file of the certificate that the server shows to etcd, "
+                  "and its chain");
+  app->add_option("--etcd_tls_key", cluster->etcd_tls_key,
+                  "PEM file of its key");
+  app->add_option("--etcd_user", cluster->etcd_user,
+                  "User of etcd that the server is, over TLS");
+  app->add_option("--etcd_password_file", cluster->etcd_password_file,
+                  "File of that user's password");
+}
+
+void AddClusterFlags(CLI::App* app, ClusterOptions* cluster) {
+  AddEtcdFlags(app, cluster);
   app->add_option("--cluster", cluster->cluster,
                   "The name of that store at etcd")
       ->capture_default_str();
@@ -317,6 +335,11 @@ absl::Status CheckNoCluster(const ClusterOptions& cluster) {
        {std::pair("server_name", &cluster.server_name),
         {"cluster_address", &cluster.address},
         {"cluster_checkpoints", &cluster.checkpoints},
+        {"etcd_tls_ca", &cluster.etcd_tls_ca},
+        {"etcd_tls_cert", &cluster.etcd_tls_cert},
+        {"etcd_tls_key", &cluster.etcd_tls_key},
+        {"etcd_user", &cluster.etcd_user},
+        {"etcd_password_file", &cluster.etcd_password_file},
         {"cluster_tls_ca", &cluster.tls_ca},
         {"cluster_token_file", &cluster.token_file}}) {
     if (value->empty()) continue;
@@ -327,10 +350,29 @@ absl::Status CheckNoCluster(const ClusterOptions& cluster) {
   return WrongValue("etcd", "expected one, as there is a cluster_size");
 }
 
+// Takes the schemes off the addresses of etcd, and sets whether they are asked
+// over TLS: all are if one of them says so.
+absl::Status InterpretEtcd(ClusterOptions* cluster) {
+  bool has_plain = false;
+  cluster->etcd_tls =
+      !cluster->etcd_tls_ca.empty() || !cluster->etcd_tls_cert.empty();
+  for (std::string& address : cluster->etcd) {
+    absl::string_view rest = address;
+    if (absl::ConsumePrefix(&rest, "https://")) cluster->etcd_tls = true;
+    if (absl::ConsumePrefix(&rest, "http://")) has_plain = true;
+    address = std::string(rest);
+  }
+  if (!has_plain || !cluster->etcd_tls) return absl::OkStatus();
+  return WrongValue("etcd",
+                    "expected https:// alone, as etcd is to be asked over TLS, "
+                    "got http:// too");
+}
+
 // Sets the server's cluster if there is an etcd.
 absl::Status InterpretCluster(ClusterOptions cluster, ServerOptions* server) {
   std::erase(cluster.etcd, "");
   if (cluster.etcd.empty()) return CheckNoCluster(cluster);
+  RETURN_IF_ERROR(InterpretEtcd(&cluster));
   if (!cluster.checkpoints.empty() && server->checkpoint_dir.empty()) {
     server->checkpoint_dir =
         absl::StrCat(cluster.checkpoints, "/", cluster.server_name);
@@ -367,7 +409,7 @@ absl::Status Interpret(const FlagTexts& texts, ClusterOptions cluster,
 // Checks the files as the server reads them at its start.
 absl::Status CheckFiles(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckTlsFiles(options.tls));
-  RETURN_IF_ERROR(CheckPeerFiles(options));
+  RETURN_IF_ERROR(CheckChannelFiles(options));
   return AccessControl({.policy_file = options.policy_file,
                         .token_file = options.token_file})
       .Reload();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -183,16 +184,60 @@ absl::Status CheckClusterAddress(const ClusterOptions& cluster,
   return absl::OkStatus();
 }
 
-absl::Status CheckCluster(const ClusterOptions& cluster,
-                          absl::string_view listen) {
+absl::Status CheckEtcdAddresses(const ServerOptions& options) {
+  const ClusterOptions& cluster = *options.cluster;
   if (cluster.etcd.empty()) {
     return absl::InvalidArgumentError("etcd: expected at least one address");
   }
   for (const std::string& address : cluster.etcd) {
-    if (IsListenAddress(address)) continue;
+    if (!IsListenAddress(address)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "etcd: expected host:port, got \"", absl::CHexEscape(address), "\""));
+    }
+    if (cluster.etcd_tls || options.insecure || IsLocalAddress(address)) {
+      continue;
+    }
     return absl::InvalidArgumentError(absl::StrCat(
-        "etcd: expected host:port, got \"", absl::CHexEscape(address), "\""));
+        "etcd: ", address,
+        " is asked in plain text, and who changes what passes decides where "
+        "clients send their calls: give https:// or --etcd_tls_ca, take a "
+        "loopback address, or accept that with --insecure"));
   }
+  return absl::OkStatus();
+}
+
+// Checks that both options are there, or none.
+absl::Status CheckBoth(absl::string_view one, const std::string& its_value,
+                       absl::string_view other,
+                       const std::string& other_value) {
+  if (its_value.empty() == other_value.empty()) return absl::OkStatus();
+  const bool lacks_one = its_value.empty();
+  return absl::InvalidArgumentError(
+      absl::StrCat(lacks_one ? one : other, ": expected one, as there is an ",
+                   lacks_one ? other : one));
+}
+
+absl::Status CheckEtcd(const ServerOptions& options) {
+  const ClusterOptions& cluster = *options.cluster;
+  RETURN_IF_ERROR(CheckEtcdAddresses(options));
+  RETURN_IF_ERROR(CheckBoth("etcd_tls_cert", cluster.etcd_tls_cert,
+                            "etcd_tls_key", cluster.etcd_tls_key));
+  RETURN_IF_ERROR(CheckBoth("etcd_user", cluster.etcd_user,
+                            "etcd_password_file", cluster.etcd_password_file));
+  if (cluster.etcd_tls) return absl::OkStatus();
+  for (const auto& [option, value] :
+       {std::pair("etcd_tls_ca", &cluster.etcd_tls_ca),
+        {"etcd_tls_cert", &cluster.etcd_tls_cert},
+        {"etcd_user", &cluster.etcd_user}}) {
+    if (value->empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        option, ": expected https:// before the addresses of etcd beside it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCluster(const ClusterOptions& cluster,
+                          absl::string_view listen) {
   if (!IsWholeName(cluster.cluster)) {
     return absl::InvalidArgumentError(
         "cluster: expected a name in UTF-8 without '/'");
@@ -244,6 +289,7 @@ absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckBudgets(options));
   RETURN_IF_ERROR(CheckCheckpoints(options));
   if (options.cluster) {
+    RETURN_IF_ERROR(CheckEtcd(options));
     RETURN_IF_ERROR(CheckCluster(*options.cluster, options.listen));
     RETURN_IF_ERROR(CheckClusterTls(options));
   }

@@ -27,7 +27,7 @@ struct ServerOptions {
 
   // Accept a `listen` or `metrics_listen` address that other machines can
   // reach, although calls or metrics are in plain text there, or calls are for
-  // everybody.
+  // everybody; and an etcd of other machines that is asked in plain text.
   bool insecure = false;
 
   // Encrypts connections over TCP.

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/integration/etcd_process.h"
+#include "tests/integration/secure_etcd.h"
 #include "tests/integration/server_process.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -23,15 +24,25 @@
 namespace tensorkv::testing {
 namespace {
 
+using ::testing::HasSubstr;
+
+std::vector<std::string> WithFlags(const std::vector<std::string>& flags) {
+  std::vector<std::string> all = {"--listen=127.0.0.1:0",
+                                  "--metrics_listen=", "--budget=64MiB"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  return all;
+}
+
 // A server of the cluster that the test talks to.
 class Member {
  public:
   Member(const EtcdProcess& etcd, const std::string& name, int cluster_size)
-      : process_({"--listen=127.0.0.1:0", "--metrics_listen=", "--budget=64MiB",
-                  "--etcd=" + etcd.address(), "--cluster=test",
-                  "--server_name=" + name,
-                  absl::StrCat("--cluster_size=", cluster_size),
-                  "--cluster_partitions=64", "--cluster_lease=2s"}) {
+      : Member({"--etcd=" + etcd.address(), "--cluster=test",
+                "--server_name=" + name,
+                absl::StrCat("--cluster_size=", cluster_size),
+                "--cluster_partitions=64", "--cluster_lease=2s"}) {}
+  explicit Member(const std::vector<std::string>& flags)
+      : process_(WithFlags(flags)) {
     const std::string field = "listen=";
     const std::string line = process_.AwaitLine("the cluster " + field);
     const size_t begin = line.find(field) + field.size();
@@ -195,6 +206,78 @@ TEST_F(ClusterTest, ServerOutsideThePlacementOwnsNothing) {
 
   ASSERT_TRUE(members_["late"]->process().AwaitServing());
   EXPECT_THAT(members_["late"]->Init("k"), HasReason(Reason::kWrongServer));
+}
+
+// Servers that etcd takes for a user, by a password in the file "password".
+class SecureClusterTest : public ::testing::Test {
+ protected:
+  SecureClusterTest() { etcd_.Write("password", "secret\n"); }
+
+  std::vector<std::string> Flags(const std::string& name,
+                                 const std::string& user = "server") const {
+    return {"--etcd=https://" + etcd_.address(),
+            "--etcd_tls_ca=" + etcd_.Path("ca.crt"),
+            "--etcd_user=" + user,
+            "--etcd_password_file=" + etcd_.Path("password"),
+            "--cluster=test",
+            "--server_name=" + name,
+            "--cluster_size=1",
+            "--cluster_partitions=16"};
+  }
+
+  // Expects that a server with these flags ends at once, and says `text`.
+  static void ExpectRefused(std::vector<std::string> flags,
+                            const std::string& text) {
+    // Etcd has more time to answer.
+    flags.push_back("--cluster_lease=1m");
+    ServerProcess process(WithFlags(flags));
+    const std::string log = process.ReadAll();
+    EXPECT_EQ(process.Wait(), 2);
+    EXPECT_THAT(log, HasSubstr(text));
+    EXPECT_THAT(log, ::testing::Not(HasSubstr("secret")));
+  }
+
+  SecureEtcd etcd_{"/tensorkv/test/"};
+};
+
+TEST_F(SecureClusterTest, ServerThatEtcdRefusesDoesNotStart) {
+  ExpectRefused(Flags("a", "reader"),
+                "a role that reads and writes what begins with "
+                "/tensorkv/test/");
+  etcd_.Write("password", "secret guess");
+  ExpectRefused(Flags("a"),
+                "user \"server\" and the password in etcd_password_file");
+}
+
+TEST_F(SecureClusterTest, ServerGoesOnThroughRestartsAndNewPasswords) {
+  Member member(Flags("a"));
+  ServerProcess& process = member.process();
+  ASSERT_TRUE(process.AwaitServing());
+
+  etcd_.process().Stop();
+  ASSERT_NE(process.AwaitLine("cluster: out of touch"), "");
+  etcd_.process().Start();
+  ASSERT_NE(process.AwaitLine("cluster: registered as"), "");
+
+  etcd_.ChangePassword("server", "new secret");
+  ASSERT_NE(process.AwaitLine("etcd_password_file"), "");
+  EXPECT_OK(member.Init("k")) << "what is known stays";
+  etcd_.Write("password", "new secret");
+  ASSERT_NE(process.AwaitLine("cluster: registered as"), "");
+}
+
+TEST_F(SecureClusterTest, NewAuthorityOfEtcdCountsWithoutARestart) {
+  Member member(Flags("a"));
+  ServerProcess& process = member.process();
+  ASSERT_TRUE(process.AwaitServing());
+
+  etcd_.process().Stop();
+  etcd_.ChangeCertificate();
+  etcd_.process().Launch();
+  ASSERT_NE(process.AwaitLine("cluster: out of touch"), "");
+  etcd_.Write("ca.crt", etcd_.Text("other_ca.crt"));
+
+  ASSERT_NE(process.AwaitLine("cluster: registered as"), "");
 }
 
 }  // namespace

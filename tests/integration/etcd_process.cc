@@ -6,12 +6,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/listening_sockets.h"
-#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/integration/spawn.h"
 
@@ -30,20 +32,30 @@ std::string FreeAddress() {
   return absl::StrCat("127.0.0.1:", sockets.value().port());
 }
 
+std::string TextOf(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 }  // namespace
 
-EtcdProcess::EtcdProcess(NotLaunched)
-    : directory_(NewDirectory()),
+EtcdProcess::EtcdProcess(NotLaunched, EtcdTls tls)
+    : tls_(std::move(tls)),
+      directory_(NewDirectory()),
       address_(FreeAddress()),
       peer_address_(FreeAddress()) {}
 
-EtcdProcess::EtcdProcess() : EtcdProcess(NotLaunched()) { Start(); }
+EtcdProcess::EtcdProcess(EtcdTls tls)
+    : EtcdProcess(NotLaunched(), std::move(tls)) {
+  Start();
+}
 
 std::vector<std::unique_ptr<EtcdProcess>> EtcdProcess::StartMembers(int num) {
   std::vector<std::unique_ptr<EtcdProcess>> all;
   std::vector<std::string> members;
   for (int i = 0; i < num; ++i) {
-    all.push_back(absl::WrapUnique(new EtcdProcess(NotLaunched())));
+    all.push_back(absl::WrapUnique(new EtcdProcess(NotLaunched(), {})));
     members.push_back(all.back()->Member());
   }
   for (auto& each : all) {
@@ -60,22 +72,45 @@ std::string EtcdProcess::Member() const {
 }
 
 void EtcdProcess::Launch() {
-  const std::string client = absl::StrCat("http://", address_);
+  const std::string client =
+      absl::StrCat(tls_.cert.empty() ? "http://" : "https://", address_);
   const std::string peer = absl::StrCat("http://", peer_address_);
-  pid_ = Spawn(
-      {"/usr/bin/etcd", "--name=" + address_,
-       "--data-dir=" + directory_ + "/data", "--listen-client-urls=" + client,
-       "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer,
-       "--initial-advertise-peer-urls=" + peer,
-       "--initial-cluster=" + members_},
-      directory_ + "/log");
+  std::vector<std::string> command = {"/usr/bin/etcd",
+                                      "--name=" + address_,
+                                      "--data-dir=" + directory_ + "/data",
+                                      "--listen-client-urls=" + client,
+                                      "--advertise-client-urls=" + client,
+                                      "--listen-peer-urls=" + peer,
+                                      "--initial-advertise-peer-urls=" + peer,
+                                      "--initial-cluster=" + members_};
+  if (!tls_.cert.empty()) {
+    command.push_back("--cert-file=" + tls_.cert);
+    command.push_back("--key-file=" + tls_.key);
+  }
+  if (tls_.asks_for_certificates) {
+    command.push_back("--client-cert-auth");
+    command.push_back("--trusted-ca-file=" + tls_.ca);
+  }
+  pid_ = Spawn(command, directory_ + "/log");
+}
+
+std::shared_ptr<grpc::Channel> EtcdProcess::NewChannel() const {
+  grpc::ChannelArguments arguments;
+  // It does not wait for attempts of others to connect.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(
+      address_,
+      tls_.cert.empty()
+          ? grpc::InsecureChannelCredentials()
+          : grpc::SslCredentials({.pem_root_certs = TextOf(tls_.ca),
+                                  .pem_private_key = TextOf(tls_.key),
+                                  .pem_cert_chain = TextOf(tls_.cert)}),
+      arguments);
 }
 
 void EtcdProcess::AwaitAnswer() {
-  const auto channel =
-      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
-  EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
-                                        std::chrono::minutes(1)));
+  EXPECT_TRUE(NewChannel()->WaitForConnected(std::chrono::system_clock::now() +
+                                             std::chrono::minutes(1)));
 }
 
 void EtcdProcess::LoseData() {

@@ -9,14 +9,28 @@
 #include <string>
 #include <vector>
 
+#include "grpcpp/grpcpp.h"
+
 namespace tensorkv::testing {
+
+// PEM files by which an etcd server takes callers over TLS; empty paths: it
+// takes them in plain text.
+struct EtcdTls {
+  // Its own certificate, and the key.
+  std::string cert;
+  std::string key;
+  // The authority of that certificate.
+  std::string ca;
+  // True if callers need a certificate of that authority too.
+  bool asks_for_certificates = false;
+};
 
 // One etcd server on ports of 127.0.0.1 that were free, with its data in the
 // test's directory. Stopped with this object. Not thread-safe.
 class EtcdProcess {
  public:
   // One that is a cluster by itself.
-  EtcdProcess();
+  explicit EtcdProcess(EtcdTls tls = {});
   // So many members of one cluster. Returns when all answer.
   static std::vector<std::unique_ptr<EtcdProcess>> StartMembers(int num);
   ~EtcdProcess() { Stop(); }
@@ -40,14 +54,17 @@ class EtcdProcess {
 
   // Where it answers.
   const std::string& address() const { return address_; }
+  // Returns a new channel to it, which shows its own certificate.
+  std::shared_ptr<grpc::Channel> NewChannel() const;
 
  private:
   struct NotLaunched {};
-  explicit EtcdProcess(NotLaunched);
+  EtcdProcess(NotLaunched, EtcdTls tls);
 
   // As etcd is told of the members of its cluster.
   std::string Member() const;
 
+  const EtcdTls tls_;
   const std::string directory_;
   const std::string address_;
   const std::string peer_address_;

@@ -36,7 +36,7 @@ class Part {
                  .num_partitions = 16,
                  .lease = lease,
                  .lost_after = lost_after},
-                &known_,
+                &channels_, &known_,
                 {.placed = [this] { placed_.Notify(); },
                  .replaced = [this] { replaced_.Notify(); },
                  .disowned = [this](auto& status) { Disown(status); },
@@ -57,6 +57,7 @@ class Part {
   // To be read once the member has stopped.
   std::vector<std::string> lines_;
   KnownPlacement known_;
+  TlsChannels channels_;
 
  private:
   void Disown(const absl::Status& status) {
@@ -108,7 +109,9 @@ TEST(ClusterMemberTest, OneOfTwoHasNoPlacement) {
 
 TEST(ClusterMemberTest, BadRegistrationIsPassedOver) {
   const EtcdProcess etcd;
-  EtcdClient client({etcd.address()}, absl::Seconds(20));
+  TlsChannels channels;
+  EtcdClient client(
+      {.endpoints = {etcd.address()}, .timeout = absl::Seconds(20)}, &channels);
   etcdserverpb::TxnRequest txn;
   etcdserverpb::PutRequest& put = *txn.add_success()->mutable_request_put();
   put.set_key("/tensorkv/c/servers/aa");

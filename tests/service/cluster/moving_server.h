@@ -20,6 +20,7 @@
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placed_store.h"
+#include "service/cluster/tls_channels.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/testing/status_matchers.h"
@@ -40,7 +41,8 @@ class MovingServer {
                  .server_name = name,
                  .address = name + ":1",
                  .lease = absl::Minutes(5)},
-        records_(options_, [](const std::string&) {}),
+        records_(
+            options_, [](const std::string&) {}, &channels_),
         lease_(*records_.etcd().GrantLease(options_.lease)),
         known_(name,
                [this](const KnownPlacement::View& view) {
@@ -56,7 +58,8 @@ class MovingServer {
                      .known = &known_,
                      .own_lease = [this] { return lease_; }},
         receiver_(options_, environment_,
-                  ClusterRecords(options_, [](const std::string&) {})),
+                  ClusterRecords(
+                      options_, [](const std::string&) {}, &channels_)),
         sender_(
             environment_, &records_,
             [this](const ClusterServer&, const MovePartitionsRequest& request) {
@@ -121,6 +124,7 @@ class MovingServer {
   SteadyAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
   const ClusterOptions options_;
+  TlsChannels channels_;
   ClusterRecords records_;
   const int64_t lease_;
   KnownPlacement known_;

@@ -252,5 +252,53 @@ TEST_F(ReplacedFilesTest, ServersProveAnewWhoTheyAreToOthers) {
   EXPECT_EQ(num_wrong, 1) << "the same for its port and for its connections";
 }
 
+// Etcd as a server that needs certificates of its clients.
+TEST_F(ReplacedFilesTest, FilesForEtcdCountAsTheyAreReplaced) {
+  const auto server = Start(WithClientCertificates());
+  ServerOptions options = Options();
+  options.cluster = {.etcd = {server->address()},
+                     .etcd_tls = true,
+                     .etcd_tls_ca = Path("ca.crt"),
+                     .etcd_tls_cert = Path("client.crt"),
+                     .etcd_tls_key = Path("client.key"),
+                     .etcd_user = "u",
+                     .etcd_password_file = Path("token"),
+                     .server_name = "s"};
+  ASSERT_OK_AND_ASSIGN(const auto files,
+                       ServerFiles::Create(options, [](const auto&) {}));
+  TlsChannels& etcd = *files->etcd();
+  const auto name_is = [&](const std::string& name) {
+    return absl::StrContains(
+        Call(etcd.ChannelTo(server->address()), Method::kStat).message(),
+        absl::StrCat(name, "\" lacks"));
+  };
+  EXPECT_TRUE(name_is("spiffe://cluster/first")) << "no token was sent";
+  EXPECT_EQ(etcd.secret(), "reader");
+
+  Write("token", "");
+  Write("client.key", "");
+  Await([&] { return files->wrong_options() == "etcd_tls_key"; });
+  EXPECT_TRUE(name_is("spiffe://cluster/first"));
+  EXPECT_EQ(etcd.secret(), "reader");
+  Install(authority_.Issue("s", "URI:spiffe://cluster/after"), "client");
+  Write("token", "another");
+  Await([&] { return etcd.secret() == "another"; });
+
+  EXPECT_TRUE(name_is("spiffe://cluster/after"));
+}
+
+TEST_F(ReplacedFilesTest, EtcdOverTlsIsTrustedByTheSystemsAuthorities) {
+  const auto server = Start(Options());
+  ServerOptions options = Options();
+  options.cluster = {
+      .etcd = {server->address()}, .etcd_tls = true, .server_name = "s"};
+  ASSERT_OK_AND_ASSIGN(const auto files,
+                       ServerFiles::Create(options, [](const auto&) {}));
+
+  EXPECT_THAT(Call(files->etcd()->ChannelTo(server->address()), Method::kStat),
+              StatusIs(absl::StatusCode::kUnavailable))
+      << "its authority is none of the system's";
+}
+
 }  // namespace secure_server_test
 }  // namespace tensorkv

@@ -403,9 +403,14 @@ TEST_F(SecureServerTest, WrongFilesKeepItFromStarting) {
            {.option = "cluster_token_file",
            .cluster = &ClusterOptions::token_file,
            .file = "absent"},
+           {.option = "etcd_tls_ca", .cluster = &ClusterOptions::etcd_tls_ca},
+           {.option = "etcd_tls_ca",
+           .cluster = &ClusterOptions::etcd_tls_ca,
+           .file = "absent"},
        }) {
     ServerOptions options = Options();
-    ClusterOptions cluster = {.etcd = {"127.0.0.1:1"}, .server_name = "s"};
+    ClusterOptions cluster = {
+        .etcd = {"127.0.0.1:1"}, .etcd_tls = true, .server_name = "s"};
     if (row.cluster != nullptr) {
       cluster.*row.cluster = Path(row.file);
       options.cluster = cluster;

@@ -71,15 +71,17 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
 
 TEST(ServerFlagsTest, EtcdMakesACluster) {
   const ServerFlags flags =
-      Parsed({"--etcd=a:1,b:2", "--cluster=c", "--server_name=s",
-              "--cluster_address=h:3", "--cluster_size=3",
+      Parsed({"--etcd=localhost:1,127.0.0.1:2", "--cluster=c",
+              "--server_name=s", "--cluster_address=h:3", "--cluster_size=3",
               "--cluster_partitions=64", "--cluster_split_bytes=64MiB",
               "--cluster_weight=2.5", "--cluster_lease=5s",
               "--cluster_checkpoints=/shared", "--cluster_lost_after=5m"});
 
   ASSERT_TRUE(flags.server.cluster.has_value());
   const ClusterOptions& cluster = *flags.server.cluster;
-  EXPECT_EQ(cluster.etcd, std::vector<std::string>({"a:1", "b:2"}));
+  EXPECT_EQ(cluster.etcd,
+            std::vector<std::string>({"localhost:1", "127.0.0.1:2"}));
+  EXPECT_FALSE(cluster.etcd_tls);
   EXPECT_EQ(cluster.cluster, "c");
   EXPECT_EQ(cluster.server_name, "s");
   EXPECT_EQ(cluster.address, "h:3");
@@ -92,6 +94,43 @@ TEST(ServerFlagsTest, EtcdMakesACluster) {
   EXPECT_EQ(cluster.checkpoints, "/shared");
   EXPECT_EQ(flags.server.checkpoint_dir, "/shared/s");
   EXPECT_FALSE(Parsed({"--etcd="}).server.cluster.has_value());
+}
+
+TEST(ServerFlagsTest, EtcdIsAskedOverTlsWhereAFlagSaysSo) {
+  struct Row {
+    std::vector<const char*> flags;
+    bool is_tls = true;
+  };
+  for (const Row& row : {
+           Row{.flags = {"--etcd=https://a:1,https://b:2"}},
+           {.flags = {"--etcd=https://a:1,b:2"}},
+           {.flags = {"--etcd=a:1,b:2", "--etcd_tls_ca=f"}},
+           {.flags = {"--etcd=a:1,b:2", "--etcd_tls_cert=f",
+                      "--etcd_tls_key=g"}},
+           {.flags = {"--etcd=http://a:1,b:2", "--insecure"}, .is_tls = false},
+       }) {
+    std::vector<const char*> flags = row.flags;
+    flags.push_back("--server_name=s");
+
+    const ClusterOptions cluster = *Parsed(flags).server.cluster;
+
+    EXPECT_EQ(cluster.etcd, std::vector<std::string>({"a:1", "b:2"}));
+    EXPECT_EQ(cluster.etcd_tls, row.is_tls) << row.flags[0];
+  }
+}
+
+TEST(ServerFlagsTest, FlagsSayWhoTheServerIsToEtcd) {
+  const ClusterOptions cluster =
+      *Parsed({"--etcd=https://a:1", "--server_name=s", "--etcd_tls_ca=ca",
+               "--etcd_tls_cert=cert", "--etcd_tls_key=key", "--etcd_user=u",
+               "--etcd_password_file=password"})
+           .server.cluster;
+
+  EXPECT_EQ(cluster.etcd_tls_ca, "ca");
+  EXPECT_EQ(cluster.etcd_tls_cert, "cert");
+  EXPECT_EQ(cluster.etcd_tls_key, "key");
+  EXPECT_EQ(cluster.etcd_user, "u");
+  EXPECT_EQ(cluster.etcd_password_file, "password");
 }
 
 TEST(ServerFlagsTest, EmptyValueDoesNotTakeTheNextFlag) {
@@ -219,6 +258,11 @@ TEST(ServerFlagsTest, ConfigIsCheckedWithoutServing) {
                                          "--check_config"}))
                   .text,
               HasSubstr("--tls_cert: cannot read /absent"));
+  EXPECT_THAT(
+      std::get<EarlyExit>(Parse({"--etcd=https://e:1", "--server_name=s",
+                                 "--etcd_tls_ca=/absent", "--check_config"}))
+          .text,
+      HasSubstr("--etcd_tls_ca: cannot read /absent"));
 
   const std::string unknown = ConfigFile("lisen = 1\n");
   EXPECT_THAT(std::get<EarlyExit>(Parse({unknown.c_str()})).text,
@@ -249,7 +293,8 @@ TEST_P(WrongFlagTest, IsOneClearLineAndCode2) {
   EXPECT_EQ(exit.text.find('\n'), exit.text.size() - 1);
 }
 
-#define IN_CLUSTER "--etcd=e:1 --server_name=s "
+#define IN_CLUSTER "--etcd=127.0.0.1:1 --server_name=s "
+#define IN_TLS_CLUSTER "--etcd=https://e:1 --server_name=s "
 
 INSTANTIATE_TEST_SUITE_P(
     Flags, WrongFlagTest,
@@ -270,7 +315,26 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--cluster_tls_ca=f", "--etcd: expected one"},
         WrongFlag{"--cluster_token_file=f", "--etcd: expected one"},
         WrongFlag{"--cluster_size=3", "--etcd: expected one"},
-        WrongFlag{"--etcd=a:1", "--server_name: expected a name"},
+        WrongFlag{"--etcd_user=u", "--etcd: expected one"},
+        WrongFlag{"--etcd_tls_ca=f", "--etcd: expected one"},
+        WrongFlag{"--etcd=127.0.0.1:1", "--server_name: expected a name"},
+        WrongFlag{"--etcd=a:1 --server_name=s",
+                  "--etcd: a:1 is asked in plain text"},
+        WrongFlag{"--etcd=https://a:1,http://b:1 --server_name=s",
+                  "--etcd: expected https:// alone"},
+        WrongFlag{"--etcd=http://a:1 --etcd_tls_ca=f --server_name=s",
+                  "--etcd: expected https:// alone"},
+        WrongFlag{"--etcd=https://a --server_name=s",
+                  "--etcd: expected host:port"},
+        WrongFlag{IN_CLUSTER "--etcd_tls_key=f", "--etcd_tls_cert: expected"},
+        WrongFlag{IN_CLUSTER "--etcd_user=u --etcd_password_file=f",
+                  "--etcd_user: expected https://"},
+        WrongFlag{IN_TLS_CLUSTER "--etcd_tls_cert=f",
+                  "--etcd_tls_key: expected"},
+        WrongFlag{IN_TLS_CLUSTER "--etcd_user=u",
+                  "--etcd_password_file: expected one"},
+        WrongFlag{IN_TLS_CLUSTER "--etcd_password_file=f",
+                  "--etcd_user: expected one"},
         WrongFlag{IN_CLUSTER "--cluster=a/b", "--cluster: expected"},
         WrongFlag{IN_CLUSTER "--server_name=s\xff", "--server_name: expected"},
         WrongFlag{IN_CLUSTER "--cluster_address=h\xff"
