@@ -191,7 +191,7 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags) {
   app->add_option("--log_format", flags->log_format, "How a line of it looks")
       ->capture_default_str()
       ->check(CLI::IsMember({"text", "json"}));
-  app->add_flag("--connection_guard,!--no-connection_guard",
+  app->add_flag("--connection_guard,!--no_connection_guard",
                 flags->connection_guard,
                 "End connections in plain text that send what no client would, "
                 "before gRPC reads it (default: on)");
