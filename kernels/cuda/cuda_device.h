@@ -43,8 +43,8 @@ struct CudaDeviceOptions {
   // tasks each; 0: a block for each task.
   unsigned blocks_per_multiprocessor = 0;
   UpdateLauncher launcher = &LaunchAnyUpdate;
-  // Whether memory comes from a pool of CUDA, where the driver has pools; false
-  // is for tests.
+  // True takes memory from a pool of CUDA, where the driver has pools; false by
+  // cudaMalloc, as where it has none.
   bool uses_pool = true;
 };
 

@@ -184,11 +184,6 @@ void UpdateBatcher::Finish(Batch& batch, absl::Status status) {
   for (const auto& job : batch.jobs) std::move(job->done)(status);
 }
 
-size_t UpdateBatcher::num_waiting() {
-  MutexLock lock(&mutex_);
-  return pending_.size();
-}
-
 std::vector<TensorUpdate> UpdateBatcher::ZerosOf(
     absl::Span<const MutableTensorView> tensors) {
   std::vector<TensorUpdate> batch;

@@ -77,9 +77,6 @@ class UpdateBatcher {
   static std::vector<TensorUpdate> ZerosOf(
       absl::Span<const MutableTensorView> tensors);
 
-  // The number of calls of Start that wait until the device ends a batch.
-  size_t num_waiting();
-
   BatchUsage usage() const;
 
   // The lane of the device's computing stream.
