@@ -45,10 +45,10 @@ void NameAttempt(int attempt, Request& request) {
 
 std::vector<Destination> At(absl::Span<const Destination> destinations,
                             absl::Span<const size_t> places) {
-  std::vector<Destination> of_part;
-  if (destinations.empty()) return of_part;
-  for (const size_t place : places) of_part.push_back(destinations[place]);
-  return of_part;
+  std::vector<Destination> of_share;
+  if (destinations.empty()) return of_share;
+  for (const size_t place : places) of_share.push_back(destinations[place]);
+  return of_share;
 }
 
 // One that an earlier namespace of that name had.

@@ -349,15 +349,17 @@ class RangeUpdater {
     if (update_.PackingOf(contribution) != nullptr) {
       return Unpack(contribution, at, count, out);
     }
-    const TensorView& plain = update_.contributions[contribution];
-    FormatKernelsOf(plain.dtype).load(Aligned(plain, at, count), out, count);
+    const TensorView& unpacked = update_.contributions[contribution];
+    FormatKernelsOf(unpacked.dtype)
+        .load(Aligned(unpacked, at, count), out, count);
   }
 
-  // A block of a plain contribution, copied if that lies at an odd address.
-  const void* Aligned(const TensorView& plain, int64_t at, size_t count) {
-    const char* const block = At(plain, at);
-    if (IsAligned(plain)) return block;
-    std::memcpy(aligned_, block, count * SizeOf(plain.dtype));
+  // Returns a block of an unpacked contribution, copied if that lies at an odd
+  // address.
+  const void* Aligned(const TensorView& unpacked, int64_t at, size_t count) {
+    const char* const block = At(unpacked, at);
+    if (IsAligned(unpacked)) return block;
+    std::memcpy(aligned_, block, count * SizeOf(unpacked.dtype));
     return aligned_;
   }
 
