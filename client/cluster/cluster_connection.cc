@@ -51,7 +51,8 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   return of_share;
 }
 
-// One that an earlier namespace of that name had.
+// Returns the error of a call that began with an earlier namespace of that
+// name.
 absl::Status IsOfAnotherKind(const std::string& name_space) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
@@ -77,7 +78,8 @@ void SetUid(uint64_t uid, Request& request) {
   }
 }
 
-// The server that has the first of the call's keys; the home of one without.
+// Returns the server that has the first of the call's keys; the home of one
+// without.
 template <typename Request>
 const std::string& FirstOwner(const ClusterPlacement& placement,
                               const Request& request) {

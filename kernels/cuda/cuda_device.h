@@ -78,8 +78,8 @@ class CudaDevice final : public Device {
   absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override;
   absl::Status FreePinned(void* data) override;
 
-  // The bytes of the GPU that were free when it was opened, with all kernels
-  // loaded.
+  // Returns the bytes of the GPU that were free when it was opened, with all
+  // kernels loaded.
   uint64_t free_bytes() const { return free_bytes_; }
   // No other GPU of any machine has this id.
   const std::string& uuid() const { return uuid_; }

@@ -70,7 +70,7 @@ absl::Status UpdateBatcher::GrowTables(size_t size_bytes,
   return absl::OkStatus();
 }
 
-// No more than is needed: it grows with the model.
+// Allocates no more than is needed: it grows with the model.
 absl::Status UpdateBatcher::GrowScratch(size_t size_bytes) {
   ASSIGN_OR_RETURN(DeviceMemory memory,
                    pool_.Allocate(std::max(size_bytes, kMinScratchBytes)));

@@ -155,7 +155,7 @@ class ConnectionGuard::State {
 
 namespace {
 
-// The C library's function of that name, or whose else comes next.
+// Returns the C library's function of that name, or whose else comes next.
 template <typename Function>
 Function* Next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));

@@ -10,7 +10,7 @@
 namespace tensorkv {
 namespace {
 
-// Where the next tensor may begin.
+// Returns where the next tensor may begin.
 uint64_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }

@@ -43,7 +43,7 @@ auto Guarded(const AccessControl& access, Method method,
   return reply;
 }
 
-// Empty if the call names none.
+// Returns nothing if the call names none.
 absl::string_view NamespaceOf(const AnyCall& call) {
   return call.Visit([](const auto& request, auto&) -> absl::string_view {
     if constexpr (requires { request.name_space; }) return request.name_space;

@@ -373,8 +373,9 @@ absl::Status CheckFiles(const ServerOptions& options) {
       .Reload();
 }
 
-// "--name=" as "--name" and "": the parser would take the next flag for the
-// missing value. Last first, as the parser wants it.
+// Returns the arguments, the last first, as the parser wants them, and
+// "--name=" as "--name" and "": it would take the next flag for the missing
+// value.
 std::vector<std::string> Arguments(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) {

@@ -46,7 +46,7 @@ std::shared_ptr<const CallAnswer> UnknownOutcome() {
 // Calls by caller, client id and sequence.
 class CallsByName {
  public:
-  // Unless one of that name is there.
+  // Adds the call unless one of that name is there.
   void Add(CallSnapshot call) {
     Name name = {call.caller, call.id.client_id, call.id.sequence};
     calls_.emplace(std::move(name), std::move(call));
