@@ -22,7 +22,8 @@ std::optional<CallId> CallIdOf(const Request& request) {
   return std::nullopt;
 }
 
-// For the log of slow calls; `call_id` is asked for only where there is one.
+// Records the call for the log of slow calls; `call_id` is asked for only where
+// there is one.
 template <typename CallIdFunction>
 void RecordCall(const CallContext& context, absl::string_view name_space,
                 CallIdFunction call_id) {
