@@ -182,7 +182,7 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
   if (recovery_->open().IsForgotten(contribution)) return absl::OkStatus();
   Client client = recovery_->WithDeadline(
       attempt, client_->WithCanceller(attempt.canceller));
-  const absl::StatusOr<PushReply> reply = recovery_->PushOnce(
+  const absl::StatusOr<PushReply> reply = WorkerRecovery::PushOnce(
       client, attempt.as.worker, step, *contribution.entries);
   if (!reply.ok()) {
     absl::Status retried =

@@ -75,7 +75,6 @@ class WorkerRecovery {
                                     const SharedCanceller& canceller,
                                     Residuals& left);
   OpenContributions& open() { return open_; }
-  const OpenContributions& open() const { return open_; }
 
   // Return the first attempt at a verb, and the next one.
   Attempt Begin(SharedCanceller canceller,
