@@ -27,7 +27,7 @@ class Alarms {
 
   virtual ~Alarms() = default;
 
-  // The time now, since an arbitrary start.
+  // Returns the time since an arbitrary start.
   virtual absl::Duration Now() const = 0;
 
   // Has `callback` run once Now() has reached `when`, a time as Now() tells it,

@@ -23,6 +23,7 @@ class Answer {
     state_->arrived.Notify();
   }
 
+  // Returns whether Wait would return at once.
   bool HasArrived() const { return state_->arrived.HasBeenNotified(); }
 
   // Blocks until the value is set, and moves it out. REQUIRES: called once.

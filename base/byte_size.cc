@@ -27,7 +27,7 @@ constexpr Unit kUnits[] = {
     {"TB", 1'000'000'000'000},
 };
 
-// 0 if there is no such unit.
+// Returns 0 if there is no such unit.
 uint64_t BytesOf(absl::string_view unit) {
   for (const Unit& known : kUnits) {
     if (known.name == unit) return known.bytes;

@@ -31,7 +31,7 @@ class Executor {
   void Submit(Task task);
 
  private:
-  // The body of the executor's own thread.
+  // Runs on the executor's own thread.
   void Run();
   // Runs the queue until it is empty, on a thread of the runner.
   void RunQueue();

@@ -4,6 +4,8 @@
 #ifndef TENSORKV_BASE_HISTOGRAM_BUCKETS_H_
 #define TENSORKV_BASE_HISTOGRAM_BUCKETS_H_
 
+#include <algorithm>
+#include <functional>
 #include <initializer_list>
 
 namespace tensorkv {
@@ -20,6 +22,14 @@ inline constexpr std::initializer_list<double> kLatencyBucketsSeconds = {
 inline constexpr std::initializer_list<double> kSizeBucketsBytes = {
     1024,    2048,     4096,     16384,     65536,      262144,    1048576,
     4194304, 16777216, 67108864, 268435456, 1073741824, 4294967296};
+
+// Prometheus takes bounds only if each is above the one before.
+static_assert(std::ranges::adjacent_find(kLatencyBucketsSeconds,
+                                         std::ranges::greater_equal()) ==
+              kLatencyBucketsSeconds.end());
+static_assert(std::ranges::adjacent_find(kSizeBucketsBytes,
+                                         std::ranges::greater_equal()) ==
+              kSizeBucketsBytes.end());
 
 }  // namespace tensorkv
 

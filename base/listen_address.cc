@@ -16,7 +16,7 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// Null if the host is no number.
+// Returns null if the host is no number.
 AddressList Resolve(absl::string_view host, absl::string_view port) {
   addrinfo hints = {};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
@@ -36,7 +36,7 @@ bool IsUnixSocket(absl::string_view address) {
          absl::StartsWith(address, "unix-abstract:");
 }
 
-// "127.0.0.1:80" -> "127.0.0.1", "[::1]:80" -> "::1".
+// Makes "127.0.0.1" of "127.0.0.1:80", and "::1" of "[::1]:80".
 absl::string_view HostOf(absl::string_view address) {
   absl::string_view host = address.substr(0, address.rfind(':'));
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");

@@ -82,7 +82,7 @@ absl::StatusOr<FileDescriptor> ListenOn(const addrinfo& address) {
   return fd;
 }
 
-// Whether somebody takes connections there.
+// Returns whether somebody takes connections there.
 bool IsServed(const sockaddr_un& address, socklen_t size) {
   const FileDescriptor fd = OpenSocket(AF_UNIX);
   // Any other error than this one may come from a socket that is served.

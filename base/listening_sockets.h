@@ -31,9 +31,9 @@ class ListeningSockets {
   ListeningSockets(ListeningSockets&&) = default;
   ~ListeningSockets();
 
-  // The descriptors, which stay this object's.
+  // Returns the descriptors, which stay this object's.
   std::vector<int> fds() const;
-  // The port that was bound; 0 for a Unix socket.
+  // Returns the port that was bound; 0 for a Unix socket.
   int port() const { return port_; }
 
  private:

@@ -51,7 +51,7 @@ class RefPtr {
   RefPtr(const RefPtr& other) : RefPtr(other.object_) {}
   RefPtr(RefPtr&& other) noexcept
       : object_(std::exchange(other.object_, nullptr)) {}
-  // A pointer to a base class.
+  // Makes a pointer to a base class.
   template <typename U>
   RefPtr(RefPtr<U> other) : object_(other.release()) {}
   RefPtr& operator=(RefPtr other) noexcept {

@@ -10,7 +10,7 @@ namespace {
 
 bool ContinuesCharacter(char byte) { return (byte & 0xc0) == 0x80; }
 
-// Whether U+0080 to U+009F begins there: terminals obey some of these.
+// Returns whether U+0080 to U+009F begins there: terminals obey some of these.
 bool IsLongControl(absl::string_view text) {
   return text.size() > 1 && text[0] == '\xc2' &&
          static_cast<uint8_t>(text[1]) >= 0x80 &&

@@ -34,7 +34,8 @@ class KeyUpdate {
                                           const UpdateRule* rule,
                                           const KeyUpdateShape& shape);
 
-  // Valid as long as this object, also when it has been moved.
+  // Returns the update; it is valid as long as this object, also when that has
+  // been moved.
   TensorUpdate view() const;
 
  private:
@@ -55,7 +56,7 @@ class KeyUpdate {
   MutableTensorView master_;
 };
 
-// Bytes that an update must read and write, whatever runs it: each
+// Returns the bytes that an update must read and write, whatever runs it: each
 // contribution is read, states and the master are read and written, the value
 // is written. It is read too, unless the rule reads the master or nothing in
 // its place.

@@ -76,7 +76,7 @@ struct Client::Shared {
                                         payloads.pool());
   }
 
-  // A push without its entries.
+  // Returns a push without its entries.
   PushRequest NewPush(const PushOptions& options) {
     PushRequest request = {
         .name_space = name_space,

@@ -69,7 +69,7 @@ class Client : public NamespaceVerbs {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const ClientOptions& options);
 
-  // A client over any connection, such as one to a store in this process
+  // Makes a client over any connection, such as one to a store in this process
   // (client/local/), used as it is: without retries and metrics. Of `options`,
   // target only names the other side in errors, unless it is empty.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
@@ -187,16 +187,17 @@ class Client : public NamespaceVerbs {
                                  Version min_version = 0);
   absl::StatusOr<PullReply> PullRows(PullRowsRequest request);
 
-  // Init with KEEP, then Pull: every caller gets the first writer's values.
+  // Does Init with KEEP, then Pull: every caller gets the first writer's
+  // values.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
 
-  // Membership of the namespace; WorkerClient looks after it. Join makes this
-  // client the worker of that name: its calls are signed so, and its steps go
-  // on from where the worker is. A client that is the worker already follows
-  // its own epoch. With a uid, any incarnation of the server will do that has
-  // the namespace of that uid, such as one that was started from a checkpoint:
-  // later calls are for that incarnation. Leave makes it nobody again, unless
-  // it fails and may be made again.
+  // These change the membership of the namespace; WorkerClient looks after it.
+  // Join makes this client the worker of that name: its calls are signed so,
+  // and its steps go on from where the worker is. A client that is the worker
+  // already follows its own epoch. With a uid, any incarnation of the server
+  // will do that has the namespace of that uid, such as one that was started
+  // from a checkpoint: later calls are for that incarnation. Leave makes it
+  // nobody again, unless it fails and may be made again.
   absl::StatusOr<JoinReply> Join(absl::string_view worker_name,
                                  absl::Duration lease,
                                  uint64_t namespace_uid = 0,

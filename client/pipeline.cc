@@ -33,8 +33,8 @@ absl::StatusOr<Value> OnlyOne(absl::StatusOr<PullReply> reply) {
   return std::move(reply->values.front());
 }
 
-// A callback that takes the reply of a call of one key, for one that takes what
-// that has for the key.
+// Returns a callback that takes the reply of a call of one key, for one that
+// takes what that has for the key.
 template <typename Done>
 auto ForOne(Done done) {
   return [done = std::move(done)](auto reply) mutable {

@@ -78,7 +78,8 @@ struct PipelineCallOptions {
 //
 // Backpressure: a verb blocks while as many calls or bytes are under way as the
 // options allow; after that it returns at once. Verbs that block go on in the
-// order in which they came, whatever the size of their calls.
+// order in which they came, whatever the size of their calls; num_blocked tells
+// how many there are.
 //
 // Steps: calls that run at the same time cannot count the steps of a worker,
 // so a worker's pushes name theirs (PushOptions::step).

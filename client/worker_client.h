@@ -12,30 +12,24 @@
 #ifndef TENSORKV_CLIENT_WORKER_CLIENT_H_
 #define TENSORKV_CLIENT_WORKER_CLIENT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
 #include "client/client.h"
-#include "client/internal/cancellable_mutex.h"
-#include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
-#include "client/internal/trimmed_pool.h"
 #include "client/leave_cause.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {
 
-class LeaseRenewal;
+class WorkerRecovery;
 
 // Joins when it is made, renews the lease from a thread of its own. Leave says
 // that it is done; one that goes without counts as lost, at once. Thread-safe.
@@ -96,7 +90,7 @@ class WorkerClient {
   // Returns whether the server has gone back to an earlier state since step()
   // was asked last: until it is, pushes are dropped, and reads bring that
   // state.
-  bool has_gone_back() const { return open_.IsForgetting(); }
+  bool has_gone_back() const;
 
   // Contributes to a step, and returns the values of these keys when the step
   // has become part of them. Steps count from 1. Errors, of all that push:
@@ -136,8 +130,8 @@ class WorkerClient {
   // worker's; pushes of it are its user's to make again.
   Client& client() { return *client_; }
   // Returns 0 if client() has left by itself.
-  uint32_t rank() const { return self().rank; }
-  uint64_t epoch() const { return self().epoch; }
+  uint32_t rank() const;
+  uint64_t epoch() const;
   // Returns whether the worker has come back: the worker of its name had been
   // lost when this one joined.
   bool was_lost() const { return was_lost_; }
@@ -159,122 +153,12 @@ class WorkerClient {
                       std::optional<absl::Duration> timeout = std::nullopt);
 
  private:
-  using Contribution = OpenContributions::Contribution;
+  WorkerClient(std::unique_ptr<Client> client, bool was_lost,
+               std::unique_ptr<WorkerRecovery> recovery);
 
-  // Joined holds what the worker has become.
-  struct Joined {
-    Worker worker;
-    uint64_t incarnation = 0;  // of the server that has accepted it
-  };
-  // An attempt at a verb.
-  struct Attempt {
-    absl::Duration end;       // of the verb
-    uint64_t recoveries = 0;  // that had begun before the attempt
-    Joined as;
-    SharedCanceller canceller;
-  };
-
-  WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
-               RetryEnvironment environment, const NamespaceStatus& name_space,
-               const JoinReply& joined);
-
-  Worker self() const;
-  Joined joined() const;
-  absl::Status JoinAgain(const Attempt& attempt)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-
-  // Encodes or copies the entries, and keeps them in open_ from before they are
-  // pushed. `left` is as Client::Encode has it.
-  absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
-                                    const SharedCanceller& canceller,
-                                    Residuals& left);
-
-  // Return the first attempt at a verb, and the next one.
-  Attempt Begin(SharedCanceller canceller,
-                std::optional<absl::Duration> timeout) const;
-  Attempt NextAttempt(const Attempt& attempt) const;
-  // Returns the client, whose calls end with the attempt's verb.
-  Client WithDeadline(const Attempt& attempt, const Client& client) const;
-  // `read(Client&)` makes one attempt to read these keys.
-  template <typename Reader>
-  absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
-                                         Attempt attempt, const Client& reader,
-                                         Reader read);
-  absl::StatusOr<PullReply> PullRetrying(const std::vector<std::string>& keys,
-                                         DType dtype, Attempt attempt,
-                                         const Client& reader);
-  // Waits for the rounds of these keys that have contributions which are kept.
-  // A Pull would wait for later ones, too, which servers that have not gone
-  // back have of this worker, and which the group comes to only after these.
-  absl::Status AwaitRepeated(const std::vector<std::string>& keys,
-                             const Attempt& attempt, const Client& waiter);
-  // Makes one attempt for the rounds of one contribution.
-  absl::Status AwaitRound(const Worker& worker, Step step,
-                          const std::vector<PushEntry>& entries, Client waiter);
-  // Returns whether the worker makes steps again of which servers may have
-  // later ones.
-  bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
-  Client ReadingClient(const ReadOptions& options) const;
-  // Makes one attempt as `worker`, as tensors or rows, whichever they are.
-  absl::StatusOr<PushReply> PushOnce(Client& client, const Worker& worker,
-                                     Step step, std::vector<PushEntry> entries);
-  // Returns OK if the failed call may be made again; else why not.
-  absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
-  // Makes sure that the server has the contribution, whose push has failed with
-  // `cause`, and returns OK; else forgets the contribution.
-  absl::Status RetryContribution(const Contribution& contribution,
-                                 const absl::Status& cause,
-                                 const Attempt& attempt);
-  // Returns whether it helps to push again the contributions that are open, and
-  // does no harm.
-  bool MayBePushedAgain(const absl::Status& status) const;
-
-  // Joins again if need be, and pushes all contributions that are open, or in
-  // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
-  absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
-                       const Contribution* own = nullptr);
-  // Makes attempts to recover until one succeeds, none may, or time is over.
-  absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
-                             const Contribution* own)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // Makes one attempt to recover, where `cause` made it necessary or shows a
-  // restart; sets `is_member` when it has joined.
-  absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
-                           bool& is_member, const Contribution* own)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
-  // Returns whether another attempt may do better than one that has ended so.
-  bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
-  absl::Status PushWhatMayBeMissing(const Attempt& attempt,
-                                    const Contribution* own);
-  absl::Status PushAgain(Client client, const Contribution& contribution);
-  absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
-
-  const WorkerOptions options_;
   const std::unique_ptr<Client> client_;
-  const RetryEnvironment environment_;
-  // True if the server knows a contribution again that it has.
-  const bool is_repeatable_;
-  const bool has_rounds_;
-  const uint64_t namespace_uid_;
   const bool was_lost_;
-  const TrimmedPool copies_;
-  OpenContributions open_;
-  // Changes in one step with what open_ knows of it. So a push that is signed
-  // by the worker of an attempt, and not forgotten after that began, is made
-  // for the state of that server.
-  mutable Mutex joined_mutex_;
-  Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
-
-  // True from Leave to Rejoin: the worker does not join again by itself.
-  std::atomic<bool> has_left_ = false;
-  std::atomic<LeaveCause> leave_cause_ = LeaveCause::kLost;
-
-  // Held by the one recovery at a time, while it makes its calls.
-  CancellableMutex recovery_;
-  std::atomic<uint64_t> recoveries_begun_ = 0;
-  uint64_t last_that_succeeded_ ABSL_GUARDED_BY(recovery_) = 0;
-
-  std::unique_ptr<LeaseRenewal> lease_;
+  const std::unique_ptr<WorkerRecovery> recovery_;  // last: uses the client
 };
 
 }  // namespace tensorkv

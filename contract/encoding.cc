@@ -135,7 +135,7 @@ absl::Status CheckIndices(const Packing& packing, const char* payload) {
   return absl::OkStatus();
 }
 
-// What fills the payload up between `begin` and `end`.
+// Checks what fills the payload up between `begin` and `end`.
 absl::Status CheckPadding(const char* payload, uint64_t begin, uint64_t end) {
   for (uint64_t i = begin; i < end; ++i) {
     if (payload[i] == 0) continue;

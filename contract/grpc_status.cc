@@ -45,8 +45,8 @@ bool TravelsAsItIs(char byte) {
   return byte >= ' ' && byte <= '~' && byte != '%';
 }
 
-// The longest run of whole characters from the start of `message` that takes
-// at most `limit` bytes when encoded.
+// Returns the longest run of whole characters from the start of `message` that
+// takes at most `limit` bytes when encoded.
 absl::string_view Prefix(absl::string_view message, size_t limit) {
   size_t encoded = 0;
   size_t end = 0;
@@ -70,7 +70,7 @@ constexpr int kDetailsField = 3;
 constexpr int kTypeUrlField = 1;
 constexpr int kValueField = 2;
 
-// The payloads of a status, each as an Any.
+// Encodes the payloads of a status, each as an Any.
 std::string EncodeDetails(const absl::Status& status) {
   std::string details;
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& value) {

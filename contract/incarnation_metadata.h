@@ -14,7 +14,7 @@ namespace tensorkv {
 // The key in gRPC's metadata; service.proto says what it means.
 inline constexpr char kIncarnationMetadata[] = "tensorkv-incarnation";
 
-// 16 hexadecimal digits.
+// Returns 16 hexadecimal digits.
 std::string FormatIncarnation(uint64_t incarnation);
 
 // Parses 16 hexadecimal digits. Returns nothing for any other text.

@@ -41,7 +41,7 @@ void Write(const Worker& worker, Out& out) {
   out.Number(wire::kEpoch, worker.epoch);
 }
 
-// A tensor of that type, whose data are the bytes of `payload`.
+// Writes a tensor of that type, whose data are the bytes of `payload`.
 template <typename Out>
 void WriteTensor(wire::Tag tag, DType dtype, const Shape& shape,
                  const Tensor& payload, Out& out) {
@@ -55,7 +55,7 @@ void WriteField(wire::Tag tag, const Tensor& tensor, Out& out) {
   WriteTensor(tag, tensor.dtype(), tensor.shape(), tensor, out);
 }
 
-// The message of the packing's kind.
+// Writes the message of the packing's kind.
 template <typename Out>
 void WriteKind(const Packing& packing, Out& out) {
   const auto scale = std::bit_cast<uint32_t>(packing.scale);
@@ -205,7 +205,7 @@ class OnePiece {
 
   char* begin() { return begin_; }
 
-  // The message of what was written up to `end`.
+  // Returns the message of what was written up to `end`.
   EncodedMessage Finish(const char* end) && {
     return std::move(*this).Finish(begin_, end);
   }
@@ -228,7 +228,7 @@ char* Append(const EncodedMessage& message, char* next) {
   return next;
 }
 
-// A number that is left out at its default.
+// Writes a number, which is left out at its default.
 char* WriteNumber(wire::Tag tag, uint64_t number, char* next) {
   if (number == 0) return next;
   *next++ = static_cast<char>(tag);
@@ -248,7 +248,7 @@ char* WriteBeforeTensor(const Value& value, char* next) {
                      next);
 }
 
-// A key, which is left out if it is empty.
+// Returns what a key takes, which is left out if it is empty.
 size_t BytesOfKey(const std::string& key) {
   return key.empty() ? 0 : 1 + wire::NumberSize(key.size()) + key.size();
 }
@@ -282,7 +282,7 @@ class SmallEntries {
                absl::Span<const Entry> entries)
       : tag_(tag), tensor_tag_(tensor_tag), entries_(entries) {}
 
-  // What they take; nothing if one of them is not of this kind.
+  // Returns what they take; nothing if one of them is not of this kind.
   std::optional<size_t> Measure() {
     size_t bytes = 0;
     for (const Entry& entry : entries_) {
@@ -297,7 +297,8 @@ class SmallEntries {
     return bytes;
   }
 
-  // Room for all of them, which takes less to find; nothing likewise.
+  // Returns what is enough for all of them, which takes less to find; nothing
+  // likewise.
   std::optional<size_t> Bound() const {
     static_assert(std::is_same_v<Entry, Value>, "a key has no bound here");
     constexpr size_t kMaxNumberBytes = 10;
@@ -352,7 +353,7 @@ class SmallEntries {
   wire::TensorHeader header_;
 };
 
-// A push, or one within a PushPullRequest.
+// Encodes a push, or one within a PushPullRequest.
 template <bool kIsPushPull>
 EncodedMessage EncodeAnyPush(const PushRequest& request,
                              uint64_t max_reply_bytes, BufferPool* pool) {
@@ -378,8 +379,8 @@ EncodedMessage EncodeAnyPush(const PushRequest& request,
   return std::move(piece).Finish(entries.Write(Append(others, next)));
 }
 
-// What entries take that name a key alone, as those of most pulls do; nothing
-// if one of them says more.
+// Returns what entries take that name a key alone, as those of most pulls do;
+// nothing if one of them says more.
 std::optional<size_t> MeasureNames(const std::vector<PullEntry>& entries) {
   size_t bytes = 0;
   for (const PullEntry& entry : entries) {
@@ -400,7 +401,7 @@ char* WriteNames(const std::vector<PullEntry>& entries, char* next) {
   return next;
 }
 
-// A PullRequest, or one in the field `tag` of another message.
+// Encodes a PullRequest, or one in the field `tag` of another message.
 EncodedMessage EncodeAnyPull(std::optional<wire::Tag> tag,
                              const PullRequest& request,
                              uint64_t max_reply_bytes, BufferPool* pool) {

@@ -144,7 +144,7 @@ absl::string_view NameOf(MethodKind kind);
 Repeat RepeatOf(Method method);
 
 Right RightOf(Method method);
-// "read", "push" or "admin".
+// Returns "read", "push" or "admin".
 const char* NameOf(Right right);
 Scope ScopeOf(Method method);
 

@@ -122,7 +122,7 @@ class TensorReader {
   bool ReadEntry(WireReader& in, std::vector<Entry>* entries,
                  std::vector<PayloadRange>* payloads) const;
 
-  // The field `tag`, which must be there.
+  // Reads the field `tag`, which must be there.
   void Read(WireReader& in, wire::Tag tag, Tensor* tensor,
             PayloadRange* payload) {
     if (size_ > 0 && in.AcceptBytes({header_.data(), size_})) {
@@ -251,7 +251,7 @@ void Read(WireReader& in, Packing* packing) {
   in.Fail();
 }
 
-// A tensor that is packed like that.
+// Reads a tensor that is packed like that.
 void Read(WireReader& in, const Packing& packing, PushEntry* entry,
           PayloadRange* payload) {
   const TensorType type = ReadType(in, payload);
@@ -265,7 +265,7 @@ void Read(WireReader& in, const Packing& packing, PushEntry* entry,
   entry->tensor = *Tensor::WithoutData(DType::kU8, {bytes});
 }
 
-// A CallId or Worker, if there is one.
+// Reads a CallId or Worker, if there is one.
 template <typename T>
 void ReadIfPresent(WireReader& in, wire::Tag tag, std::optional<T>* value) {
   if (!in.Accept(tag)) return;
@@ -311,8 +311,9 @@ void Read(WireReader& in, TensorReader& tensors, Value* value,
 
 // --- Messages ---------------------------------------------------------------
 
-// How many entries there are if the first one, which was just read from `begin`
-// on, is like the others; but no more than there are if each has `least_bytes`.
+// Returns how many entries there are if the first one, which was just read from
+// `begin` on, is like the others; but no more than there are if each has
+// `least_bytes`.
 uint64_t NumLikeFirst(const WireReader& in, uint64_t begin,
                       uint64_t least_bytes, uint32_t max_entries) {
   const uint64_t bytes = std::max(in.position() - begin, least_bytes);
@@ -465,7 +466,7 @@ void Read(WireReader& in, uint32_t max_entries, PullRequest* request) {
   ReadEntries(in, wire::kPullEntries, max_entries, &request->entries);
 }
 
-// What `read_fields` reads of a message, if that is all of it.
+// Returns what `read_fields` reads of a message, if that is all of it.
 template <typename Result, typename ReadFields>
 std::optional<Result> ReadMetadata(ZeroCopyInputStream* stream,
                                    uint64_t message_bytes,

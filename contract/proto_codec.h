@@ -77,7 +77,7 @@ void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto);
 void ToProto(const PullReply& reply, v1::PullManifest* proto);
 
-// The messages that are parts of others, or of files.
+// These are for messages that are parts of others, or of files.
 Multipliers FromProto(const v1::Multipliers& proto);
 void ToProto(const Multipliers& multipliers, v1::Multipliers* proto);
 

@@ -13,7 +13,7 @@ namespace {
 
 using google::protobuf::RepeatedPtrField;
 
-// The tensor of an InitEntry or Value.
+// Decodes the tensor of an InitEntry or Value.
 template <typename Proto>
 absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
   if (!proto.has_tensor()) {

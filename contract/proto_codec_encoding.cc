@@ -58,7 +58,8 @@ absl::Status CheckPayloadLength(const Encoding& encoding, size_t actual) {
       Reason::kEncodingMalformed);
 }
 
-// The encoding of the tensor `proto`, which is to be decoded with `decode`.
+// Decodes the encoding of the tensor `proto`, which is to be decoded with
+// `decode`.
 absl::StatusOr<RefPtr<const Encoding>> DecodeEncoding(
     const v1::Encoding& encoding, const v1::Tensor& proto,
     TensorDecoder decode) {

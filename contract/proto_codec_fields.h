@@ -125,7 +125,7 @@ absl::StatusOr<absl::Duration> DecodeDuration(
 // Durations over 10,000 years become that; parts of nanoseconds are cut off.
 void EncodeDuration(absl::Duration duration, google::protobuf::Duration* proto);
 
-// `entry 3 ("fc1.w")`, counted from 0; long keys are cut.
+// Returns `entry 3 ("fc1.w")`, counted from 0; long keys are cut.
 std::string EntryName(int index, absl::string_view key);
 
 // Decodes every message of a list; errors name the entry.

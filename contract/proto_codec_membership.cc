@@ -7,7 +7,7 @@
 namespace tensorkv {
 namespace {
 
-// The worker that a message must have.
+// Decodes the worker that a message must have.
 template <typename Proto>
 absl::StatusOr<Worker> DecodeRequiredWorker(const Proto& proto) {
   if (proto.has_worker()) return DecodeWorker(proto.worker());

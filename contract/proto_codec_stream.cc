@@ -12,7 +12,7 @@
 namespace tensorkv {
 namespace {
 
-// The stripe of a message whose other fields are there.
+// Decodes the stripe of a message whose other fields are there.
 template <typename Proto>
 absl::StatusOr<Stripe> DecodeStripe(const Proto& proto) {
   Stripe stripe;

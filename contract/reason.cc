@@ -50,7 +50,7 @@ constexpr int kMetadataField = 3;
 constexpr int kNameField = 1;
 constexpr int kValueField = 2;
 
-// An ErrorInfo without metadata.
+// Encodes an ErrorInfo without metadata.
 std::string InfoHead(Reason reason) {
   std::string info;
   AppendField(kReasonField, ReasonName(reason), info);

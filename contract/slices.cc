@@ -16,7 +16,8 @@ namespace {
 // As many as a shape has.
 constexpr size_t kMaxRank = 8;
 
-// Decimal digits without zeros before them, so that a number has one text.
+// Parses decimal digits without zeros before them, so that a number has one
+// text.
 template <typename Number>
 bool ParseNumber(absl::string_view text, Number& number) {
   const bool is_plain = !text.empty() &&

@@ -95,7 +95,7 @@ class PartCursor {
   uint64_t bytes_left() const { return bytes_left_; }
 
  private:
-  // The longest part that may come next. REQUIRES: not complete.
+  // Returns the longest part that may come next. REQUIRES: not complete.
   PartRange Longest() const;
   void Advance(uint64_t bytes);
   // Moves on from the end of an entry to the next entry with elements.

@@ -91,11 +91,11 @@ struct TensorUpdate {
   // the dtype may be any float for float contributions: a conversion.
   MutableTensorView value;
 
-  // How the contribution is packed; null if it is not.
+  // Returns how the contribution is packed; null if it is not.
   const Packing* PackingOf(size_t contribution) const {
     return packings.empty() ? nullptr : packings[contribution];
   }
-  // The index of the update's first element in what it unpacks to.
+  // Returns the index of the update's first element in what it unpacks to.
   uint64_t PackedFirstOf(size_t contribution) const {
     return packed_firsts.empty() ? first_element : packed_firsts[contribution];
   }
@@ -139,15 +139,15 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // "cpu", "cuda:0".
+  // Returns the name, such as "cpu" or "cuda:0".
   virtual absl::string_view name() const = 0;
 
   // Returns whether the device's memory is the host's: then nothing needs to be
   // copied.
   virtual bool is_host() const = 0;
 
-  // Whether the device works. Once it has failed, every plan ends with the
-  // status that this tells.
+  // Tells whether the device works. Once it has failed, every plan ends with
+  // the status that this tells.
   virtual DeviceHealth& health() = 0;
 
   // Returns memory of the device, uninitialised, 64-byte aligned. `account`, if

@@ -23,7 +23,7 @@ class DeviceHealth {
   // `device` is the name in messages.
   explicit DeviceHealth(absl::string_view device) : device_(device) {}
 
-  // OK, or Unavailable with the first cause.
+  // Returns OK, or Unavailable with the first cause.
   absl::Status status() const;
 
   // Records that the device has failed, and calls the listener. A device that

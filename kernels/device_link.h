@@ -48,12 +48,13 @@ class DeviceLink {
  public:
   virtual ~DeviceLink() = default;
 
-  // The version of the library: devices meet only if all have the same one. Not
-  // 0.
+  // Returns the version of the library: devices meet only if all have the same
+  // one. Not 0.
   virtual uint32_t version() const = 0;
 
-  // The id of this GPU among those of all machines, if at most one process on a
-  // GPU can meet others; empty if several can, or the id is not known.
+  // Returns the id of this GPU among those of all machines, if at most one
+  // process on a GPU can meet others; empty if several can, or the id is not
+  // known.
   virtual std::string gpu() const { return ""; }
 
   // Returns an id for Join: one process makes it, and all must be given it.

@@ -30,7 +30,7 @@ class ExpressionRule {
 
   absl::Span<const StateSpec> states() const { return states_; }
 
-  // Instructions that run for each element.
+  // Returns how many instructions run for each element.
   size_t num_instructions() const { return expression_.num_instructions(); }
 
   // Returns the program to run for each element of one update, whose accumulate

@@ -17,7 +17,7 @@ namespace {
 constexpr int kLanes = 16;
 constexpr uint64_t kBlock = uint64_t{1} << 16;
 
-// The sum of at(i)^2 for `count` elements.
+// Returns the sum of at(i)^2 for `count` elements.
 template <typename At>
 double SumOfSquares(uint64_t count, const At& at) {
   double sum = 0;

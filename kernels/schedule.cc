@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kMaxSteps = 1024;
 constexpr double kPi = 3.14159265358979323846;
 
-// From `begin` to `end` along half a cosine, where `share` goes from 0 to 1.
+// Goes from `begin` to `end` along half a cosine, where `share` goes from 0 to
+// 1.
 double AlongCosine(double begin, double end, double share) {
   return end + (begin - end) * (1 + std::cos(kPi * share)) / 2;
 }
@@ -43,7 +44,7 @@ struct ScheduleFormulas {
     return base * std::pow(s.arguments_.factor, passed);
   }
 
-  // What is done of the part after the warm-up, from 0 to 1.
+  // Returns what is done of the part after the warm-up, from 0 to 1.
   static double Share(const Schedule& s, double t) {
     const Schedule::Arguments& a = s.arguments_;
     return std::min((t - a.warmup_updates) / (a.max_updates - a.warmup_updates),

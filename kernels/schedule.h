@@ -15,7 +15,7 @@ namespace tensorkv {
 // each schedule computes. A value type; const access is thread-safe.
 class Schedule {
  public:
-  // constant, without warm-up.
+  // Makes `constant`, without warm-up.
   Schedule() = default;
 
   // Returns the schedule that `spec` names, with defaults for the arguments
@@ -30,7 +30,7 @@ class Schedule {
   // the rule's learning rate.
   double RateAt(double base, uint64_t t) const;
 
-  // With every argument, defaults included.
+  // Returns every argument, defaults included.
   const ScheduleSpec& spec() const { return spec_; }
 
   struct Row;

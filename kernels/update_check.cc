@@ -60,7 +60,8 @@ absl::Status CheckPacking(const Packing& packing, uint64_t first,
                           const TensorView& contribution,
                           const TensorUpdate& update) {
   const MutableTensorView& value = update.value;
-  if (!IsFloat(value.dtype)) return Mismatch("plain elements", "packed ones");
+  if (!IsFloat(value.dtype))
+    return Mismatch("unpacked elements", "packed ones");
   const auto num_elements = static_cast<uint64_t>(value.num_elements);
   const bool is_there = first <= packing.num_elements &&
                         num_elements <= packing.num_elements - first;
@@ -108,7 +109,7 @@ absl::Status CheckContributions(const TensorUpdate& update) {
   return absl::OkStatus();
 }
 
-// Whether as many contributions can be left out below the middle as above.
+// Checks that as many contributions can be left out below the middle as above.
 absl::Status CheckAveraged(const TensorUpdate& update) {
   const size_t most = update.contributions.size();
   if (update.num_averaged == 0) return absl::OkStatus();
@@ -122,7 +123,7 @@ absl::Status CheckAveraged(const TensorUpdate& update) {
                   absl::StrCat(update.num_averaged));
 }
 
-// Whether the rows divide the elements.
+// Checks that the rows divide the elements.
 absl::Status CheckRows(const TensorUpdate& update) {
   const int64_t num_elements = update.value.num_elements;
   const bool fits = update.num_rows > 0 ? num_elements % update.num_rows == 0
@@ -170,9 +171,9 @@ absl::Status CheckMaster(const TensorUpdate& update) {
                       : absl::OkStatus();
 }
 
-// Whether a rule takes updates of the simplest kind, remembered for the rule
-// and dtype that were asked about last: batches have long runs of both.
-class PlainRules {
+// Remembers whether the rule that was asked about last takes updates of the
+// simplest kind with its dtype: batches have long runs of both.
+class SimpleRules {
  public:
   bool Take(const UpdateRule* rule, DType dtype) {
     if (rule == rule_ && dtype == dtype_) return takes_;
@@ -189,9 +190,9 @@ class PlainRules {
   bool takes_ = false;
 };
 
-// Whether nothing is wrong with an update of the simplest kind: one
-// contribution, no state. Batches of 10,000 are of this kind.
-bool IsPlainUpdate(const TensorUpdate& update, PlainRules& rules) {
+// Returns whether the update is of the simplest kind, one contribution and no
+// state, and nothing is wrong with it. Batches of 10,000 are of this kind.
+bool IsSimpleUpdate(const TensorUpdate& update, SimpleRules& rules) {
   const MutableTensorView& value = update.value;
   if (update.contributions.size() != 1) return false;
   if (!update.packings.empty() || update.num_averaged > 0) return false;
@@ -223,9 +224,9 @@ absl::Status CheckUpdate(const TensorUpdate& update) {
 }  // namespace
 
 absl::Status CheckBatch(absl::Span<const TensorUpdate> batch) {
-  PlainRules rules;
+  SimpleRules rules;
   for (size_t i = 0; i < batch.size(); ++i) {
-    if (IsPlainUpdate(batch[i], rules)) continue;
+    if (IsSimpleUpdate(batch[i], rules)) continue;
     RETURN_IF_ERROR(Named("update", i, CheckUpdate(batch[i])));
   }
   return absl::OkStatus();

@@ -76,7 +76,8 @@ absl::StatusOr<RuleKind> FindRule(absl::string_view name) {
   return UnknownRule(name);
 }
 
-// What i64 and double both hold exactly.
+// Returns whether the number is whole, and one that i64 and double both hold
+// exactly.
 bool IsWholeNumber(double value) {
   constexpr double kMaxWhole = 9007199254740992.0;  // 2^53
   return std::trunc(value) == value && std::abs(value) <= kMaxWhole;

@@ -29,9 +29,9 @@ inline constexpr int kMaxOwnHyperparameters = 8;
 // value type; const access is thread-safe.
 class UpdateRule {
  public:
-  // assign.
+  // Makes `assign`.
   UpdateRule() = default;
-  // One that never goes.
+  // Returns a rule `assign` that never goes.
   static const UpdateRule& Assign() {
     static const UpdateRule* const assign = new UpdateRule();
     return *assign;
@@ -48,7 +48,7 @@ class UpdateRule {
   absl::StatusOr<UpdateRule> With(const Hyperparameters& changed) const;
 
   RuleKind kind() const { return kind_; }
-  // With every hyperparameter, defaults included.
+  // Returns every hyperparameter, defaults included.
   const RuleSpec& spec() const { return spec_; }
 
   // Returns whether a key whose rule changes from `before` to this one keeps
@@ -62,15 +62,15 @@ class UpdateRule {
   RuleParameters ParametersAt(uint64_t t, const Multipliers& multipliers,
                               uint64_t seed) const;
 
-  // The compiled expression; null unless kind() is kExpression.
+  // Returns the compiled expression; null unless kind() is kExpression.
   const ExpressionRule* expression() const { return expression_.get(); }
 
-  // The tensors that the rule keeps per key, without the master copy.
+  // Returns the tensors that the rule keeps per key, without the master copy.
   absl::Span<const StateSpec> states() const;
   int num_states() const { return static_cast<int>(states().size()); }
 
-  // About how often an update computes for one element as long as it takes to
-  // read and write the element. At least 1.
+  // Returns about how often an update computes for one element as long as it
+  // takes to read and write the element. At least 1.
   uint64_t work_factor() const;
 
   // Returns whether the result depends on the key's seed.

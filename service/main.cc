@@ -52,7 +52,7 @@ sigset_t ShutdownSignals() {
   return signals;
 }
 
-// The signals that the main thread waits for.
+// Returns the signals that the main thread waits for.
 sigset_t AwaitedSignals() {
   sigset_t signals = ShutdownSignals();
   sigaddset(&signals, SIGHUP);

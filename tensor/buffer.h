@@ -42,8 +42,8 @@ class Buffer : public RefCounted {
   char* mutable_data() { return data_; }
   size_t size_bytes() const { return size_bytes_; }
 
-  // The account that counts the bytes, and gets them back when the buffer is
-  // destroyed; null if none does.
+  // Returns the account that counts the bytes, and gets them back when the
+  // buffer is destroyed; null if none does.
   const RefPtr<MemoryAccount>& account() const { return account_; }
   // Makes `account`, or none, the buffer's account, and returns the former one.
   // Changes the count of neither: the caller must count the bytes in `account`

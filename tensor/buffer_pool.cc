@@ -17,7 +17,7 @@ constexpr int kClassesPerDoubling = 8;
 // So that rounding up does not overflow.
 constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 2;
 
-// The smallest class that holds `size_bytes`.
+// Returns the smallest class that holds `size_bytes`.
 // REQUIRES: BufferPool::kMinPooledBytes <= size_bytes <= kMaxBytes.
 size_t ClassOf(size_t size_bytes) {
   const size_t step = std::bit_floor(size_bytes) / kClassesPerDoubling;

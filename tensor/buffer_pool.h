@@ -57,7 +57,7 @@ class BufferPool : public RefCounted {
   // has left goes. Returns the bytes that are idle then.
   size_t TrimUnused();
 
-  // The bytes that no buffer uses.
+  // Returns the bytes of idle memory.
   size_t idle_bytes() const;
 
  private:

@@ -58,10 +58,10 @@ constexpr const DTypeTraits& TraitsOf(DType dtype) {
   return kDTypeTraits[static_cast<int>(dtype)];
 }
 
-// Bytes of one element: 1, 2, 4 or 8; 0 for kUnknown.
+// Returns the bytes of one element: 1, 2, 4 or 8; 0 for kUnknown.
 constexpr size_t SizeOf(DType dtype) { return TraitsOf(dtype).size_bytes; }
 
-// "f32", "bf16", "bool", ...
+// Returns "f32", "bf16", "bool", ...
 constexpr absl::string_view NameOf(DType dtype) { return TraitsOf(dtype).name; }
 
 // Returns the dtype with that name. Errors: InvalidArgument, listing the names.

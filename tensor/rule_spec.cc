@@ -22,7 +22,7 @@ constexpr absl::string_view kKeepMaster = "keep_master";
 constexpr absl::string_view kSchedule = "schedule";
 constexpr absl::string_view kSteps = "steps";
 
-// The shortest text that reads back as the same number.
+// Returns the shortest text that reads back as the same number.
 std::string Text(double number) {
   char text[32];
   const auto [end, error] =

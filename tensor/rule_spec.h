@@ -22,7 +22,7 @@ struct ScheduleSpec {
   Hyperparameters arguments;
   std::vector<uint64_t> steps;
 
-  // "multi_factor(factor=0.5, steps=[100, 200])".
+  // Returns "multi_factor(factor=0.5, steps=[100, 200])".
   std::string ToString() const;
 
   friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
@@ -48,8 +48,8 @@ struct RuleSpec {
   // The text of the rule `expression`; empty for other rules.
   std::string expression;
 
-  // "adam(beta1=0.9, learning_rate=0.01)"; "assign" without parentheses;
-  // "sgd(learning_rate=1, schedule=cosine(max_updates=1000))";
+  // Returns "adam(beta1=0.9, learning_rate=0.01)"; "assign" without
+  // parentheses; "sgd(learning_rate=1, schedule=cosine(max_updates=1000))";
   // "expression(lr=0.1): stored -= lr * grad".
   std::string ToString() const;
 

@@ -61,7 +61,7 @@ absl::StatusOr<DType> DTypeOf(absl::string_view name, const Json& tensor) {
                 dtype == tensor.end() ? "none" : dtype->dump().substr(0, 64)));
 }
 
-// The numbers of the member of that name.
+// Returns the numbers of the member of that name.
 absl::StatusOr<std::vector<uint64_t>> NumbersOf(absl::string_view name,
                                                 const Json& tensor,
                                                 const char* member) {
@@ -133,8 +133,8 @@ class MemberNames final : public nlohmann::json_sax<Json> {
   int64_t depth_ = 0;
 };
 
-// Whether the entries, which are in order, follow each other from `begin` to
-// `end`.
+// Checks that the entries, which are in order, follow each other from `begin`
+// to `end`.
 absl::Status CheckContiguous(const std::vector<SafetensorsEntry>& entries,
                              uint64_t begin, uint64_t end) {
   for (const SafetensorsEntry& entry : entries) {

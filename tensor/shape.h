@@ -25,7 +25,7 @@ class Shape {
  public:
   static constexpr int kMaxRank = 8;
 
-  // A scalar.
+  // Makes the shape of a scalar.
   Shape() = default;
 
   // REQUIRES: dimensions known to be valid, as literals are. Invalid ones give
@@ -54,7 +54,7 @@ class Shape {
     return product;
   }
 
-  // "[2,3]", "[]" for a scalar.
+  // Returns "[2,3]", or "[]" for a scalar.
   std::string ToString() const;
 
   friend bool operator==(const Shape&, const Shape&) = default;

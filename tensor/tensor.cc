@@ -15,8 +15,8 @@
 namespace tensorkv {
 namespace {
 
-// `value` as f32, inexact results with an odd last bit. Rounding that once
-// more, to fewer bits, gives the same as rounding `value` itself.
+// Returns `value` as f32, inexact results with an odd last bit. Rounding that
+// once more, to fewer bits, gives the same as rounding `value` itself.
 float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   const bool is_odd = std::bit_cast<uint32_t>(nearest) & 1;

@@ -40,7 +40,7 @@ struct MutableTensorView {
 // value type: copying shares the buffer, it does not copy elements.
 class Tensor {
  public:
-  // An f32 tensor of shape [0], without a buffer.
+  // Makes an f32 tensor of shape [0], without a buffer.
   Tensor() : shape_(Shape::OfValid(kNoElements)) {}
 
   // Returns an uninitialised tensor in host memory.
@@ -106,8 +106,8 @@ class Tensor {
     return std::move(buffer_);
   }
 
-  // The first byte of the elements, in memory of the host or the device that
-  // the buffer is of; null without a buffer.
+  // Returns the first byte of the elements, in memory of the host or the device
+  // that the buffer is of; null without a buffer.
   const char* data() const {
     return buffer_ ? buffer_->data() + offset_ : nullptr;
   }
@@ -121,8 +121,8 @@ class Tensor {
     return {dtype_, num_elements(), mutable_data()};
   }
 
-  // The elements as T. REQUIRES: T has the size of the dtype and is its native
-  // type (float for f32, int8_t for i8, ...; uint16_t for f16 and bf16,
+  // Returns the elements as T. REQUIRES: T has the size of the dtype and is its
+  // native type (float for f32, int8_t for i8, ...; uint16_t for f16 and bf16,
   // uint8_t for f8 and bool), host memory.
   template <typename T>
   absl::Span<const T> elements() const {
@@ -135,7 +135,7 @@ class Tensor {
                           static_cast<size_t>(num_elements()));
   }
 
-  // dtype and shape, as "f32[2,3]".
+  // Returns dtype and shape, as "f32[2,3]".
   std::string Description() const;
 
  private:
@@ -150,7 +150,7 @@ class Tensor {
   size_t offset_ = 0;
 };
 
-// "f32[2,3]".
+// Returns "f32[2,3]".
 std::string Description(DType dtype, const Shape& shape);
 
 }  // namespace tensorkv

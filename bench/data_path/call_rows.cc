@@ -55,7 +55,7 @@ Row BatchRow(Servers* servers, Verb verb) {
                          Other(servers, "memcached", workload)}};
 }
 
-// Ours beside ours.
+// Returns a row of ours beside ours.
 Row OursRow(Servers* servers, const char* family, const Workload& ours,
             const Workload& other, double goal) {
   return {.name = RowName(family, ours),

@@ -58,7 +58,7 @@ class Population {
     return population;
   }
 
-  // What the server has more than it had, per key, beyond the values.
+  // Returns what the server has more than it had, per key, beyond the values.
   double bytes_after_init() const { return bytes_after_init_; }
   double bytes_after_push() const { return bytes_after_push_; }
 

@@ -94,7 +94,7 @@ class NaiveStoreService final : public NaiveStore::Service {
   std::map<std::string, std::string> values_ ABSL_GUARDED_BY(mutex_);
 };
 
-// With gRPC's defaults but for the limit of messages, which is off.
+// Runs with gRPC's defaults but for the limit of messages, which is off.
 absl::Status RunNaive(const std::string& address) {
   NaiveStoreService service;
   grpc::ServerBuilder builder;

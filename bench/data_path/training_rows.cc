@@ -104,8 +104,8 @@ struct Group {
   Version version = 1;
 };
 
-// A round of a sync namespace with that rule; or, with none, as many pushes to
-// keys that have nothing to do with each other.
+// Returns a load of rounds of a sync namespace with that rule; or, with none,
+// as many pushes to keys that have nothing to do with each other.
 absl::StatusOr<Load> GroupLoad(Servers* servers, const std::string& rule,
                                int64_t bytes) {
   const auto group = std::make_shared<Group>();

@@ -19,7 +19,7 @@ inline constexpr int64_t kGiB = 1 << 30;
 
 enum class Verb { kPush, kPull, kPushPull };
 
-// "push", "pull", "pushpull".
+// Returns "push", "pull" or "pushpull".
 absl::string_view NameOf(Verb verb);
 
 // Calls of one kind.
@@ -29,7 +29,7 @@ struct Workload {
   int64_t num_keys = 1;       // in one call
 
   int64_t size_bytes() const { return bytes_per_key * num_keys; }
-  // What one call moves; pushpull both ways.
+  // Returns what one call moves; pushpull both ways.
   int64_t bytes_moved() const {
     return size_bytes() * (verb == Verb::kPushPull ? 2 : 1);
   }
@@ -37,27 +37,29 @@ struct Workload {
   bool pulls() const { return verb != Verb::kPush; }
 };
 
-// The largest unit that divides the size: "256B", "64MiB", "1GiB".
+// Returns the size in the largest unit that divides it: "256B", "64MiB",
+// "1GiB".
 std::string ByteText(int64_t bytes);
 
-// "64MiB", "10000x256B".
+// Returns "64MiB", or "10000x256B".
 std::string SizeText(int64_t bytes_per_key, int64_t num_keys);
 inline std::string SizeText(const Workload& workload) {
   return SizeText(workload.bytes_per_key, workload.num_keys);
 }
 
-// The name of a key; loads that are there at the same time have lanes of their
-// own.
+// Returns the name of a key; loads that are there at the same time have lanes
+// of their own.
 std::string KeyText(int lane, int64_t index);
 
-// An f32 tensor of rank 1 of numbers that look random, the same every time, or
-// of zeros; `size_bytes` is a multiple of 4. Every page has been touched.
+// Returns an f32 tensor of rank 1 of numbers that look random, the same every
+// time, or of zeros; `size_bytes` is a multiple of 4. Every page has been
+// touched.
 // Errors: those of Tensor::Allocate.
 absl::StatusOr<Tensor> MakeValues(int64_t size_bytes);
 absl::StatusOr<Tensor> MakeZeros(int64_t size_bytes);
 
-// Whether the ends of what came back are those of `sent`: a look at every byte
-// would be measured too.
+// Checks that the ends of what came back are those of `sent`: a look at every
+// byte would be measured too.
 // Errors: Internal.
 absl::Status CheckEnds(absl::string_view sent, absl::string_view received);
 

@@ -42,8 +42,8 @@ void Append(std::vector<Row> more, std::vector<Row>* rows) {
   std::ranges::move(more, std::back_inserter(*rows));
 }
 
-// A server on the GPU beside one on the CPU. `free_gpu` gives the memory of
-// this process back, since the server takes what is free.
+// Returns rows of a server on the GPU beside one on the CPU. `free_gpu` gives
+// the memory of this process back, since the server takes what is free.
 std::vector<Row> ServerRows(Servers* servers, int gpu,
                             const std::function<void()>& free_gpu) {
   std::vector<Row> rows;
@@ -87,7 +87,8 @@ absl::Status MeasureAll(const Flags& flags) {
   return absl::OkStatus();
 }
 
-// Each beside what servers have, with half of the memory, one after the other.
+// Measures each beside what servers have, with half of the memory, one after
+// the other.
 absl::Status MeasureVariants(const Flags& flags) {
   uint64_t quota_bytes = 0;
   {

@@ -32,9 +32,9 @@ struct Sizes {
   int64_t pushed_bytes = 2 << 20;
 };
 
-// Sizes with which what is in use at once, the copy that it is compared with
-// included, fits into a device. Of a quick run large tensors are a sixteenth or
-// a quarter.
+// Returns sizes with which what is in use at once, the copy that it is compared
+// with included, fits into a device. Of a quick run large tensors are a
+// sixteenth or a quarter.
 Sizes SizesFor(uint64_t free_bytes, bool is_quick);
 
 enum class CopyDirection { kWithinDevice, kToDevice, kToHost };
@@ -50,18 +50,18 @@ using MakeCopy =
 
 // The arguments outlive the rows.
 
-// Every rule over one large tensor by the bytes that it moves, and many small
-// tensors in one batch, beside copies within the device.
+// Returns rows of every rule over one large tensor by the bytes that it moves,
+// and many small tensors in one batch, beside copies within the device.
 std::vector<Row> UpdateRows(Backend* backend, const MakeCopy& copy,
                             const Sizes& sizes);
 
-// One update with adam from the call to the callback, whose contributions it
-// reads where they lie in page-locked memory, beside such that are copied to
-// the device before.
+// Returns rows of one update with adam, from the call to the callback, whose
+// contributions it reads where they lie in page-locked memory, beside such that
+// are copied to the device before.
 std::vector<Row> ContributionRows(Backend* backend, const Sizes& sizes);
 
-// A push of one f32 key in a MemoryTensorStore on `backend`, with the rule
-// adam, no call beside it and no reader:
+// Returns rows of a push of one f32 key in a MemoryTensorStore on `backend`,
+// with the rule adam, no call beside it and no reader:
 //
 //   copy    of the contribution to the device, from memory as staging gives it
 //   update  from the end of that copy, when its last byte is on the device, to
@@ -82,7 +82,8 @@ using GetBackend = std::function<absl::StatusOr<Backend*>()>;
 std::vector<Row> VariantRows(const std::string& name, const GetBackend& variant,
                              Backend* usual, const Sizes& sizes);
 
-// A push of a key of so many bytes, whole. Errors: those of the store.
+// Returns a load of pushes of a key of so many bytes, whole. Errors: those of
+// the store.
 absl::StatusOr<Load> PushLoad(Backend* backend, int64_t bytes);
 
 }  // namespace tensorkv::bench::gpu

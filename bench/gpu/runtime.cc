@@ -127,7 +127,7 @@ struct Pool {
     cudaMemPoolDestroy(pool);
   }
 
-  // What an allocation of so many bytes takes.
+  // Returns what an allocation of so many bytes takes.
   absl::StatusOr<double> BytesUsedBy(size_t bytes) {
     void* data = nullptr;
     RETURN_IF_CUDA_ERROR(cudaMallocFromPoolAsync(&data, bytes, pool, stream));

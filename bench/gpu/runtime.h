@@ -20,7 +20,7 @@ struct CudaRuntime {
   std::vector<Row> rows;
 };
 
-// On GPU `ordinal`.
+// Opens the runtime on GPU `ordinal`.
 // Errors: FailedPrecondition (this build has no CUDA; no driver, no such GPU) ·
 // Internal.
 absl::StatusOr<CudaRuntime> OpenCudaRuntime(int ordinal);

@@ -20,7 +20,7 @@ cudaError_t LaunchPacksOf8(const UpdateLaunch& launch, unsigned num_blocks,
 cudaError_t LaunchLateLoads(const UpdateLaunch& launch, unsigned num_blocks,
                             cudaStream_t stream);
 
-// Both.
+// Each thread does both.
 cudaError_t LaunchPacksOf8LateLoads(const UpdateLaunch& launch,
                                     unsigned num_blocks, cudaStream_t stream);
 

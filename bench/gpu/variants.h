@@ -14,12 +14,13 @@
 
 namespace tensorkv::bench::gpu {
 
-// The names of the variants, each of which differs in one thing from what
-// servers have; docs/gpu.md says in what. None where the build has no CUDA.
+// Returns the names of the variants, each of which differs in one thing from
+// what servers have; docs/gpu.md says in what. None where the build has no
+// CUDA.
 std::vector<std::string> VariantNames();
 
-// A backend on that GPU, with up to `quota_bytes` of its memory, that is as
-// servers have it where `variant` is empty.
+// Opens a backend on that GPU, with up to `quota_bytes` of its memory, that is
+// as servers have it where `variant` is empty.
 // Errors: InvalidArgument (no such variant) · those of OpenCudaBackend.
 absl::StatusOr<std::unique_ptr<Backend>> OpenVariant(int gpu,
                                                      absl::string_view variant,

@@ -11,14 +11,15 @@
 
 namespace tensorkv::bench {
 
-// Since some moment in the past; never set back.
+// Returns the time since some moment in the past; it is never set back.
 absl::Duration SteadyTime();
 
-// CPU time that all threads of a process have taken so far, those that ended
-// included; zero if there is no such process. 0 is this process.
+// Returns the CPU time that all threads of a process have taken so far, those
+// that ended included; zero if there is no such process. 0 is this process.
 absl::Duration CpuTimeOf(pid_t process);
 
-// Physical memory that a process has; 0 if there is no such process.
+// Returns the physical memory that a process has; 0 if there is no such
+// process.
 int64_t ResidentBytesOf(pid_t process);
 
 }  // namespace tensorkv::bench

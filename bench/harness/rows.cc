@@ -119,7 +119,7 @@ class Contestant {
   absl::Duration cpu_time_;
 };
 
-// How many times as fast ours is: by bytes, where both move some.
+// Returns how many times as fast ours is: by bytes, where both move some.
 double Ratio(const Contestant& ours, const Contestant& other) {
   if (ours.gigabytes_per_second() > 0 && other.gigabytes_per_second() > 0) {
     return ours.gigabytes_per_second() / other.gigabytes_per_second();

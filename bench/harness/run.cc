@@ -17,7 +17,7 @@ constexpr char kRatio[] = "of_";
 
 using Results = std::map<std::string, RowResult>;  // by the name of the row
 
-// What there is to say of a row beside its figures.
+// Returns what there is to say of a row beside its figures.
 std::string Label(const RowResult& result) {
   std::vector<std::string> parts;
   for (const std::string& missed : result.missed) {

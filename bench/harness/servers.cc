@@ -48,7 +48,8 @@ cpu_set_t SetOf(const CpuList& cpus) {
   return set;
 }
 
-// A port that nobody listens on at the moment, for servers that cannot choose.
+// Returns a port that nobody listens on at the moment, for servers that cannot
+// choose.
 std::string FreePort() {
   const FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = LoopbackAddress(0);
@@ -93,7 +94,7 @@ pid_t Spawn(const std::vector<std::string>& arguments, const CpuList& cpus,
   _exit(kNoSuchProgram);
 }
 
-// The rest of the word after "ready listen=", or nothing.
+// Returns the rest of the word after "ready listen=", or nothing.
 std::string LoggedAddress(const std::string& output) {
   const size_t at = output.find(kReady);
   const size_t end = output.find_first_of(" \n", at + sizeof(kReady));

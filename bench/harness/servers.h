@@ -48,7 +48,7 @@ class Servers {
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
-  // The server of that name: "raw", "naive", "redis", "memcached", or
+  // Returns the server of that name: "raw", "naive", "redis", "memcached", or
   // "tensorkv" with flags that others lack, such as "tensorkv --device=cuda:0";
   // where there are several with the same, "tensorkv #2". Errors: NotFound if
   // the program is not installed; Unavailable, with its output, if it does not
@@ -58,10 +58,11 @@ class Servers {
   // Ends a server, which the next Get starts anew.
   void Stop(const std::string& name);
 
-  // A server with TLS, and the file of who has signed its certificate.
+  // Returns the name of a server with TLS, after making its certificate, which
+  // signs itself.
   // Errors: Unavailable if there is no openssl to make one.
   absl::StatusOr<std::string> WithTls();
-  // A folder that goes with this object; on the disk of TMPDIR.
+  // Returns a folder that goes with this object; on the disk of TMPDIR.
   const std::string& directory() const { return directory_; }
   std::string tls_ca() const { return directory_ + "/server.crt"; }
 

@@ -17,43 +17,43 @@ class App;
 
 namespace tensorkv {
 
-// init, push, pull, pushpull.
+// Adds init, push, pull, pushpull.
 void AddValueCommands(CLI::App& app, Action& action);
 
-// ls, stat, rm.
+// Adds ls, stat, rm.
 void AddKeyCommands(CLI::App& app, Action& action);
 
-// `keys`, or if none are given all that begin with `prefix`.
+// Returns `keys`, or if none are given all that begin with `prefix`.
 // Errors: UsageError for both or neither, and those of List.
 absl::StatusOr<std::vector<std::string>> KeysToUse(
     const std::vector<std::string>& keys, const std::string& prefix,
     Invocation& invocation);
 
-// ns create, ns ls, ns describe, ns rm.
+// Adds ns create, ns ls, ns describe, ns rm.
 void AddNamespaceCommands(CLI::App& app, Action& action);
 
-// workers.
+// Adds workers.
 void AddWorkersCommand(CLI::App& app, Action& action);
 
-// rule set, rule unset, rule get, rule tune.
+// Adds rule set, rule unset, rule get, rule tune.
 void AddRuleCommands(CLI::App& app, Action& action);
 
-// server.
+// Adds server.
 void AddServerCommand(CLI::App& app, Action& action);
 
-// cluster status, cluster resize.
+// Adds cluster status, cluster resize.
 void AddClusterCommands(CLI::App& app, Action& action);
 
-// checkpoint save, restore, ls, rm, verify.
+// Adds checkpoint save, restore, ls, rm, verify.
 void AddCheckpointCommands(CLI::App& app, Action& action);
 
-// import, export.
+// Adds import, export.
 void AddSafetensorsCommands(CLI::App& app, Action& action);
 
-// token new.
+// Adds token new.
 void AddTokenCommand(CLI::App& app, Action& action);
 
-// health.
+// Adds health.
 void AddHealthCommand(CLI::App& app, Action& action);
 
 }  // namespace tensorkv

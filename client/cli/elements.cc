@@ -98,7 +98,8 @@ int64_t IntegerAt(const Tensor& tensor, int64_t index) {
 // Enough for any f32, and so for any smaller float.
 constexpr int kMaxPrecision = 8;
 
-// The number with the fewest digits that rounds to `value`, one of `dtype`.
+// Returns the number with the fewest digits that rounds to `value`, one of
+// `dtype`.
 double WithFewestDigits(double value, DType dtype) {
   for (int precision = 0; precision < kMaxPrecision; ++precision) {
     const double candidate =

@@ -18,8 +18,8 @@ namespace tensorkv {
 // REQUIRES: index < num_elements().
 std::string ElementText(const Tensor& tensor, int64_t index);
 
-// `tensor`, in host memory, with each element rounded to `dtype`, by way of f32
-// if that is smaller.
+// Returns `tensor`, in host memory, with each element rounded to `dtype`, by
+// way of f32 if that is smaller.
 // Errors: InvalidArgument (another dtype than a float, unless it is the same) ·
 // ResourceExhausted.
 absl::StatusOr<Tensor> ConvertedTo(DType dtype, const Tensor& tensor);

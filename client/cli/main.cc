@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connect(
                    /*observer=*/nullptr, Backoff{.waits_for_server = false});
 }
 
-// A pipe or socket whose other end is closed.
+// Returns whether stdout is a pipe or socket whose other end is closed.
 bool IsReaderGone() {
   pollfd out = {STDOUT_FILENO, POLLOUT, 0};
   return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;

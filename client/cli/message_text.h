@@ -37,7 +37,7 @@ std::string MessageTable(
 // Cells are PlainText.
 std::string TableText(std::vector<std::vector<std::string>> rows);
 
-// "24 B", "1.5 GiB".
+// Returns "24 B", or "1.5 GiB".
 std::string ByteText(uint64_t bytes);
 
 }  // namespace tensorkv

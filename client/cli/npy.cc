@@ -56,7 +56,8 @@ bool NumPyHas(DType dtype) {
          dtype != DType::kF8E5M2;
 }
 
-// Magic, version, length, and the header padded with blanks and a newline.
+// Returns magic, version, length, and the header padded with blanks and a
+// newline.
 std::string FormatPreamble(const Tensor& tensor) {
   const std::string header = FormatNpyHeader({tensor.dtype(), tensor.shape()});
   const size_t unpadded = kMagic.size() + kVersionBytes + 2 + header.size() + 1;

@@ -47,8 +47,8 @@ absl::StatusOr<DType> ParseDescr(absl::string_view descr) {
                    absl::CHexEscape(descr), "'"));
 }
 
-// The dict as JSON, which has other quotes, words and brackets, and no comma
-// before a bracket that closes.
+// Returns the dict as JSON, which has other quotes, words and brackets, and no
+// comma before a bracket that closes.
 std::string JsonOf(absl::string_view dict) {
   std::string json;
   for (const char c : absl::StrReplaceAll(dict, {{"'", "\""},

@@ -9,8 +9,8 @@
 
 namespace tensorkv {
 
-// `text` on one line, and no command for the terminal: with a blank for each
-// control character, U+0000 to U+001F and U+007F to U+009F.
+// Returns `text` on one line, and no command for the terminal: with a blank for
+// each control character, U+0000 to U+001F and U+007F to U+009F.
 std::string PlainText(absl::string_view text);
 
 }  // namespace tensorkv

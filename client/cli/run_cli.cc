@@ -119,7 +119,7 @@ std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
              : PlainText(error.what());
 }
 
-// The command as far as it was understood, as "tensorkv ns create".
+// Returns the command as far as it was understood, as "tensorkv ns create".
 std::string CommandOf(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (chosen.empty()) return app.get_name();

@@ -33,7 +33,7 @@ absl::Status FileError(const std::string& path, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem));
 }
 
-// The entries from `first` on that one call is for.
+// Returns those of the entries, from the first on, that one call is for.
 absl::Span<const SafetensorsEntry> NextCall(
     absl::Span<const SafetensorsEntry> entries) {
   size_t num_keys = 0;
@@ -107,7 +107,7 @@ absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// The keys to export, without their offsets.
+// Returns the keys to export, without their offsets.
 absl::StatusOr<std::vector<SafetensorsEntry>> KeysToExport(
     const FileFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,

@@ -11,8 +11,8 @@ namespace tensorkv {
 // Returns an InvalidArgument status that is known as a mistake of the user.
 absl::Status UsageError(absl::string_view message);
 
-// `status`, if it is an error, as a mistake of the user, with `subject` (such
-// as "--npy=x.npy") as its prefix.
+// Returns `status`, if it is an error, as a mistake of the user, with `subject`
+// (such as "--npy=x.npy") as its prefix.
 absl::Status AsUsageError(absl::string_view subject,
                           const absl::Status& status);
 

@@ -79,7 +79,7 @@ absl::StatusOr<RefPtr<const RowIds>> MakeRowIds(
   return RowIds::Create(std::move(ids));
 }
 
-// The shape of a contribution to a key of `shape`.
+// Returns the shape of a contribution to a key of `shape`.
 Shape ShapeToPush(const Shape& shape, const ValueCommandFlags& flags) {
   if (flags.rows.empty() || shape.rank() == 0) return shape;
   std::vector<int64_t> dimensions(shape.dimensions().begin(),
@@ -88,7 +88,8 @@ Shape ShapeToPush(const Shape& shape, const ValueCommandFlags& flags) {
   return Shape::Create(dimensions).value_or(shape);
 }
 
-// A tensor per key; asks the server for what the flags leave to the keys.
+// Returns a tensor per key; asks the server for what the flags leave to the
+// keys.
 absl::StatusOr<std::vector<Tensor>> MakeContributions(
     const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const ValueSource source,
@@ -239,7 +240,7 @@ absl::Status RunPushPull(const ValueCommandFlags& flags,
 
 using Run = absl::Status (*)(const ValueCommandFlags&, Invocation&);
 
-// A command with flags of its own, which `run` gets.
+// Adds a command with flags of its own, which `run` gets.
 std::pair<CLI::App*, ValueCommandFlags*> AddCommand(CLI::App& app,
                                                     Action& action,
                                                     const char* name,

@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMostShown = 8;
 constexpr int64_t kShownOfMore = 3;
 
-// `part` of each of `count`, or of the first and last; `separator` between.
+// Returns `part` of each of `count`, or of the first and last; `separator`
+// between.
 std::string Joined(int64_t count, const char* separator,
                    absl::FunctionRef<std::string(int64_t)> part) {
   std::string text;

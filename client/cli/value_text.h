@@ -11,9 +11,9 @@
 
 namespace tensorkv {
 
-// A line for each row of `tensor`, in host memory: its elements along the last
-// dimension, blanks between them. Of more than 8 rows, and of more than 8
-// elements in a row, the first 3 and the last 3 with "..." between them.
+// Returns a line for each row of `tensor`, in host memory: its elements along
+// the last dimension, blanks between them. Of more than 8 rows, and of more
+// than 8 elements in a row, the first 3 and the last 3 with "..." between them.
 // Nothing for a tensor without elements.
 //
 //   2.0 2.0 2.0

@@ -45,13 +45,14 @@ void NameAttempt(int attempt, Request& request) {
 
 std::vector<Destination> At(absl::Span<const Destination> destinations,
                             absl::Span<const size_t> places) {
-  std::vector<Destination> of_part;
-  if (destinations.empty()) return of_part;
-  for (const size_t place : places) of_part.push_back(destinations[place]);
-  return of_part;
+  std::vector<Destination> of_share;
+  if (destinations.empty()) return of_share;
+  for (const size_t place : places) of_share.push_back(destinations[place]);
+  return of_share;
 }
 
-// One that an earlier namespace of that name had.
+// Returns the error of a call that began with an earlier namespace of that
+// name.
 absl::Status IsOfAnotherKind(const std::string& name_space) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
@@ -77,7 +78,8 @@ void SetUid(uint64_t uid, Request& request) {
   }
 }
 
-// The server that has the first of the call's keys; the home of one without.
+// Returns the server that has the first of the call's keys; the home of one
+// without.
 template <typename Request>
 const std::string& FirstOwner(const ClusterPlacement& placement,
                               const Request& request) {

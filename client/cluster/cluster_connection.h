@@ -165,7 +165,7 @@ class ClusterConnection final : public Connection {
   absl::StatusOr<ListReply> Route(const ListRequest& request,
                                   const CallLimit& limit);
 
-  // Namespaces and rules.
+  // These are about namespaces and rules.
   absl::StatusOr<CreateNamespaceReply> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
   absl::StatusOr<NamespaceStatus> Route(const DescribeNamespaceRequest& request,
@@ -173,7 +173,7 @@ class ClusterConnection final : public Connection {
   absl::StatusOr<ListNamespacesReply> Route(
       const ListNamespacesRequest& request, const CallLimit& limit);
 
-  // Workers.
+  // These are about workers.
   absl::StatusOr<JoinReply> Route(const JoinRequest& request,
                                   const CallLimit& limit);
   // Joins at one server, in place of the epoch that the worker has there.

@@ -16,8 +16,8 @@
 namespace tensorkv {
 namespace {
 
-// A connection whose calls are made once. It is metered inside the retries, so
-// that the metrics show each attempt.
+// Opens a connection whose calls are made once. It is metered inside the
+// retries, so that the metrics show each attempt.
 absl::StatusOr<std::unique_ptr<Connection>> ConnectOnce(
     const GrpcConnectionOptions& options,
     std::shared_ptr<ClientObserver> observer) {

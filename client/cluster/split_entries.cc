@@ -18,7 +18,7 @@ absl::Status WrongShape(const SplitLayout& layout, const Tensor& tensor) {
       Description(layout.dtype, layout.shape), ", got ", tensor.Description()));
 }
 
-// The places in `ids` of the rows that each slice has.
+// Returns the places in `ids` of the rows that each slice has.
 absl::StatusOr<std::vector<std::vector<int64_t>>> PlacesBySlice(
     const RowIds& ids, const SplitLayout& layout) {
   std::vector<std::vector<int64_t>> places(layout.num_slices);
@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> PlacesBySlice(
   return places;
 }
 
-// The ids at those places, as the slice counts its rows.
+// Returns the ids at those places, as the slice counts its rows.
 absl::StatusOr<RefPtr<const RowIds>> IdsInSlice(
     const RowIds& ids, const std::vector<int64_t>& places, int64_t first_row) {
   ASSIGN_OR_RETURN(
@@ -70,7 +70,8 @@ absl::StatusOr<Tensor> RowsAt(const Tensor& tensor,
   return rows;
 }
 
-// An entry for each slice, since each waits for a contribution of every worker.
+// Appends an entry for each slice, since each waits for a contribution of every
+// worker.
 absl::Status AppendRows(const PushEntry& entry, const SplitLayout& layout,
                         std::vector<PushEntry>& out) {
   const RowIds& ids = *entry.rows;

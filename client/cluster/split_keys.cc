@@ -19,7 +19,8 @@ std::string NameOrDefault(const std::string& name_space) {
   return name_space.empty() ? "default" : name_space;
 }
 
-// The layout that the status of a slice tells; nothing where it makes no sense.
+// Returns the layout that the status of a slice tells; nothing where it makes
+// no sense.
 std::optional<SplitLayout> LayoutOf(const KeyStatus& status) {
   const std::optional<SliceName> name = ParseSliceName(status.key);
   if (!name) return std::nullopt;

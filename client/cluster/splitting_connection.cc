@@ -83,7 +83,7 @@ void NameAnew(int attempt, Request& request) {
   }
 }
 
-// A status about slices as one about their keys.
+// Returns a status about slices as one about their keys.
 absl::Status AboutKeys(const absl::Status& status) {
   if (status.ok()) return status;
   absl::Status result(status.code(), WithWholeKeys(status.message()));
@@ -145,8 +145,8 @@ absl::Status Replace(const InitEntry& entry, const SplitLayout& layout,
   return absl::OkStatus();
 }
 
-// The statuses of a page that are not of slices; the last page ends with the
-// first slice, since no other key comes after it.
+// Ends a page before its first slice: it is the last page then, since no other
+// key comes after slices.
 void EndBeforeSlices(ListReply& page) {
   const auto end = absl::c_find_if(page.keys, [](const KeyStatus& status) {
     return absl::StartsWith(status.key, kSliceMark);
@@ -156,8 +156,8 @@ void EndBeforeSlices(ListReply& page) {
   page.next_page_token.clear();
 }
 
-// The keys of `layouts` that belong on the page that the request asks for,
-// which ends with the last of them if no more fits.
+// Returns the keys of `layouts` that belong on the page that the request asks
+// for, which ends with the last of them if no more fits.
 std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
                                     const ListRequest& request,
                                     ListReply& page) {
@@ -188,7 +188,8 @@ class SplittingConnection::Limit {
       : options_(options), end_(SteadyNow() + options.timeout) {}
 
   absl::Duration time_left() const { return end_ - SteadyNow(); }
-  // The options of a share of the call, which has no memory of the caller's.
+  // Returns the options of a share of the call, which has no memory of the
+  // caller's.
   CallOptions OfShare(absl::Duration longest = absl::InfiniteDuration()) const {
     return {.timeout = std::min(time_left(), longest),
             .canceller = options_.canceller};

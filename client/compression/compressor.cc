@@ -30,7 +30,7 @@ bool AreFinite(const Tensor& tensor) {
   });
 }
 
-// NaN if there is one.
+// Returns the largest magnitude, or NaN if there is one.
 float LargestMagnitude(const Tensor& tensor) {
   float largest = 0;
   AllRuns(tensor, [&](const float* run, size_t, size_t count) {
@@ -41,13 +41,13 @@ float LargestMagnitude(const Tensor& tensor) {
   return largest;
 }
 
-// By how much more than its own magnitude an element can be off what its code
-// stands for.
+// Returns by how much more than its own magnitude an element can be off what
+// its code stands for.
 double LargestOvershoot(const Compression& compression) {
   return compression.kind == Compression::Kind::kOneBit ? kOneBitScale : 0;
 }
 
-// Zeros where there is something of another size.
+// Sets zeros where there is something of another size.
 void Resize(std::vector<float>& elements, size_t size) {
   if (elements.size() != size) elements.assign(size, 0.0f);
 }
@@ -296,8 +296,8 @@ struct Compressor::Key {
     largest_left = 0;
   }
 
-  // The reverse, which adds what was left out meanwhile. No element of `left`
-  // has a magnitude above `largest`.
+  // Does the reverse of Take, and adds what was left out meanwhile. No element
+  // of `left` has a magnitude above `largest`.
   void GiveBack(std::vector<float>& left, std::vector<float>& unused,
                 double largest) {
     scratch.swap(unused);

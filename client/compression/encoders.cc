@@ -30,7 +30,7 @@ absl::StatusOr<Tensor> AllocateTensor(DType dtype, const Shape& shape,
   return tensor;
 }
 
-// The bytes of a payload that a table and what pads it take.
+// Returns the bytes of a payload that a table and what pads it take.
 size_t TableBytes(const Packing& packing) {
   switch (packing.kind) {
     case PackingKind::kTopK:
@@ -42,8 +42,8 @@ size_t TableBytes(const Packing& packing) {
   }
 }
 
-// A payload and its encoding. What pads the payload is zero, the rest is to be
-// written.
+// Allocates a payload, and makes its encoding. What pads the payload is zero,
+// the rest is to be written.
 absl::StatusOr<EncodedTensor> Allocate(const Packing& packing,
                                        const Shape& shape, BufferPool& memory) {
   EncodedTensor encoded;
@@ -71,7 +71,7 @@ uint32_t MagnitudeBits(float element) {
 // and 127 times that is infinite. Elements above it are clipped to it.
 constexpr float kLargestScaled = 0x1.fffffcp127f;
 
-// The largest magnitude, clipped to that. REQUIRES: finite elements.
+// Returns the largest magnitude, clipped to that. REQUIRES: finite elements.
 float LargestScaled(absl::Span<const float> elements) {
   return std::min(kLargestScaled, SupportedEncoderLoops().largest_magnitude(
                                       elements.data(), elements.size()));
@@ -140,7 +140,8 @@ LastBin FindLastBin(size_t count, absl::Span<const float> elements) {
   }
 }
 
-// The least of the `count` largest of `magnitudes`, whose order it changes.
+// Returns the least of the `count` largest of `magnitudes`, whose order it
+// changes.
 LeastOfLargest FindLeast(size_t count, std::vector<uint32_t>& magnitudes) {
   const auto least = magnitudes.begin() + static_cast<ptrdiff_t>(count) - 1;
   std::nth_element(magnitudes.begin(), least, magnitudes.end(),
@@ -150,8 +151,8 @@ LeastOfLargest FindLeast(size_t count, std::vector<uint32_t>& magnitudes) {
               std::count(magnitudes.begin(), least + 1, *least))};
 }
 
-// The places of the `count` largest magnitudes, rising; of equal ones the first
-// are taken.
+// Returns the places of the `count` largest magnitudes, rising; of equal ones
+// the first are taken.
 template <typename Index>
 std::vector<Index> LargestPlaces(size_t count,
                                  absl::Span<const float> elements) {

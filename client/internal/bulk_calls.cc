@@ -49,7 +49,8 @@ uint64_t RandomGroup() {
   return std::max<uint64_t>(group, 1);
 }
 
-// `message`, encoded for each stripe; `part` is what in it names the stripe.
+// Returns `message`, encoded for each stripe; `part` is what in it names the
+// stripe.
 template <typename Part>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
     const google::protobuf::Message& message, Part* part, uint32_t num_stripes,
@@ -79,7 +80,7 @@ bool HasRows(const PullRequest& request) {
                      [](const PullEntry& entry) { return bool{entry.rows}; });
 }
 
-// The only message of a reply.
+// Receives the only message of a reply.
 absl::Status ReceiveOnly(StripeStream& stream, grpc::ByteBuffer* message) {
   if (!stream.Read(message)) {
     return absl::InternalError("the server ended the stream without a reply");

@@ -91,8 +91,8 @@ void RunAfter(absl::Duration pause, const std::shared_ptr<Canceller>& canceller,
   std::make_shared<LonePause>(std::move(then))->Begin(pause, canceller);
 }
 
-// When the other side wants the next attempt; never: not at all. With other
-// codes what it says is for those who call, who know what to do first.
+// Returns when the other side wants the next attempt; never: not at all. With
+// other codes what it says is for those who call, who know what to do first.
 std::optional<absl::Duration> DelayBy(const absl::Status& status) {
   if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) {
     return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<absl::Duration> DelayBy(const absl::Status& status) {
   return RetryDelayOf(status);
 }
 
-// Unavailable, from the refusal of a repeat.
+// Makes Unavailable of the refusal of a repeat.
 absl::Status AfterUnavailable(const absl::Status& refusal) {
   return absl::UnavailableError(absl::StrCat(
       "an earlier attempt may have been made; its repeat was refused: ",

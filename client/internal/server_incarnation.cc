@@ -5,7 +5,7 @@
 namespace tensorkv {
 namespace {
 
-// 0 if it names none.
+// Returns 0 if it names none.
 uint64_t IncarnationIn(const grpc::ClientContext& context) {
   const auto& metadata = context.GetServerInitialMetadata();
   const auto found = metadata.find(kIncarnationMetadata);

@@ -9,7 +9,7 @@
 
 namespace tensorkv {
 
-// Time since an arbitrary start; never jumps. Thread-safe.
+// Returns the time since an arbitrary start, which never jumps. Thread-safe.
 inline absl::Duration SteadyNow() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }

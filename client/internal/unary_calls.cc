@@ -47,7 +47,7 @@ EncodedMessage Encode(const PushPullRequest& request,
                         pool);
 }
 
-// By the generated code.
+// Encodes by the generated code.
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
                                             size_t max_message_bytes) {
@@ -82,8 +82,8 @@ absl::StatusOr<ReplyTo<Request>> ParseReply(grpc::ByteBuffer* bytes) {
   return CheckReply(ValueOf<ReplyTo<Request>>(std::move(response)));
 }
 
-// A reply to `request`; replies with an entry per key have readers of their
-// own.
+// Decodes a reply to `request`; replies with an entry per key have readers of
+// their own.
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> FromBytes(
     const Request& request, grpc::ByteBuffer* bytes, BufferPool& buffers,

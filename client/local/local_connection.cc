@@ -32,7 +32,7 @@ absl::StatusOr<Reply> Await(
   return answer.Wait();
 }
 
-// A reply without fields, if all went well.
+// Returns a reply without fields, if all went well.
 template <typename Reply>
 absl::StatusOr<Reply> ReplyIfOk(const absl::Status& status) {
   if (!status.ok()) return status;

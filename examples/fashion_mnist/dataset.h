@@ -46,11 +46,12 @@ struct Batch {
 // labels do not belong together. Messages name the file.
 absl::StatusOr<Dataset> LoadDataset(const std::string& data_dir, Split split);
 
-// Every `num_shards`-th image, from number `index` on: shards are disjoint and
-// together are `dataset`. REQUIRES: index < num_shards.
+// Returns every `num_shards`-th image, from number `index` on: shards are
+// disjoint and together are `dataset`. REQUIRES: index < num_shards.
 Dataset Shard(const Dataset& dataset, int64_t index, int64_t num_shards);
 
-// The images with these numbers. REQUIRES: each is in [0, dataset.size()).
+// Returns the images with these numbers. REQUIRES: each is in [0,
+// dataset.size()).
 Batch MakeBatch(const Dataset& dataset, absl::Span<const int64_t> numbers);
 
 }  // namespace tensorkv::fashion_mnist

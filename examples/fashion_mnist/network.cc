@@ -85,7 +85,7 @@ double SoftmaxCrossEntropy(absl::Span<const uint8_t> labels, Matrix& scores) {
   return loss_sum;
 }
 
-// The gradient of a dense layer by its weights and bias.
+// Computes the gradient of a dense layer by its weights and bias.
 void DenseGradient(const Matrix& input, const Matrix& output_gradient,
                    Tensor& weights, Tensor& bias) {
   AsMutableMatrix(weights).noalias() = input.transpose() * output_gradient;

@@ -33,8 +33,8 @@ inline constexpr std::array<absl::string_view, kNumParameters> kParameterKeys =
 // b2 f32[classes], in host memory.
 using Parameters = std::array<Tensor, kNumParameters>;
 
-// Weights drawn by He's rule from `seed`, biases zero. Equal seeds give equal
-// parameters.
+// Returns weights drawn by He's rule from `seed`, biases zero. Equal seeds give
+// equal parameters.
 // Errors: those of Tensor::Allocate.
 absl::StatusOr<Parameters> InitialParameters(const NetworkSize& size,
                                              uint64_t seed);
@@ -48,14 +48,14 @@ struct Gradient {
   double loss_sum = 0;
 };
 
-// The loss of a batch, summed over its images, and its gradient.
+// Returns the loss of a batch, summed over its images, and its gradient.
 // REQUIRES: CheckParameters(size, parameters) is OK for a size that fits the
 // batch.
 // Errors: those of Tensor::Allocate.
 absl::StatusOr<Gradient> ComputeGradient(const Parameters& parameters,
                                          const Batch& batch);
 
-// How many images of the batch have their highest score at their label.
+// Returns how many images of the batch have their highest score at their label.
 // REQUIRES: as ComputeGradient.
 int64_t CountCorrect(const Parameters& parameters, const Batch& batch);
 

@@ -23,7 +23,7 @@ absl::StatusOr<Parameters> ParametersOf(const NetworkSize& size,
   return parameters;
 }
 
-// The order of a shard's images in one epoch.
+// Returns the order of a shard's images in one epoch.
 std::vector<int64_t> ShuffledNumbers(int64_t size,
                                      const TrainingOptions& options,
                                      uint32_t rank, uint32_t epoch) {

@@ -18,15 +18,15 @@ ops::SumsOfOp SumsOf(const TensorUpdate& update) {
 // of their terms until their elements are updated.
 constexpr int64_t kMaxCachedRow = 64 * 1024;
 
-// Whether nothing but the sum of its row lies between an element's term and its
-// update, which then follows while the row is in the cache.
+// Returns whether nothing but the sum of its row lies between an element's term
+// and its update, which then follows while the row is in the cache.
 bool IsUpdatedByRows(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOf(update);
   return sums.has_row_state && !sums.has_column_state && sums.num_phases == 0 &&
          update.value.num_elements > 0 && NumColumns(update) <= kMaxCachedRow;
 }
 
-// Rows that are about as many elements as a part.
+// Returns how many rows are about as many elements as a part.
 int64_t RowsOfPart(const TensorUpdate& update) {
   const auto elements = static_cast<int64_t>(ops::kSumPartElements);
   return std::max<int64_t>(

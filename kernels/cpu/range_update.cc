@@ -23,7 +23,7 @@ static_assert(FormatOf(DType::kBF16) == FloatFormat::kBF16);
 static_assert(FormatOf(DType::kF8E4M3FN) == FloatFormat::kF8E4M3FN);
 static_assert(FormatOf(DType::kF8E5M2) == FloatFormat::kF8E5M2);
 
-// Where element `index` of a tensor lies.
+// Returns where element `index` of a tensor lies.
 const char* At(const TensorView& tensor, int64_t index) {
   return static_cast<const char*>(tensor.data) + index * SizeOf(tensor.dtype);
 }
@@ -31,7 +31,7 @@ char* At(const MutableTensorView& tensor, int64_t index) {
   return static_cast<char*>(tensor.data) + index * SizeOf(tensor.dtype);
 }
 
-// Whether the elements lie where their type wants them.
+// Returns whether the elements lie where their type wants them.
 bool IsAligned(const TensorView& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data) % SizeOf(tensor.dtype) == 0;
 }
@@ -136,8 +136,8 @@ class RangeUpdater {
  private:
   RuleKind kind() const { return update_.rule->kind(); }
 
-  // What assign does with one contribution of another format, where the value
-  // is in the one that it is decoded to.
+  // Returns whether the update is what assign does with one contribution of
+  // another format, where the value is in the one that it is decoded to.
   bool IsDecoding() const {
     return kind() == RuleKind::kAssign && update_.contributions.size() == 1 &&
            update_.num_averaged == 0 && update_.value.dtype == native_ &&
@@ -205,7 +205,7 @@ class RangeUpdater {
     return ops::SumOfLanes(lanes);
   }
 
-  // For rows shorter than the lanes: as many at a time as these take.
+  // Updates rows shorter than the lanes: as many at a time as these take.
   void UpdateNarrowRows(const auto& op, int64_t begin, int64_t end, T* state,
                         double* columns) {
     const int64_t size = RowElements();
@@ -242,7 +242,7 @@ class RangeUpdater {
                                             columns);
   }
 
-  // What the functor reads.
+  // Returns what the functor reads.
   StepArrays<T> ArraysOf(int64_t at, size_t count) {
     StepArrays<T> arrays = {.first = update_.first_element + at};
     arrays.g = SumOfContributions(at, count);
@@ -276,8 +276,8 @@ class RangeUpdater {
     }
   }
 
-  // What the elements of a block get of their columns. It is computed once per
-  // column where there are few enough.
+  // Returns what the elements of a block get of their columns. It is computed
+  // once per column where there are few enough.
   template <typename Op>
   T* OfColumns(const Op& op, int64_t at, size_t count) {
     const int64_t size = RowElements();
@@ -310,7 +310,7 @@ class RangeUpdater {
     for (size_t i = 0; i < count; ++i) out[i] = ops::OfColumn(op, state[i]);
   }
 
-  // Or their mean, where the update asks for it.
+  // Returns the sum, or the mean where the update asks for it.
   const T* SumOfContributions(int64_t at, size_t count) {
     if (update_.num_averaged > 0) return MeanOfContributions(at, count);
     const TensorView& first = update_.contributions[0];
@@ -349,15 +349,17 @@ class RangeUpdater {
     if (update_.PackingOf(contribution) != nullptr) {
       return Unpack(contribution, at, count, out);
     }
-    const TensorView& plain = update_.contributions[contribution];
-    FormatKernelsOf(plain.dtype).load(Aligned(plain, at, count), out, count);
+    const TensorView& unpacked = update_.contributions[contribution];
+    FormatKernelsOf(unpacked.dtype)
+        .load(Aligned(unpacked, at, count), out, count);
   }
 
-  // A block of a plain contribution, copied if that lies at an odd address.
-  const void* Aligned(const TensorView& plain, int64_t at, size_t count) {
-    const char* const block = At(plain, at);
-    if (IsAligned(plain)) return block;
-    std::memcpy(aligned_, block, count * SizeOf(plain.dtype));
+  // Returns a block of an unpacked contribution, copied if that lies at an odd
+  // address.
+  const void* Aligned(const TensorView& unpacked, int64_t at, size_t count) {
+    const char* const block = At(unpacked, at);
+    if (IsAligned(unpacked)) return block;
+    std::memcpy(aligned_, block, count * SizeOf(unpacked.dtype));
     return aligned_;
   }
 
@@ -440,7 +442,8 @@ class RangeUpdater {
   std::vector<T> averaged_;
 };
 
-// What assign does with one contribution in the value's dtype.
+// Returns whether the update is what assign does with one contribution in the
+// value's dtype.
 bool IsCopy(const TensorUpdate& update) {
   return update.rule->kind() == RuleKind::kAssign &&
          update.contributions.size() == 1 && update.PackingOf(0) == nullptr &&

@@ -144,7 +144,7 @@ void CudaBackend::StartFromUpdates(std::shared_ptr<Rest> rest) {
   });
 }
 
-// Through each of the streams: the last to come to its end tells, and looks
+// Probes each of the streams: the last to come to its end tells, and looks
 // whether the device has been idle.
 void CudaBackend::Probe(absl::AnyInvocable<void() &&> done) {
   struct Lanes {

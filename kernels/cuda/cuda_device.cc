@@ -257,7 +257,7 @@ bool CudaDevice::CanRead(const void* data) {
   return place.type == cudaMemoryTypeDevice && place.device == ordinal_;
 }
 
-// Where no profiler is there, a look at a pointer.
+// Costs a look at a pointer where no profiler is there.
 uint64_t CudaDevice::BeginRange(const char* name) {
   return nvtxRangeStartA(name);
 }

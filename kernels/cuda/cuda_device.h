@@ -43,8 +43,8 @@ struct CudaDeviceOptions {
   // tasks each; 0: a block for each task.
   unsigned blocks_per_multiprocessor = 0;
   UpdateLauncher launcher = &LaunchAnyUpdate;
-  // Whether memory comes from a pool of CUDA, where the driver has pools; false
-  // is for tests.
+  // True takes memory from a pool of CUDA, where the driver has pools; false by
+  // cudaMalloc, as where it has none.
   bool uses_pool = true;
 };
 
@@ -78,8 +78,8 @@ class CudaDevice final : public Device {
   absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override;
   absl::Status FreePinned(void* data) override;
 
-  // The bytes of the GPU that were free when it was opened, with all kernels
-  // loaded.
+  // Returns the bytes of the GPU that were free when it was opened, with all
+  // kernels loaded.
   uint64_t free_bytes() const { return free_bytes_; }
   // No other GPU of any machine has this id.
   const std::string& uuid() const { return uuid_; }

@@ -5,7 +5,7 @@
 namespace tensorkv {
 namespace {
 
-// Nothing here can be used, from the start.
+// Returns whether nothing here can be used, from the start.
 bool MeansNoDevice(cudaError_t error) {
   switch (error) {
     case cudaErrorNoDevice:
@@ -36,7 +36,8 @@ absl::StatusCode CodeOf(cudaError_t error) {
 
 }  // namespace
 
-// Those of which the runtime's manual says that the process must be ended.
+// Returns whether the error is one of which the runtime's manual says that the
+// process must be ended.
 bool MeansDeviceFailed(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalAddress:

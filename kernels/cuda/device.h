@@ -81,8 +81,8 @@ class Stream {
   // Returns whether all work of this stream is done.
   virtual absl::StatusOr<bool> IsDone() = 0;
 
-  // The cudaStream_t, for libraries; it is valid where the device is the
-  // calling thread's current one, which a call of IsDone makes it.
+  // Returns the cudaStream_t, for libraries; it is valid where the device is
+  // the calling thread's current one, which a call of IsDone makes it.
   virtual void* handle() = 0;
 };
 
@@ -91,13 +91,13 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // "cuda:0".
+  // Returns the name, such as "cuda:0".
   virtual absl::string_view name() const = 0;
 
   virtual DeviceHealth& health() = 0;
 
-  // How long a thread that waits, for the device or for more work, should spin
-  // before it sleeps: about the time that waking it takes.
+  // Returns how long a thread that waits, for the device or for more work,
+  // should spin before it sleeps: about the time that waking it takes.
   virtual absl::Duration spin_time() const = 0;
 
   // Returns whether kernels and copies of this device can read the byte at

@@ -6,7 +6,7 @@
 namespace tensorkv {
 namespace {
 
-// UINT64_MAX, which no quota allows, for sizes that cannot be rounded.
+// Returns UINT64_MAX, which no quota allows, for sizes that cannot be rounded.
 uint64_t TakenBy(size_t size_bytes) {
   constexpr uint64_t kMask = kAllocationGranularity - 1;
   if (size_bytes > UINT64_MAX - kMask) return UINT64_MAX;

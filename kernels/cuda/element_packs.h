@@ -70,7 +70,7 @@ HOST_DEVICE void LoadWords(const void* data, PackWords<num_words>& out) {
 #endif
 }
 
-// By the intrinsic: nvcc splits an assignment into scalar stores.
+// Stores by the intrinsic: nvcc splits an assignment into scalar stores.
 // REQUIRES: aligned memory.
 template <int num_words>
 HOST_DEVICE void StoreWords(const PackWords<num_words>& in, void* data) {
@@ -103,7 +103,7 @@ using UnsignedOf = std::conditional_t<
 template <typename Bits, int size>
 using PackOf = PackWords<sizeof(Bits) * size / 4>;
 
-// Element `i` of a pack, little-endian.
+// Returns element `i` of a pack, little-endian.
 template <typename Bits, int num_words>
 HOST_DEVICE Bits ElementOf(const PackWords<num_words>& pack, int i) {
   if constexpr (sizeof(Bits) == 8) {

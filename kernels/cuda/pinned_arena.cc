@@ -40,7 +40,7 @@ RefPtr<Buffer> PinnedArena::Allocate(size_t size_bytes,
                                          std::move(account)));
 }
 
-// The smallest piece that is large enough.
+// Returns the smallest piece that is large enough.
 char* PinnedArena::TakeFree(size_t size_bytes) {
   MutexLock lock(&mutex_);
   const auto found = free_by_size_.lower_bound({size_bytes, nullptr});

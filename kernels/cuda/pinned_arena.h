@@ -54,7 +54,7 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
     return !block.empty() && data + size_bytes <= block.data() + block.size();
   }
 
-  // The bytes that are locked, and those of them that buffers use.
+  // Return the bytes that are locked, and those of them that buffers use.
   size_t size_bytes() const;
   size_t used_bytes() const;
 

@@ -77,7 +77,7 @@ class StagedCopies {
   StreamLane& to_device() { return *to_device_; }
   StreamLane& to_host() { return *to_host_; }
 
-  // The numbers of slots of both directions together.
+  // Returns the numbers of slots of both directions together.
   int num_slots() const { return 2 * num_slots_; }
   int num_free_slots() const {
     return slots_to_device_->num_free() + slots_to_host_->num_free();

@@ -8,8 +8,8 @@
 namespace tensorkv {
 namespace {
 
-// What a profile shows while the device has something of a stream to do: the
-// name of the metric that counts it (docs/operations.md).
+// Returns what a profile shows while the device has something of a stream to
+// do: the name of the metric that counts it (docs/operations.md).
 const char* RangeOf(StreamUse use) {
   switch (use) {
     case StreamUse::kToDevice:

@@ -67,7 +67,7 @@ class StreamLane {
   // over if the device cannot. Errors: those of the device.
   absl::Status OrderBehind(Stream& stream);
 
-  // The number of calls of Run and WhenDone so far.
+  // Returns the number of calls of Run and WhenDone so far.
   uint64_t num_started() const;
   // Blocks until the callbacks of the first `num` such calls have returned.
   // REQUIRES: not called by a callback of this lane.

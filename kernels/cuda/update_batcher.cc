@@ -70,7 +70,7 @@ absl::Status UpdateBatcher::GrowTables(size_t size_bytes,
   return absl::OkStatus();
 }
 
-// No more than is needed: it grows with the model.
+// Allocates no more than is needed: it grows with the model.
 absl::Status UpdateBatcher::GrowScratch(size_t size_bytes) {
   ASSIGN_OR_RETURN(DeviceMemory memory,
                    pool_.Allocate(std::max(size_bytes, kMinScratchBytes)));
@@ -182,11 +182,6 @@ void UpdateBatcher::Finish(Batch& batch, absl::Status status) {
   uploads_.WaitForCallbacks(batch.num_uploads);
   // Last: the callers may destroy this object now.
   for (const auto& job : batch.jobs) std::move(job->done)(status);
-}
-
-size_t UpdateBatcher::num_waiting() {
-  MutexLock lock(&mutex_);
-  return pending_.size();
 }
 
 std::vector<TensorUpdate> UpdateBatcher::ZerosOf(

@@ -77,12 +77,9 @@ class UpdateBatcher {
   static std::vector<TensorUpdate> ZerosOf(
       absl::Span<const MutableTensorView> tensors);
 
-  // The number of calls of Start that wait until the device ends a batch.
-  size_t num_waiting();
-
   BatchUsage usage() const;
 
-  // The lane of the device's computing stream.
+  // Returns the lane of the device's computing stream.
   StreamLane& lane() { return *compute_; }
 
  private:
@@ -136,7 +133,7 @@ class UpdateBatcher {
   absl::Status GrowTables(size_t size_bytes, size_t present_bytes);
   absl::Status GrowScratch(size_t size_bytes);
   absl::StatusOr<TableMemory> CreateTableMemory(size_t size_bytes);
-  // The sizes of the memory that there is.
+  // Returns the sizes of the memory that there is.
   UpdateTable::Sizes present_sizes();
 
   // Starts batches of waiting jobs until the device has kMaxBatches.

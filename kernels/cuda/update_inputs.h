@@ -18,9 +18,9 @@
 
 namespace tensorkv {
 
-// out[index] = element, where `index` is known only when the kernel runs. A
-// compiler that does not know it has the whole array in memory, and all loads
-// of packs wait for that.
+// Sets out[index] to `element`, where `index` is known only when the kernel
+// runs. A compiler that does not know it has the whole array in memory, and all
+// loads of packs wait for that.
 template <typename T, int size>
 HOST_DEVICE void SetElement(T (&out)[size], int index, T element) {
   for (int i = 0; i < size; ++i) out[i] = i == index ? element : out[i];

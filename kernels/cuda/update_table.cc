@@ -48,8 +48,9 @@ size_t FunctorBytes(const ops::Expression<T>& program) {
   return program.size_bytes();
 }
 
-// What assign does with one contribution in the value's dtype keeps its bits,
-// also those of a NaN; what it does without any sets all bits to zero.
+// Returns whether the update is about bits alone: what assign does with one
+// contribution in the value's dtype keeps them, also those of a NaN; what it
+// does without any sets all to zero.
 bool IsOfBits(const TensorUpdate& update) {
   if (update.rule->kind() != RuleKind::kAssign) return false;
   return update.contributions.empty() ||
@@ -65,7 +66,7 @@ uint64_t NumChunks(const TensorUpdate& update) {
   return (update.value.num_elements + kChunkElements - 1) / kChunkElements;
 }
 
-// Elements of a row, where there are any.
+// Returns the elements of a row, where there are any.
 uint64_t RowElements(const TensorUpdate& update) {
   return update.value.num_elements / update.num_rows;
 }
@@ -79,7 +80,7 @@ uint64_t NumColumnChunks(const TensorUpdate& update) {
   return (RowElements(update) + ops::kSumLanes - 1) / ops::kSumLanes;
 }
 
-// Parts of all columns; none where each would have one.
+// Returns the parts of all columns; none where each would have one.
 uint64_t NumColumnParts(const TensorUpdate& update) {
   const uint64_t columns = RowElements(update);
   const uint64_t num_parts = ops::NumColumnParts(update.num_rows, columns);
@@ -99,7 +100,7 @@ uint64_t NumScratch(const TensorUpdate& update) {
                   sums.has_column_state ? NumColumnParts(update) : 0);
 }
 
-// What sums add to the sizes.
+// Returns what sums add to the sizes.
 UpdateTable::Sizes MaxSizesOfSums(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
   if (!sums.any() || update.value.num_elements == 0) return {};
@@ -112,7 +113,7 @@ UpdateTable::Sizes MaxSizesOfSums(const TensorUpdate& update) {
   return {num_chunks * sizeof(WorkChunk), NumScratch(update) * sizeof(double)};
 }
 
-// An integer type of the size of the dtype.
+// Returns an integer type of the size of the dtype.
 ElementType BitsTypeOf(DType dtype) {
   switch (SizeOf(dtype)) {
     case 1:
@@ -126,7 +127,8 @@ ElementType BitsTypeOf(DType dtype) {
   }
 }
 
-// The mean of one contribution whose bits are kept is that.
+// Returns whether a mean has to be made: that of one contribution whose bits
+// are kept is that contribution.
 bool Averages(const TensorUpdate& update) {
   return update.num_averaged > 0 && !IsOfBits(update);
 }
@@ -136,14 +138,14 @@ ElementType LaunchTypeOf(const TensorUpdate& update) {
                           : TypeOf(AccumulateType(update.value.dtype));
 }
 
-// What the rule reads as the present value.
+// Returns what the rule reads as the present value.
 SourceArray CurrentOf(const TensorUpdate& update) {
   if (update.rule->kind() == RuleKind::kAssign) return {};
   const bool has_master = update.rule->keeps_master(update.value.dtype);
   return SourceOf(has_master ? update.master : update.stored);
 }
 
-// The first chunks of an entry, so many.
+// Adds the first chunks of an entry, so many.
 void AddChunks(uint32_t entry, uint64_t count, std::vector<WorkChunk>& chunks) {
   for (uint32_t i = 0; i < count; ++i) chunks.push_back({entry, i});
 }

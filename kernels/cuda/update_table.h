@@ -64,7 +64,8 @@ class UpdateTable {
   // Writes the block, size_bytes() long, to `host`, 16-byte aligned.
   void Write(char* host) const;
 
-  // The bytes of uninitialised memory that launches need on the device besides.
+  // Returns the bytes of uninitialised memory that launches need on the device
+  // besides.
   size_t scratch_bytes() const { return num_scratch_ * sizeof(double); }
 
   // Returns whether the block may travel with its launches.

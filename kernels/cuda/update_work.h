@@ -118,7 +118,7 @@ struct UpdateWork {
   // Sums that launches store for those that follow.
   double* scratch;
 
-  // The number of parts of chunks, each of which one block does.
+  // Returns the number of parts of chunks, each of which one block does.
   HOST_DEVICE uint32_t num_tasks() const { return num_chunks * num_parts; }
 };
 

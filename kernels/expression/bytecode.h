@@ -52,7 +52,7 @@ struct ElementProgram {
   // The scalars, then the instructions, with nothing in between.
   uint64_t words[kMaxScalars + kMaxInstructions];
 
-  // The bytes that are in use: those behind them need not be copied.
+  // Returns the bytes that are in use: those behind them need not be copied.
   size_t size_bytes() const {
     return offsetof(ElementProgram, words) +
            sizeof(uint64_t) * (num_scalars + num_instructions);
@@ -61,7 +61,8 @@ struct ElementProgram {
   HOST_DEVICE Instruction instruction(int index) const {
     return __builtin_bit_cast(Instruction, words[num_scalars + index]);
   }
-  // The scalar of operand number `operand`. REQUIRES: IsScalar(operand).
+  // Returns the scalar of operand number `operand`. REQUIRES:
+  // IsScalar(operand).
   HOST_DEVICE T scalar(uint8_t operand) const {
     using Bits = typename FloatFacts<T>::Bits;
     return FromBits<T>(static_cast<Bits>(words[operand - kFirstScalar]));

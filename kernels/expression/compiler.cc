@@ -91,7 +91,7 @@ class SlotAllocator {
 
   int num_operations() const { return static_cast<int>(operations_.size()); }
 
-  // By value; outputs are used after the last operation.
+  // Finds them by value; outputs are used after the last operation.
   void FindLastUses() {
     last_use_.assign(kNumInputs + num_operations(), kNever);
     place_.assign(last_use_.size(), 0);

@@ -33,7 +33,7 @@ HOST_DEVICE T NearestInteger(T x) {
   return (x + kRounder<T>)-kRounder<T>;
 }
 
-// 2^k. REQUIRES: k is an integer and 2^k a normal number.
+// Returns 2^k. REQUIRES: k is an integer and 2^k a normal number.
 template <typename T>
 HOST_DEVICE T PowerOfTwo(T k) {
   using Facts = FloatFacts<T>;
@@ -41,8 +41,8 @@ HOST_DEVICE T PowerOfTwo(T k) {
                      << Facts::kMantissaBits);
 }
 
-// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2: the series, until what is left out
-// is less than a tenth of the last bit.
+// Returns (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2: the series, until what is
+// left out is less than a tenth of the last bit.
 HOST_DEVICE float ExpRest(float r) {
   return Polynomial(r, 1 / 2.f, 1 / 6.f, 1 / 24.f, 1 / 120.f, 1 / 720.f,
                     1 / 5040.f);
@@ -53,8 +53,8 @@ HOST_DEVICE double ExpRest(double r) {
                     1 / 479001600., 1 / 6227020800.);
 }
 
-// e^(x + tail), for a tail that is less than the last bit of x. Within one unit
-// in the last place; what underflows is rounded once more.
+// Returns e^(x + tail), for a tail that is less than the last bit of x. Within
+// one unit in the last place; what underflows is rounded once more.
 template <typename T>
 HOST_DEVICE T Exp(T x, T tail = 0) {
   using Facts = FloatFacts<T>;
@@ -88,7 +88,7 @@ HOST_DEVICE Double2 TwoSum(double a, double b) {
   return {sum, (a - (sum - b_in_sum)) + (b - b_in_sum)};
 }
 
-// The upper 26 bits of a number, and the rest.
+// Returns the upper 26 bits of a number, and the rest.
 HOST_DEVICE Double2 Halves(double a) {
   const double scaled = 134217729 * a;  // 2^27 + 1
   const double high = scaled - (scaled - a);
@@ -137,7 +137,7 @@ HOST_DEVICE Double2 LongLog(double x) {
   return FastTwoSum(sum.high, low);
 }
 
-// |x|^y for x that is neither 0 nor infinite, and y not NaN.
+// Returns |x|^y for x that is neither 0 nor infinite, and y not NaN.
 HOST_DEVICE float PowerOfMagnitude(float magnitude, float y) {
   return static_cast<float>(Exp(y * Log(static_cast<double>(magnitude))));
 }
@@ -190,7 +190,7 @@ HOST_DEVICE T Pow(T x, T y) {
   return ((x == 1) | (y == 0)) ? T(1) : result;
 }
 
-// NaN if either is.
+// Returns NaN if either is.
 template <typename T>
 HOST_DEVICE T Min(T a, T b) {
   return ((a < b) | (a != a)) ? a : b;
@@ -200,7 +200,7 @@ HOST_DEVICE T Max(T a, T b) {
   return ((a > b) | (a != a)) ? a : b;
 }
 
-// -1, 1, or what is neither below nor above 0: zeros and NaN.
+// Returns -1, 1, or what is neither below nor above 0: zeros and NaN.
 template <typename T>
 HOST_DEVICE T Sign(T x) {
   const T not_above = x < 0 ? T(-1) : x;

@@ -34,10 +34,10 @@ class Expression {
   static absl::StatusOr<Expression> Compile(
       absl::string_view text, absl::Span<const std::string> hyperparameters);
 
-  // The names of the states, in the order of their slots.
+  // Returns the names of the states, in the order of their slots.
   const std::vector<std::string>& states() const { return states_; }
 
-  // Instructions that run for each element.
+  // Returns how many instructions run for each element.
   size_t num_instructions() const { return instructions_.size(); }
 
   // Returns the program to run for each element of update `update_count` (from

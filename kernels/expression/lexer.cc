@@ -66,7 +66,7 @@ class Lexer {
     line_start_ = next_;
   }
 
-  // Digits with a point somewhere, and an exponent.
+  // Takes digits with a point somewhere, and an exponent.
   absl::Status TakeNumber() {
     size_t end = next_ + LengthOf(next_, IsDigit);
     if (At(end) == '.') end += 1 + LengthOf(end + 1, IsDigit);

@@ -134,7 +134,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // One comparison at most: those of comparisons need parentheses.
+  // Reads one comparison at most: those of comparisons need parentheses.
   absl::StatusOr<int> ReadTerm() {
     ASSIGN_OR_RETURN(const int left, ReadSum());
     const Position at = Peek().at;
@@ -152,7 +152,7 @@ class Parser {
     return ReadChain(kProducts, [this] { return ReadFactor(); });
   }
 
-  // Parts with operators between them, from the left.
+  // Reads parts with operators between them, from the left.
   template <typename ReadPart>
   absl::StatusOr<int> ReadChain(absl::Span<const Operator> operators,
                                 ReadPart read_part) {
@@ -187,7 +187,7 @@ class Parser {
     return factor;
   }
 
-  // What has others inside: a call, a sign or parentheses.
+  // Reads what has others inside: a call, a sign or parentheses.
   absl::StatusOr<int> ReadNested() {
     const Token& first = Peek();
     if (first.kind == Token::Kind::kName) return ReadNameOrCall();

@@ -14,14 +14,14 @@ namespace tensorkv::ops {
 // other bytes than 0 and 1.
 enum class Bool : uint8_t { kFalse = 0, kTrue = 1 };
 
-// Floats as IEEE 754 has it; integers wrap; Bool is logical or.
+// Adds floats as IEEE 754 has it; integers wrap; Bool is logical or.
 HOST_DEVICE float Add(float a, float b) { return a + b; }
 HOST_DEVICE double Add(double a, double b) { return a + b; }
 HOST_DEVICE Bool Add(Bool a, Bool b) {
   return (a != Bool::kFalse) | (b != Bool::kFalse) ? Bool::kTrue : Bool::kFalse;
 }
 
-// Floats as IEEE 754 has it; integers wrap; Bool is logical and.
+// Multiplies floats as IEEE 754 has it; integers wrap; Bool is logical and.
 HOST_DEVICE float Multiply(float a, float b) { return a * b; }
 HOST_DEVICE double Multiply(double a, double b) { return a * b; }
 HOST_DEVICE Bool Multiply(Bool a, Bool b) {
@@ -74,7 +74,7 @@ HOST_DEVICE T Magnitude(T x) {
   return x < 0 ? -x : x + T(0);
 }
 
-// -1, 1, or x itself: a zero or NaN.
+// Returns -1, 1, or x itself: a zero or NaN.
 template <typename T>
 HOST_DEVICE T Sign(T x) {
   return x > 0 ? T(1) : (x < 0 ? T(-1) : x);
@@ -93,7 +93,7 @@ HOST_DEVICE T Quotient(T a, T b) {
   return Magnitude(b) < kLowestDivisor<T> ? T(0) : a / b;
 }
 
-// min(max(x, -bound), bound); NaN stays NaN.
+// Returns min(max(x, -bound), bound); NaN stays NaN.
 template <typename T>
 HOST_DEVICE T Clip(T x, T bound) {
   const T above = x < -bound ? -bound : x;

@@ -69,8 +69,8 @@ struct NormalPair {
   T second;
 };
 
-// 1 - x^2 / 2! + x^4 / 4! - ... and (x - x^3 / 3! + x^5 / 5! - ...) / x, of the
-// square of x, for |x| <= pi / 4.
+// Return 1 - x^2 / 2! + x^4 / 4! - ... and (x - x^3 / 3! + x^5 / 5! - ...) /
+// x, of the square of x, for |x| <= pi / 4.
 HOST_DEVICE float CosineSeries(float square) {
   return Polynomial(square, 1.f, -1 / 2.f, 1 / 24.f, -1 / 720.f, 1 / 40320.f);
 }
@@ -89,8 +89,8 @@ HOST_DEVICE double SineSeries(double square) {
                     1 / 355687428096000.);
 }
 
-// -2 log(1 + f) over s = f / (2 + f), of the square of s, for 1 + f from
-// sqrt(1/2) to sqrt(2): -4 - 4 s^2 / 3 - 4 s^4 / 5 - ...
+// Returns -2 log(1 + f) over s = f / (2 + f), of the square of s, for 1 + f
+// from sqrt(1/2) to sqrt(2): -4 - 4 s^2 / 3 - 4 s^4 / 5 - ...
 HOST_DEVICE float LogarithmSeries(float square) {
   return Polynomial(square, -4.f, -4 / 3.f, -4 / 5.f, -4 / 7.f);
 }

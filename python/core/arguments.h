@@ -17,7 +17,7 @@
 
 namespace tensorkv::python {
 
-// The choice that `name`, the argument `what`, stands for.
+// Returns the choice that `name`, the argument `what`, stands for.
 // Throws StatusError (InvalidArgument).
 template <typename Choice>
 Choice ByName(const char* what, const std::string& name) {
@@ -27,7 +27,7 @@ Choice ByName(const char* what, const std::string& name) {
       ", got ", name)));
 }
 
-// The duration that `seconds`, the argument `what`, stands for.
+// Returns the duration that `seconds`, the argument `what`, stands for.
 // Throws StatusError (InvalidArgument) for NaN, which absl::Seconds takes for
 // infinity.
 absl::Duration SecondsOf(const char* what, double seconds);
@@ -55,7 +55,7 @@ void ForEachField(Config& config, Field field) {
   field("budget_bytes", config.budget_bytes);
 }
 
-// The configuration of these fields, of which `given` has all.
+// Returns the configuration of these fields, of which `given` has all.
 // REQUIRES: the GIL. Throws StatusError (InvalidArgument), and TypeError for a
 // value that its field cannot hold.
 NamespaceConfig NamespaceConfigOf(const pybind11::dict& given);

@@ -13,8 +13,8 @@
 namespace tensorkv::python {
 namespace {
 
-// How long a signal may wait for its handler.
-constexpr absl::Duration kSlice = absl::Milliseconds(50);
+// A signal waits so long for its handler, at most.
+constexpr absl::Duration kSignalPeriod = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -25,11 +25,12 @@ struct CallThread::State {
   bool is_running ABSL_GUARDED_BY(mutex) = false;
   bool is_stopping ABSL_GUARDED_BY(mutex) = false;
 
-  // Whether the call has ended within a slice.
+  // Waits until the call has ended, for kSignalPeriod at most, and returns
+  // whether it has.
   bool Wait() {
     MutexLock lock(&mutex);
     while (is_running) {
-      if (changed.WaitWithTimeout(&mutex, kSlice)) break;
+      if (changed.WaitWithTimeout(&mutex, kSignalPeriod)) break;
     }
     return !is_running;
   }

@@ -16,8 +16,9 @@ namespace tensorkv::python {
 // not used: they would be those of NumPy 1 or 2, and this works with both.
 // Every function requires the GIL.
 
-// A new array of the memory at `data`, C-contiguous, which may be written and
-// belongs to `owner`; a null owner stands for memory that is never freed.
+// Returns a new array of the memory at `data`, C-contiguous, which may be
+// written and belongs to `owner`; a null owner stands for memory that is never
+// freed.
 // Throws StatusError (UNIMPLEMENTED) for a dtype that use_numpy was not given.
 pybind11::object NewArray(DType dtype, absl::Span<const int64_t> dimensions,
                           void* data, pybind11::handle owner);
@@ -31,7 +32,7 @@ struct ArrayView {
   bool is_writable;
 };
 
-// Nothing for any other object, and for an array whose elements are not
+// Returns nothing for any other object, and for an array whose elements are not
 // C-contiguous, aligned, and of a dtype that use_numpy was given.
 std::optional<ArrayView> ArrayViewOf(pybind11::handle object);
 

@@ -11,14 +11,14 @@ namespace {
 
 namespace py = pybind11;
 
-// What the arrays within a buffer belong to.
+// Returns what the arrays within a buffer belong to.
 py::capsule OwnerOf(const RefPtr<Buffer>& buffer) {
   return py::capsule(new RefPtr<Buffer>(buffer), [](void* owned) {
     delete static_cast<RefPtr<Buffer>*>(owned);
   });
 }
 
-// An array of these dimensions with the tensor's memory.
+// Returns an array of these dimensions with the tensor's memory.
 py::object ArrayOf(Tensor& tensor, DType dtype,
                    absl::Span<const int64_t> dimensions, py::handle owner) {
   // An array of no elements needs memory all the same.

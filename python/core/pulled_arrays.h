@@ -11,13 +11,13 @@
 
 namespace tensorkv::python {
 
-// An array per value, which may be written and has the value's memory: its
-// buffer, which small values share, lives as long as the last array in it.
+// Returns an array per value, which may be written and has the value's memory:
+// its buffer, which small values share, lives as long as the last array in it.
 // REQUIRES: the GIL, and that nobody else uses the memory. Throws as NewArray.
 pybind11::list ArraysOf(std::vector<Value> values);
 
-// A tuple per value: an array of its bytes, with the value's memory as above,
-// the name of its dtype, which NumPy need not have, and its version.
+// Returns a tuple per value: an array of its bytes, with the value's memory as
+// above, the name of its dtype, which NumPy need not have, and its version.
 pybind11::list MemoryOf(std::vector<Value> values);
 
 }  // namespace tensorkv::python

@@ -61,8 +61,8 @@ absl::Status NotTaken(absl::string_view key, absl::string_view problem) {
       absl::StrCat("array of key \"", key, "\": ", problem));
 }
 
-// The dtype of native elements of a format of Python's module struct, which is
-// one letter; kUnknown if there is none.
+// Returns the dtype of native elements of a format of Python's module struct,
+// which is one letter; kUnknown if there is none.
 DType DTypeOfLetter(char letter, Py_ssize_t item_size) {
   const auto sized = [item_size](DType two, DType four, DType eight) {
     return item_size == 2   ? two

@@ -35,7 +35,7 @@ class Session {
   Client& client() { return worker_ != nullptr ? worker_->client() : *client_; }
   // Returns the client, for one call with these bounds.
   Client Bounded(const CallBounds& bounds);
-  // Null before Join.
+  // Returns null before Join.
   WorkerClient* worker() { return worker_.get(); }
   // Returns whether the server of a worker has gone back to an earlier state,
   // and nobody has asked for the next step since.
@@ -69,7 +69,7 @@ class Session {
   absl::StatusOr<PullReply> Pull(PullRequest request,
                                  absl::Span<const Destination> into,
                                  const CallBounds& bounds);
-  // Like Push and Pull. The ids are the call's own.
+  // These do what Push and Pull do. The ids are the call's own.
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step,
                                      const CallBounds& bounds);
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,

@@ -22,7 +22,7 @@ namespace py = pybind11;
 // Python runs signal handlers on this thread alone.
 bool IsMainThread() { return getpid() == gettid(); }
 
-// {key, tensor} for each array.
+// Returns {key, tensor} for each array.
 template <typename Entry>
 std::vector<Entry> EntriesOf(const std::vector<std::string>& keys,
                              const py::list& arrays,
@@ -35,7 +35,7 @@ std::vector<Entry> EntriesOf(const std::vector<std::string>& keys,
   return entries;
 }
 
-// The same with the weights, of which there are as many or none.
+// Returns the same with the weights, of which there are as many or none.
 std::vector<PushEntry> PushEntriesOf(const std::vector<std::string>& keys,
                                      const py::list& arrays,
                                      const std::vector<double>& weights,

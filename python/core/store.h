@@ -43,7 +43,7 @@ class Store {
   static std::unique_ptr<Store> Embed(int num_threads);
   ~Store();
 
-  // Defined, with its parts below, in store_bindings.cc.
+  // Is defined, with its parts below, in store_bindings.cc.
   static void Register(pybind11::module_& module);
 
  private:
@@ -65,13 +65,13 @@ class Store {
 
   // Throws UnusableError.
   const std::shared_ptr<Session>& session() const;
-  // What `verb(Session&, const CallBounds&)`, or `verb(Client)`, returns,
-  // without its status. `may_wait` says that it may wait for others even in a
-  // store in this process. Where signals interrupt a call, nobody writes its
-  // arrays any more when this throws, and nobody reads them but a connection
-  // that has yet to let go of what was sent from there: by an Init, or a push
-  // of a session that has not joined. The verb itself may take longer to end,
-  // as SharedCanceller says.
+  // Returns what `verb(Session&, const CallBounds&)`, or `verb(Client)`,
+  // returns, without its status. `may_wait` says that it may wait for others
+  // even in a store in this process. Where signals interrupt a call, nobody
+  // writes its arrays any more when this throws, and nobody reads them but a
+  // connection that has yet to let go of what was sent from there: by an Init,
+  // or a push of a session that has not joined. The verb itself may take longer
+  // to end, as SharedCanceller says.
   template <typename Verb>
   auto Call(Verb verb, bool may_wait = false);
   // Waits for the call: on this thread, unless signals interrupt it.
@@ -89,7 +89,7 @@ class Store {
   // process ends.
   void CloseAtExit();
   bool is_closed() const { return session_ == nullptr; }
-  // Whether a worker of that name had been lost.
+  // Returns whether a worker of that name had been lost.
   bool Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout, std::optional<uint32_t> rank);
   pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
@@ -104,7 +104,8 @@ class Store {
                       const std::optional<pybind11::list>& outs, bool wait,
                       Version min_version, const std::string& state,
                       const std::string& dtype);
-  // Values with their versions and dtypes, for who makes no arrays of them.
+  // Returns values with their versions and dtypes, for who makes no arrays of
+  // them.
   pybind11::list PullMemory(const Keys& keys, bool wait, Version min_version,
                             const std::string& dtype);
   std::vector<Value> PullValues(const Keys& keys,
@@ -112,7 +113,7 @@ class Store {
                                 bool wait, Version min_version,
                                 const std::string& state,
                                 const std::string& dtype);
-  // What was read, unless it went to `outs`.
+  // Returns what was read, unless it went to `outs`.
   std::vector<Value> Receive(const Keys& keys,
                              const std::optional<pybind11::list>& outs,
                              const SharedExports& exports, Reader read,

@@ -26,7 +26,7 @@ std::vector<uint64_t> BytesByFile(const v1::NamespaceManifest& manifest) {
   return bytes;
 }
 
-// The name of a file without its numbers.
+// Returns the name of a file without its numbers.
 std::string KindOf(const std::string& name) {
   const std::vector<std::string> parts =
       absl::StrSplit(name, absl::MaxSplits('-', 2));

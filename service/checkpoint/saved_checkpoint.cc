@@ -110,8 +110,8 @@ class SavedCheckpoint::KeyReader {
         contributors_(ContributorsOf(manifest)),
         reader_(directory, manifest) {}
 
-  // The next keys, once those that it returned before are done with; none if
-  // there are no more.
+  // Returns the next keys, once those that it returned before are done with;
+  // none if there are no more.
   // Errors: DataLoss · ResourceExhausted (there is no memory for a key, though
   // all before are done with).
   absl::StatusOr<std::vector<KeySnapshot>> Next();

@@ -30,7 +30,7 @@ absl::Status CheckDigest(const InputFile& file, const TensorToRead& tensor,
                  "its bytes do not have the digest of the manifest");
 }
 
-// One that is larger than a piece.
+// Reads a tensor that is larger than a piece.
 absl::Status ReadLarge(const InputFile& file, const TensorToRead& tensor,
                        const DirectBuffer& buffer) {
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> digest(

@@ -32,7 +32,7 @@ void CompareAbsent(const std::string& key, TxnRequest* txn) {
   compare.set_create_revision(0);
 }
 
-// 0: there is none.
+// A revision of 0 says that there is none.
 void CompareRevision(const std::string& key, int64_t revision,
                      TxnRequest* txn) {
   Compare& compare = *txn->add_compare();
@@ -81,8 +81,8 @@ absl::StatusOr<ClusterServer> RegisteredAs(absl::string_view name,
                        .is_live = true};
 }
 
-// The servers of the placement as they are registered now; those are in order
-// of their names.
+// Makes the servers of the placement what they are registered as now; those are
+// in order of their names.
 void TakeRegistered(const std::vector<ClusterServer>& registered,
                     ClusterPlacement& placement) {
   for (ClusterServer& server : placement.servers) {

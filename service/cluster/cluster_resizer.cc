@@ -74,7 +74,7 @@ bool ClusterResizer::Sleep(absl::Duration pause) {
   return stopping_;
 }
 
-// Each error once, until another one comes, or none.
+// Reports each error once, until another one comes, or none.
 void ClusterResizer::Report(const absl::Status& outcome) {
   const std::string text(outcome.message());
   if (text != reported_ && !text.empty()) {

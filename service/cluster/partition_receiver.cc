@@ -28,7 +28,7 @@ absl::Status CheckSet(const PartitionSet& set,
                    placement.owners.size(), ", got others"));
 }
 
-// The placement after this one, in which they are the server's.
+// Returns the placement after this one, in which they are the server's.
 ClusterPlacement WithOwner(ClusterPlacement placement,
                            const ClusterServer& server,
                            const std::vector<uint32_t>& partitions) {

@@ -58,7 +58,7 @@ absl::Status CheckLost(const std::string& name, const ClusterReading& reading) {
   return is_known ? absl::OkStatus() : NoSuchServer(name);
 }
 
-// The entry of what that server had.
+// Returns the entry of what that server had.
 LostPartitions& EntryOf(const std::string& server,
                         ClusterPlacement& placement) {
   const auto found =

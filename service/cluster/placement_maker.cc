@@ -61,7 +61,7 @@ double RankOf(const ClusterServer& server, uint32_t partition) {
   return -server.weight / std::log(uniform);
 }
 
-// The index among `servers` of each server of `before`.
+// Returns the index among `servers` of each server of `before`.
 std::vector<uint32_t> IndicesIn(const std::vector<ClusterServer>& servers,
                                 const ClusterPlacement& before) {
   std::map<std::string, uint32_t> indices;

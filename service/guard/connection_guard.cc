@@ -155,7 +155,7 @@ class ConnectionGuard::State {
 
 namespace {
 
-// The C library's function of that name, or whose else comes next.
+// Returns the C library's function of that name, or whose else comes next.
 template <typename Function>
 Function* Next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -363,7 +363,7 @@ std::unique_ptr<ConnectionFilter> MakeConnectionGuard(
 
 }  // namespace tensorkv
 
-// In front of the C library's: gRPC's library finds these first.
+// These stand in front of the C library's: gRPC's library finds them first.
 extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   static const auto next = tensorkv::Next<decltype(recvmsg)>("recvmsg");
   if ((flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return next(fd, message, flags);

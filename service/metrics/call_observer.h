@@ -39,7 +39,7 @@ class CallObserver {
   virtual ~CallObserver() = default;
 
   virtual void Started(Method method) = 0;
-  // Called once for each Started, when the call has ended.
+  // Is called once for each Started, when the call has ended.
   virtual void Handled(Method method, const CallOutcome& outcome) = 0;
 };
 

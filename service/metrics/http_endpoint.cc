@@ -173,7 +173,7 @@ struct HttpEndpoint::Callbacks {
     }
   }
 
-  // Called again after a connection was resumed.
+  // Is called again after a connection was resumed.
   static MHD_Result OnRequest(void* self, MHD_Connection* connection,
                               const char* path, const char* method, const char*,
                               const char*, size_t*, void**) {

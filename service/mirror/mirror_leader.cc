@@ -415,7 +415,7 @@ absl::StatusOr<std::string> MirrorLeader::CommunicatorOf(
   return id;
 }
 
-// On the executor where devices are to meet: making an id takes a while.
+// Runs on the executor where devices are to meet: making an id takes a while.
 void MirrorLeader::Start(const AttemptPtr& attempt) {
   if (attempt == nullptr) return;
   if (attempt->links.empty()) return AskToBegin(attempt);

@@ -83,7 +83,7 @@ bool MirrorMember::IsUnderWay(const Attempt& attempt) {
   return found != attempts_.end() && found->second.get() == &attempt;
 }
 
-// On the executor, which Stop waits for: after that there are no devices.
+// Runs on the executor, which Stop waits for: after that there are no devices.
 void MirrorMember::GatherAndSend(const AttemptPtr& attempt) {
   if (!IsUnderWay(*attempt)) return EndRun(attempt, NotUnderWay());
   attempt->sums->Gather(

@@ -1,18 +1,16 @@
 #include "service/mirror/sum_attempt.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/last_of_many.h"
 #include "service/store/counted_buffer.h"
 
 namespace tensorkv {
 namespace {
 
-// Where the next tensor may begin.
+// Returns where the next tensor may begin.
 uint64_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
@@ -38,7 +36,6 @@ absl::StatusOr<SumAttempt> SumAttempt::Create(
   for (Round& round : rounds) {
     RETURN_IF_ERROR(attempt.Add(std::move(round)));
   }
-  if (device != nullptr) attempt.copies_[device];
   return attempt;
 }
 
@@ -99,19 +96,14 @@ absl::Status SumAttempt::PlaceOnHost(RoundToSum& round) {
             }));
     char* const on_host = buffer->mutable_data();
     copied_.push_back(std::exchange(tensor.buffer, std::move(buffer)));
-    copies_[round.device].push_back(
-        {std::exchange(tensor.data, on_host), on_host, bytes});
+    copies_.push_back({std::exchange(tensor.data, on_host), on_host, bytes});
+    gathers_from_ = round.device;
   }
   return absl::OkStatus();
 }
 
 void SumAttempt::Gather(PlanCallback done) {
-  const auto all =
-      std::make_shared<LastOfMany>(copies_.size(), std::move(done));
-  for (auto& [device, copies] : std::exchange(copies_, {})) {
-    device->CopyToHost(std::move(copies),
-                       [all](const absl::Status& status) { all->End(status); });
-  }
+  gathers_from_->CopyToHost(std::exchange(copies_, {}), std::move(done));
 }
 
 absl::StatusOr<RefPtr<Buffer>> SumAttempt::AllocateForSums(

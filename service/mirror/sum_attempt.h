@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,8 +44,9 @@ class SumAttempt {
   // Returns whether Gather has to be called before contributions can be sent.
   // Gather waits, without blocking, until what workers have brought is where
   // sums are made: copied to the host, or uploaded to the device. It calls
-  // `done` on any thread; `done` must not wait for a device. Call it once.
-  bool has_to_gather() const { return !copies_.empty(); }
+  // `done` on any thread; `done` must not wait for a device. REQUIRES:
+  // has_to_gather; called once.
+  bool has_to_gather() const { return gathers_from_ != nullptr; }
   void Gather(PlanCallback done);
 
   // Return what a RangeTransport is to receive and to send. The memory is this
@@ -88,7 +88,8 @@ class SumAttempt {
              Backend* device)
       : group_(std::move(group)),
         account_(std::move(account)),
-        device_(device) {}
+        device_(device),
+        gathers_from_(device) {}
 
   // Checks the round, and allocates what comes of it.
   absl::Status Add(Round round);
@@ -104,9 +105,10 @@ class SumAttempt {
   RefPtr<BudgetAccount> account_;
   Backend* device_;
   std::vector<Summing> rounds_;
-  // The copies that Gather makes from each device, and what keeps their
-  // memory.
-  std::map<Backend*, std::vector<MemoryCopy>> copies_;
+  // The server's device, if Gather copies from it or waits for its uploads.
+  Backend* gathers_from_;
+  // The copies that Gather makes, and what keeps their memory.
+  std::vector<MemoryCopy> copies_;
   std::vector<RefPtr<Buffer>> copied_;
 };
 

@@ -46,7 +46,8 @@ ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
   };
 }
 
-// The limits of a reply of which the caller takes so many bytes; 0 states none.
+// Returns the limits of a reply of which the caller takes so many bytes; 0
+// states none.
 MessageLimits ReplyLimits(MessageLimits limits, uint64_t max_reply_bytes) {
   if (max_reply_bytes > 0) {
     limits.max_message_bytes =
@@ -86,8 +87,8 @@ int PageSizeOf(const ListNamespacesRequest& request) {
           : std::min(request.page_size, kMaxNamespacesOfPage));
 }
 
-// The page that the request asks for. `statuses` follow its token, in order of
-// their names.
+// Returns the page that the request asks for. `statuses` follow its token, in
+// order of their names.
 v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
                                   const ListNamespacesRequest& request) {
   const int page_size = PageSizeOf(request);

@@ -62,7 +62,8 @@ class Census {
     }
   }
 
-  // A message, packed numbers, or bytes; `field` is null for unknown fields.
+  // Counts a message, packed numbers, or bytes; `field` is null for unknown
+  // fields.
   Result CountRun(const FieldDescriptor* field, int depth) {
     int length = 0;
     if (!input_.ReadVarintSizeAsInt(&length)) return Result::kMalformed;

@@ -71,11 +71,8 @@ std::string PeerHostOf(absl::string_view peer_address) {
   if (inet_pton(AF_INET6, std::string(host).c_str(), &network) != 1) {
     return address;
   }
-  char text[INET6_ADDRSTRLEN] = "";
-  if (IN6_IS_ADDR_V4MAPPED(&network)) {
-    return inet_ntop(AF_INET, network.s6_addr + 12, text, sizeof(text));
-  }
   std::fill(network.s6_addr + 8, network.s6_addr + 16, 0);
+  char text[INET6_ADDRSTRLEN] = "";
   return inet_ntop(AF_INET6, &network, text, sizeof(text));
 }
 

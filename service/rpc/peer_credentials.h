@@ -15,8 +15,8 @@ namespace tensorkv {
 Peer PeerOf(const grpc::ServerContextBase& context);
 
 // Returns what stands for the host in an address, as ServerContext::peer gives
-// it: whoever has an IPv6 address can have all of its network of 64 bits, and
-// an IPv4 address may come as an IPv6 one. "10.0.0.7", "2001:db8::".
+// it: whoever has an IPv6 address can have all of its network of 64 bits.
+// "10.0.0.7", "2001:db8::".
 std::string PeerHostOf(absl::string_view peer_address);
 
 }  // namespace tensorkv

@@ -102,8 +102,8 @@ class StreamCall final
   void Read();
   // Passes the message that was read to the session, then reads on.
   void Receive();
-  // To be called when the peer has sent all that it will, or is gone: has the
-  // session make the call.
+  // Is to be called when the peer has sent all that it will, or is gone: has
+  // the session make the call.
   void Close();
   // Begins to write the answer, or ends the call with the error.
   void Answer(absl::StatusOr<StripedCall::Reply> reply);

@@ -29,9 +29,9 @@ std::string BytesOfCall(const Proto& proto) {
   return absl::StrCat("call", proto.request().SerializeAsString());
 }
 
-// Empty for the only stripe of a call. It is kept until the others have come:
-// a few bytes for any number of entries and ids of rows. Nobody can make two
-// calls of one digest.
+// Returns the digest of the call, or nothing for its only stripe. It is kept
+// until the others have come: a few bytes for any number of entries and ids of
+// rows. Nobody can make two calls of one digest.
 template <typename Proto>
 std::string DigestOfCall(const Proto& proto) {
   if (proto.stripe().count() <= 1) return "";
@@ -42,7 +42,7 @@ std::string DigestOfCall(const Proto& proto) {
   return digest;
 }
 
-// A chunk whose first form is a manifest: of Init, Push, PushPull.
+// Decodes a chunk whose first form is a manifest: of Init, Push, PushPull.
 template <typename Chunk>
 absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
                                              grpc::ByteBuffer* bytes) {

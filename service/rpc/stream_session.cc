@@ -217,7 +217,7 @@ absl::Status StreamSession::CheckPart(const PartRange& part,
                            {elements, part.size_bytes});
 }
 
-// In another form than writers usually give it, or wrong.
+// Receives a part in another form than writers usually give it, or a wrong one.
 absl::Status StreamSession::ReceiveUnusualPart(grpc::ByteBuffer* message) {
   // Chunks of all streams have their parts in the same field.
   v1::PushChunk chunk;

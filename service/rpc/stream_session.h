@@ -62,7 +62,7 @@ class StreamSession {
   // after each Receive that succeeds.
   void WhenReady(absl::AnyInvocable<void() &&> ready);
 
-  // To be called when the peer has sent all. The call is made if all its
+  // Is to be called when the peer has sent all. The call is made if all its
   // stripes are complete; it may take `timeout` from now. Errors:
   // InvalidArgument (bytes are missing).
   absl::Status Close(absl::Duration timeout);

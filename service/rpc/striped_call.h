@@ -86,7 +86,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
     received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  // To be called when all bytes of stripe `index` are in place. For the last
+  // Is to be called when all bytes of stripe `index` are in place. For the last
   // stripe this makes the call, which may take `timeout`, on this thread.
   void Complete(uint32_t index, absl::Duration timeout);
 

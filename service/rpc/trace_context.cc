@@ -25,7 +25,8 @@ bool IsId(absl::string_view text, size_t size) {
 
 }  // namespace
 
-// VERSION-TRACE-SPAN-FLAGS; later versions may have more after another '-'.
+// Parses VERSION-TRACE-SPAN-FLAGS; later versions may have more after another
+// '-'.
 std::string ParseTraceParent(absl::string_view value) {
   const std::vector<absl::string_view> parts =
       absl::StrSplit(value, absl::MaxSplits('-', 4));

@@ -22,7 +22,8 @@ std::optional<CallId> CallIdOf(const Request& request) {
   return std::nullopt;
 }
 
-// For the log of slow calls; `call_id` is asked for only where there is one.
+// Records the call for the log of slow calls; `call_id` is asked for only where
+// there is one.
 template <typename CallIdFunction>
 void RecordCall(const CallContext& context, absl::string_view name_space,
                 CallIdFunction call_id) {
@@ -43,7 +44,7 @@ auto Guarded(const AccessControl& access, Method method,
   return reply;
 }
 
-// Empty if the call names none.
+// Returns nothing if the call names none.
 absl::string_view NamespaceOf(const AnyCall& call) {
   return call.Visit([](const auto& request, auto&) -> absl::string_view {
     if constexpr (requires { request.name_space; }) return request.name_space;

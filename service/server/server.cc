@@ -492,7 +492,8 @@ std::vector<Reading> Server::OtherReadings() {
        MetricType::Counter,
        [this] { return acceptor() ? acceptor()->num_accepted() : 0; }},
       {"tensorkv_connections_refused_total",
-       "Connections closed at once: no room, or an address in debt.",
+       "Connections closed at once: no room, an address in debt, or a user "
+       "whom unix_users of the policy does not name.",
        MetricType::Counter,
        [this] { return acceptor() ? acceptor()->num_refused() : 0; }},
       {"tensorkv_connections_cut_total",

@@ -143,7 +143,7 @@ class Server {
   CheckpointCounts checkpoint_counts() const {
     return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();
   }
-  // Null: the server is in no cluster, or not yet.
+  // Returns null where the server is in no cluster, or not yet.
   ClusterPart* cluster_part() const {
     return is_in_cluster_ ? cluster_part_.get() : nullptr;
   }

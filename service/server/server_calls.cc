@@ -62,7 +62,7 @@ std::string SubjectOf(const Request& request, const absl::Status& outcome,
   return "";
 }
 
-// One line for a move, not for each of its parts.
+// Has one line written for a move, not for each of its parts.
 template <typename Request>
 bool IsAudited(const Request& request, const absl::Status& outcome) {
   if constexpr (std::is_same_v<Request, MovePartitionsRequest>) {

@@ -11,7 +11,7 @@
 namespace tensorkv {
 namespace {
 
-// The options of files that are there: "tls_cert, tls_key".
+// Returns the options of files that are there: "tls_cert, tls_key".
 std::string NamesOf(const std::vector<WatchedFile>& files) {
   std::vector<std::string> names;
   for (const WatchedFile& file : files) {

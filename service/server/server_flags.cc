@@ -192,7 +192,7 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags) {
   app->add_option("--log_format", flags->log_format, "How a line of it looks")
       ->capture_default_str()
       ->check(CLI::IsMember({"text", "json"}));
-  app->add_flag("--connection_guard,!--no-connection_guard",
+  app->add_flag("--connection_guard,!--no_connection_guard",
                 flags->connection_guard,
                 "End connections in plain text that send what no client would, "
                 "before gRPC reads it (default: on)");
@@ -415,8 +415,9 @@ absl::Status CheckFiles(const ServerOptions& options) {
       .Reload();
 }
 
-// "--name=" as "--name" and "": the parser would take the next flag for the
-// missing value. Last first, as the parser wants it.
+// Returns the arguments, the last first, as the parser wants them, and
+// "--name=" as "--name" and "": it would take the next flag for the missing
+// value.
 std::vector<std::string> Arguments(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) {

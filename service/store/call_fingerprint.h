@@ -10,11 +10,11 @@
 
 namespace tensorkv {
 
-// 64 bits of a request: its verb, all its fields but call_id, and of each
-// tensor dtype, shape and the first 64 bytes of the elements. Equal for a call
-// that is repeated, in whatever way it comes; most likely different for any
-// other. Pure functions; they read little of large tensors, so that what they
-// cost does not grow with these.
+// Returns 64 bits of a request: its verb, all its fields but call_id, and of
+// each tensor dtype, shape and the first 64 bytes of the elements. Equal for a
+// call that is repeated, in whatever way it comes; most likely different for
+// any other. Pure functions; they read little of large tensors, so that what
+// they cost does not grow with these.
 uint64_t Fingerprint(const InitRequest& request);
 uint64_t Fingerprint(const PushRequest& request);
 // Returns the fingerprint that the request has as a PushPull.

@@ -66,8 +66,8 @@ uint64_t SizeOf(const CallAnswer& answer) {
   return std::visit([](const auto& reply) { return SizeOf(reply); }, *answer);
 }
 
-// `answer`, its message cut off where the whole exceeds `max_bytes`. The reason
-// stays: programs go by it.
+// Returns `answer`, its message cut off where the whole exceeds `max_bytes`.
+// The reason stays: programs go by it.
 CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
   if (answer.ok() || SizeOf(answer) <= max_bytes) return answer;
   const absl::Status& status = answer.status();

@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kMaxShownBytes = 80;
 
-// The bytes of the UTF-8 sequence that `text` starts with, 0 if it is none
-// (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).
+// Returns the bytes of the UTF-8 sequence that `text` starts with, 0 if it is
+// none (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).
 size_t Utf8SequenceLength(absl::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
   if (byte(0) < 0x80) return 1;

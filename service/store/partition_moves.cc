@@ -78,7 +78,7 @@ absl::Status MemoryTensorStore::Fence(
   return absl::OkStatus();
 }
 
-// In their order, in which a checkpoint comes to them, too.
+// Begins them in their order, in which a checkpoint comes to them, too.
 absl::Status MemoryTensorStore::BeginSnapshots(
     absl::FunctionRef<absl::Status()> may_wait) {
   begun_snapshots_.clear();

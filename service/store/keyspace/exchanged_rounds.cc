@@ -58,20 +58,21 @@ absl::Status Decode(const NamespaceState& state,
     for (size_t j = 0; j < rounds[i].tensors.size(); ++j) {
       const Slot& slot = jobs[i].partial.slots[j];
       if (!slot.encoding) continue;
-      MutableTensorView plain = {AccumulateType(rounds[i].dtype), num_elements};
+      MutableTensorView unpacked = {AccumulateType(rounds[i].dtype),
+                                    num_elements};
       ASSIGN_OR_RETURN(
           RefPtr<Buffer> buffer,
-          AllocateReserved(jobs[i].partial.decoded.Split(plain.size_bytes()),
+          AllocateReserved(jobs[i].partial.decoded.Split(unpacked.size_bytes()),
                            state.device()));
-      plain.data = buffer->mutable_data();
+      unpacked.data = buffer->mutable_data();
       encoded.push_back({slot.dtype, num_elements, slot.data});
       packings.push_back(slot.packing());
       updates.push_back({.rule = &UpdateRule::Assign(),
                          .contributions = {&encoded.back(), 1},
                          .packings = {&packings.back(), 1},
-                         .value = plain});
+                         .value = unpacked});
       ContributedTensor& tensor = rounds[i].tensors[j];
-      tensor.dtype = plain.dtype;
+      tensor.dtype = unpacked.dtype;
       tensor.data = buffer->data();
       tensor.buffer = std::move(buffer);
     }

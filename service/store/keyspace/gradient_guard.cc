@@ -22,7 +22,8 @@ GradientNorm NormOf(const PushEntry& entry) {
                         : NormOf(entry.tensor.view());
 }
 
-// A copy with memory of the server, unless nobody else sees the present one.
+// Takes a copy with memory of the server, unless nobody else sees the present
+// one.
 absl::Status MakeWritable(const RefPtr<BudgetAccount>& account,
                           Tensor& tensor) {
   if (IsCountedBy(*account, tensor) && tensor.buffer()->IsUnique()) {
@@ -36,7 +37,7 @@ absl::Status MakeWritable(const RefPtr<BudgetAccount>& account,
   return absl::OkStatus();
 }
 
-// The fewest digits that give the number back.
+// Returns the fewest digits that give the number back.
 std::string DigitsOf(double number) {
   char digits[32];
   return std::string(digits,

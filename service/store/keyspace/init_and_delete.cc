@@ -160,7 +160,7 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
 // Keys that have gone, with the last versions that they may have had.
 using GoneKeys = std::vector<std::pair<std::string, Version>>;
 
-// Without the mutex.
+// REQUIRES: the mutex is not held.
 void TellExchange(const NamespaceState& state, const GoneKeys& gone) {
   if (!state.config.mirrored) return;
   for (const auto& [key, version] : gone) {
@@ -192,7 +192,7 @@ class KeyCreation {
   absl::StatusOr<InitReply> Run();
 
  private:
-  // Nothing if it must be tried again.
+  // Returns nothing if it must be tried again.
   absl::StatusOr<std::optional<InitReply>> Try();
   // Makes the keys that are `wanted` and missing; gives all keys the rules of
   // `bindings`, with their states.
@@ -203,7 +203,7 @@ class KeyCreation {
   absl::Status MakeStates();
   // Gives new keys their values, whose memory may be taken out of the request.
   absl::Status MakeValues(absl::Span<const KeyPtr> keys);
-  // The tensor's buffer, which is counted as a value from now on.
+  // Returns the tensor's buffer, which is counted as a value from now on.
   RefPtr<Buffer> TakeAsValue(Tensor& tensor);
   // Returns whether there is a key for each entry that is wanted.
   bool Covers(const std::vector<bool>& wanted) const;

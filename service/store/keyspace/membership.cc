@@ -157,7 +157,7 @@ RoundFailurePtr LossOf(const WorkerGroup& workers,
       RoundFailure{std::move(text), {ranks.begin(), ranks.end()}});
 }
 
-// The waits that only those who are lost could have ended.
+// Fails the waits that only those who are lost could have ended.
 void FailWaitsFor(Transaction& transaction, absl::Span<const uint32_t> ranks,
                   const RoundFailure& failure) {
   const NamespaceState& state = transaction.state();
@@ -277,10 +277,10 @@ Step FirstStepAfterLeave(const NamespaceState& state, uint32_t rank) {
   return step;
 }
 
-// The step that a new worker of that rank is to push. A new process does not
-// have what its former self has pushed ahead; it goes on where a round may yet
-// fail that is to be pushed again. Keys are looked at for those alone who come
-// back: nobody has part in rounds before the first step of the rank.
+// Returns the step that a new worker of that rank is to push. A new process
+// does not have what its former self has pushed ahead; it goes on where a round
+// may yet fail that is to be pushed again. Keys are looked at for those alone
+// who come back: nobody has part in rounds before the first step of the rank.
 Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
   Step step = state.mode->NextStepOf(rank);
   const Step first = std::max(state.workers->first_step_of(rank), Step{1});

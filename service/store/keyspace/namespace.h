@@ -130,15 +130,15 @@ class Namespace {
             ReplyCallback<InitReply> done);
   void Push(PushRequest request, const CallContext& context,
             ReplyCallback<PushReply> done);
-  // The first half of a PushPull, whose reply counts too: `names` takes the
-  // names of the entries once the push is in.
+  // Makes the first half of a PushPull, whose reply counts too: `names` takes
+  // the names of the entries once the push is in.
   void Push(PushRequest request, const CallContext& context,
             std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
-  // The second half of a PushPull: of the rounds that its worker has part in,
-  // those up to `step` are waited for, and those up to it may have to be pushed
-  // again.
+  // Makes the second half of a PushPull: of the rounds that its worker has part
+  // in, those up to `step` are waited for, and those up to it may have to be
+  // pushed again.
   void PullOfPush(PullRequest request, Step step, CallContext context,
                   ReplyCallback<PullReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);

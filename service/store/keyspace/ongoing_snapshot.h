@@ -76,22 +76,23 @@ class OngoingSnapshot : public std::enable_shared_from_this<OngoingSnapshot> {
                   std::shared_ptr<const KeyFence::View> fence)
       : name_space_(name_space), fence_(std::move(fence)) {}
 
-  // To be called before the key changes: takes it as it is, if the namespace's
-  // snapshot has not yet. The key may be is_updating afterwards, until its
-  // states are copied. Does nothing if the key was deleted or replaced: the
-  // snapshot has no such key.
+  // Is to be called before the key changes: takes it as it is, if the
+  // namespace's snapshot has not yet. The key may be is_updating afterwards,
+  // until its states are copied. Does nothing if the key was deleted or
+  // replaced: the snapshot has no such key.
   static void BeforeChange(Transaction& transaction, StoredKey& key);
-  // To be called before the key gets another rule, or other states; does what
-  // BeforeChange does. A key that waits for its updates is taken with the rule,
-  // the count of updates and the states that it has now, as the rules of the
-  // snapshot are those of before.
+  // Is to be called before the key gets another rule, or other states; does
+  // what BeforeChange does. A key that waits for its updates is taken with the
+  // rule, the count of updates and the states that it has now, as the rules of
+  // the snapshot are those of before.
   static void BeforeRuleChange(Transaction& transaction, StoredKey& key);
-  // To be called for each new key: a snapshot that is under way leaves it out.
+  // Is to be called for each new key: a snapshot that is under way leaves it
+  // out.
   static void AfterCreation(Transaction& transaction, StoredKey& key);
-  // To be called for a key that was deleted or replaced: the snapshot keeps no
-  // more of it than what it has taken.
+  // Is to be called for a key that was deleted or replaced: the snapshot keeps
+  // no more of it than what it has taken.
   static void AfterRemoval(Transaction& transaction, const StoredKey& key);
-  // To be called when an update of the key has ended and is_updating is
+  // Is to be called when an update of the key has ended and is_updating is
   // cleared: takes a key that has waited for its updates, once the last of them
   // has ended. is_updating may be set afterwards: then Copy runs what is
   // pending.

@@ -55,9 +55,9 @@ class PullCall final : public WaitingCall {
 
   // Returns whether watching all keys would hold the mutex for long.
   bool is_large() const { return request_.entries.size() > kKeysPerLock; }
-  // One locking of what a large call does before Start: looks whether it must
-  // wait and, if so, watches some more of its keys. Returns false after the
-  // last.
+  // Does one locking of what a large call does before Start: looks whether it
+  // must wait and, if so, watches some more of its keys. Returns false after
+  // the last.
   bool WatchMore();
 
   bool CanEnd() override;

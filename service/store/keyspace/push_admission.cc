@@ -139,7 +139,7 @@ void LookAtRows(const NamespaceState& state, const PushRequest& request) {
   }
 }
 
-// A push whose fields are right and that need not wait for other workers.
+// Makes a push whose fields are right and that need not wait for other workers.
 void PushNow(NamespaceState& state, PushRequest request,
              const CallContext& context, std::vector<PullEntry>* names,
              ReplyCallback<PushReply> done) {

@@ -121,7 +121,7 @@ absl::Status PushCopies::Make(const PushRequest& request,
     copies_[i] = entries[i].tensor;
     tensors.push_back(&copies_[i]);
   }
-  RETURN_IF_ERROR(AllocateReserved(
+  RETURN_IF_ERROR(AllocateStagedReserved(
       std::move(reservation), tensors, state_.tensor_placement->sharing(),
       [this](uint64_t bytes, RefPtr<MemoryAccount> account) {
         return state_.device().Allocate(bytes, std::move(account));

@@ -30,7 +30,7 @@ PendingUpdate UpdateAtOnce(Contribution contribution,
   return update;
 }
 
-// The largest step rather than one that wraps.
+// Returns the largest step rather than one that wraps.
 Step Plus(Step step, uint64_t number) {
   return step > UINT64_MAX - number ? UINT64_MAX : step + number;
 }

@@ -97,7 +97,7 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
   std::swap(key.rule_state, state);
 }
 
-// One locking's keys, those with names after `last`.
+// Returns one locking's keys, those with names after `last`.
 std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
   std::vector<KeyPtr> keys;
   MutexLock lock(&state.mutex);
@@ -272,7 +272,7 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
   return absl::OkStatus();
 }
 
-// The bindings with other multipliers of `pattern`; null unbinds them.
+// Returns the bindings with other multipliers of `pattern`; null unbinds them.
 absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
     const NamespaceState& state, absl::string_view pattern,
     SharedMultipliers multipliers) {
@@ -343,7 +343,7 @@ absl::Status BindMultipliers(NamespaceState& state, const CallContext& context,
   }
 }
 
-// The right to change rules, as long as it is held.
+// Returns the right to change rules, as long as it is held.
 absl::StatusOr<LongLock::Holder> LockRules(NamespaceState& state,
                                            const CallContext& context) {
   return state.rules_lock.Acquire(context, *state.environment.alarms);
@@ -487,7 +487,7 @@ absl::Status AddNewStates(const NamespaceState& of, const StoredKey& key,
   return absl::OkStatus();
 }
 
-// The master that the key has already, or a new one.
+// Adds the master that the key has already, or a new one.
 absl::Status AddMaster(const NamespaceState& of, const StoredKey& key,
                        RuleState& state) {
   if (key.rule_state && key.rule_state->master) {
@@ -502,9 +502,9 @@ absl::Status AddMaster(const NamespaceState& of, const StoredKey& key,
 
 }  // namespace
 
-// The state that `key` has under `rule`: what it keeps of its present state, of
-// which SetRuleOf knows whether it is filled, and new tensors, to be filled by
-// its next update.
+// Returns the state that `key` has under `rule`: what it keeps of its present
+// state, of which SetRuleOf knows whether it is filled, and new tensors, to be
+// filled by its next update.
 absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,
                                             const UpdateRule& rule) {

@@ -81,10 +81,10 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
   return Allocate(staged, std::move(reservation), tensors, allocate);
 }
 
-absl::Status AllocateReserved(Reservation reservation,
-                              absl::Span<Tensor* const> tensors,
-                              const BufferSharing& sharing,
-                              AllocateBuffer allocate) {
+absl::Status AllocateStagedReserved(Reservation reservation,
+                                    absl::Span<Tensor* const> tensors,
+                                    const BufferSharing& sharing,
+                                    AllocateBuffer allocate) {
   return Allocate(StagedPlaces(tensors, sharing), std::move(reservation),
                   tensors, allocate);
 }

@@ -79,10 +79,10 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
 
 // Does what AllocateStaged does with bytes that are reserved: the total_bytes
 // of the tensors' layout.
-absl::Status AllocateReserved(Reservation reservation,
-                              absl::Span<Tensor* const> tensors,
-                              const BufferSharing& sharing,
-                              AllocateBuffer allocate);
+absl::Status AllocateStagedReserved(Reservation reservation,
+                                    absl::Span<Tensor* const> tensors,
+                                    const BufferSharing& sharing,
+                                    AllocateBuffer allocate);
 
 // Returns whether `account` counts the tensor's memory already.
 inline bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor) {

@@ -13,7 +13,7 @@
 namespace tensorkv {
 namespace {
 
-// Where that state is which is a number of the key.
+// Returns where that state is which is a number of the key.
 // REQUIRES: the key has it.
 template <typename Key>
 auto* NumberOf(Key& key, absl::string_view state) {

@@ -69,7 +69,7 @@ absl::Status CheckFence(const NamespaceState& state, StateAccess::Kind kind,
                    });
 }
 
-// The state as things are. REQUIRES: the mutex is held.
+// Returns the state as things are. REQUIRES: the mutex is held.
 template <typename Entry>
 absl::StatusOr<KeyState> FindState(const NamespaceState& state,
                                    const Entry& entry) {

@@ -57,7 +57,7 @@ class HostPlacement final : public TensorPlacement {
   const NamespaceMemory& memory_;
 };
 
-// From the tensors of one reply to the other's.
+// Returns the copies from the tensors of one reply to the other's.
 std::vector<MemoryCopy> CopiesBetween(const PullReply& from, PullReply& to) {
   std::vector<MemoryCopy> copies;
   copies.reserve(from.values.size());
@@ -123,8 +123,8 @@ class DevicePlacement final : public TensorPlacement {
   }
 
  private:
-  // A copy of `reply` with memory on the host, which is counted as values, and
-  // without elements yet.
+  // Returns a copy of `reply` with memory on the host, which is counted as
+  // values, and without elements yet.
   absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const {
     PullReply on_host = reply;
     std::vector<Tensor*> tensors;

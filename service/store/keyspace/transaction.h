@@ -89,7 +89,7 @@ class Transaction {
       : Transaction(state, std::defer_lock, thread) {
     Lock();
   }
-  // One that is locked later.
+  // Makes one that is locked later.
   Transaction(NamespaceState& state, std::defer_lock_t,
               Thread thread = Thread::kCaller)
       : state_(state), thread_(thread) {}

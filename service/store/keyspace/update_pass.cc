@@ -20,7 +20,7 @@ MutableTensorView View(const StoredKey& key, DType dtype, Buffer& buffer) {
   return {dtype, key.num_elements(), buffer.mutable_data()};
 }
 
-// The state tensors of the item's rule.
+// Appends the state tensors of the item's rule.
 void AppendStates(const UpdatePass::Item& item,
                   std::vector<MutableTensorView>& views) {
   if (item.rule_state == nullptr) return;

@@ -26,11 +26,18 @@ TEST(ClientMetricsTest, CodeBeyondTheKnownOnesCountsAsUnknown) {
 
 TEST(ClientMetricsTest, RegistryLivesAsLongAsTheMetrics) {
   auto registry = std::make_shared<prometheus::Registry>();
-  ClientMetrics metrics(registry);
+  const std::weak_ptr<prometheus::Registry> seen = registry;
+  {
+    ClientMetrics metrics(registry);
 
-  registry.reset();
+    registry.reset();
 
-  metrics.OnStarted(Method::kPush, 0);
+    metrics.OnStarted(Method::kPush, 7);
+    ASSERT_FALSE(seen.expired());
+    EXPECT_THAT(prometheus::TextSerializer().Serialize(seen.lock()->Collect()),
+                HasSubstr("tensorkv_client_sent_bytes_total 7\n"));
+  }
+  EXPECT_TRUE(seen.expired());
 }
 
 TEST(ClientMetricsTest, EncodedBytesCountByEncoding) {

@@ -1,9 +1,7 @@
 #include "kernels/cuda/update_batcher.h"
 
 #include <cstring>
-#include <functional>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -11,14 +9,12 @@
 #include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/testing/background.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
-using testing::Background;
 using testing::FakeGpu;
 using ::testing::HasSubstr;
 using testing::StatusIs;
@@ -40,11 +36,15 @@ class UpdateBatcherTest : public ::testing::Test {
     TensorUpdate update;
   };
 
-  absl::Status Apply(absl::Span<const TensorUpdate> batch) {
+  // Returns at once; the batch stays until the answer has come.
+  Answer<absl::Status> Start(absl::Span<const TensorUpdate> batch) {
     const Answer<absl::Status> done;
     batcher_->Start(
         batch, [done](absl::Status status) { done.Set(std::move(status)); });
-    return done.Wait();
+    return done;
+  }
+  absl::Status Apply(absl::Span<const TensorUpdate> batch) {
+    return Start(batch).Wait();
   }
   absl::Status Apply(const UpdateRule& rule) {
     const Update update(*pool_, rule);
@@ -56,17 +56,11 @@ class UpdateBatcherTest : public ::testing::Test {
   // stream is released. The updates stay.
   std::vector<Answer<absl::Status>> Occupy(const Update& one) {
     gpu_.Hold(StreamUse::kCompute);
-    std::vector<Answer<absl::Status>> started(UpdateBatcher::kMaxBatches);
-    for (const Answer<absl::Status>& done : started) {
-      batcher_->Start({&one.update, 1}, [done](absl::Status status) {
-        done.Set(std::move(status));
-      });
+    std::vector<Answer<absl::Status>> started;
+    for (int i = 0; i < UpdateBatcher::kMaxBatches; ++i) {
+      started.push_back(Start({&one.update, 1}));
     }
     return started;
-  }
-
-  void WaitForWaiting(size_t num_jobs) {
-    while (batcher_->num_waiting() < num_jobs) std::this_thread::yield();
   }
 
   const UpdateRule accumulate_ = *UpdateRule::Create({"accumulate"});
@@ -89,19 +83,15 @@ TEST_F(UpdateBatcherTest, WhatComesWhileTheDeviceHasEnoughIsOneLaunch) {
   std::vector<std::unique_ptr<Update>> later;
   const auto busy = Occupy(first);
 
-  std::vector<std::unique_ptr<Background<std::function<absl::Status()>>>> calls;
+  std::vector<Answer<absl::Status>> calls;
   for (int i = 0; i < 5; ++i) {
     later.push_back(std::make_unique<Update>(*pool_, accumulate_));
-    calls.push_back(std::make_unique<Background<std::function<absl::Status()>>>(
-        [&, u = later.back().get()] {
-          return Apply({&u->update, 1});
-        }));
+    calls.push_back(Start({&later.back()->update, 1}));
   }
-  WaitForWaiting(later.size());
   gpu_.Release(StreamUse::kCompute);
 
   for (const auto& call : busy) EXPECT_OK(call.Wait());
-  for (const auto& call : calls) EXPECT_OK(call->Result());
+  for (const auto& call : calls) EXPECT_OK(call.Wait());
   EXPECT_EQ(gpu_.num_launches(), 3);
   EXPECT_EQ(gpu_.num_copies(), 0);  // small tables travel with their launches
   const BatchUsage usage = batcher_->usage();
@@ -153,7 +143,6 @@ TEST_F(UpdateBatcherTest, IdleDeviceStartsAtOnce) {
 
   // Each cleared, then updated.
   EXPECT_EQ(gpu_.num_launches(), 4);
-  EXPECT_EQ(batcher_->num_waiting(), 0);
 }
 
 // By the caller: the device goes on with what it has.
@@ -165,13 +154,12 @@ TEST_F(UpdateBatcherTest, LargerTableGetsItsMemoryWhileTheDeviceIsBusy) {
   const uint64_t before = gpu_.usage().pinned_bytes;
   const auto busy = Occupy(update);
 
-  Background large([&] { return Apply(batch); });
-  WaitForWaiting(1);
+  const Answer<absl::Status> large = Start(batch);
 
   EXPECT_GT(gpu_.usage().pinned_bytes, before);
   gpu_.Release(StreamUse::kCompute);
   for (const auto& call : busy) EXPECT_OK(call.Wait());
-  EXPECT_OK(large.Result());
+  EXPECT_OK(large.Wait());
 }
 
 TEST_F(UpdateBatcherTest, BatchesThatDoNotFitTheTableTogetherFollowEachOther) {
@@ -181,15 +169,14 @@ TEST_F(UpdateBatcherTest, BatchesThatDoNotFitTheTableTogetherFollowEachOther) {
   const std::vector<TensorUpdate> first(200, one.update);
   const std::vector<TensorUpdate> second(200, other.update);
   const auto busy = Occupy(update);
-  Background call([&] { return Apply(first); });
-  Background another([&] { return Apply(second); });
-  WaitForWaiting(2);
+  const Answer<absl::Status> call = Start(first);
+  const Answer<absl::Status> another = Start(second);
 
   gpu_.Release(StreamUse::kCompute);
 
   for (const auto& each : busy) EXPECT_OK(each.Wait());
-  EXPECT_OK(call.Result());
-  EXPECT_OK(another.Result());
+  EXPECT_OK(call.Wait());
+  EXPECT_OK(another.Wait());
   EXPECT_EQ(gpu_.num_launches(), 4);
 }
 

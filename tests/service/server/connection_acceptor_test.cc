@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -118,12 +119,21 @@ TEST_F(ConnectionAcceptorTest, GoesOnWhenDescriptorsComeBack) {
   AwaitTaken(2);
 }
 
-TEST_F(ConnectionAcceptorTest, AnswersProbes) {
+TEST_F(ConnectionAcceptorTest, AnswersProbesOnceItsThreadIsFree) {
   Notification answered;
+  FileDescriptor one;
+  {
+    MutexLock lock(&mutex_);  // Take waits for it
+    one = Connect();
+    while (acceptor_.num_accepted() == 0) std::this_thread::yield();
 
-  acceptor_.Probe([&] { answered.Notify(); });
+    acceptor_.Probe([&] { answered.Notify(); });
 
-  answered.WaitForNotification();
+    EXPECT_FALSE(answered.HasBeenNotified());
+  }
+  acceptor_.Stop();
+
+  EXPECT_TRUE(answered.HasBeenNotified());
 }
 
 }  // namespace
