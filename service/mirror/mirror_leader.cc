@@ -451,8 +451,8 @@ void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
       *round.add_members()->mutable_tensors() = each.round.tensors();
     }
   }
-  // An attempt between devices may be repeated, and no Begin of it may come
-  // after that.
+  // An attempt between devices may be repeated, and no BeginSums of it may
+  // come after that.
   const WaitFor wait_for =
       attempt->links.empty() ? WaitFor::kAllOrError : WaitFor::kAll;
   AskMembers(group_, begin, times_.attempt,
