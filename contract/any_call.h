@@ -17,13 +17,13 @@ namespace tensorkv {
 // be repeated, where a caller needs its right, and which type answers them.
 template <typename Request>
 struct CallTypes;
-#define TENSORKV_CALL_OF(name, repeat, right, scope)   \
-  template <>                                          \
-  struct CallTypes<name##Request> {                    \
-    static constexpr Method kMethod = Method::k##name; \
-    static constexpr Repeat kRepeat = Repeat::repeat;  \
-    static constexpr Scope kScope = Scope::scope;      \
-    using Reply = name##Reply;                         \
+#define TENSORKV_CALL_OF(name, _, repeat, right, scope) \
+  template <>                                           \
+  struct CallTypes<name##Request> {                     \
+    static constexpr Method kMethod = Method::k##name;  \
+    static constexpr Repeat kRepeat = Repeat::repeat;   \
+    static constexpr Scope kScope = Scope::scope;       \
+    using Reply = name##Reply;                          \
   };
 TENSORKV_UNARY_METHODS(TENSORKV_CALL_OF)
 #undef TENSORKV_CALL_OF
@@ -82,8 +82,8 @@ template <typename Request>
 inline constexpr bool kAsksWhatAServerIs =
     std::is_empty_v<Request>&& CallTypes<Request>::kScope == Scope::kSomewhere;
 
-// An AnyCall refers to a request of any unary method and to where its reply
-// goes. Both outlive the AnyCall.
+// An AnyCall refers to a request of any of TENSORKV_UNARY_METHODS and to where
+// its reply goes. Both outlive the AnyCall.
 class AnyCall {
  public:
   template <typename Request>
@@ -105,7 +105,7 @@ class AnyCall {
                    *static_cast<name##Reply*>(reply_));
       TENSORKV_UNARY_METHODS(TENSORKV_CASE)
 #undef TENSORKV_CASE
-      default:  // no stream has a request type of its own
+      default:  // streams, and calls of servers to each other, make no AnyCall
         __builtin_unreachable();
     }
   }

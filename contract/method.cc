@@ -6,6 +6,7 @@ namespace {
 struct Row {
   absl::string_view name;
   const char* path;
+  Service service;
   MethodKind kind;
   Repeat repeat;
   Right right;
@@ -13,17 +14,19 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define TENSORKV_STREAM_ROW(name, repeat, right, scope, kind) \
-  {#name,                                                     \
-   "/tensorkv.v1.TensorKV/" #name,                            \
-   MethodKind::kind,                                          \
-   Repeat::repeat,                                            \
-   Right::right,                                              \
+#define TENSORKV_STREAM_ROW(name, service, repeat, right, scope, kind) \
+  {#name,                                                              \
+   "/tensorkv.v1." #service "/" #name,                                 \
+   Service::k##service,                                                \
+   MethodKind::kind,                                                   \
+   Repeat::repeat,                                                     \
+   Right::right,                                                       \
    Scope::scope},
-#define TENSORKV_UNARY_ROW(name, repeat, right, scope) \
-  TENSORKV_STREAM_ROW(name, repeat, right, scope, kUnary)
+#define TENSORKV_UNARY_ROW(name, service, repeat, right, scope) \
+  TENSORKV_STREAM_ROW(name, service, repeat, right, scope, kUnary)
     TENSORKV_UNARY_METHODS(TENSORKV_UNARY_ROW)
         TENSORKV_STREAM_METHODS(TENSORKV_STREAM_ROW)
+            TENSORKV_PEER_METHODS(TENSORKV_UNARY_ROW)
 #undef TENSORKV_UNARY_ROW
 #undef TENSORKV_STREAM_ROW
 };
@@ -32,9 +35,18 @@ const Row& RowOf(Method method) { return kRows[static_cast<size_t>(method)]; }
 
 }  // namespace
 
+absl::string_view NameOf(Service service) {
+  constexpr absl::string_view kNames[] = {
+      "tensorkv.v1.Data", "tensorkv.v1.Namespaces", "tensorkv.v1.Membership",
+      "tensorkv.v1.Admin", "tensorkv.v1.Peer"};
+  return kNames[static_cast<size_t>(service)];
+}
+
 absl::string_view NameOf(Method method) { return RowOf(method).name; }
 
 const char* PathOf(Method method) { return RowOf(method).path; }
+
+Service ServiceOf(Method method) { return RowOf(method).service; }
 
 MethodKind KindOf(Method method) { return RowOf(method).kind; }
 

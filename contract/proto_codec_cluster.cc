@@ -125,32 +125,4 @@ void ToProto(const ResizeClusterReply& reply,
   proto->set_partitions_to_restore(reply.partitions_to_restore);
 }
 
-absl::StatusOr<MovePartitionsRequest> FromProto(
-    const v1::MovePartitionsRequest& proto) {
-  return MovePartitionsRequest{
-      .from = proto.from(),
-      .move = proto.move(),
-      .step = static_cast<MoveStep>(proto.step()),
-      .partitions = {proto.partitions().begin(), proto.partitions().end()},
-      .num_partitions = proto.num_partitions(),
-      .part = proto.part(),
-      .data = proto.data(),
-      .placement_version = proto.placement_version(),
-      .registration = proto.registration()};
-}
-
-void ToProto(const MovePartitionsRequest& request,
-             v1::MovePartitionsRequest* proto) {
-  proto->set_from(request.from);
-  proto->set_move(request.move);
-  proto->set_step(static_cast<v1::MovePartitionsRequest::Step>(request.step));
-  proto->mutable_partitions()->Add(request.partitions.begin(),
-                                   request.partitions.end());
-  proto->set_num_partitions(request.num_partitions);
-  proto->set_part(request.part);
-  proto->set_data(request.data);
-  proto->set_placement_version(request.placement_version);
-  proto->set_registration(request.registration);
-}
-
 }  // namespace tensorkv

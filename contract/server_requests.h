@@ -63,29 +63,6 @@ struct ResizeClusterReply {
   uint32_t partitions_to_restore = 0;
 };
 
-// The values are those of v1::MovePartitionsRequest.
-enum class MoveStep : uint8_t {
-  kUnspecified = 0,
-  kBegin = 1,
-  kPart = 2,
-  kCommit = 3,
-};
-
-// A server makes this call, to hand partitions over to another one.
-struct MovePartitionsRequest {
-  std::string from;
-  uint64_t move = 0;
-  MoveStep step = MoveStep::kUnspecified;
-  std::vector<uint32_t> partitions;
-  uint32_t num_partitions = 0;
-  uint64_t part = 0;
-  std::string data;
-  uint64_t placement_version = 0;
-  int64_t registration = 0;
-};
-
-struct MovePartitionsReply {};
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CONTRACT_SERVER_REQUESTS_H_

@@ -78,10 +78,4 @@ absl::StatusOr<ResizeClusterReply> ClusterConnection::Route(
   return servers_.At(servers.front().name, request, limit);
 }
 
-absl::StatusOr<MovePartitionsReply> ClusterConnection::Route(
-    const MovePartitionsRequest&, const CallLimit&) {
-  return absl::UnimplementedError(
-      "MovePartitions is made by a server, to one other");
-}
-
 }  // namespace tensorkv

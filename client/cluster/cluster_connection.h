@@ -198,8 +198,6 @@ class ClusterConnection final : public Connection {
       const DescribeClusterRequest& request, const CallLimit& limit);
   absl::StatusOr<ResizeClusterReply> Route(const ResizeClusterRequest& request,
                                            const CallLimit& limit);
-  absl::StatusOr<MovePartitionsReply> Route(
-      const MovePartitionsRequest& request, const CallLimit& limit);
 
   // All others go to every server: where replies can be added up, they are, and
   // else the first of the servers, the home of the call's namespace, answers.

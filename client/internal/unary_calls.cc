@@ -107,7 +107,7 @@ UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
       server_(*server),
       max_message_bytes_(max_message_bytes),
       buffers_(std::move(buffers)) {
-  for (const Method method : kAllMethods) {
+  for (const Method method : kUnaryMethods) {
     methods_.emplace_back(PathOf(method), RpcMethod::NORMAL_RPC, channel_);
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 prometheus::Labels LabelsOf(Method method) {
   return {{"grpc_type", std::string(NameOf(KindOf(method)))},
-          {"grpc_service", std::string(kServiceName)},
+          {"grpc_service", std::string(NameOf(ServiceOf(method)))},
           {"grpc_method", std::string(NameOf(method))}};
 }
 
@@ -55,8 +55,7 @@ ClientMetrics::ClientMetrics(std::shared_ptr<prometheus::Registry> registry)
                        .Name("grpc_client_handling_seconds")
                        .Help("How long calls took.")
                        .Register(*registry_);
-  for (const Method method : kAllMethods) {
-    if (KindOf(method) != MethodKind::kUnary) continue;
+  for (const Method method : kUnaryMethods) {
     const prometheus::Labels labels = LabelsOf(method);
     SeriesOf(method).started = &started.Add(labels);
     SeriesOf(method).handling_seconds =

@@ -20,7 +20,7 @@
 
 namespace tensorkv {
 
-// Encodes a snapshot as MovePartitionsRequest says. Used by one thread.
+// Encodes a snapshot as v1::SendMovePartRequest says. Used by one thread.
 class SnapshotStreamWriter final : public SnapshotSink {
  public:
   // The size of the pieces of the stream; the last may be shorter.

@@ -60,54 +60,71 @@ PartitionReceiver::Sender& PartitionReceiver::SenderOf(
   return *sender;
 }
 
-absl::Status PartitionReceiver::Handle(const MovePartitionsRequest& request) {
-  if (request.from.empty() || request.move == 0 ||
-      request.from == environment_.server_name) {
-    return absl::InvalidArgumentError(
-        "expected the name of another server, and a move");
+template <typename Request>
+absl::Status PartitionReceiver::CheckNames(const Request& request) const {
+  if (!request.from().empty() && request.move() != 0 &&
+      request.from() != environment_.server_name) {
+    return absl::OkStatus();
   }
-  Sender& sender = SenderOf(request.from);
-  MutexLock lock(&sender.mutex);
-  if (request.step == MoveStep::kBegin) return Begin(request, sender);
-  if (sender.move != request.move) {
-    return absl::NotFoundError(absl::StrCat(
-        "no such move of server ", request.from,
-        ": it has begun another one since, or this server was started anew"));
-  }
-  if (sender.is_committed) return absl::OkStatus();
-  RETURN_IF_ERROR(sender.status);
-  switch (request.step) {
-    case MoveStep::kPart:
-      return TakePart(request, sender);
-    case MoveStep::kCommit:
-      return Commit(request, sender);
-    default:
-      return absl::InvalidArgumentError("step: expected BEGIN, PART or COMMIT");
-  }
+  return absl::InvalidArgumentError(
+      "expected the name of another server, and a move");
 }
 
-absl::Status PartitionReceiver::Begin(const MovePartitionsRequest& request,
+template <typename Request>
+absl::Status PartitionReceiver::CheckGoesOn(const Request& request,
+                                            const Sender& sender) {
+  if (sender.move == request.move()) return sender.status;
+  return absl::NotFoundError(absl::StrCat(
+      "no such move of server ", request.from(),
+      ": it has begun another one since, or this server was started anew"));
+}
+
+absl::Status PartitionReceiver::Handle(const v1::BeginMoveRequest& request) {
+  RETURN_IF_ERROR(CheckNames(request));
+  Sender& sender = SenderOf(request.from());
+  MutexLock lock(&sender.mutex);
+  if (sender.move == request.move()) return absl::OkStatus();  // again
+  return Begin(request, sender);
+}
+
+absl::Status PartitionReceiver::Handle(const v1::SendMovePartRequest& request) {
+  RETURN_IF_ERROR(CheckNames(request));
+  Sender& sender = SenderOf(request.from());
+  MutexLock lock(&sender.mutex);
+  RETURN_IF_ERROR(CheckGoesOn(request, sender));
+  return sender.is_committed ? absl::OkStatus() : TakePart(request, sender);
+}
+
+absl::Status PartitionReceiver::Handle(const v1::CommitMoveRequest& request) {
+  RETURN_IF_ERROR(CheckNames(request));
+  Sender& sender = SenderOf(request.from());
+  MutexLock lock(&sender.mutex);
+  RETURN_IF_ERROR(CheckGoesOn(request, sender));
+  return sender.is_committed ? absl::OkStatus() : Commit(request, sender);
+}
+
+absl::Status PartitionReceiver::Begin(const v1::BeginMoveRequest& request,
                                       Sender& sender) {
-  if (sender.move == request.move) return absl::OkStatus();  // again
-  const PartitionSet set = {.num_partitions = request.num_partitions,
-                            .partitions = request.partitions};
+  const PartitionSet set = {
+      .num_partitions = request.num_partitions(),
+      .partitions = {request.partitions().begin(), request.partitions().end()}};
   MutexLock lock(&records_mutex_);
   ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
   RETURN_IF_ERROR(CheckSet(set, reading.placement));
   // One that comes late may name what is this server's by now, or on its way
   // from another one.
-  if (!OwnsAll(reading.placement, request.from, set.partitions)) {
+  if (!OwnsAll(reading.placement, request.from(), set.partitions)) {
     return absl::AbortedError(absl::StrCat(
-        "partitions of the move are not server ", request.from, "'s"));
+        "partitions of the move are not server ", request.from(), "'s"));
   }
   DiscardArrivalsOf(sender, reading.placement);
   // This server may know a placement of the time when it had them.
   RETURN_IF_ERROR(
       environment_.known->Set(reading.placement, environment_.server_name));
   for (const uint32_t partition : set.partitions) {
-    arriving_[partition] = request.move;
+    arriving_[partition] = request.move();
   }
-  sender.move = request.move;
+  sender.move = request.move();
   sender.is_committed = false;
   sender.status = absl::OkStatus();
   sender.next_part = 0;
@@ -155,28 +172,28 @@ bool PartitionReceiver::IsArriving(uint32_t partition, uint64_t move) const {
   return found != arriving_.end() && found->second == move;
 }
 
-absl::Status PartitionReceiver::TakePart(const MovePartitionsRequest& request,
+absl::Status PartitionReceiver::TakePart(const v1::SendMovePartRequest& request,
                                          Sender& sender) {
-  if (request.part + 1 == sender.next_part) return absl::OkStatus();  // again
-  if (request.part != sender.next_part) {
+  if (request.part() + 1 == sender.next_part) return absl::OkStatus();  // again
+  if (request.part() != sender.next_part) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "part: expected ", sender.next_part, ", got ", request.part));
+        "part: expected ", sender.next_part, ", got ", request.part()));
   }
   ++sender.next_part;
   MutexLock lock(&records_mutex_);
   sender.status = CheckAreArriving(sender);
-  if (sender.status.ok()) sender.status = sender.reader->Read(request.data);
+  if (sender.status.ok()) sender.status = sender.reader->Read(request.data());
   return sender.status;
 }
 
-absl::Status PartitionReceiver::Commit(const MovePartitionsRequest& request,
+absl::Status PartitionReceiver::Commit(const v1::CommitMoveRequest& request,
                                        Sender& sender) {
   MutexLock lock(&records_mutex_);
   RETURN_IF_ERROR(CheckAreArriving(sender));
   // Late messages may have begun another move meanwhile, and this one again.
-  if (request.part != sender.next_part) {
+  if (request.num_parts() != sender.next_part) {
     return absl::DataLossError(
-        absl::StrCat("parts of the move: expected ", request.part,
+        absl::StrCat("parts of the move: expected ", request.num_parts(),
                      " since it began, got ", sender.next_part));
   }
   RETURN_IF_ERROR(sender.reader->Finish());
@@ -191,7 +208,7 @@ absl::Status PartitionReceiver::Commit(const MovePartitionsRequest& request,
 }
 
 absl::Status PartitionReceiver::TakeOwnership(
-    const MovePartitionsRequest& request,
+    const v1::CommitMoveRequest& request,
     const std::vector<uint32_t>& partitions) {
   const std::string& own_name = environment_.server_name;
   for (int i = 0; i < kMostTries; ++i) {
@@ -204,13 +221,14 @@ absl::Status PartitionReceiver::TakeOwnership(
     if (OwnsAll(reading.placement, own_name, partitions)) {
       return environment_.known->Set(std::move(reading.placement), own_name);
     }
-    if (reading.placement.version != request.placement_version ||
-        reading.registrations[request.from].revision != request.registration ||
-        !OwnsAll(reading.placement, request.from, partitions)) {
+    if (reading.placement.version != request.placement_version() ||
+        reading.registrations[request.from()].revision !=
+            request.registration() ||
+        !OwnsAll(reading.placement, request.from(), partitions)) {
       return absl::AbortedError(absl::StrCat(
-          "the move was to change placement ", request.placement_version,
-          " of a server that is registered by revision ", request.registration,
-          "; it is not so any more"));
+          "the move was to change placement ", request.placement_version(),
+          " of a server that is registered by revision ",
+          request.registration(), "; it is not so any more"));
     }
     const ClusterServer self = {.name = own_name,
                                 .address = options_.address,
@@ -220,7 +238,7 @@ absl::Status PartitionReceiver::TakeOwnership(
         records_
             .ReplacePlacement(WithOwner(reading.placement, self, partitions),
                               reading.placement_revision,
-                              {{request.from, request.registration},
+                              {{request.from(), request.registration()},
                                {own_name, own.revision}})
             .status());
   }

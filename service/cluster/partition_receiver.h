@@ -12,26 +12,28 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "contract/requests.h"
 #include "service/checkpoint/snapshot_stream.h"
 #include "service/cluster/cluster_options.h"
 #include "service/cluster/cluster_records.h"
 #include "service/cluster/partition_sender.h"
+#include "tensorkv/v1/peer.pb.h"
 
 namespace tensorkv {
 
-// Answers MovePartitions. Several servers may send at the same time, each one
-// move. What a move has brought and not committed stays, where no call sees it,
-// until its sender begins another one. Thread-safe.
+// Answers the calls of TENSORKV_MOVE_METHODS. Several servers may send at the
+// same time, each one move. What a move has brought and not committed stays,
+// where no call sees it, until its sender begins another one. Thread-safe.
 class PartitionReceiver {
  public:
   PartitionReceiver(const ClusterOptions& options, MoveEnvironment environment,
                     ClusterRecords records);
 
-  // Takes one step of a move: its beginning, a part, or its commit, by which
-  // the placement gives this server the partitions. Blocks for the store, and
-  // for etcd. A step may come twice. Errors: those of MovePartitions.
-  absl::Status Handle(const MovePartitionsRequest& request);
+  // Take one step of a move: its beginning, a part, or its commit, by which the
+  // placement gives this server the partitions. Block for the store, and for
+  // etcd. A step may come twice. Errors: those of the method.
+  absl::Status Handle(const v1::BeginMoveRequest& request);
+  absl::Status Handle(const v1::SendMovePartRequest& request);
+  absl::Status Handle(const v1::CommitMoveRequest& request);
 
   // Ends what moves that have begun bring of `partitions`: their next steps
   // fail with Aborted. This server owns the partitions, and is about to fill
@@ -56,16 +58,24 @@ class PartitionReceiver {
 
   // Returns the sender of that name, a new one if there is none.
   Sender& SenderOf(const std::string& name);
-  absl::Status Begin(const MovePartitionsRequest& request, Sender& sender)
+  // Errors: InvalidArgument: the request does not name another server, and a
+  // move.
+  template <typename Request>
+  absl::Status CheckNames(const Request& request) const;
+  // Errors: NotFound: the sender has no such move · why the move is of no use.
+  template <typename Request>
+  static absl::Status CheckGoesOn(const Request& request, const Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
-  absl::Status TakePart(const MovePartitionsRequest& request, Sender& sender)
+  absl::Status Begin(const v1::BeginMoveRequest& request, Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
-  absl::Status Commit(const MovePartitionsRequest& request, Sender& sender)
+  absl::Status TakePart(const v1::SendMovePartRequest& request, Sender& sender)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
+  absl::Status Commit(const v1::CommitMoveRequest& request, Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
   // Writes the placement in which the partitions are this server's. Errors:
   // Aborted: the placement, or the sender's registration, is not that of the
   // request.
-  absl::Status TakeOwnership(const MovePartitionsRequest& request,
+  absl::Status TakeOwnership(const v1::CommitMoveRequest& request,
                              const std::vector<uint32_t>& partitions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(records_mutex_);
   // Removes what the sender's last move has brought, if that has come to

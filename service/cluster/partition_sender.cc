@@ -63,30 +63,30 @@ absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
                                                uint64_t move,
                                                const PartitionSet& set) {
   RETURN_IF_ERROR(Fence(set));
-  const MovePartitionsRequest begin = {.from = environment_.server_name,
-                                       .move = move,
-                                       .step = MoveStep::kBegin,
-                                       .partitions = set.partitions,
-                                       .num_partitions = set.num_partitions};
+  auto begin = NewRequest<v1::BeginMoveRequest>(move);
+  begin.mutable_partitions()->Add(set.partitions.begin(), set.partitions.end());
+  begin.set_num_partitions(set.num_partitions);
   RETURN_IF_ERROR(call_(to, begin));
-  MovePartitionsRequest part = {
-      .from = environment_.server_name, .move = move, .step = MoveStep::kPart};
+  MoveRequest request = NewRequest<v1::SendMovePartRequest>(move);
+  auto& part = std::get<v1::SendMovePartRequest>(request);
   SnapshotStreamWriter writer([&](std::string piece) {
     RETURN_IF_ERROR(goes_on_());
-    part.data = std::move(piece);
-    RETURN_IF_ERROR(call_(to, part));
-    ++part.part;
+    part.set_data(std::move(piece));
+    RETURN_IF_ERROR(call_(to, request));
+    part.set_part(part.part() + 1);
     return absl::OkStatus();
   });
   RETURN_IF_ERROR(environment_.store->TakeSnapshotOfFenced(writer));
   RETURN_IF_ERROR(writer.Finish());
   sent_bytes_ += writer.tensor_bytes();
-  return part.part;
+  return part.part();
 }
 
 absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
                                      const std::vector<uint32_t>& partitions,
                                      uint64_t num_parts) {
+  auto commit = NewRequest<v1::CommitMoveRequest>(move);
+  commit.set_num_parts(num_parts);
   absl::Status status;
   for (int i = 0; i < kMostLooks; ++i) {
     ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
@@ -98,12 +98,9 @@ absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
       return absl::AbortedError("partitions of the move have another owner");
     }
     unsettled_->version = reading.placement.version;
-    status = call_(to, {.from = environment_.server_name,
-                        .move = move,
-                        .step = MoveStep::kCommit,
-                        .part = num_parts,
-                        .placement_version = reading.placement.version,
-                        .registration = own.revision});
+    commit.set_placement_version(reading.placement.version);
+    commit.set_registration(own.revision);
+    status = call_(to, commit);
     // Somebody else has changed the placement, or this server was registered
     // anew.
     if (!absl::IsAborted(status)) break;

@@ -7,23 +7,28 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "contract/placement.h"
-#include "contract/requests.h"
 #include "service/cluster/cluster_records.h"
 #include "service/cluster/known_placement.h"
 #include "service/store/partition_moves.h"
+#include "tensorkv/v1/peer.pb.h"
 
 namespace tensorkv {
 
-// Calls MovePartitions at a server, a few times if it does not answer, and
-// blocks until it has answered or all were in vain.
-using CallPeer = std::function<absl::Status(
-    const ClusterServer& server, const MovePartitionsRequest& request)>;
+// A MoveRequest is one call of a move: its beginning, a part, or its commit.
+using MoveRequest = std::variant<v1::BeginMoveRequest, v1::SendMovePartRequest,
+                                 v1::CommitMoveRequest>;
+
+// Makes the call at a server, a few times if it does not answer, and blocks
+// until it has answered or all were in vain.
+using CallPeer = std::function<absl::Status(const ClusterServer& server,
+                                            const MoveRequest& request)>;
 
 // MoveEnvironment holds what the server's PartitionSender, PartitionReceiver
 // and PartitionRestorer share, and outlives them.
@@ -84,6 +89,14 @@ class PartitionSender {
     uint64_t version = 0;
   };
 
+  // Returns a request of this server's move that says nothing else.
+  template <typename Request>
+  Request NewRequest(uint64_t move) const {
+    Request request;
+    request.set_from(environment_.server_name);
+    request.set_move(move);
+    return request;
+  }
   // Has calls that would change the partitions refused, and returns once no
   // round of theirs is open.
   absl::Status Fence(const PartitionSet& set);

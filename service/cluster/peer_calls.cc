@@ -1,12 +1,13 @@
 #include "service/cluster/peer_calls.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "contract/grpc_status.h"
-#include "contract/proto_codec.h"
-#include "tensorkv/v1/service.grpc.pb.h"
+#include "contract/method.h"
+#include "tensorkv/v1/peer.grpc.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -16,16 +17,25 @@ constexpr int kMostAttempts = 3;
 // The connection to the server that was called last. Confined to one thread.
 struct Peer {
   std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::TensorKV::Stub> stub;
+  std::unique_ptr<v1::Peer::Stub> stub;
 };
 
-absl::Status CallOnce(v1::TensorKV::Stub& stub,
-                      const v1::MovePartitionsRequest& request,
+// Each makes the call of that method.
+#define TENSORKV_CALL(name, ...)                                            \
+  grpc::Status Call(v1::Peer::Stub& stub, const v1::name##Request& request, \
+                    grpc::ClientContext* context) {                         \
+    v1::name##Response response;                                            \
+    return stub.name(context, request, &response);                          \
+  }
+TENSORKV_MOVE_METHODS(TENSORKV_CALL)
+#undef TENSORKV_CALL
+
+absl::Status CallOnce(v1::Peer::Stub& stub, const MoveRequest& request,
                       absl::Duration timeout) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
-  v1::MovePartitionsResponse response;
-  return FromGrpcStatus(stub.MovePartitions(&context, request, &response));
+  return FromGrpcStatus(std::visit(
+      [&](const auto& each) { return Call(stub, each, &context); }, request));
 }
 
 }  // namespace
@@ -34,15 +44,13 @@ CallPeer MakeCallPeer(ConnectPeer connect, absl::Duration timeout) {
   return [connect = std::move(connect), timeout,
           peer = std::make_shared<Peer>()](
              const ClusterServer& server,
-             const MovePartitionsRequest& request) -> absl::Status {
+             const MoveRequest& request) -> absl::Status {
     if (auto channel = connect(server.address); channel != peer->channel) {
-      *peer = {channel, v1::TensorKV::NewStub(channel)};
+      *peer = {channel, v1::Peer::NewStub(channel)};
     }
-    v1::MovePartitionsRequest message;
-    ToProto(request, &message);
     absl::Status status;
     for (int i = 0; i < kMostAttempts; ++i) {
-      status = CallOnce(*peer->stub, message, timeout);
+      status = CallOnce(*peer->stub, request, timeout);
       if (!absl::IsUnavailable(status)) break;
     }
     if (status.ok()) return status;

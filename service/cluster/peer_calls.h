@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "contract/placement.h"
-#include "contract/requests.h"
 #include "grpcpp/grpcpp.h"
 #include "service/cluster/partition_sender.h"
 

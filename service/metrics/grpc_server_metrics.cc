@@ -11,7 +11,7 @@ namespace {
 
 prometheus::Labels LabelsOf(Method method) {
   return {{"grpc_type", std::string(NameOf(KindOf(method)))},
-          {"grpc_service", std::string(kServiceName)},
+          {"grpc_service", std::string(NameOf(ServiceOf(method)))},
           {"grpc_method", std::string(NameOf(method))}};
 }
 

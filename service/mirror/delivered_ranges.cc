@@ -87,13 +87,13 @@ void DeliveredRanges::EndAttempt(uint64_t attempt) {
 
 void DeliveredRanges::FillMessage(
     const std::vector<absl::Span<const char>>& pieces, Cursor& cursor,
-    mirror::v1::Deliver& message) {
+    v1::DeliverRangesRequest& message) {
   size_t headroom = kBytesPerCall;
   while (headroom > 0 && cursor.piece < pieces.size() &&
          message.parts_size() < kPartsPerCall) {
     const absl::Span<const char> piece = pieces[cursor.piece];
     const size_t bytes = std::min(headroom, piece.size() - cursor.offset);
-    mirror::v1::Part& part = *message.add_parts();
+    v1::RangePart& part = *message.add_parts();
     part.set_piece(static_cast<uint32_t>(cursor.piece));
     part.set_offset(cursor.offset);
     part.set_data(piece.data() + cursor.offset, bytes);
@@ -105,7 +105,7 @@ void DeliveredRanges::FillMessage(
 
 void DeliveredRanges::SendNext(uint64_t id, const AttemptPtr& attempt,
                                int phase, uint32_t to) {
-  MirrorRequest request = group_.NewRequest();
+  auto request = group_.NewRequest<v1::DeliverRangesRequest>();
   absl::Duration timeout;
   {
     MutexLock lock(&attempt->mutex);
@@ -114,26 +114,25 @@ void DeliveredRanges::SendNext(uint64_t id, const AttemptPtr& attempt,
     moved.is_calling[to] = false;
     if (attempt->is_forgotten || !moved.done) return;
     if (moved.sent[to].piece == moved.sends[to].size()) return;
-    mirror::v1::Deliver& message = *request.mutable_deliver();
-    message.set_attempt(id);
-    message.set_phase(phase);
-    FillMessage(moved.sends[to], moved.sent[to], message);
+    request.set_attempt(id);
+    request.set_phase(phase);
+    FillMessage(moved.sends[to], moved.sent[to], request);
     moved.is_calling[to] = true;
   }
-  group_.peers[to]->Call(std::move(request), timeout,
-                         [self = shared_from_this(), id, attempt, phase,
-                          to](absl::StatusOr<MirrorResponse> response) {
-                           if (!response.ok()) {
-                             return self->EndPhase(attempt, phase,
-                                                   response.status());
-                           }
-                           self->SendNext(id, attempt, phase, to);
-                           self->EndIfComplete(attempt, phase);
-                         });
+  group_.peers[to]->Call(
+      std::move(request), timeout,
+      [self = shared_from_this(), id, attempt, phase,
+       to](const absl::StatusOr<v1::DeliverRangesResponse>& response) {
+        if (!response.ok()) {
+          return self->EndPhase(attempt, phase, response.status());
+        }
+        self->SendNext(id, attempt, phase, to);
+        self->EndIfComplete(attempt, phase);
+      });
 }
 
 absl::Status DeliveredRanges::ReceivePart(Phase& phase, uint32_t from,
-                                          const mirror::v1::Part& part) {
+                                          const v1::RangePart& part) {
   const std::vector<absl::Span<char>>& pieces = phase.receives[from];
   Cursor& cursor = phase.received[from];
   const bool is_next =
@@ -153,8 +152,8 @@ absl::Status DeliveredRanges::ReceivePart(Phase& phase, uint32_t from,
   return absl::OkStatus();
 }
 
-absl::Status DeliveredRanges::Receive(uint32_t from,
-                                      const mirror::v1::Deliver& message) {
+absl::Status DeliveredRanges::Receive(const v1::DeliverRangesRequest& message) {
+  const uint32_t from = message.from().place();
   const AttemptPtr attempt = Find(message.attempt());
   if (attempt == nullptr) return NoSuchAttempt();
   if (message.phase() >= kNumPhases) {
@@ -167,7 +166,7 @@ absl::Status DeliveredRanges::Receive(uint32_t from,
     if (from >= phase.receives.size()) {
       return absl::InvalidArgumentError("expected a member of the group");
     }
-    for (const mirror::v1::Part& part : message.parts()) {
+    for (const v1::RangePart& part : message.parts()) {
       RETURN_IF_ERROR(ReceivePart(phase, from, part));
     }
   }

@@ -1,4 +1,4 @@
-// Carries ranges by Deliver calls of the servers to each other.
+// Carries ranges by DeliverRanges calls of the servers to each other.
 
 #ifndef TENSORKV_SERVICE_MIRROR_DELIVERED_RANGES_H_
 #define TENSORKV_SERVICE_MIRROR_DELIVERED_RANGES_H_
@@ -35,10 +35,10 @@ class DeliveredRanges final
             absl::Duration timeout, Callback done) override;
   void EndAttempt(uint64_t attempt) override;
 
-  // Copies what the member `from` sends into the memory that Expect has named.
+  // Copies what the request brings into the memory that Expect has named.
   // Errors: FailedPrecondition: no such attempt · InvalidArgument: not what is
   // expected.
-  absl::Status Receive(uint32_t from, const mirror::v1::Deliver& message);
+  absl::Status Receive(const v1::DeliverRangesRequest& message);
 
  private:
   // Cursor is the next byte of pieces that follow one another.
@@ -66,11 +66,11 @@ class DeliveredRanges final
 
   AttemptPtr Find(uint64_t attempt);
   static absl::Status ReceivePart(Phase& phase, uint32_t from,
-                                  const mirror::v1::Part& part);
+                                  const v1::RangePart& part);
   // Sends what comes next to a member, and goes on when that is there.
   void SendNext(uint64_t id, const AttemptPtr& attempt, int phase, uint32_t to);
   static void FillMessage(const std::vector<absl::Span<const char>>& pieces,
-                          Cursor& cursor, mirror::v1::Deliver& message);
+                          Cursor& cursor, v1::DeliverRangesRequest& message);
   void OnTimeout(const AttemptPtr& attempt, int phase);
   // Ends the phase if all has been sent and received.
   void EndIfComplete(const AttemptPtr& attempt, int phase);

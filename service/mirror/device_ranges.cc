@@ -22,8 +22,8 @@ absl::Status GivenUp() {
   return absl::CancelledError("the attempt was given up");
 }
 
-mirror::v1::Link NewLink(const DeviceLink& link) {
-  mirror::v1::Link message;
+v1::GpuLink NewLink(const DeviceLink& link) {
+  v1::GpuLink message;
   message.set_version(link.version());
   message.set_gpu(link.gpu());
   message.set_id(absl::Uniform<uint64_t>(absl::BitGen()));

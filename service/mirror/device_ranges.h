@@ -18,6 +18,7 @@
 #include "kernels/device_link.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/range_transport.h"
+#include "tensorkv/v1/peer.pb.h"
 
 namespace tensorkv {
 
@@ -41,7 +42,7 @@ class DeviceRanges final : public RangeTransport,
 
   // Returns what this server announces of its link. The leader lets devices
   // meet only if all announce the same version.
-  const mirror::v1::Link& link() const { return link_; }
+  const v1::GpuLink& link() const { return link_; }
 
   // Begins an attempt between the devices that meet by the id `communicator`,
   // without waiting for them, and gives up all earlier ones: the leader makes
@@ -82,7 +83,7 @@ class DeviceRanges final : public RangeTransport,
 
   const Environment environment_;
   const MirrorGroup& group_ = *environment_.group;
-  const mirror::v1::Link link_;
+  const v1::GpuLink link_;
   // Only the thread uses these: the group that the device has joined, and its
   // id.
   std::unique_ptr<DeviceGroup> devices_;

@@ -1,5 +1,6 @@
 #include "service/mirror/grpc_mirror_peers.h"
 
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -7,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/mutex.h"
 #include "contract/grpc_status.h"
-#include "mirror.grpc.pb.h"
+#include "tensorkv/v1/peer.grpc.pb.h"
 
 namespace tensorkv {
 
@@ -47,27 +48,40 @@ class GrpcMirrorPeers::Calls {
 
 namespace {
 
-class GrpcMirrorPeer final : public MirrorPeer {
+class GrpcMirrorPeer final : public UniformMirrorPeer<GrpcMirrorPeer> {
  public:
   GrpcMirrorPeer(std::string server,
                  std::shared_ptr<GrpcMirrorPeers::Calls> calls)
       : server_(std::move(server)), calls_(std::move(calls)) {}
 
-  void Call(MirrorRequest request, absl::Duration timeout,
-            MirrorCallback done) override;
+  // Makes a call, as MirrorPeer says.
+  template <typename Request>
+  void Send(Request request, absl::Duration timeout,
+            MirrorCallback<Request> done);
 
  private:
-  using Stub = mirror::v1::Mirror::Stub;
+  using Stub = v1::Peer::Stub;
 
+  template <typename Request>
   struct UnderWay {
     std::shared_ptr<GrpcMirrorPeers::Calls> calls;
     std::shared_ptr<Stub> stub;
     std::string name;  // of the server, with its address
     grpc::ClientContext context;
-    MirrorRequest request;
-    MirrorResponse response;
-    MirrorCallback done;
+    Request request;
+    PeerResponse<Request> response;
+    MirrorCallback<Request> done;
   };
+
+  // Each makes the call of that method.
+#define TENSORKV_START(name, ...)                                          \
+  static void Start(UnderWay<v1::name##Request>& call,                     \
+                    std::function<void(grpc::Status)> done) {              \
+    call.stub->async()->name(&call.context, &call.request, &call.response, \
+                             std::move(done));                             \
+  }
+  TENSORKV_MIRROR_METHODS(TENSORKV_START)
+#undef TENSORKV_START
 
   // Returns that of the server at that address.
   std::shared_ptr<Stub> StubAt(const std::string& address) {
@@ -75,7 +89,7 @@ class GrpcMirrorPeer final : public MirrorPeer {
     MutexLock lock(&mutex_);
     std::shared_ptr<grpc::Channel> channel = calls_->connect(address);
     if (channel != channel_) {
-      stub_ = mirror::v1::Mirror::NewStub(channel);
+      stub_ = v1::Peer::NewStub(channel);
       channel_ = std::move(channel);
     }
     return stub_;
@@ -88,11 +102,12 @@ class GrpcMirrorPeer final : public MirrorPeer {
   std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);
 };
 
-void GrpcMirrorPeer::Call(MirrorRequest request, absl::Duration timeout,
-                          MirrorCallback done) {
+template <typename Request>
+void GrpcMirrorPeer::Send(Request request, absl::Duration timeout,
+                          MirrorCallback<Request> done) {
   const absl::StatusOr<std::string> address = calls_->find_address(server_);
   if (!address.ok()) return std::move(done)(address.status());
-  auto call = std::make_shared<UnderWay>();
+  auto call = std::make_shared<UnderWay<Request>>();
   call->calls = calls_;
   call->stub = StubAt(*address);
   call->name = absl::StrCat("server ", server_, " (", *address, ")");
@@ -102,18 +117,16 @@ void GrpcMirrorPeer::Call(MirrorRequest request, absl::Duration timeout,
   if (!calls_->Begin(&call->context)) {
     return std::move(call->done)(absl::UnavailableError("the server ends"));
   }
-  call->stub->async()->Call(
-      &call->context, &call->request, &call->response,
-      [call](const grpc::Status& grpc_status) {
-        const absl::Status status = FromGrpcStatus(grpc_status);
-        if (status.ok()) {
-          std::move(call->done)(std::move(call->response));
-        } else {
-          std::move(call->done)(absl::Status(
-              status.code(), absl::StrCat(call->name, ": ", status.message())));
-        }
-        call->calls->End(&call->context);
-      });
+  Start(*call, [call](const grpc::Status& grpc_status) {
+    const absl::Status status = FromGrpcStatus(grpc_status);
+    if (status.ok()) {
+      std::move(call->done)(std::move(call->response));
+    } else {
+      std::move(call->done)(absl::Status(
+          status.code(), absl::StrCat(call->name, ": ", status.message())));
+    }
+    call->calls->End(&call->context);
+  });
 }
 
 }  // namespace

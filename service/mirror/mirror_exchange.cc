@@ -9,14 +9,15 @@ namespace tensorkv {
 namespace {
 
 // This server, as it calls itself.
-class OwnPeer final : public MirrorPeer {
+class OwnPeer final : public UniformMirrorPeer<OwnPeer> {
  public:
   void SetSession(std::weak_ptr<MirrorSession> session) {
     session_ = std::move(session);
   }
 
-  void Call(MirrorRequest request, absl::Duration,
-            MirrorCallback done) override {
+  template <typename Request>
+  void Send(const Request& request, absl::Duration,
+            MirrorCallback<Request> done) {
     const std::shared_ptr<MirrorSession> session = session_.lock();
     if (session == nullptr) {
       return std::move(done)(absl::UnavailableError("the servers are others"));
@@ -100,13 +101,11 @@ std::shared_ptr<MirrorSession> MirrorExchange::session() const {
   return session_;
 }
 
-void MirrorExchange::Handle(const MirrorRequest& request, MirrorCallback done) {
-  const std::shared_ptr<MirrorSession> session = this->session();
-  if (session == nullptr) {
-    return std::move(done)(
-        absl::UnavailableError("the server knows no placement yet"));
+absl::Status MirrorExchange::HasNoGroup() const {
+  if (options_.awaits_group) {
+    return absl::UnavailableError("the server knows no placement yet");
   }
-  session->Handle(request, std::move(done));
+  return absl::FailedPreconditionError("the server is in no cluster");
 }
 
 absl::Status MirrorExchange::CheckGroup(uint32_t num_workers) const {

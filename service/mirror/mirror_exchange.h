@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -73,8 +74,15 @@ class MirrorExchange final : public RoundExchange {
   const MirrorCounts& counts() const { return counts_; }
 
   // Answers a call of a server of the group, by calling `done` once, on any
-  // thread, maybe before this returns.
-  void Handle(const MirrorRequest& request, MirrorCallback done);
+  // thread, maybe before this returns. Errors: Unavailable: before SetGroup ·
+  // FailedPrecondition: SetGroup will not be called · those of
+  // MirrorSession::Handle.
+  template <typename Request>
+  void Handle(const Request& request, MirrorCallback<Request> done) {
+    const std::shared_ptr<MirrorSession> session = this->session();
+    if (session == nullptr) return std::move(done)(HasNoGroup());
+    session->Handle(request, std::move(done));
+  }
 
   absl::Status CheckGroup(uint32_t num_workers) const override;
   bool IsLocal(uint32_t rank) const override;
@@ -88,6 +96,7 @@ class MirrorExchange final : public RoundExchange {
   void Forget(const std::string& name_space) override;
 
  private:
+  absl::Status HasNoGroup() const;
   std::shared_ptr<MirrorSession> session() const;
 
   const Options options_;

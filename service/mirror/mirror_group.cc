@@ -4,13 +4,13 @@
 
 namespace tensorkv {
 
-void SetFailed(mirror::v1::Outcome& outcome, const absl::Status& status) {
-  outcome.set_state(mirror::v1::Outcome::FAILED);
+void SetFailed(v1::RoundOutcome& outcome, const absl::Status& status) {
+  outcome.set_state(v1::RoundOutcome::FAILED);
   outcome.set_code(static_cast<int>(status.code()));
   outcome.set_message(std::string(status.message()));
 }
 
-absl::Status StatusOf(const mirror::v1::Outcome& outcome) {
+absl::Status StatusOf(const v1::RoundOutcome& outcome) {
   const auto code = static_cast<absl::StatusCode>(outcome.code());
   return absl::Status(
       code == absl::StatusCode::kOk ? absl::StatusCode::kInternal : code,
@@ -23,13 +23,6 @@ uint64_t MirrorGroup::id() const {
     id = XXH3_64bits_withSeed(server.data(), server.size(), id);
   }
   return id;
-}
-
-MirrorRequest MirrorGroup::NewRequest() const {
-  MirrorRequest request;
-  request.set_group(id());
-  request.set_from(own);
-  return request;
 }
 
 }  // namespace tensorkv

@@ -9,36 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "mirror.pb.h"
+#include "service/mirror/mirror_peer.h"
+#include "tensorkv/v1/peer.pb.h"
 
 namespace tensorkv {
 
-using MirrorRequest = mirror::v1::MirrorRequest;
-using MirrorResponse = mirror::v1::MirrorResponse;
-using MirrorCallback =
-    absl::AnyInvocable<void(absl::StatusOr<MirrorResponse>) &&>;
-
 // Makes `outcome` that of a round which has failed, with the error `status`.
-void SetFailed(mirror::v1::Outcome& outcome, const absl::Status& status);
+void SetFailed(v1::RoundOutcome& outcome, const absl::Status& status);
 // Returns the error of a round that has failed.
-absl::Status StatusOf(const mirror::v1::Outcome& outcome);
-
-// Makes calls to one server of the group, which may be this one. Thread-safe.
-class MirrorPeer {
- public:
-  virtual ~MirrorPeer() = default;
-
-  // Sends the request and returns. Calls `done` once, on any thread, maybe
-  // before this returns, when the server has answered, or soon after the
-  // timeout. Errors: those of the call · Unavailable · DeadlineExceeded;
-  // messages name the server.
-  virtual void Call(MirrorRequest request, absl::Duration timeout,
-                    MirrorCallback done) = 0;
-};
+absl::Status StatusOf(const v1::RoundOutcome& outcome);
 
 // MirrorGroup names the servers of a group; a member is a place in `servers`,
 // and `own` is this server's.
@@ -54,8 +35,14 @@ struct MirrorGroup {
   // Returns the member that says when sums are made, of all namespaces: where
   // devices exchange ranges, all servers must do so in one order.
   uint32_t leader() const { return 0; }
-  // Returns a request of this member, without a call.
-  MirrorRequest NewRequest() const;
+  // Returns a request that says that this member makes it, and nothing else.
+  template <typename Request>
+  Request NewRequest() const {
+    Request request;
+    request.mutable_from()->set_group(id());
+    request.mutable_from()->set_place(own);
+    return request;
+  }
 };
 
 using MirrorGroupPtr = std::shared_ptr<const MirrorGroup>;
@@ -76,8 +63,8 @@ struct MirrorTimes {
   // Bounds each step of an attempt to make sums.
   absl::Duration attempt = absl::Seconds(10);
 
-  // Returns the time within which Announce is answered, if the leader is there:
-  // an attempt may be made twice.
+  // Returns the time within which AnnounceRounds is answered, if the leader is
+  // there: an attempt may be made twice.
   absl::Duration announce() const { return 2 * patience + 6 * attempt; }
 };
 

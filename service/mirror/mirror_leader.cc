@@ -10,7 +10,7 @@
 
 namespace tensorkv {
 
-using mirror::v1::Outcome;
+using v1::RoundOutcome;
 
 namespace {
 
@@ -35,7 +35,8 @@ absl::Status AnnouncedAgain() {
   return absl::AbortedError("the server has announced the round again");
 }
 
-absl::Status FirstOf(const MirrorReplies& replies) {
+template <typename Replies>
+absl::Status FirstOf(const Replies& replies) {
   absl::Status first;
   for (const auto& reply : replies) first.Update(reply.status());
   return first;
@@ -49,7 +50,7 @@ absl::Status CheckRanks(const std::string& key,
   std::set<uint32_t> ranks;
   for (const Announced& each : announced) {
     std::set<uint32_t> of_member;
-    for (const mirror::v1::ContributedTensor& tensor : each.round.tensors()) {
+    for (const v1::ContributedTensor& tensor : each.round.tensors()) {
       of_member.insert(tensor.rank());
     }
     for (const uint32_t rank : of_member) {
@@ -95,8 +96,7 @@ void MirrorLeader::SetOutcome(const Announced& announced, State state,
                               Calls& to_answer, uint64_t attempt,
                               const absl::Status& status) {
   Call& call = *announced.call;
-  mirror::v1::Outcome& outcome =
-      *call.response.mutable_outcomes(announced.place);
+  RoundOutcome& outcome = *call.response.mutable_outcomes(announced.place);
   outcome.set_state(state);
   outcome.set_attempt(attempt);
   if (!status.ok()) SetFailed(outcome, status);
@@ -105,32 +105,31 @@ void MirrorLeader::SetOutcome(const Announced& announced, State state,
   if (call.num_open == 0 || !was_partial) to_answer.push_back(announced.call);
 }
 
-void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
-  const mirror::v1::Announce& announce = request.announce();
+void MirrorLeader::Announce(const v1::AnnounceRoundsRequest& request,
+                            MirrorCallback<v1::AnnounceRoundsRequest> done) {
   const auto call = std::make_shared<Call>();
-  call->from = request.from();
-  call->name_space = announce.name_space();
-  call->link = announce.link();
-  call->num_open = announce.rounds_size();
+  call->from = request.from().place();
+  call->name_space = request.namespace_();
+  call->link = request.link();
+  call->num_open = request.rounds_size();
   call->done = std::move(done);
   const double units =
-      static_cast<double>(announce.ByteSizeLong()) / kPartialAnswerBytes;
+      static_cast<double>(request.ByteSizeLong()) / kPartialAnswerBytes;
   call->partial_delay =
       std::min(times_.partial_answer * std::max(units, 1.0), times_.patience);
-  for (int i = 0; i < announce.rounds_size(); ++i)
-    call->response.add_outcomes();
+  for (int i = 0; i < request.rounds_size(); ++i) call->response.add_outcomes();
   Calls to_answer;
   if (call->num_open == 0) to_answer.push_back(call);
   AttemptPtr next;
   {
     MutexLock lock(&mutex_);
     NameSpace& name_space = namespaces_[call->name_space];
-    for (int i = 0; i < announce.rounds_size(); ++i) {
-      Announced announced = {call, i, announce.rounds(i)};
+    for (int i = 0; i < request.rounds_size(); ++i) {
+      Announced announced = {call, i, request.rounds(i)};
       if (stopped_.ok()) {
         AddAnnounced(name_space, std::move(announced), to_answer);
       } else {
-        SetOutcome(announced, Outcome::FAILED, to_answer, 0, stopped_);
+        SetOutcome(announced, RoundOutcome::FAILED, to_answer, 0, stopped_);
       }
     }
     if (call->num_open > 0) SchedulePatienceAlarm(call);
@@ -144,7 +143,7 @@ void MirrorLeader::FailAnnounced(Key& key, const absl::Status& status,
                                  Calls& to_answer) {
   for (Announced& each : key.announced) {
     if (each.call == nullptr) continue;
-    SetOutcome(each, Outcome::FAILED, to_answer, 0, status);
+    SetOutcome(each, RoundOutcome::FAILED, to_answer, 0, status);
     each = {};
   }
 }
@@ -181,7 +180,7 @@ void MirrorLeader::Remove(const std::string& name, const std::string& key,
     Key& gone = found->second;
     for (Announced& each : gone.announced) {
       if (each.call == nullptr || each.round.version() > version) continue;
-      SetOutcome(each, Outcome::FAILED, to_answer, 0, KeyHasGone());
+      SetOutcome(each, RoundOutcome::FAILED, to_answer, 0, KeyHasGone());
       each = {};
     }
     if (gone.last.version <= version) gone.last = {};
@@ -240,7 +239,7 @@ void MirrorLeader::AddAnnounced(NameSpace& name_space, Announced announced,
   key.announced.resize(group_.size());
   Announced& place = key.announced[announced.call->from];
   if (place.call != nullptr) {
-    SetOutcome(place, Outcome::FAILED, to_answer, 0, AnnouncedAgain());
+    SetOutcome(place, RoundOutcome::FAILED, to_answer, 0, AnnouncedAgain());
   }
   place = std::move(announced);
   UpdateKey(name_space, name, key, to_answer);
@@ -259,7 +258,7 @@ void MirrorLeader::UpdateKey(NameSpace& name_space, const std::string& name,
                              each.round.step() == key.last.step &&
                              each.round.version() == key.last.version;
     if (!has_counted || each.round.lacks() == key.last.attempt) continue;
-    SetOutcome(each, Outcome::SUMMED, to_answer, key.last.attempt);
+    SetOutcome(each, RoundOutcome::SUMMED, to_answer, key.last.attempt);
     each = {};
   }
   if (!IsReady(key)) return;
@@ -268,7 +267,7 @@ void MirrorLeader::UpdateKey(NameSpace& name_space, const std::string& name,
   FailAnnounced(key, agrees, to_answer);
 }
 
-void MirrorLeader::LearnCounted(Key& key, const mirror::v1::Counted& counted) {
+void MirrorLeader::LearnCounted(Key& key, const v1::CountedRound& counted) {
   if (counted.attempt() == 0) return;
   const bool is_announced = std::any_of(
       key.announced.begin(), key.announced.end(), [&](const Announced& each) {
@@ -281,9 +280,9 @@ void MirrorLeader::LearnCounted(Key& key, const mirror::v1::Counted& counted) {
 
 absl::Status MirrorLeader::CheckAgree(
     const std::string& key, const std::vector<Announced>& announced) const {
-  const mirror::v1::Round& first = announced.front().round;
+  const v1::AnnouncedRound& first = announced.front().round;
   for (const Announced& each : announced) {
-    const mirror::v1::Round& round = each.round;
+    const v1::AnnouncedRound& round = each.round;
     if (round.step() == first.step() && round.version() == first.version() &&
         round.dtype() == first.dtype() &&
         round.num_elements() == first.num_elements()) {
@@ -437,13 +436,12 @@ void MirrorLeader::Start(const AttemptPtr& attempt) {
 }
 
 void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
-  MirrorRequest begin = group_.NewRequest();
-  mirror::v1::Begin& message = *begin.mutable_begin();
-  message.set_attempt(attempt->id);
-  message.set_name_space(attempt->name_space);
-  message.set_communicator(attempt->communicator);
+  auto begin = group_.NewRequest<v1::BeginSumsRequest>();
+  begin.set_attempt(attempt->id);
+  begin.set_namespace_(attempt->name_space);
+  begin.set_communicator(attempt->communicator);
   for (const auto& [key, announced] : attempt->rounds) {
-    mirror::v1::RoundOfAll& round = *message.add_rounds();
+    v1::RoundOfAll& round = *begin.add_rounds();
     round.set_key(key);
     round.set_step(announced.front().round.step());
     round.set_version(announced.front().round.version());
@@ -453,38 +451,38 @@ void MirrorLeader::AskToBegin(const AttemptPtr& attempt) {
       *round.add_members()->mutable_tensors() = each.round.tensors();
     }
   }
-  // An attempt between devices may be repeated, and no Begin of it may come
-  // after that.
+  // An attempt between devices may be repeated, and no BeginSums of it may
+  // come after that.
   const WaitFor wait_for =
       attempt->links.empty() ? WaitFor::kAllOrError : WaitFor::kAll;
   AskMembers(group_, begin, times_.attempt,
              std::vector<bool>(group_.size(), true), wait_for,
-             [self = shared_from_this(), attempt](const MirrorReplies& begun) {
+             [self = shared_from_this(), attempt](const auto& begun) {
                self->OnBegun(attempt, begun);
              });
 }
 
 void MirrorLeader::OnBegun(const AttemptPtr& attempt,
-                           const MirrorReplies& begun) {
+                           const MirrorReplies<v1::BeginSumsRequest>& begun) {
   const absl::Status status = FirstOf(begun);
   if (!status.ok()) return EndAttempt(attempt, status);
   std::map<int, absl::Status> gone;
   for (const auto& reply : begun) {
     for (int i = 0; i < reply->outcomes_size(); ++i) {
-      const mirror::v1::Outcome& outcome = reply->outcomes(i);
-      if (outcome.state() != Outcome::FAILED) continue;
+      const RoundOutcome& outcome = reply->outcomes(i);
+      if (outcome.state() != RoundOutcome::FAILED) continue;
       gone.try_emplace(i, StatusOf(outcome));
     }
   }
   if (!gone.empty()) return RetryWithout(attempt, gone);
   attempt->has_run = true;
-  MirrorRequest run = group_.NewRequest();
-  run.mutable_run()->set_attempt(attempt->id);
-  run.mutable_run()->set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
+  auto run = group_.NewRequest<v1::RunSumsRequest>();
+  run.set_attempt(attempt->id);
+  run.set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
   // Members give up a little before this does.
   AskAllMembers(group_, run, 2 * times_.attempt,
-                [self = shared_from_this(), attempt](const MirrorReplies& run) {
-                  self->EndAttempt(attempt, FirstOf(run));
+                [self = shared_from_this(), attempt](const auto& replies) {
+                  self->EndAttempt(attempt, FirstOf(replies));
                 });
 }
 
@@ -500,7 +498,7 @@ void MirrorLeader::Reannounce(Key& key, std::vector<Announced>& announced,
       // Its alarm may have run while the round was under way.
       if (place.call->patience_alarm == 0) SchedulePatienceAlarm(place.call);
     } else {
-      SetOutcome(announced[i], Outcome::FAILED, to_answer, 0, end);
+      SetOutcome(announced[i], RoundOutcome::FAILED, to_answer, 0, end);
     }
   }
 }
@@ -582,13 +580,13 @@ void MirrorLeader::EndRound(const Attempt& attempt, const std::string& name,
   const auto found = name_space.keys.find(name);
   Key& key = found->second;
   key.is_under_way = false;
-  const mirror::v1::Round& round = announced.front().round;
+  const v1::AnnouncedRound& round = announced.front().round;
   if (status.ok() && round.version() > key.removed) {
     key.last = {attempt.id, round.step(), round.version()};
   }
   for (const Announced& each : announced) {
-    SetOutcome(each, status.ok() ? Outcome::SUMMED : Outcome::FAILED, to_answer,
-               attempt.id, status);
+    SetOutcome(each, status.ok() ? RoundOutcome::SUMMED : RoundOutcome::FAILED,
+               to_answer, attempt.id, status);
   }
   // Whoever has given up meanwhile may have come again.
   UpdateKey(name_space, name, key, to_answer);

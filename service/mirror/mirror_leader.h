@@ -7,10 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,12 +25,12 @@
 
 namespace tensorkv {
 
-// Answers Announce. A round is summed when all members have announced it, with
-// one step and version; rounds that are ready at the same time are summed in
-// one attempt, and attempts of a namespace follow one another. Sums count once
-// all members have them. The leader remembers which count, for members that
-// have not heard it and announce the round again; members tell it what a former
-// leader has told them. Thread-safe.
+// Answers AnnounceRounds. A round is summed when all members have announced it,
+// with one step and version; rounds that are ready at the same time are summed
+// in one attempt, and attempts of a namespace follow one another. Sums count
+// once all members have them. The leader remembers which count, for members
+// that have not heard it and announce the round again; members tell it what a
+// former leader has told them. Thread-safe.
 class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
  public:
   struct Environment {
@@ -52,7 +50,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
 
   // Calls `done` once each round has an outcome; or, some time after the first
   // has one, with the others WAITING: the member is to announce those again.
-  void Announce(const MirrorRequest& request, MirrorCallback done);
+  void Announce(const v1::AnnounceRoundsRequest& request,
+                MirrorCallback<v1::AnnounceRoundsRequest> done);
   // Forgets the key, which this server has deleted, up to that version, and
   // fails its rounds.
   void Remove(const std::string& name_space, const std::string& key,
@@ -66,18 +65,18 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   size_t num_keys() const;
 
  private:
-  using State = mirror::v1::Outcome::State;
+  using State = v1::RoundOutcome::State;
 
-  // An Announce that has not been answered.
+  // An AnnounceRounds that has not been answered.
   struct Call {
     uint32_t from = 0;
     std::string name_space;
-    mirror::v1::Link link;
+    v1::GpuLink link;
     // Devices have failed an attempt with its rounds: none tries them again.
     bool has_failed_on_devices = false;
-    MirrorResponse response;
+    v1::AnnounceRoundsResponse response;
     size_t num_open = 0;
-    MirrorCallback done;
+    MirrorCallback<v1::AnnounceRoundsRequest> done;
     Alarms::Id patience_alarm = 0;  // 0: none is scheduled
     // Some rounds have ended: what is known is answered after the delay.
     bool is_partial = false;
@@ -91,7 +90,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   struct Announced {
     CallPtr call;
     int place = 0;
-    mirror::v1::Round round;
+    v1::AnnouncedRound round;
   };
   struct Summed {
     uint64_t attempt = 0;
@@ -153,7 +152,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void FailAnnounced(Key& key, const absl::Status& status, Calls& to_answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Remembers that the sum counts, as a member says, if its round is announced.
-  void LearnCounted(Key& key, const mirror::v1::Counted& counted)
+  void LearnCounted(Key& key, const v1::CountedRound& counted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Announces again the rounds that were under way, unless `status` is an
   // error: then ends them with it.
@@ -193,7 +192,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Returns the id by which the attempt's devices meet, a new one if they have
   // none. Errors: those of DeviceLink.
   absl::StatusOr<std::string> CommunicatorOf(const Attempt& attempt);
-  void OnBegun(const AttemptPtr& attempt, const MirrorReplies& begun);
+  void OnBegun(const AttemptPtr& attempt,
+               const MirrorReplies<v1::BeginSumsRequest>& begun);
   void EndAttempt(const AttemptPtr& attempt, absl::Status status);
   void EndRound(const Attempt& attempt, const std::string& name,
                 const std::vector<Announced>& announced,
@@ -212,8 +212,8 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   void OnPatience(const CallPtr& call);
   // Answers the call, by what the members that it waits for have answered to a
   // Ping about some keys.
-  void OnPings(const CallPtr& call, const mirror::v1::Ping& ping,
-               const MirrorReplies& replies);
+  void OnPings(const CallPtr& call, const v1::PingRequest& ping,
+               const MirrorReplies<v1::PingRequest>& replies);
   // Answers a call some of whose rounds have ended, so that the member goes on
   // with these and announces the rest again.
   void AnswerPartially(const CallPtr& call);
@@ -225,7 +225,7 @@ class MirrorLeader : public std::enable_shared_from_this<MirrorLeader> {
   // Ends the call's rounds that wait for members: FAILED if such a member did
   // not answer, else WAITING.
   void EndWaiting(NameSpace& name_space, const CallPtr& call,
-                  const MirrorReplies& pings, Calls& to_answer)
+                  const MirrorReplies<v1::PingRequest>& pings, Calls& to_answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Environment environment_;

@@ -7,7 +7,7 @@
 
 namespace tensorkv {
 
-using mirror::v1::Outcome;
+using v1::RoundOutcome;
 
 void MirrorLeader::SchedulePatienceAlarm(const CallPtr& call) {
   call->patience_alarm = alarms_.Schedule(
@@ -17,9 +17,8 @@ void MirrorLeader::SchedulePatienceAlarm(const CallPtr& call) {
 
 void MirrorLeader::OnPatience(const CallPtr& call) {
   std::vector<bool> is_missing(group_.size());
-  MirrorRequest request = group_.NewRequest();
-  mirror::v1::Ping& ping = *request.mutable_ping();
-  ping.set_name_space(call->name_space);
+  auto ping = group_.NewRequest<v1::PingRequest>();
+  ping.set_namespace_(call->name_space);
   {
     MutexLock lock(&mutex_);
     call->patience_alarm = 0;
@@ -33,15 +32,14 @@ void MirrorLeader::OnPatience(const CallPtr& call) {
       }
     }
   }
-  AskMembers(
-      group_, request, times_.patience, is_missing, WaitFor::kAll,
-      [self = shared_from_this(), call, ping](const MirrorReplies& replies) {
-        self->OnPings(call, ping, replies);
-      });
+  AskMembers(group_, ping, times_.patience, is_missing, WaitFor::kAll,
+             [self = shared_from_this(), call, ping](const auto& replies) {
+               self->OnPings(call, ping, replies);
+             });
 }
 
-void MirrorLeader::OnPings(const CallPtr& call, const mirror::v1::Ping& ping,
-                           const MirrorReplies& replies) {
+void MirrorLeader::OnPings(const CallPtr& call, const v1::PingRequest& ping,
+                           const MirrorReplies<v1::PingRequest>& replies) {
   Calls to_answer;
   {
     MutexLock lock(&mutex_);
@@ -63,7 +61,8 @@ void MirrorLeader::OnPings(const CallPtr& call, const mirror::v1::Ping& ping,
 }
 
 void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
-                              const MirrorReplies& pings, Calls& to_answer) {
+                              const MirrorReplies<v1::PingRequest>& pings,
+                              Calls& to_answer) {
   Keys& keys = name_space.keys;
   for (auto next = keys.begin(); next != keys.end();) {
     const auto found = next++;
@@ -74,8 +73,8 @@ void MirrorLeader::EndWaiting(NameSpace& name_space, const CallPtr& call,
     for (uint32_t i = 0; i < group_.size() && gone.ok(); ++i) {
       if (key.announced[i].call == nullptr) gone = pings[i].status();
     }
-    SetOutcome(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, to_answer,
-               0, gone);
+    SetOutcome(own, gone.ok() ? RoundOutcome::WAITING : RoundOutcome::FAILED,
+               to_answer, 0, gone);
     own = {};
     EraseIfIdle(keys, found);
   }
@@ -119,7 +118,8 @@ void MirrorLeader::AnswerPartially(const CallPtr& call) {
     const auto found = namespaces_.find(call->name_space);
     if (found == namespaces_.end() || call->num_open == 0) return;
     if (IsBeingSummed(found->second, call)) return SchedulePartialAnswer(call);
-    const MirrorReplies nobody_is_asked(group_.size(), MirrorResponse());
+    const MirrorReplies<v1::PingRequest> nobody_is_asked(group_.size(),
+                                                         v1::PingResponse());
     EndWaiting(found->second, call, nobody_is_asked, to_answer);
   }
   AnswerCalls(to_answer);

@@ -8,7 +8,7 @@
 
 namespace tensorkv {
 
-using mirror::v1::Outcome;
+using v1::RoundOutcome;
 
 namespace {
 
@@ -30,21 +30,21 @@ absl::Status DoesNotWait(absl::string_view key, Step step) {
                    "\": it does not wait for its sum any more"));
 }
 
-void Fill(const RoundToSum& round, mirror::v1::Round& message) {
+void Fill(const RoundToSum& round, v1::AnnouncedRound& message) {
   message.set_key(round.key);
   message.set_step(round.step);
   message.set_version(round.version);
-  message.set_dtype(static_cast<uint32_t>(round.dtype));
+  message.set_dtype(static_cast<v1::DType>(round.dtype));
   message.set_version_floor(round.version_floor);
   message.set_num_elements(round.num_elements);
   for (const ContributedTensor& tensor : round.tensors) {
-    mirror::v1::ContributedTensor& contributed = *message.add_tensors();
+    v1::ContributedTensor& contributed = *message.add_tensors();
     contributed.set_rank(tensor.rank);
-    contributed.set_dtype(static_cast<uint32_t>(tensor.dtype));
+    contributed.set_dtype(static_cast<v1::DType>(tensor.dtype));
   }
 }
 
-void Fill(const MirrorSums::Counted& counted, mirror::v1::Counted& message) {
+void Fill(const MirrorSums::Counted& counted, v1::CountedRound& message) {
   message.set_attempt(counted.attempt);
   message.set_step(counted.step);
   message.set_version(counted.version);
@@ -116,19 +116,18 @@ void MirrorMember::SumBatch(const BatchPtr& batch) {
   batch->summed(std::move(refused));
 }
 
-MirrorRequest MirrorMember::RequestOf(const Batch& batch,
-                                      std::vector<size_t>& places) {
-  MirrorRequest request = environment_.group->NewRequest();
-  mirror::v1::Announce& announce = *request.mutable_announce();
-  announce.set_name_space(batch.name_space);
+v1::AnnounceRoundsRequest MirrorMember::RequestOf(const Batch& batch,
+                                                  std::vector<size_t>& places) {
+  auto request = environment_.group->NewRequest<v1::AnnounceRoundsRequest>();
+  request.set_namespace_(batch.name_space);
   if (environment_.device_ranges != nullptr) {
-    *announce.mutable_link() = environment_.device_ranges->link();
+    *request.mutable_link() = environment_.device_ranges->link();
   }
   MutexLock lock(&mutex_);
   for (size_t i = 0; i < batch.rounds.size(); ++i) {
     if (batch.has_ended[i]) continue;
     places.push_back(i);
-    mirror::v1::Round& round = *announce.add_rounds();
+    v1::AnnouncedRound& round = *request.add_rounds();
     Fill(batch.rounds[i], round);
     round.set_lacks(batch.lacks[i]);
     const KeyName name = {batch.name_space, batch.rounds[i].key};
@@ -141,22 +140,22 @@ MirrorRequest MirrorMember::RequestOf(const Batch& batch,
 
 void MirrorMember::Announce(const BatchPtr& batch) {
   std::vector<size_t> places;
-  MirrorRequest request = RequestOf(*batch, places);
+  v1::AnnounceRoundsRequest request = RequestOf(*batch, places);
   if (places.empty()) return;
   const MirrorGroup& group = *environment_.group;
   group.peers[group.leader()]->Call(
       std::move(request), environment_.times.announce(),
       [self = shared_from_this(), batch,
-       places](const absl::StatusOr<MirrorResponse>& response) {
+       places](const absl::StatusOr<v1::AnnounceRoundsResponse>& response) {
         self->OnOutcomes(batch, places, response);
       });
 }
 
-MirrorResponse MirrorMember::Ping(const mirror::v1::Ping& message) const {
-  MirrorResponse response;
+v1::PingResponse MirrorMember::Ping(const v1::PingRequest& message) const {
+  v1::PingResponse response;
   for (const std::string& key : message.keys()) {
-    mirror::v1::Counted& told = *response.add_counted();
-    if (const auto counted = sums_.LastCounted({message.name_space(), key})) {
+    v1::CountedRound& told = *response.add_counted();
+    if (const auto counted = sums_.LastCounted({message.namespace_(), key})) {
       Fill(*counted, told);
     }
   }
@@ -164,18 +163,18 @@ MirrorResponse MirrorMember::Ping(const mirror::v1::Ping& message) const {
 }
 
 std::optional<absl::StatusOr<SumOfRound>> MirrorMember::ApplyOutcome(
-    Batch& batch, size_t place, const absl::StatusOr<MirrorResponse>& response,
-    int index) {
+    Batch& batch, size_t place,
+    const absl::StatusOr<v1::AnnounceRoundsResponse>& response, int index) {
   if (!response.ok()) return response.status();
   if (index >= response->outcomes_size()) {
     return absl::InternalError("expected an outcome of each round");
   }
-  const Outcome& outcome = response->outcomes(index);
+  const RoundOutcome& outcome = response->outcomes(index);
   const KeyName name = {batch.name_space, batch.rounds[place].key};
   switch (outcome.state()) {
-    case Outcome::WAITING:
+    case RoundOutcome::WAITING:
       return std::nullopt;
-    case Outcome::SUMMED: {
+    case RoundOutcome::SUMMED: {
       const RoundToSum& round = batch.rounds[place];
       sums_.RememberCounted(name,
                             {outcome.attempt(), round.step, round.version});
@@ -184,7 +183,7 @@ std::optional<absl::StatusOr<SumOfRound>> MirrorMember::ApplyOutcome(
       batch.lacks[place] = outcome.attempt();
       return std::nullopt;
     }
-    case Outcome::FAILED:
+    case RoundOutcome::FAILED:
       // No attempt of the round is made once any member has heard that the sum
       // of an earlier one counts, be it of another leader.
       if (outcome.attempt() != 0) sums_.Drop(name);
@@ -217,9 +216,9 @@ bool MirrorMember::MayAskAgain(const BatchPtr& batch,
   return true;
 }
 
-void MirrorMember::OnOutcomes(const BatchPtr& batch,
-                              const std::vector<size_t>& places,
-                              const absl::StatusOr<MirrorResponse>& response) {
+void MirrorMember::OnOutcomes(
+    const BatchPtr& batch, const std::vector<size_t>& places,
+    const absl::StatusOr<v1::AnnounceRoundsResponse>& response) {
   if (MayAskAgain(batch, response.status())) return;
   std::vector<SummedRound> ended;
   std::vector<uint64_t> dropped;
@@ -275,24 +274,24 @@ MirrorMember::Waiting* MirrorMember::FindWaiting(const KeyName& name, Step step,
   return is_it ? &waiting->second : nullptr;
 }
 
-absl::StatusOr<MirrorResponse> MirrorMember::Begin(
-    const mirror::v1::Begin& message) {
+absl::StatusOr<v1::BeginSumsResponse> MirrorMember::Begin(
+    const v1::BeginSumsRequest& message) {
   const auto attempt = std::make_shared<Attempt>();
   attempt->id = message.attempt();
   if (message.rounds().empty()) {
     return absl::InvalidArgumentError("expected rounds, got none");
   }
-  MirrorResponse response;
+  v1::BeginSumsResponse response;
   std::vector<SumAttempt::Round> rounds;
   std::vector<uint64_t> former;
   bool all_wait = true;
   {
     MutexLock lock(&mutex_);
-    for (const mirror::v1::RoundOfAll& round : message.rounds()) {
-      const KeyName name = {message.name_space(), round.key()};
+    for (const v1::RoundOfAll& round : message.rounds()) {
+      const KeyName name = {message.namespace_(), round.key()};
       const Waiting* const waiting =
           FindWaiting(name, round.step(), round.version());
-      Outcome& outcome = *response.add_outcomes();
+      RoundOutcome& outcome = *response.add_outcomes();
       if (waiting == nullptr) {
         all_wait = false;
         SetFailed(outcome, DoesNotWait(round.key(), round.step()));
@@ -315,7 +314,7 @@ absl::StatusOr<MirrorResponse> MirrorMember::Begin(
   absl::Status status = ChooseTransport(attempt, message.communicator());
   if (status.ok()) status = PrepareMemory(*attempt, std::move(rounds));
   if (status.ok()) status = AssignToRounds(attempt);
-  if (status.ok()) return MirrorResponse();
+  if (status.ok()) return v1::BeginSumsResponse();
   DropAttempts({attempt->id});
   return status;
 }

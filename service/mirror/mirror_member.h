@@ -63,12 +63,14 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // outcomes then; or, if rounds do not wait here, one for each round, FAILED
   // for those, and the attempt has not begun. Errors: FailedPrecondition ·
   // those of SumAttempt::Create and DeviceRanges::Begin.
-  absl::StatusOr<MirrorResponse> Begin(const mirror::v1::Begin& message);
+  absl::StatusOr<v1::BeginSumsResponse> Begin(
+      const v1::BeginSumsRequest& message);
   // Makes the sums of an attempt that has begun, and keeps them. Calls `done`,
   // on any thread, when all are here or it has failed.
-  void Run(const mirror::v1::Run& message, MirrorCallback done);
+  void Run(const v1::RunSumsRequest& message,
+           MirrorCallback<v1::RunSumsRequest> done);
   // Tells of each key which sum counted last.
-  MirrorResponse Ping(const mirror::v1::Ping& message) const;
+  v1::PingResponse Ping(const v1::PingRequest& message) const;
 
   // Drops the sum of a round, which is in the key's value, as RoundExchange
   // says.
@@ -137,7 +139,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     absl::Duration timeout;
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
-    MirrorCallback done;
+    MirrorCallback<v1::RunSumsRequest> done;
   };
   using AttemptPtr = std::shared_ptr<Attempt>;
 
@@ -150,11 +152,12 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // announces them.
   void SumBatch(const BatchPtr& batch);
   void Announce(const BatchPtr& batch);
-  // Returns an Announce of the rounds of the batch that have not ended, and
+  // Returns an announcement of the rounds of the batch that have not ended, and
   // adds their places to `places`.
-  MirrorRequest RequestOf(const Batch& batch, std::vector<size_t>& places);
+  v1::AnnounceRoundsRequest RequestOf(const Batch& batch,
+                                      std::vector<size_t>& places);
   void OnOutcomes(const BatchPtr& batch, const std::vector<size_t>& places,
-                  const absl::StatusOr<MirrorResponse>& response);
+                  const absl::StatusOr<v1::AnnounceRoundsResponse>& response);
   // Returns whether the leader may yet come back: then has scheduled another
   // Announce.
   bool MayAskAgain(const BatchPtr& batch, const absl::Status& status);
@@ -162,7 +165,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   // returns how the round ends by it; nothing if it waits on.
   std::optional<absl::StatusOr<SumOfRound>> ApplyOutcome(
       Batch& batch, size_t place,
-      const absl::StatusOr<MirrorResponse>& response, int index)
+      const absl::StatusOr<v1::AnnounceRoundsResponse>& response, int index)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts one round less that waits for the attempt of `waiting`. Returns the
   // attempt's id if that was the last, for the caller to drop it, and else 0.
@@ -191,7 +194,7 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   void OnContributions(const AttemptPtr& attempt, absl::Status status);
   void SumAndSend(const AttemptPtr& attempt);
   void OnSums(const AttemptPtr& attempt, absl::Status status);
-  // Forgets the attempt, and answers Run.
+  // Forgets the attempt, and answers RunSums.
   void EndRun(const AttemptPtr& attempt, absl::Status status);
   void CountAttempt(const Attempt& attempt, const absl::Status& status);
   // Returns the round of the key, or null if no round of that step and version

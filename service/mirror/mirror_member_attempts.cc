@@ -57,7 +57,8 @@ absl::Status MirrorMember::PrepareMemory(
   return absl::OkStatus();
 }
 
-void MirrorMember::Run(const mirror::v1::Run& message, MirrorCallback done) {
+void MirrorMember::Run(const v1::RunSumsRequest& message,
+                       MirrorCallback<v1::RunSumsRequest> done) {
   AttemptPtr attempt;
   {
     MutexLock lock(&mutex_);
@@ -158,7 +159,7 @@ void MirrorMember::EndRun(const AttemptPtr& attempt, absl::Status status) {
   }
   CountAttempt(*attempt, status);
   if (!status.ok()) return std::move(attempt->done)(std::move(status));
-  std::move(attempt->done)(MirrorResponse());
+  std::move(attempt->done)(v1::RunSumsResponse());
 }
 
 void MirrorMember::CountAttempt(const Attempt& attempt,

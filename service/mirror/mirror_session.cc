@@ -49,16 +49,18 @@ void MirrorSession::Stop(const absl::Status& status) {
   if (device_ranges_ != nullptr) device_ranges_->Stop();
 }
 
-absl::Status MirrorSession::CheckSender(const MirrorRequest& request) const {
-  if (request.group() != group_->id() || request.from() >= group_->size()) {
+absl::Status MirrorSession::CheckSender(Method method,
+                                        const v1::GroupMember& from) const {
+  if (from.group() != group_->id() || from.place() >= group_->size()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "expected a call of the servers ", absl::StrJoin(group_->servers, ", "),
         ", got one of other servers"));
   }
-  const bool is_for_leader = request.has_announce();
-  const bool is_of_leader = request.has_begin() || request.has_run();
+  const bool is_for_leader = method == Method::kAnnounceRounds;
+  const bool is_of_leader =
+      method == Method::kBeginSums || method == Method::kRunSums;
   if ((is_for_leader && group_->own != group_->leader()) ||
-      (is_of_leader && request.from() != group_->leader())) {
+      (is_of_leader && from.place() != group_->leader())) {
     return absl::FailedPreconditionError(
         absl::StrCat("expected server ", group_->servers[group_->leader()],
                      " to lead, as in this version of the program"));
@@ -66,28 +68,31 @@ absl::Status MirrorSession::CheckSender(const MirrorRequest& request) const {
   return absl::OkStatus();
 }
 
-void MirrorSession::Handle(const MirrorRequest& request, MirrorCallback done) {
-  if (const absl::Status status = CheckSender(request); !status.ok()) {
-    return std::move(done)(status);
-  }
-  const auto reply = [&](const absl::Status& status) {
-    if (!status.ok()) return std::move(done)(status);
-    std::move(done)(MirrorResponse());
-  };
-  switch (request.call_case()) {
-    case MirrorRequest::kAnnounce:
-      return leader_->Announce(request, std::move(done));
-    case MirrorRequest::kBegin:
-      return std::move(done)(member_->Begin(request.begin()));
-    case MirrorRequest::kRun:
-      return member_->Run(request.run(), std::move(done));
-    case MirrorRequest::kDeliver:
-      return reply(ranges_->Receive(request.from(), request.deliver()));
-    case MirrorRequest::kPing:
-      return std::move(done)(member_->Ping(request.ping()));
-    default:
-      return reply(absl::UnimplementedError("expected a call that is known"));
-  }
+void MirrorSession::Answer(const v1::AnnounceRoundsRequest& request,
+                           MirrorCallback<v1::AnnounceRoundsRequest> done) {
+  leader_->Announce(request, std::move(done));
+}
+
+void MirrorSession::Answer(const v1::BeginSumsRequest& request,
+                           MirrorCallback<v1::BeginSumsRequest> done) {
+  std::move(done)(member_->Begin(request));
+}
+
+void MirrorSession::Answer(const v1::RunSumsRequest& request,
+                           MirrorCallback<v1::RunSumsRequest> done) {
+  member_->Run(request, std::move(done));
+}
+
+void MirrorSession::Answer(const v1::DeliverRangesRequest& request,
+                           MirrorCallback<v1::DeliverRangesRequest> done) {
+  const absl::Status status = ranges_->Receive(request);
+  if (!status.ok()) return std::move(done)(status);
+  std::move(done)(v1::DeliverRangesResponse());
+}
+
+void MirrorSession::Answer(const v1::PingRequest& request,
+                           MirrorCallback<v1::PingRequest> done) {
+  std::move(done)(member_->Ping(request));
 }
 
 }  // namespace tensorkv

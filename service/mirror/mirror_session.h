@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "base/alarms.h"
@@ -48,8 +49,14 @@ class MirrorSession {
 
   // Answers a call of a member, which may be this one, by calling `done` once,
   // on any thread. Errors: FailedPrecondition: the caller has another group or
-  // leader.
-  void Handle(const MirrorRequest& request, MirrorCallback done);
+  // leader · those of the method.
+  template <typename Request>
+  void Handle(const Request& request, MirrorCallback<Request> done) {
+    const absl::Status status =
+        CheckSender(PeerCall<Request>::kMethod, request.from());
+    if (!status.ok()) return std::move(done)(status);
+    Answer(request, std::move(done));
+  }
 
   // Remove and Forget drop what is kept of a key, or of a namespace, as
   // RoundExchange says.
@@ -69,7 +76,14 @@ class MirrorSession {
 
  private:
   // Errors: FailedPrecondition: the sender has another group or leader.
-  absl::Status CheckSender(const MirrorRequest& request) const;
+  absl::Status CheckSender(Method method, const v1::GroupMember& from) const;
+
+  // Each answers a call of that method.
+#define TENSORKV_ANSWER(name, ...)              \
+  void Answer(const v1::name##Request& request, \
+              MirrorCallback<v1::name##Request> done);
+  TENSORKV_MIRROR_METHODS(TENSORKV_ANSWER)
+#undef TENSORKV_ANSWER
 
   const MirrorGroupPtr group_;
   const std::shared_ptr<DeliveredRanges> ranges_;

@@ -16,13 +16,13 @@ uint64_t Aligned(uint64_t bytes) {
 }
 
 // An announcement may be of what was contributed before, and has been dropped.
-bool IsWhatWasContributed(const mirror::v1::TensorsOfMember& announced,
+bool IsWhatWasContributed(const v1::TensorsOfMember& announced,
                           const RoundToSum& round) {
   return std::ranges::equal(
       announced.tensors(), round.tensors,
-      [](const mirror::v1::ContributedTensor& a, const ContributedTensor& b) {
+      [](const v1::ContributedTensor& a, const ContributedTensor& b) {
         return a.rank() == b.rank &&
-               a.dtype() == static_cast<uint32_t>(b.dtype);
+               a.dtype() == static_cast<v1::DType>(b.dtype);
       });
 }
 
@@ -58,8 +58,7 @@ absl::Status SumAttempt::Add(Round round) {
   }
   for (uint32_t member = 0; member < group_->size(); ++member) {
     for (const auto& tensor : round.of_all.members(member).tensors()) {
-      ASSIGN_OR_RETURN(const DType dtype,
-                       DTypeFromNumber(static_cast<int>(tensor.dtype())));
+      ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(tensor.dtype()));
       const bool is_summed = dtype == summing.own.dtype ||
                              (IsFloat(dtype) && IsFloat(summing.own.dtype));
       if (!is_summed) return malformed();

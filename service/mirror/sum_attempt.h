@@ -10,12 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "mirror.pb.h"
 #include "service/mirror/mirror_group.h"
 #include "service/mirror/range_layout.h"
 #include "service/mirror/range_transport.h"
 #include "service/store/byte_budget.h"
 #include "service/store/round_exchange.h"
+#include "tensorkv/v1/peer.pb.h"
 
 namespace tensorkv {
 
@@ -29,7 +29,7 @@ class SumAttempt {
   // A round as this server has it, and as all have announced it.
   struct Round {
     RoundToSum own;
-    mirror::v1::RoundOfAll of_all;
+    v1::RoundOfAll of_all;
   };
 
   // Allocates all that comes: on `device`, where all rounds must be, or, if

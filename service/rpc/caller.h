@@ -41,15 +41,6 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
   return access->Admit(method, PeerOf(context), caller);
 }
 
-// Checks that the caller is another server of the cluster: what servers ask of
-// each other, in whatever service, needs the right to call MovePartitions.
-inline absl::Status AdmitServer(const AccessControl& access,
-                                const grpc::CallbackServerContext& context) {
-  Caller caller;
-  return AdmitCaller(&access, Method::kMovePartitions, context,
-                     absl::InfiniteDuration(), caller);
-}
-
 // Takes `load` from the caller's quota, or from that of its host if it has no
 // identity, as AccessControl::TakeShare does; an empty share if `access` is
 // null. Destroying the share gives it back. Errors: ResourceExhausted.

@@ -21,6 +21,8 @@ namespace {
 // millisecond.
 constexpr int64_t kMaxBytesInline = 1 << 20;
 constexpr size_t kMaxFieldsInline = 1024;
+// Servers send each other ranges of 1 MiB, and what says which they are.
+constexpr int64_t kMaxPeerBytesInline = 2 * kMaxBytesInline;
 // So many bytes have fewer entries.
 constexpr int64_t kMaxBytesUncounted = 4 << 10;
 
@@ -138,6 +140,13 @@ Handlers::Handlers(HandlerDependencies dependencies,
   TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
   TENSORKV_SERVER_METHODS(TENSORKV_ADD)
 #undef TENSORKV_ADD
+  if (dependencies.ask_peer) {
+    for (const Method method : kAllMethods) {
+      if (ServiceOf(method) != Service::kPeer) continue;
+      handlers_[static_cast<size_t>(method)].run =
+          std::bind_front(dependencies.ask_peer, method);
+    }
+  }
   ChooseThreads();
 }
 
@@ -149,7 +158,14 @@ void Handlers::ChooseThreads() {
   TENSORKV_CHECKPOINT_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE
   choose(Method::kResizeCluster, Threads::kCluster);
-  choose(Method::kMovePartitions, Threads::kCluster);
+#define TENSORKV_CHOOSE(name, ...) choose(Method::k##name, Threads::kCluster);
+  TENSORKV_MOVE_METHODS(TENSORKV_CHOOSE)
+#undef TENSORKV_CHOOSE
+#define TENSORKV_CHOOSE(name, ...)                                   \
+  handlers_[static_cast<size_t>(Method::k##name)].max_bytes_inline = \
+      kMaxPeerBytesInline;
+  TENSORKV_MIRROR_METHODS(TENSORKV_CHOOSE)
+#undef TENSORKV_CHOOSE
   choose(Method::kSetRule, Threads::kLong);
   choose(Method::kUnsetRule, Threads::kLong);
   choose(Method::kSetHyperparameters, Threads::kLong);

@@ -35,6 +35,11 @@ struct HandlerDependencies {
   // block.
   std::function<absl::Status(const AnyCall& call, const CallContext& context)>
       ask_server;
+  // Handles a call of TENSORKV_PEER_METHODS, as Handler::run does; may block
+  // for TENSORKV_MOVE_METHODS. Null: these methods have no handler.
+  std::function<void(Method method, grpc::ByteBuffer* bytes,
+                     CallContext context, Responder respond)>
+      ask_peer;
 };
 
 // The threads that handle a call. Calls that may wait or compute for long have
@@ -64,11 +69,11 @@ struct Handler {
   // is none.
   int long_if_set = 0;
   // Handles a call: empties its bytes, and calls the Responder once, now or
-  // later on another thread. Thread-safe.
+  // later on another thread. Thread-safe. Null: the method is not implemented.
   std::function<void(grpc::ByteBuffer*, CallContext, Responder)> run;
 };
 
-// The handlers of all unary methods. Thread-safe.
+// The handlers of all methods that are no streams. Thread-safe.
 //
 // What the RPCs mean, and their errors, is written in proto/tensorkv/v1/;
 // besides those, every handler answers InvalidArgument for bytes that are no
@@ -79,7 +84,7 @@ class Handlers {
   Handlers(const Handlers&) = delete;
   Handlers& operator=(const Handlers&) = delete;
 
-  // Returns the handler of a method. REQUIRES: the method is unary.
+  // Returns the handler of a method. REQUIRES: the method is no stream.
   const Handler& of(Method method) const {
     return handlers_[static_cast<size_t>(method)];
   }

@@ -32,8 +32,10 @@ UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
 }
 
 absl::Status UnaryCall::TakeShare(const AccessControl* access) {
-  // The lease of a worker must not end for what it has under way.
-  if (method_ == Method::kKeepAlive || method_ == Method::kLeave) {
+  // The lease of a worker must not end for what it has under way, and the
+  // rounds of all workers wait for the servers.
+  if (method_ == Method::kKeepAlive || method_ == Method::kLeave ||
+      ServiceOf(method_) == Service::kPeer) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(CallerQuotas::Share share,

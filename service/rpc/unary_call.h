@@ -34,8 +34,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // Returns the caller, which must be filled in before Handle.
   Caller& caller() { return caller_; }
   // Takes the call and its bytes from the caller's quota, until the call is
-  // answered or waits. Takes nothing for KeepAlive and Leave. Errors:
-  // ResourceExhausted.
+  // answered or waits. Takes nothing for KeepAlive and Leave, and for what
+  // servers ask of each other. Errors: ResourceExhausted.
   absl::Status TakeShare(const AccessControl* access);
 
   // Has `handler` answer the call; if the caller has given up, answers with

@@ -59,9 +59,10 @@ class ClusterPart {
       const ResizeClusterRequest& request) {
     return resizer_.Resize(request);
   }
-  // Answers MovePartitions, of another server that sends partitions here.
-  // Blocks while etcd answers. Errors: those of MovePartitions.
-  absl::Status Move(const MovePartitionsRequest& request) {
+  // Takes a step of a move of another server's partitions to this one, as
+  // PartitionReceiver::Handle does.
+  template <typename Request>
+  absl::Status Move(const Request& request) {
     return receiver_.Handle(request);
   }
 

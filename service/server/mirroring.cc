@@ -69,17 +69,12 @@ absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
 
 Mirroring::Mirroring(const ServerOptions& options,
                      std::unique_ptr<DeviceLink> link,
-                     GrpcMirrorPeers::Connect connect,
-                     MirrorService::Admit admit)
+                     GrpcMirrorPeers::Connect connect)
     : backend_(NumThreads()),
       link_(std::move(link)),
       exchange_(ExchangeOptions(options), &alarms_, &backend_, link_.get()),
       peers_(std::move(connect),
-             [this](const std::string& server) { return AddressOf(server); }),
-      service_(std::move(admit),
-               [this](const MirrorRequest& request, MirrorCallback done) {
-                 exchange_.Handle(request, std::move(done));
-               }) {}
+             [this](const std::string& server) { return AddressOf(server); }) {}
 
 std::vector<Reading> Mirroring::MirrorReadings() const {
   const MirrorCounts& counts = exchange_.counts();

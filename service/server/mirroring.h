@@ -13,17 +13,14 @@
 #include "base/alarms.h"
 #include "base/mutex.h"
 #include "contract/placement.h"
-#include "grpcpp/grpcpp.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/device_link.h"
 #include "service/cluster/known_placement.h"
 #include "service/metrics/readings.h"
 #include "service/mirror/grpc_mirror_peers.h"
 #include "service/mirror/mirror_exchange.h"
-#include "service/mirror/mirror_service.h"
 #include "service/server/open_device.h"
 #include "service/server/server_options.h"
-#include "service/store/round_exchange.h"
 
 namespace tensorkv {
 
@@ -38,15 +35,13 @@ absl::StatusOr<std::unique_ptr<DeviceLink>> OpenMirrorLink(
 // servers of the newest placement that it was told. Thread-safe.
 class Mirroring {
  public:
-  // `connect` gives the channels to other servers; `admit` says whether the
-  // caller of a mirror call may make it; `link` may be null.
+  // `connect` gives the channels to other servers; `link` may be null.
   Mirroring(const ServerOptions& options, std::unique_ptr<DeviceLink> link,
-            GrpcMirrorPeers::Connect connect, MirrorService::Admit admit);
+            GrpcMirrorPeers::Connect connect);
   // Stops.
   ~Mirroring() { Stop(); }
 
-  RoundExchange* exchange() { return &exchange_; }
-  grpc::Service* service() { return &service_; }
+  MirrorExchange* exchange() { return &exchange_; }
 
   const MirrorCounts& counts() const { return exchange_.counts(); }
   // Returns the metrics of the exchange, which must outlive them.
@@ -78,7 +73,6 @@ class Mirroring {
   ClusterPlacement placement_ ABSL_GUARDED_BY(mutex_);
   MirrorExchange exchange_;
   GrpcMirrorPeers peers_;
-  MirrorService service_;
 };
 
 }  // namespace tensorkv

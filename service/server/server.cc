@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,6 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/server_builder.h"
 #include "service/checkpoint/checkpoint_directory.h"
-#include "service/rpc/caller.h"
 #include "service/server/checkpoint_readings.h"
 #include "service/server/grpc_limits.h"
 #include "service/status/status_page.h"
@@ -73,6 +73,12 @@ uint32_t MaxConnections(const ServerOptions& options) {
   getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t left = limit.rlim_cur - std::min(kOthers, limit.rlim_cur / 2);
   return static_cast<uint32_t>(std::min<rlim_t>(left, 1 << 20));
+}
+
+std::set<std::string> ServiceNames() {
+  std::set<std::string> names;
+  for (const Service service : kAllServices) names.emplace(NameOf(service));
+  return names;
 }
 
 MessageLimits LimitsOf(const ServerOptions& options) {
@@ -145,10 +151,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       incarnation_(NewIdentity(), [this] { return engine_.health(); }),
       why_not_cuda_(std::move(device.why_not_cuda)),
       mirroring_(options, std::move(link),
-                 std::bind_front(&ServerFiles::ChannelTo, files_.get()),
-                 [this](const grpc::CallbackServerContext& context) {
-                   return AdmitServer(access_, context);
-                 }),
+                 std::bind_front(&ServerFiles::ChannelTo, files_.get())),
       engine_(options, std::move(device), LogEvent, &registry_,
               mirroring_.exchange()),
       access_(AccessOptionsOf()),
@@ -171,14 +174,18 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
               .access = &access_,
               .checkpoints = [this] { return checkpoints_.get(); },
               .cluster = [this] { return cluster_part(); }}),
+      peer_calls_({.mirrors = mirroring_.exchange(),
+                   .cluster = [this] { return cluster_part(); },
+                   .access = &access_,
+                   .limits = LimitsOf(options)}),
       call_metrics_(&registry_),
       call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
       streams_(StreamEnvironmentOf()),
       handlers_(HandlerDependenciesOf(), LimitsOf(options)),
-      service_(&handlers_, &streams_, &call_log_),
-      health_({std::string(kServiceName)}),
+      services_(&handlers_, &streams_, &call_log_),
+      health_(ServiceNames()),
       connection_filter_(ConnectionFilterOf()),
       readings_(ReadingsOf()) {}
 
@@ -212,7 +219,8 @@ HandlerDependencies Server::HandlerDependenciesOf() {
           .namespaces = &namespaces_,
           .staging = &staging_,
           .incarnation = &incarnation_,
-          .ask_server = std::bind_front(&ServerCalls::Ask, &calls_)};
+          .ask_server = std::bind_front(&ServerCalls::Ask, &calls_),
+          .ask_peer = std::bind_front(&PeerService::Handle, &peer_calls_)};
 }
 
 // Returns null on a TLS port: a filter cannot look into what is encrypted.
@@ -302,9 +310,8 @@ absl::Status Server::StartGrpc() {
   grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       files_->credentials());
-  builder.RegisterService(&service_);
+  services_.Register(&builder);
   builder.RegisterService(&health_);
-  builder.RegisterService(mirroring_.service());
   builder.RegisterCallbackGenericService(&unimplemented_);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr) return absl::InternalError("gRPC cannot start");

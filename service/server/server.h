@@ -33,7 +33,7 @@
 #include "service/rpc/open_streams.h"
 #include "service/rpc/stream_call.h"
 #include "service/rpc/striped_calls.h"
-#include "service/rpc/tensorkv_service.h"
+#include "service/rpc/tensorkv_services.h"
 #include "service/rpc/unimplemented_service.h"
 #include "service/security/access_control.h"
 #include "service/security/guarded_store.h"
@@ -45,6 +45,7 @@
 #include "service/server/engine.h"
 #include "service/server/mirroring.h"
 #include "service/server/open_device.h"
+#include "service/server/peer_service.h"
 #include "service/server/rpc_probe.h"
 #include "service/server/server_calls.h"
 #include "service/server/server_files.h"
@@ -190,13 +191,14 @@ class Server {
   prometheus::Histogram& checkpoint_pauses_;
   std::unique_ptr<Checkpoints> checkpoints_;
   ServerCalls calls_;
+  const PeerService peer_calls_;
   GrpcServerMetrics call_metrics_;
   CallLog call_log_;
   StripedCalls striped_calls_;
   OpenStreams open_streams_;
   const StreamCall::Environment streams_;
   Handlers handlers_;
-  TensorKvService service_;
+  TensorKvServices services_;
   HealthService health_;
   UnimplementedService unimplemented_;
   // Null: nothing looks at connections before gRPC does.

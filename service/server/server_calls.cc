@@ -13,10 +13,6 @@
 namespace tensorkv {
 namespace {
 
-absl::Status InNoCluster() {
-  return absl::FailedPreconditionError("the server is in no cluster");
-}
-
 // The verb of that name.
 #define TENSORKV_CALL(name, ...)                                    \
   auto Call(Checkpoints& checkpoints, const name##Request& request, \
@@ -51,8 +47,6 @@ std::string SubjectOf(const Request& request, const absl::Status& outcome,
     return subject;
   } else if constexpr (requires { request.name; }) {
     return request.name;
-  } else if constexpr (requires { request.from; }) {
-    return request.from;
   } else if constexpr (requires { request.add, request.remove; }) {
     return absl::StrCat("add=", absl::StrJoin(request.add, ","),
                         " remove=", absl::StrJoin(request.remove, ","),
@@ -60,15 +54,6 @@ std::string SubjectOf(const Request& request, const absl::Status& outcome,
                         request.give_up ? " give_up" : "");
   }
   return "";
-}
-
-// Has one line written for a move, not for each of its parts.
-template <typename Request>
-bool IsAudited(const Request& request, const absl::Status& outcome) {
-  if constexpr (std::is_same_v<Request, MovePartitionsRequest>) {
-    return request.step != MoveStep::kPart || !outcome.ok();
-  }
-  return true;
 }
 
 }  // namespace
@@ -100,10 +85,8 @@ absl::Status ServerCalls::Ask(const AnyCall& call,
       return absl::InternalError(absl::StrCat(
           NameOf(call.method()), ": expected a call about the server"));
     }
-    if (IsAudited(request, outcome)) {
-      parts_.access->Audit(call.method(), SubjectOf(request, outcome, reply),
-                           context.caller, outcome);
-    }
+    parts_.access->Audit(call.method(), SubjectOf(request, outcome, reply),
+                         context.caller, outcome);
     return outcome;
   });
 }
@@ -130,13 +113,8 @@ absl::StatusOr<DescribeClusterReply> ServerCalls::DescribeCluster(
 absl::StatusOr<ResizeClusterReply> ServerCalls::ResizeCluster(
     const ResizeClusterRequest& request) const {
   ClusterPart* const cluster = parts_.cluster();
-  return cluster == nullptr ? InNoCluster() : cluster->Resize(request);
-}
-
-absl::Status ServerCalls::MovePartitions(
-    const MovePartitionsRequest& request) const {
-  ClusterPart* const cluster = parts_.cluster();
-  return cluster == nullptr ? InNoCluster() : cluster->Move(request);
+  if (cluster != nullptr) return cluster->Resize(request);
+  return absl::FailedPreconditionError("the server is in no cluster");
 }
 
 }  // namespace tensorkv

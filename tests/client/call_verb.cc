@@ -4,9 +4,8 @@ namespace tensorkv::testing {
 
 std::vector<std::string> AllVerbs() {
   std::vector<std::string> verbs;
-  for (const Method method : kAllMethods) {
-    if (KindOf(method) == MethodKind::kUnary)
-      verbs.emplace_back(NameOf(method));
+  for (const Method method : kUnaryMethods) {
+    verbs.emplace_back(NameOf(method));
   }
   return verbs;
 }

@@ -18,10 +18,13 @@
 
 namespace tensorkv::testing {
 
-// Answers every unary RPC with `status` and, where that is OK, the response
-// written down for it. Records names, deadlines and some requests. Change and
-// read the members while no call is under way.
-class FakeService : public v1::TensorKV::Service {
+// Answers every unary RPC of clients with `status` and, where that is OK, the
+// response written down for it. Records names, deadlines and some requests.
+// Change and read the members while no call is under way.
+class FakeService : public v1::Data::Service,
+                    public v1::Namespaces::Service,
+                    public v1::Membership::Service,
+                    public v1::Admin::Service {
  public:
   grpc::Status status;
   v1::InitResponse init_response;
@@ -52,7 +55,10 @@ class FakeService : public v1::TensorKV::Service {
                   .AddListeningPort("127.0.0.1:0",
                                     grpc::InsecureServerCredentials(), &port)
                   .SetMaxReceiveMessageSize(-1)
-                  .RegisterService(this)
+                  .RegisterService(static_cast<v1::Data::Service*>(this))
+                  .RegisterService(static_cast<v1::Namespaces::Service*>(this))
+                  .RegisterService(static_cast<v1::Membership::Service*>(this))
+                  .RegisterService(static_cast<v1::Admin::Service*>(this))
                   .BuildAndStart();
     return absl::StrCat("127.0.0.1:", port);
   }
@@ -85,7 +91,6 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(DescribeServer)
   TENSORKV_FAKE_RPC(DescribeCluster)
   TENSORKV_FAKE_RPC(ResizeCluster)
-  TENSORKV_FAKE_RPC(MovePartitions)
   TENSORKV_FAKE_RPC(SaveCheckpoint)
   TENSORKV_FAKE_RPC(RestoreCheckpoint)
   TENSORKV_FAKE_RPC(ListCheckpoints)

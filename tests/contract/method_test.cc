@@ -1,49 +1,59 @@
 #include "contract/method.h"
 
+#include <iterator>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
+#include "tensorkv/v1/peer.pb.h"
 #include "tensorkv/v1/service.pb.h"
 
 namespace tensorkv {
 namespace {
 
-const google::protobuf::ServiceDescriptor* Contract() {
-  return v1::DescribeServerRequest::descriptor()->file()->FindServiceByName(
-      "TensorKV");
+using ::google::protobuf::MethodDescriptor;
+using ::google::protobuf::ServiceDescriptor;
+
+const ServiceDescriptor* InProto(Service service) {
+  // Their files are linked, and so in the pool.
+  const auto* const pool = v1::PingRequest::descriptor()->file()->pool();
+  EXPECT_EQ(pool, v1::DescribeServerRequest::descriptor()->file()->pool());
+  return pool->FindServiceByName(std::string(NameOf(service)));
+}
+
+const MethodDescriptor* InProto(Method method) {
+  return InProto(ServiceOf(method))
+      ->FindMethodByName(std::string(NameOf(method)));
 }
 
 class MethodTest : public ::testing::TestWithParam<Method> {};
 
 // How go-grpc-prometheus calls the type of a method.
-absl::string_view TypeOf(const google::protobuf::MethodDescriptor& method) {
+absl::string_view TypeOf(const MethodDescriptor& method) {
   if (method.client_streaming()) {
     return method.server_streaming() ? "bidi_stream" : "client_stream";
   }
   return method.server_streaming() ? "server_stream" : "unary";
 }
 
-TEST_P(MethodTest, IsAMethodOfTheContractWithItsType) {
-  const google::protobuf::MethodDescriptor* method =
-      Contract()->FindMethodByName(std::string(NameOf(GetParam())));
+TEST_P(MethodTest, IsAMethodOfItsServiceWithItsType) {
+  const MethodDescriptor* const method = InProto(GetParam());
 
   ASSERT_NE(method, nullptr);
   EXPECT_EQ(NameOf(KindOf(GetParam())), TypeOf(*method));
 }
 
 TEST_P(MethodTest, HasThePathThatGrpcGivesIt) {
-  EXPECT_EQ(PathOf(GetParam()),
-            absl::StrCat("/", kServiceName, "/", NameOf(GetParam())));
+  EXPECT_EQ(PathOf(GetParam()), absl::StrCat("/", NameOf(ServiceOf(GetParam())),
+                                             "/", NameOf(GetParam())));
 }
 
 TEST_P(MethodTest, HasACallIdIfThatTellsARepeat) {
-  const auto* const method =
-      Contract()->FindMethodByName(std::string(NameOf(GetParam())));
   const bool has_call_id =
-      method->input_type()->FindFieldByName("call_id") != nullptr;
+      InProto(GetParam())->input_type()->FindFieldByName("call_id") != nullptr;
   // These have it in their push, or in their manifest.
   const bool has_inner_call_id = GetParam() == Method::kPushPull ||
                                  KindOf(GetParam()) != MethodKind::kUnary;
@@ -63,8 +73,41 @@ TEST_P(MethodTest, IsAnIndexOfItsOwn) {
 INSTANTIATE_TEST_SUITE_P(AllMethods, MethodTest,
                          ::testing::ValuesIn(kAllMethods));
 
-TEST(ServiceNameTest, IsTheContracts) {
-  EXPECT_EQ(Contract()->full_name(), kServiceName);
+// What is in the proto files and not in the table would have no handler.
+TEST(ServiceTest, HasNoOtherMethodsThanTheTable) {
+  for (const Service service : kAllServices) {
+    std::set<std::string> in_table;
+    for (const Method method : kAllMethods) {
+      if (ServiceOf(method) == service) in_table.emplace(NameOf(method));
+    }
+    std::set<std::string> in_proto;
+    const ServiceDescriptor& proto = *InProto(service);
+    for (int i = 0; i < proto.method_count(); ++i) {
+      in_proto.insert(proto.method(i)->name());
+    }
+
+    EXPECT_EQ(in_table, in_proto) << NameOf(service);
+  }
+}
+
+TEST(ServiceTest, AllOfTheContractAreInTheTable) {
+  std::set<std::string> in_table;
+  for (const Service service : kAllServices) in_table.emplace(NameOf(service));
+  std::set<std::string> in_proto;
+  for (const auto* file : {v1::DescribeServerRequest::descriptor()->file(),
+                           v1::PingRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      in_proto.insert(file->service(i)->full_name());
+    }
+  }
+
+  EXPECT_EQ(in_table, in_proto);
+}
+
+TEST(UnaryMethodsTest, ComeFirst) {
+  for (size_t i = 0; i < std::size(kUnaryMethods); ++i) {
+    EXPECT_EQ(kUnaryMethods[i], kAllMethods[i]);
+  }
 }
 
 }  // namespace

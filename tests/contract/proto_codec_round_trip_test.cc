@@ -59,7 +59,7 @@ using Protos = ::testing::Types<
     v1::ListCheckpointsResponse, v1::DeleteCheckpointRequest,
     v1::VerifyCheckpointRequest, v1::DescribeServerResponse,
     v1::DescribeClusterResponse, v1::ResizeClusterRequest,
-    v1::ResizeClusterResponse, v1::MovePartitionsRequest>;
+    v1::ResizeClusterResponse>;
 TYPED_TEST_SUITE(RoundTripTest, Protos);
 
 TYPED_TEST(RoundTripTest, RandomMessagesSurvive) {

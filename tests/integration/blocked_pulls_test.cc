@@ -44,7 +44,7 @@ class BlockedPullsTest : public ::testing::Test {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     for (size_t i = 0; i < kNumChannels; ++i) {
-      stubs_.push_back(v1::TensorKV::NewStub(grpc::CreateCustomChannel(
+      stubs_.push_back(v1::Data::NewStub(grpc::CreateCustomChannel(
           target_, grpc::InsecureChannelCredentials(), arguments)));
     }
   }
@@ -88,7 +88,7 @@ class BlockedPullsTest : public ::testing::Test {
   ServerProcess server_;
   const std::string target_;
   const std::unique_ptr<Client> client_;
-  std::vector<std::unique_ptr<v1::TensorKV::Stub>> stubs_;
+  std::vector<std::unique_ptr<v1::Data::Stub>> stubs_;
   grpc::CompletionQueue replies_;
 };
 

@@ -14,12 +14,12 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/integration/secure_etcd.h"
 #include "tests/integration/server_process.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/stubs.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -47,7 +47,7 @@ class Member {
     const std::string line = process_.AwaitLine("the cluster " + field);
     const size_t begin = line.find(field) + field.size();
     address_ = line.substr(begin, line.find(' ', begin) - begin);
-    stub_ = v1::TensorKV::NewStub(
+    stub_ = std::make_unique<Stubs>(
         grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
   }
 
@@ -77,7 +77,7 @@ class Member {
  private:
   ServerProcess process_;
   std::string address_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<Stubs> stub_;
 };
 
 class ClusterTest : public ::testing::Test {

@@ -74,8 +74,9 @@ class MalformedRequestsTest : public ::testing::Test {
 
   // Sends `request` as it is.
   template <typename Request, typename Response>
-  grpc::Status Call(grpc::Status (v1::TensorKV::Stub::*method)(
-                        grpc::ClientContext*, const Request&, Response*),
+  grpc::Status Call(grpc::Status (v1::Data::Stub::*method)(grpc::ClientContext*,
+                                                           const Request&,
+                                                           Response*),
                     const Request& request, Response* response) {
     grpc::ClientContext context;
     SetDeadline(context, kLong);
@@ -88,13 +89,13 @@ class MalformedRequestsTest : public ::testing::Test {
     entry.set_key(key);
     *entry.mutable_tensor() = tensor;
     v1::InitResponse response;
-    return Call(&v1::TensorKV::Stub::Init, request, &response);
+    return Call(&v1::Data::Stub::Init, request, &response);
   }
 
   grpc::Status Pull(const std::string& key, v1::PullResponse* response) {
     v1::PullRequest request;
     request.add_entries()->set_key(key);
-    return Call(&v1::TensorKV::Stub::Pull, request, response);
+    return Call(&v1::Data::Stub::Pull, request, response);
   }
 
   const std::unique_ptr<Server> server_ =
@@ -104,8 +105,7 @@ class MalformedRequestsTest : public ::testing::Test {
                       .num_threads = 1,
                       .max_message_bytes = kMaxMessageBytes})
           .value();
-  const std::unique_ptr<v1::TensorKV::Stub> stub_ =
-      v1::TensorKV::NewStub(NewChannel());
+  const std::unique_ptr<v1::Data::Stub> stub_ = v1::Data::NewStub(NewChannel());
 };
 
 TEST_F(MalformedRequestsTest, PayloadThatDoesNotFitTheShape) {
@@ -135,7 +135,7 @@ TEST_F(MalformedRequestsTest, ReplyAboveTheLimit) {
   request.add_entries()->set_key("w");
   v1::PullResponse response;
 
-  EXPECT_THAT(Call(&v1::TensorKV::Stub::Pull, request, &response),
+  EXPECT_THAT(Call(&v1::Data::Stub::Pull, request, &response),
               HasCode(StatusCode::RESOURCE_EXHAUSTED, HasSubstr("1048576")));
 }
 
@@ -165,12 +165,12 @@ class RawRequestsTest : public MalformedRequestsTest {
 };
 
 TEST_F(RawRequestsTest, BytesThatAreNoMessage) {
-  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Push", "\xff\xff\xff"),
+  EXPECT_THAT(Send("/tensorkv.v1.Data/Push", "\xff\xff\xff"),
               HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("PushRequest")));
 }
 
 TEST_F(RawRequestsTest, MethodThatDoesNotExist) {
-  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Destroy", ""),
+  EXPECT_THAT(Send("/tensorkv.v1.Data/Destroy", ""),
               HasCode(StatusCode::UNIMPLEMENTED));
 }
 

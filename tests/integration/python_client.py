@@ -51,10 +51,11 @@ class PythonClient(unittest.TestCase):
 
     def setUp(self):
         self.channel = grpc.insecure_channel(SERVER)
-        self.stub = service_pb2_grpc.TensorKVStub(self.channel)
+        self.kv = service_pb2_grpc.DataStub(self.channel)
+        namespaces = service_pb2_grpc.NamespacesStub(self.channel)
         # A namespace for each test: the server is the same for all.
         self.namespace = self.id()
-        self.stub.CreateNamespace(
+        namespaces.CreateNamespace(
             namespace.CreateNamespaceRequest(namespace=self.namespace),
             timeout=20,
         )
@@ -65,13 +66,13 @@ class PythonClient(unittest.TestCase):
     def init(self, key, array):
         entry = data.InitEntry(key=key, tensor=to_tensor(array))
         request = data.InitRequest(namespace=self.namespace, entries=[entry])
-        return self.stub.Init(request, timeout=20).versions[0]
+        return self.kv.Init(request, timeout=20).versions[0]
 
     def pull(self, key):
         request = data.PullRequest(
             namespace=self.namespace, entries=[data.PullEntry(key=key)]
         )
-        return self.stub.Pull(request, timeout=20).values[0]
+        return self.kv.Pull(request, timeout=20).values[0]
 
     def test_every_numpy_dtype_comes_back(self):
         for dtype in NUMBERS:
@@ -131,7 +132,7 @@ class PythonClient(unittest.TestCase):
         for key, array in arrays.items():
             self.init(key, np.zeros_like(array))
 
-        pushed = self.stub.PushStream(
+        pushed = self.kv.PushStream(
             self.push_chunks(arrays, part_bytes=100_000), timeout=60
         )
 
@@ -140,7 +141,7 @@ class PythonClient(unittest.TestCase):
         request.request.namespace = self.namespace
         for key in arrays:
             request.request.entries.add(key=key)
-        pulled = self.read_values(self.stub.PullStream(request, timeout=60))
+        pulled = self.read_values(self.kv.PullStream(request, timeout=60))
         for array, expected in zip(pulled, arrays.values()):
             np.testing.assert_array_equal(array, expected)
 
@@ -149,7 +150,7 @@ class PythonClient(unittest.TestCase):
         self.init("w", np.zeros_like(array))
 
         calls = [
-            self.stub.PushPullStream(
+            self.kv.PushPullStream(
                 self.push_chunks(
                     {"w": array},
                     data.Stripe(index=i, count=3),
@@ -180,11 +181,11 @@ class PythonClient(unittest.TestCase):
         )
         pull = data.PullRowsEntry(key="w", rows=to_tensor(ids[::-1].copy()))
 
-        results = self.stub.PushRows(
+        results = self.kv.PushRows(
             data.PushRowsRequest(namespace=self.namespace, entries=[push]),
             timeout=20,
         ).results
-        value = self.stub.PullRows(
+        value = self.kv.PullRows(
             data.PullRowsRequest(namespace=self.namespace, entries=[pull]),
             timeout=20,
         ).values[0]
@@ -210,7 +211,7 @@ class PythonClient(unittest.TestCase):
         return next(ask(iter([reflection.Request(**request)]), timeout=20))
 
     def test_reflection_is_all_that_a_client_needs(self):
-        name = "tensorkv.v1.TensorKV"
+        name = "tensorkv.v1.Data"
         names = [each.name for each in self.reflect(services="*").services.all]
         self.assertIn(name, names)
         files = self.reflect(file_of_symbol=name).files.descriptors

@@ -93,7 +93,7 @@ class TrainingTest(unittest.TestCase):
 
     def await_waiting_call(self):
         channel = grpc.insecure_channel(self.server.address)
-        stub = service_pb2_grpc.TensorKVStub(channel)
+        stub = service_pb2_grpc.NamespacesStub(channel)
         request = namespace_pb2.DescribeNamespaceRequest(namespace="train")
         while True:
             reply = stub.DescribeNamespace(request, timeout=20)

@@ -54,7 +54,9 @@ class Worker:
         channel = grpc.insecure_channel(
             server, options=[("grpc.max_reconnect_backoff_ms", 500)]
         )
-        self.stub = service_pb2_grpc.TensorKVStub(channel)
+        self.data = service_pb2_grpc.DataStub(channel)
+        self.namespaces = service_pb2_grpc.NamespacesStub(channel)
+        self.membership = service_pb2_grpc.MembershipStub(channel)
         self.namespace = namespace
         self.name = name
         self.incarnation = None  # of the server that this worker has seen
@@ -79,7 +81,7 @@ class Worker:
     def begin(self):
         """Makes this a member of the group; what is there already stays."""
         self.call(
-            self.stub.CreateNamespace,
+            self.namespaces.CreateNamespace,
             namespace_pb2.CreateNamespaceRequest(
                 namespace=self.namespace,
                 config=namespace_pb2.NamespaceConfig(
@@ -96,16 +98,16 @@ class Worker:
         )
         init.entries.add(key="weights", tensor=to_tensor(self.weights))
         init.entries.add(key="done", tensor=to_tensor(self.done))
-        self.call(self.stub.Init, init)
+        self.call(self.data.Init, init)
         join = membership_pb2.JoinRequest(
             namespace=self.namespace, worker_name=self.name
         )
         join.lease.seconds = LEASE_SECONDS
-        joined = self.call(self.stub.Join, join)
+        joined = self.call(self.membership.Join, join)
         pull = data_pb2.PullRequest(namespace=self.namespace)
         pull.entries.add(key="weights")
         pull.entries.add(key="done")
-        self.read(self.call(self.stub.Pull, pull))
+        self.read(self.call(self.data.Pull, pull))
         self.step = joined.next_step
         self.worker = joined.worker
 
@@ -126,7 +128,7 @@ class Worker:
             request.push.entries.add(key="done", tensor=to_tensor(np.ones(1)))
         else:
             request.push.entries.add(key="done", skip=True)
-        self.read(self.call(self.stub.PushPull, request))
+        self.read(self.call(self.data.PushPull, request))
         self.step += 1
 
     def train(self, num_steps):
@@ -166,7 +168,7 @@ class Worker:
                 namespace=self.namespace, worker=worker
             )
             try:
-                self.call(self.stub.KeepAlive, request, LEASE_SECONDS / 6)
+                self.call(self.membership.KeepAlive, request, LEASE_SECONDS / 6)
             except grpc.RpcError:
                 pass  # a step will hear of it
 

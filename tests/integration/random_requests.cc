@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tensorkv/v1/peer.pb.h"
 #include "tensorkv/v1/service.pb.h"
 
 namespace tensorkv::testing {
@@ -16,7 +18,6 @@ using ::google::protobuf::Message;
 using ::google::protobuf::MessageFactory;
 using ::google::protobuf::MethodDescriptor;
 using ::google::protobuf::Reflection;
-using ::google::protobuf::ServiceDescriptor;
 
 // Deep enough for every message of the contract.
 constexpr int kMaxDepth = 6;
@@ -26,16 +27,28 @@ constexpr char kNoUtf8Mark[] = "NO-UTF-8";
 constexpr char kNoUtf8[] = "\xff\xfe\xc0\x80\xed\xa0\x80\xf8";
 static_assert(sizeof(kNoUtf8) == sizeof(kNoUtf8Mark));
 
-const ServiceDescriptor& Service() {
-  return *v1::DescribeServerRequest::descriptor()->file()->FindServiceByName(
-      "TensorKV");
+// The methods of all services.
+const std::vector<const MethodDescriptor*>& Methods() {
+  static const auto* const methods = [] {
+    auto* const found = new std::vector<const MethodDescriptor*>;
+    for (const auto* file : {v1::DescribeServerRequest::descriptor()->file(),
+                             v1::PingRequest::descriptor()->file()}) {
+      for (int i = 0; i < file->service_count(); ++i) {
+        for (int j = 0; j < file->service(i)->method_count(); ++j) {
+          found->push_back(file->service(i)->method(j));
+        }
+      }
+    }
+    return found;
+  }();
+  return *methods;
 }
 
 }  // namespace
 
 RandomRequest RandomRequests::Next() {
   const MethodDescriptor& method =
-      *Service().method(next_method_++ % Service().method_count());
+      *Methods()[next_method_++ % Methods().size()];
   const std::unique_ptr<Message> message(MessageFactory::generated_factory()
                                              ->GetPrototype(method.input_type())
                                              ->New());
@@ -44,10 +57,10 @@ RandomRequest RandomRequests::Next() {
   std::string bytes = absl::StrReplaceAll(message->SerializeAsString(),
                                           {{kNoUtf8Mark, kNoUtf8}});
   if (Below(3) == 0) bytes = Damaged(std::move(bytes));
-  return {
-      .method = absl::StrCat("/", Service().full_name(), "/", method.name()),
-      .description = message->ShortDebugString().substr(0, 1000),
-      .bytes = std::move(bytes)};
+  return {.method = absl::StrCat("/", method.service()->full_name(), "/",
+                                 method.name()),
+          .description = message->ShortDebugString().substr(0, 1000),
+          .bytes = std::move(bytes)};
 }
 
 void RandomRequests::Fill(Message* message, int depth) {

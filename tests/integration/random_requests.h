@@ -12,7 +12,7 @@
 namespace tensorkv::testing {
 
 struct RandomRequest {
-  // "/tensorkv.v1.TensorKV/Push".
+  // "/tensorkv.v1.Data/Push".
   std::string method;
   // What the request was before its bytes were damaged, for messages.
   std::string description;
@@ -22,7 +22,7 @@ struct RandomRequest {
 // An endless sequence of requests, the same for the same seed. Not
 // thread-safe.
 //
-// The methods take turns, every method of the service, implemented or not.
+// The methods take turns, every method of all services, implemented or not.
 // Fields are set at random from values that are extreme, wrong or right; one
 // request in three then has its bytes cut, flipped or replaced. None names a
 // namespace or key that begins with "canary".

@@ -16,8 +16,8 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
-#include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/integration/server_process.h"
+#include "tests/testing/stubs.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -32,10 +32,10 @@ constexpr int64_t kLargeElements = 16 << 20;  // 64 MiB of f32
 constexpr uint64_t kMiB = 1 << 20;
 
 // One connection of its own.
-std::unique_ptr<v1::TensorKV::Stub> Connect(const std::string& address) {
+std::unique_ptr<Stubs> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::TensorKV::NewStub(grpc::CreateCustomChannel(
+  return std::make_unique<Stubs>(grpc::CreateCustomChannel(
       address, grpc::InsecureChannelCredentials(), arguments));
 }
 
@@ -150,7 +150,7 @@ class StreamAttacksTest : public ::testing::Test {
   }
 
   // The time of one Stat of another client, on a connection of its own.
-  static double StatMicroseconds(v1::TensorKV::Stub& stub) {
+  static double StatMicroseconds(Stubs& stub) {
     v1::StatRequest request;
     request.add_keys("small");
     v1::StatResponse reply;
@@ -161,7 +161,7 @@ class StreamAttacksTest : public ::testing::Test {
         .count();
   }
 
-  static double P99Microseconds(v1::TensorKV::Stub& stub) {
+  static double P99Microseconds(Stubs& stub) {
     std::vector<double> times;
     for (int i = 0; i < 300; ++i) times.push_back(StatMicroseconds(stub));
     std::sort(times.begin(), times.end());
@@ -171,7 +171,7 @@ class StreamAttacksTest : public ::testing::Test {
   ServerProcess server_{{"--listen=127.0.0.1:0", "--metrics_listen=",
                          "--budget=512MiB", "--stream_timeout=1s"}};
   std::string address_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<Stubs> stub_;
   v1::PushResponse push_reply_;
   bool has_large_ = false;
   uint64_t values_bytes_ = 0;
@@ -186,7 +186,7 @@ TEST_F(StreamAttacksTest, ThousandHalfOpenStreamsAreBoundedAndCutOff) {
     v1::PushResponse reply;
     PushWriter writer;
   };
-  std::vector<std::unique_ptr<v1::TensorKV::Stub>> stubs;
+  std::vector<std::unique_ptr<Stubs>> stubs;
   std::vector<std::unique_ptr<HalfOpen>> streams;
   for (int i = 0; i < 1000; ++i) {
     if (i % 100 == 0) stubs.push_back(Connect(address_));

@@ -35,5 +35,5 @@ fi
 java=$(plugin grpc_java_plugin)
 if [[ -n $java ]]; then
   generate --plugin=protoc-gen-grpc-java="$java" --grpc-java_out="$out" \
-    dev/tensorkv/v1/TensorKVGrpc.java
+    dev/tensorkv/v1/DataGrpc.java
 fi

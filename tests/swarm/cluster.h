@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/alarms.h"
@@ -134,8 +135,10 @@ class Server {
   }
   // What moves have brought that came to nothing is kept until then.
   void StopMoving() { moving_.reset(); }
-  absl::Status Handle(const MovePartitionsRequest& request) {
-    return moving_->receiver.Handle(request);
+  absl::Status Handle(const MoveRequest& request) {
+    return std::visit(
+        [this](const auto& each) { return moving_->receiver.Handle(each); },
+        request);
   }
 
   // --- What the world knows of it, guarded by its mutex ----------------------

@@ -125,7 +125,7 @@ class World final : public WorldState {
   std::vector<Action> PartsByOwner(Action part)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Deliver(Server& from, const ClusterServer& to,
-                       const MovePartitionsRequest& request);
+                       const MoveRequest& request);
   absl::Status RestoreLastOf(const std::string& server, Restoration& to);
   void MoveOrRestore(Server& server, const ClusterServer* to, uint32_t chosen);
   void MoveSome(const Action& action);

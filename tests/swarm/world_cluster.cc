@@ -61,8 +61,7 @@ void World::AddServer() {
   }
   const size_t at = servers_.size();
   Server::Peers peers = {.etcd = &admin_.etcd(), .runner = sums_.get()};
-  peers.call = [this, at](const ClusterServer& to,
-                          const MovePartitionsRequest& request) {
+  peers.call = [this, at](const ClusterServer& to, const MoveRequest& request) {
     return Deliver(*servers_[at], to, request);
   };
   peers.checkpoints = {
@@ -134,7 +133,7 @@ std::vector<Action> World::PartsByOwner(Action part) {
 
 // As PeerCalls, over links that lose, repeat and delay.
 absl::Status World::Deliver(Server& from, const ClusterServer& to,
-                            const MovePartitionsRequest& request) {
+                            const MoveRequest& request) {
   const uint32_t at = ServerOf(servers_, to.name);
   Server& receiver = *servers_[at];
   {
@@ -251,7 +250,7 @@ void World::Disturb(const Action& action) {
 
 // A message that was lost, or has come, comes now.
 void World::DeliverLate(const Action& action) {
-  std::pair<uint32_t, MovePartitionsRequest> message;
+  std::pair<uint32_t, MoveRequest> message;
   {
     MutexLock lock(&mutex_);
     if (messages_.empty()) return;

@@ -8,46 +8,38 @@
 #include "tests/swarm/world.h"
 
 namespace tensorkv::swarm {
-namespace {
 
-// Called once, by whichever comes first.
-using SharedCallback = std::shared_ptr<MirrorCallback>;
-
-void EndOnce(const SharedCallback& shared,
-             absl::StatusOr<MirrorResponse> response) {
-  if (*shared == nullptr) return;
-  MirrorCallback done = std::exchange(*shared, nullptr);
-  std::move(done)(std::move(response));
-}
-
-}  // namespace
-
-class World::Mirror final : public MirrorPeer {
+class World::Mirror final : public UniformMirrorPeer<World::Mirror> {
  public:
   Mirror(World* world, Server* from, Server* to)
       : world_(*world), from_(*from), to_(*to) {}
 
   // Messages are under way as long as the scheduler leaves them.
-  void Call(MirrorRequest request, absl::Duration timeout,
-            MirrorCallback done) override {
+  template <typename Request>
+  void Send(Request request, absl::Duration timeout,
+            MirrorCallback<Request> done) {
+    using Reply = absl::StatusOr<PeerResponse<Request>>;
+    // Called once, by whichever comes first.
+    const auto shared =
+        std::make_shared<MirrorCallback<Request>>(std::move(done));
+    const auto end_once = [shared](Reply reply) {
+      if (*shared == nullptr) return;
+      MirrorCallback<Request> callback = std::exchange(*shared, nullptr);
+      std::move(callback)(std::move(reply));
+    };
     const absl::Status lost = absl::UnavailableError(
         absl::StrCat("server ", to_.name(), ": no answer"));
-    const auto shared = std::make_shared<MirrorCallback>(std::move(done));
     world_.alarms_.Schedule(world_.alarms_.Now() + timeout,
-                            [=] { EndOnce(shared, lost); });
-    if (Link::TakeOne(from_.link().messages_to_lose)) {
-      return EndOnce(shared, lost);
-    }
+                            [=] { end_once(lost); });
+    if (Link::TakeOne(from_.link().messages_to_lose)) return end_once(lost);
     const bool loses_answer = Link::TakeOne(from_.link().answers_to_lose);
     Scheduler* const scheduler = world_.scheduler_;
     scheduler->Post([=, to = &to_, request = std::move(request)] {
-      to->exchange().Handle(
-          request, [=](absl::StatusOr<MirrorResponse> response) {
-            if (loses_answer) response = lost;
-            scheduler->Post([shared, response = std::move(response)] {
-              EndOnce(shared, response);
-            });
-          });
+      to->exchange().Handle(request, [=](Reply reply) {
+        if (loses_answer) reply = lost;
+        scheduler->Post(
+            [end_once, reply = std::move(reply)] { end_once(reply); });
+      });
     });
   }
 

@@ -176,7 +176,7 @@ class WorldState {
   // How often servers have begun or ended to move, restore or learn something.
   uint64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The last messages of moves, each with its receiver.
-  std::vector<std::pair<uint32_t, MovePartitionsRequest>> messages_
+  std::vector<std::pair<uint32_t, MoveRequest>> messages_
       ABSL_GUARDED_BY(mutex_);
   // By actor.
   std::array<ClusterPlacement, kNumActors> placements_seen_

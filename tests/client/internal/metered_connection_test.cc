@@ -1,10 +1,12 @@
 #include "client/internal/metered_connection.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/prometheus/client_metrics.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -39,8 +41,10 @@ class MeteredConnectionTest : public ::testing::TestWithParam<std::string> {
 
   // The labels that all series of a verb have.
   static std::string Labels(const std::string& verb) {
-    return "grpc_method=\"" + verb +
-           "\",grpc_service=\"tensorkv.v1.TensorKV\",grpc_type=\"unary\"";
+    const auto* const method = std::ranges::find_if(
+        kUnaryMethods, [&](Method each) { return NameOf(each) == verb; });
+    return absl::StrCat("grpc_method=\"", verb, "\",grpc_service=\"",
+                        NameOf(ServiceOf(*method)), "\",grpc_type=\"unary\"");
   }
 
   std::shared_ptr<prometheus::Registry> registry_ =

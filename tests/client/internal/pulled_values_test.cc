@@ -42,7 +42,7 @@ class PulledValuesTest : public ::testing::Test {
   }
 
   absl::Status Receive(PulledValues& values) {
-    StripeStream stream(channel_, &server_, "/tensorkv.v1.TensorKV/PullStream",
+    StripeStream stream(channel_, &server_, PathOf(Method::kPullStream),
                         CallDeadline(absl::Seconds(30)));
     stream.Write(*Serialize(v1::PullStreamRequest(), 1 << 20),
                  /*is_last=*/true);

@@ -16,7 +16,7 @@ namespace {
 constexpr char kKey[] = "tensorkv-incarnation";
 
 // Names the incarnation that the test says, and records what calls expect.
-class NamingService final : public v1::TensorKV::Service {
+class NamingService final : public v1::Data::Service {
  public:
   grpc::Status Push(grpc::ServerContext* context, const v1::PushRequest*,
                     v1::PushResponse*) override {
@@ -42,7 +42,7 @@ class ServerIncarnationTest : public ::testing::Test {
                                     grpc::InsecureServerCredentials(), &port)
                   .RegisterService(&service_)
                   .BuildAndStart();
-    stub_ = v1::TensorKV::NewStub(
+    stub_ = v1::Data::NewStub(
         OpenChannel(absl::StrCat("127.0.0.1:", port), 1 << 20));
   }
   ~ServerIncarnationTest() override { server_->Shutdown(); }
@@ -59,7 +59,7 @@ class ServerIncarnationTest : public ::testing::Test {
 
   NamingService service_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<v1::Data::Stub> stub_;
   ServerIncarnation known_;
 };
 

@@ -18,8 +18,8 @@ using ::tensorkv::testing::Background;
 using ::tensorkv::testing::FakeStreamService;
 using ::tensorkv::testing::StatusIs;
 
-constexpr char kPushStream[] = "/tensorkv.v1.TensorKV/PushStream";
-constexpr char kPushPullStream[] = "/tensorkv.v1.TensorKV/PushPullStream";
+constexpr char kPushStream[] = "/tensorkv.v1.Data/PushStream";
+constexpr char kPushPullStream[] = "/tensorkv.v1.Data/PushPullStream";
 
 grpc::ByteBuffer Bytes(const google::protobuf::Message& message) {
   return *Serialize(message, 1 << 20);

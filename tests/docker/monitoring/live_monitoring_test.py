@@ -380,13 +380,14 @@ class AlertsTest(unittest.TestCase):
         server.run("ns", "create", "group", "--mode=sync", "--workers=2")
         server.run("--namespace=group", "init", "w", "--shape=1", "--fill=1")
         with grpc.insecure_channel(server.address) as channel:
-            stub = service_pb2_grpc.TensorKVStub(channel)
+            data = service_pb2_grpc.DataStub(channel)
+            membership = service_pb2_grpc.MembershipStub(channel)
             first, _ = [
-                stub.Join(membership_pb2.JoinRequest(
+                membership.Join(membership_pb2.JoinRequest(
                     namespace="group", worker_name=name, lease={"seconds": 1}))
                 for name in ("first", "second")]
             with self.assertRaises(grpc.RpcError):
-                stub.PushPull(contribution(first.worker))
+                data.PushPull(contribution(first.worker))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 #include <memory>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "contract/placement.h"
@@ -17,6 +18,7 @@ namespace faulty_moves_test {
 
 using testing::AllPartitions;
 using testing::HasReason;
+using testing::IsCommit;
 using testing::kNamespace;
 using testing::MovingServer;
 using testing::One;
@@ -33,30 +35,36 @@ enum class Fault {
   kPlacementChanges,
 };
 
+// Copies the request to `begin` if it begins a move.
+void KeepBegin(const MoveRequest& request, v1::BeginMoveRequest& begin) {
+  const auto* const found = std::get_if<v1::BeginMoveRequest>(&request);
+  if (found != nullptr) begin = *found;
+}
+
 class FaultyMovesTest : public PartitionMoves {
  protected:
   // What becomes of a request of "a".
-  absl::Status Fail(Fault fault, const MovePartitionsRequest& request) {
+  absl::Status Fail(Fault fault, const MoveRequest& request) {
     const absl::Status lost = absl::UnavailableError("lost");
     switch (fault) {
       case Fault::kRequestIsLost:
         return lost;
       case Fault::kReplyIsLost:
-        b_->receiver().Handle(request).IgnoreError();
+        b_->Take(request).IgnoreError();
         return lost;
       case Fault::kReceiverRestarts:
         b_ = std::make_unique<MovingServer>(etcd_, "b");
-        return b_->receiver().Handle(request);
+        return b_->Take(request);
       case Fault::kReceiverRestartsAfterwards:
         // Once it has committed, what it had is its own to lose.
-        if (request.step != MoveStep::kCommit) {
-          EXPECT_OK(b_->receiver().Handle(request));
+        if (!IsCommit(request)) {
+          EXPECT_OK(b_->Take(request));
         }
         b_ = std::make_unique<MovingServer>(etcd_, "b");
         return lost;
       case Fault::kPlacementChanges:
         ChangePlacement();
-        return b_->receiver().Handle(request);
+        return b_->Take(request);
     }
     return lost;
   }
@@ -64,9 +72,9 @@ class FaultyMovesTest : public PartitionMoves {
   // Moves from "a" with a fault at the call of that number.
   void MoveWith(Fault fault, int faulty_call) {
     a_->call = [this, fault, faulty_call,
-                num_calls = 0](const MovePartitionsRequest& request) mutable {
+                num_calls = 0](const MoveRequest& request) mutable {
       return num_calls++ == faulty_call ? Fail(fault, request)
-                                        : b_->receiver().Handle(request);
+                                        : b_->Take(request);
     };
     Move().IgnoreError();
     EXPECT_FALSE(a_->sender().is_unsettled());
@@ -120,9 +128,9 @@ TEST_F(FaultyMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
 
 TEST_F(FaultyMovesTest, EtcdThatIsAwayLeavesTheOutcomeOpen) {
   CreateKey(Summing());
-  a_->call = [&](const MovePartitionsRequest& request) {
-    const absl::Status status = b_->receiver().Handle(request);
-    if (request.step == MoveStep::kCommit) etcd_.Stop();
+  a_->call = [&](const MoveRequest& request) {
+    const absl::Status status = b_->Take(request);
+    if (IsCommit(request)) etcd_.Stop();
     return status;
   };
 
@@ -147,10 +155,10 @@ class LateOutcomeTest : public PartitionMoves {
   void MoveWithoutOutcome(bool is_committed) {
     CreateKey(Summing());
     ASSERT_OK(a_->Push(PushOne("k")));
-    a_->call = [this, is_committed](const MovePartitionsRequest& request) {
+    a_->call = [this, is_committed](const MoveRequest& request) {
       absl::Status status = absl::UnavailableError("lost");
-      const bool is_commit = request.step == MoveStep::kCommit;
-      if (!is_commit || is_committed) status = b_->receiver().Handle(request);
+      const bool is_commit = IsCommit(request);
+      if (!is_commit || is_committed) status = b_->Take(request);
       if (is_commit) etcd_.Stop();
       return status;
     };
@@ -197,16 +205,16 @@ TEST_F(LateOutcomeTest, PartitionsThatCountAsLostAreNotTakenBack) {
 
 TEST_F(FaultyMovesTest, MoveThatLateMessagesHaveBegunAgainDoesNotCommit) {
   CreateKey(Summing());
-  MovePartitionsRequest begin;
-  a_->call = [&](const MovePartitionsRequest& request) {
-    if (request.step == MoveStep::kBegin) begin = request;
-    if (request.step == MoveStep::kCommit) {
-      MovePartitionsRequest earlier = begin;
-      ++earlier.move;
-      EXPECT_OK(b_->receiver().Handle(earlier));
-      EXPECT_OK(b_->receiver().Handle(begin));
+  v1::BeginMoveRequest begin;
+  a_->call = [&](const MoveRequest& request) {
+    KeepBegin(request, begin);
+    if (IsCommit(request)) {
+      v1::BeginMoveRequest earlier = begin;
+      earlier.set_move(begin.move() + 1);
+      EXPECT_OK(b_->Take(earlier));
+      EXPECT_OK(b_->Take(begin));
     }
-    return b_->receiver().Handle(request);
+    return b_->Take(request);
   };
 
   EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kDataLoss));
@@ -222,22 +230,19 @@ TEST_F(FaultyMovesTest, MoveThatLateMessagesHaveBegunAgainDoesNotCommit) {
 // partitions back, or was started anew.
 TEST_F(FaultyMovesTest, LateCommitIsRefused) {
   CreateKey(Summing());
-  MovePartitionsRequest commit;
-  a_->call = [&](const MovePartitionsRequest& request) {
-    if (request.step != MoveStep::kCommit)
-      return b_->receiver().Handle(request);
-    commit = request;
+  v1::CommitMoveRequest commit;
+  a_->call = [&](const MoveRequest& request) {
+    if (!IsCommit(request)) return b_->Take(request);
+    commit = std::get<v1::CommitMoveRequest>(request);
     return absl::UnavailableError("late");
   };
   EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_OK(a_->Push(PushOne("k")));
 
-  EXPECT_THAT(b_->receiver().Handle(commit),
-              StatusIs(absl::StatusCode::kAborted));
-  commit.placement_version = a_->records().Read()->placement.version;
+  EXPECT_THAT(b_->Take(commit), StatusIs(absl::StatusCode::kAborted));
+  commit.set_placement_version(a_->records().Read()->placement.version);
   a_ = std::make_unique<MovingServer>(etcd_, "a");
-  EXPECT_THAT(b_->receiver().Handle(commit),
-              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(b_->Take(commit), StatusIs(absl::StatusCode::kAborted));
 
   EXPECT_TRUE(OwnsAll(a_->records().Read()->placement, "a", AllPartitions()));
 }
@@ -248,24 +253,23 @@ TEST_F(FaultyMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
   CreateKey(Summing());
   MovingServer c(etcd_, "c");
   c.Learn();
-  MovePartitionsRequest begin;
-  a_->call = [&](const MovePartitionsRequest& request) {
-    if (request.step == MoveStep::kBegin) begin = request;
-    if (request.step == MoveStep::kCommit) return absl::AbortedError("lost");
-    return c.receiver().Handle(request);
+  v1::BeginMoveRequest begin;
+  a_->call = [&](const MoveRequest& request) {
+    KeepBegin(request, begin);
+    if (IsCommit(request)) return absl::AbortedError("lost");
+    return c.Take(request);
   };
   EXPECT_FALSE(Move(*a_, "c").ok());
   Connect(a_, b_);
   ASSERT_OK(Move());
-  b_->call = [&](const MovePartitionsRequest& request) {
-    if (request.step == MoveStep::kCommit) {
+  b_->call = [&](const MoveRequest& request) {
+    if (IsCommit(request)) {
       // The repeat, and a message that comes late.
-      EXPECT_OK(c.receiver().Handle(begin));
-      begin.move += 1;
-      EXPECT_THAT(c.receiver().Handle(begin),
-                  StatusIs(absl::StatusCode::kAborted));
+      EXPECT_OK(c.Take(begin));
+      begin.set_move(begin.move() + 1);
+      EXPECT_THAT(c.Take(begin), StatusIs(absl::StatusCode::kAborted));
     }
-    return c.receiver().Handle(request);
+    return c.Take(request);
   };
 
   ASSERT_OK(Move(*b_, "c"));
@@ -282,25 +286,23 @@ class LatePartTest : public PartitionMoves {
   void BeginToC() {
     CreateKey(Summing());
     c_->Learn();
-    a_->call = [this](const MovePartitionsRequest& request) -> absl::Status {
-      if (request.step == MoveStep::kBegin) {
-        return c_->receiver().Handle(request);
-      }
-      part_ = request;
+    a_->call = [this](const MoveRequest& request) -> absl::Status {
+      const auto* const part = std::get_if<v1::SendMovePartRequest>(&request);
+      if (part == nullptr) return c_->Take(request);
+      part_ = *part;
       return absl::UnavailableError("late");
     };
     EXPECT_FALSE(Move(*a_, "c").ok());
-    ASSERT_EQ(part_.step, MoveStep::kPart);
+    ASSERT_EQ(part_.from(), "a");
   }
   void ExpectPartIsRefused() {
-    EXPECT_THAT(c_->receiver().Handle(part_),
-                StatusIs(absl::StatusCode::kAborted));
+    EXPECT_THAT(c_->Take(part_), StatusIs(absl::StatusCode::kAborted));
     EXPECT_THAT(c_->Pull(kNamespace, "k").status(),
                 StatusIs(absl::StatusCode::kNotFound));
   }
 
   std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");
-  MovePartitionsRequest part_;
+  v1::SendMovePartRequest part_;
 };
 
 TEST_F(LatePartTest, IsRefusedOnceTheyHaveComeFromAnotherServer) {

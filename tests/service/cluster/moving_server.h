@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -26,6 +27,10 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
+
+inline bool IsCommit(const MoveRequest& request) {
+  return std::holds_alternative<v1::CommitMoveRequest>(request);
+}
 
 // A store behind a placement, and who sends and receives its partitions. It is
 // registered, and as a server that was started anew if there was one before.
@@ -62,7 +67,7 @@ class MovingServer {
                       options_, [](const std::string&) {}, &channels_)),
         sender_(
             environment_, &records_,
-            [this](const ClusterServer&, const MovePartitionsRequest& request) {
+            [this](const ClusterServer&, const MoveRequest& request) {
               return call(request);
             },
             patience, [this] { return goes_on(); }),
@@ -102,8 +107,14 @@ class MovingServer {
   PartitionSender& sender() { return sender_; }
   PartitionRestorer& restorer() { return restorer_; }
 
+  // Has it answer a call of another server.
+  absl::Status Take(const MoveRequest& request) {
+    return std::visit(
+        [this](const auto& each) { return receiver_.Handle(each); }, request);
+  }
+
   // What its calls to the other server do.
-  std::function<absl::Status(const MovePartitionsRequest& request)> call;
+  std::function<absl::Status(const MoveRequest& request)> call;
   // Whether its moves go on.
   std::function<absl::Status()> goes_on = [] { return absl::OkStatus(); };
 

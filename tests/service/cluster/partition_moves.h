@@ -69,8 +69,8 @@ class PartitionMoves : public ::testing::Test {
   // What `from` sends comes to `to`, also once that was started anew.
   static void Connect(const std::unique_ptr<MovingServer>& from,
                       const std::unique_ptr<MovingServer>& to) {
-    from->call = [&to](const MovePartitionsRequest& request) {
-      return to->receiver().Handle(request);
+    from->call = [&to](const MoveRequest& request) {
+      return to->Take(request);
     };
   }
   void CreateNamespace(const NamespaceConfig& config) {

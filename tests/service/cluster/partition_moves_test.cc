@@ -25,6 +25,7 @@ namespace partition_moves_test {
 
 using testing::AllPartitions;
 using testing::HasReason;
+using testing::IsCommit;
 using testing::kNamespace;
 using testing::MovingServer;
 using testing::One;
@@ -179,16 +180,16 @@ TEST_F(PartitionMovesTest, KeysThatAreOnTheirWayAreReadAndNotChanged) {
   CreateKey(Summing());
   std::vector<absl::Status> pushes;
   std::vector<absl::Status> pulls;
-  a_->call = [&](const MovePartitionsRequest& request) {
+  a_->call = [&](const MoveRequest& request) {
     pushes.push_back(a_->Push(PushOne("k")).status());
     pulls.push_back(a_->Pull(kNamespace, "k").status());
-    return b_->receiver().Handle(request);
+    return b_->Take(request);
   };
 
   ASSERT_OK(Move());
 
   EXPECT_THAT(pushes, ::testing::Each(HasReason(Reason::kKeyMoving)));
-  // BEGIN and PART; then COMMIT.
+  // The beginning and one part; then the commit.
   ASSERT_EQ(pulls.size(), 3u);
   EXPECT_OK(pulls[0]);
   EXPECT_OK(pulls[1]);
@@ -280,9 +281,9 @@ TEST_F(PartitionMovesTest, CallOfBeforeChangesNoKeysThatComeBack) {
   CreateKey(Summing());
   ASSERT_OK(Move());
   std::vector<absl::Status> inits;
-  b_->call = [&](const MovePartitionsRequest& request) {
-    const absl::Status status = a_->receiver().Handle(request);
-    if (request.step != MoveStep::kCommit) {
+  b_->call = [&](const MoveRequest& request) {
+    const absl::Status status = a_->Take(request);
+    if (!IsCommit(request)) {
       InitRequest init = {.name_space = kNamespace,
                           .on_existing = OnExisting::kReplace};
       init.entries.push_back({"k", One(7)});
@@ -333,17 +334,17 @@ TEST_F(PartitionMovesTest, MoveOfAServerThatEndsIsGivenUp) {
   ASSERT_OK(a_->Push(PushStep(0, 1)));
   const absl::Status ends = absl::CancelledError("ends");
   int num_calls = 0;
-  a_->call = [&](const MovePartitionsRequest& request) {
+  a_->call = [&](const MoveRequest& request) {
     ++num_calls;
     a_->goes_on = [&] { return ends; };
-    return b_->receiver().Handle(request);
+    return b_->Take(request);
   };
 
   a_->goes_on = [&] { return ends; };
   EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(num_calls, 0);
 
-  // Once the round has closed, between BEGIN and PART.
+  // Once the round has closed, between the beginning and the first part.
   ASSERT_OK(a_->Push(PushStep(1, 1)));
   a_->goes_on = [] { return absl::OkStatus(); };
   EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
@@ -370,7 +371,7 @@ TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
   Notification has_looked_again;
   bool is_there = false;
   int num_moves = 0;
-  const auto move = [&](const ClusterServer&, const MovePartitionsRequest&) {
+  const auto move = [&](const ClusterServer&, const MoveRequest&) {
     if (++num_moves == 1) {
       MovingServer away(etcd_, "away");
       EXPECT_OK(

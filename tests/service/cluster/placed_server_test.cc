@@ -37,7 +37,7 @@ class PlacedServerTest : public ::testing::Test {
                                 .budget_bytes = 1 << 20,
                                 .num_threads = 1})
                     .value()),
-        stub_(v1::TensorKV::NewStub(grpc::CreateChannel(
+        stub_(v1::Data::NewStub(grpc::CreateChannel(
             server_->address(), grpc::InsecureChannelCredentials()))) {}
 
   absl::Status Init(const std::string& key) {
@@ -62,7 +62,7 @@ class PlacedServerTest : public ::testing::Test {
   }
 
   std::unique_ptr<Server> server_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<v1::Data::Stub> stub_;
 };
 
 TEST_F(PlacedServerTest, WithoutPlacementItTakesEveryKey) {

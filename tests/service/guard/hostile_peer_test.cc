@@ -163,7 +163,7 @@ TEST(HostilePeerTest, PingsWithoutEndEndTheConnection) {
 // POST, http, :path and :authority by their numbers in HPACK's table, and
 // literals.
 std::string HeadersOfInit() {
-  return absl::StrCat("\x83\x86\x04\x1a/tensorkv.v1.TensorKV/Init", "\x01\x01k",
+  return absl::StrCat("\x83\x86\x04\x16/tensorkv.v1.Data/Init", "\x01\x01k",
                       std::string("\0\x0c", 2), "content-type", "\x10",
                       "application/grpc", std::string("\0\2", 2), "te", "\x8",
                       "trailers");

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kPull[] =
-    "{grpc_method=\"Pull\",grpc_service=\"tensorkv.v1.TensorKV\","
+    "{grpc_method=\"Pull\",grpc_service=\"tensorkv.v1.Data\","
     "grpc_type=\"unary\"}";
 
 class GrpcServerMetricsTest : public ::testing::Test {
@@ -36,7 +36,7 @@ TEST_F(GrpcServerMetricsTest, AllCodesExistFromTheFirstCallOn) {
   EXPECT_THAT(Exposition(registry_),
               HasSubstr("grpc_server_handled_total{grpc_code=\"DataLoss\","
                         "grpc_method=\"SetHyperparameters\",grpc_service="
-                        "\"tensorkv.v1.TensorKV\",grpc_type=\"unary\"} 0\n"));
+                        "\"tensorkv.v1.Namespaces\",grpc_type=\"unary\"} 0\n"));
 }
 
 TEST_F(GrpcServerMetricsTest, StartedCountsByMethod) {
@@ -55,11 +55,11 @@ TEST_F(GrpcServerMetricsTest, HandledCountsByMethodAndCode) {
   const std::string text = Exposition(registry_);
   EXPECT_THAT(text, HasSubstr("grpc_server_handled_total{grpc_code="
                               "\"NotFound\",grpc_method=\"Pull\",grpc_service="
-                              "\"tensorkv.v1.TensorKV\",grpc_type=\"unary\"} "
+                              "\"tensorkv.v1.Data\",grpc_type=\"unary\"} "
                               "1\n"));
   EXPECT_THAT(text, HasSubstr("grpc_server_handled_total{grpc_code=\"OK\","
                               "grpc_method=\"Pull\",grpc_service="
-                              "\"tensorkv.v1.TensorKV\",grpc_type=\"unary\"} "
+                              "\"tensorkv.v1.Data\",grpc_type=\"unary\"} "
                               "0\n"));
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,16 +25,20 @@ using testing::StatusIs;
 constexpr uint64_t kAttempt = 7;
 
 // Keeps what it is called with, for the test to answer.
-class KeptPeer final : public MirrorPeer {
+class KeptPeer final : public UniformMirrorPeer<KeptPeer> {
  public:
-  void Call(MirrorRequest request, absl::Duration,
-            MirrorCallback done) override {
-    requests.push_back(std::move(request));
-    callbacks.push_back(std::move(done));
+  template <typename Request>
+  void Send(Request request, absl::Duration, MirrorCallback<Request> done) {
+    if constexpr (std::is_same_v<Request, v1::DeliverRangesRequest>) {
+      requests.push_back(std::move(request));
+      callbacks.push_back(std::move(done));
+    } else {
+      std::move(done)(absl::UnimplementedError("only ranges are delivered"));
+    }
   }
 
-  std::vector<MirrorRequest> requests;
-  std::vector<MirrorCallback> callbacks;
+  std::vector<v1::DeliverRangesRequest> requests;
+  std::vector<MirrorCallback<v1::DeliverRangesRequest>> callbacks;
 };
 
 class DeliveredRangesTest : public ::testing::Test {
@@ -58,14 +63,15 @@ class DeliveredRangesTest : public ::testing::Test {
   absl::Status Take(uint32_t piece, uint64_t offset, const std::string& data,
                     uint64_t attempt = kAttempt, uint32_t from = 1,
                     uint32_t phase = 0) {
-    mirror::v1::Deliver message;
+    v1::DeliverRangesRequest message;
+    message.mutable_from()->set_place(from);
     message.set_attempt(attempt);
     message.set_phase(phase);
-    mirror::v1::Part& part = *message.add_parts();
+    v1::RangePart& part = *message.add_parts();
     part.set_piece(piece);
     part.set_offset(offset);
     part.set_data(data);
-    return ranges_->Receive(from, message);
+    return ranges_->Receive(message);
   }
 
   char memory_[6] = {};
@@ -78,13 +84,13 @@ class DeliveredRangesTest : public ::testing::Test {
 TEST_F(DeliveredRangesTest, PhaseEndsWhenAllHasComeAndGone) {
   Move({"ab", "cde"});
   ASSERT_EQ(peer_->requests.size(), 1u);
-  EXPECT_EQ(peer_->requests[0].deliver().parts_size(), 2);
+  EXPECT_EQ(peer_->requests[0].parts_size(), 2);
 
   ASSERT_OK(Take(0, 0, "wxy"));
   ASSERT_OK(Take(0, 3, "z"));
   ASSERT_OK(Take(1, 0, "uv"));
   EXPECT_FALSE(ended_);
-  std::move(peer_->callbacks[0])(MirrorResponse());
+  std::move(peer_->callbacks[0])(v1::DeliverRangesResponse());
 
   ASSERT_TRUE(ended_);
   EXPECT_OK(*ended_);
@@ -136,33 +142,31 @@ TEST_F(DeliveredRangesTest, ServerThatIsGoneEndsThePhase) {
 }
 
 // What a session answers to a call that no server of its group makes.
-absl::Status AnswerTo(const MirrorRequest& request) {
+template <typename Request>
+absl::Status AnswerTo(const Request& request) {
   SteadyAlarms alarms;
   MirrorSession session({.servers = {"s0", "s1"}, .peers = {nullptr, nullptr}},
                         {.alarms = &alarms});
   absl::Status answer;
-  session.Handle(request, [&](absl::StatusOr<MirrorResponse> response) {
-    answer = response.status();
-  });
+  session.Handle(request,
+                 [&](const auto& response) { answer = response.status(); });
   return answer;
 }
 
 TEST(MirrorSessionTest, RefusesCallsThatMakeNoSense) {
   const MirrorGroup group = {.servers = {"s0", "s1"}};
-  MirrorRequest of_others = group.NewRequest();
-  of_others.set_group(1);
-  MirrorRequest from_nobody = group.NewRequest();
-  from_nobody.set_from(2);
-  MirrorRequest run = group.NewRequest();
-  run.mutable_run()->set_attempt(9);
+  auto of_others = group.NewRequest<v1::PingRequest>();
+  of_others.mutable_from()->set_group(1);
+  auto from_nobody = group.NewRequest<v1::PingRequest>();
+  from_nobody.mutable_from()->set_place(2);
+  auto run = group.NewRequest<v1::RunSumsRequest>();
+  run.set_attempt(9);
+  const auto is_refused = StatusIs(absl::StatusCode::kFailedPrecondition);
 
-  for (const MirrorRequest& request : {of_others, from_nobody, run}) {
-    EXPECT_THAT(AnswerTo(request),
-                StatusIs(absl::StatusCode::kFailedPrecondition))
-        << request.ShortDebugString();
-  }
-  EXPECT_THAT(AnswerTo(group.NewRequest()),
-              StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(AnswerTo(of_others), is_refused);
+  EXPECT_THAT(AnswerTo(from_nobody), is_refused);
+  EXPECT_THAT(AnswerTo(v1::PingRequest()), is_refused);
+  EXPECT_THAT(AnswerTo(run), is_refused);
 }
 
 }  // namespace

@@ -214,7 +214,8 @@ TEST_F(DeviceMirrorTest, ServerThatIsKilledInAnAttemptFailsItAndComesBack) {
   // The first time the devices have not met.
   for (const uint32_t gone : {1, 2, 1}) {
     network_->SetFates([gone](uint32_t, uint32_t to, const auto& request) {
-      return to == gone && request.has_run() ? Fate::kIsLost : Fate::kArrives;
+      const bool is_run = testing::As<v1::RunSumsRequest>(request);
+      return to == gone && is_run ? Fate::kIsLost : Fate::kArrives;
     });
     PushToAll(++step);
     ExpectFailed(absl::StrCat("server s", gone));
@@ -248,7 +249,8 @@ TEST_F(DeviceMirrorTest, RangesGoByCallsWhereAServerDoesNotBeginOnItsDevice) {
   std::vector<std::string> communicators;
   bool is_refused = true;
   network_->SetFates([&](uint32_t, uint32_t to, const auto& request) {
-    const std::string& id = request.begin().communicator();
+    const auto* const begin = testing::As<v1::BeginSumsRequest>(request);
+    const std::string id = begin == nullptr ? "" : begin->communicator();
     if (to != 1 || id.empty()) return Fate::kArrives;
     communicators.push_back(id);
     return std::exchange(is_refused, false) ? Fate::kIsLost : Fate::kArrives;

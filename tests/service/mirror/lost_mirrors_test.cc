@@ -45,8 +45,9 @@ class LostMirrorsTest : public testing::MirroredServersTest,
     network_->SetFates([lost](uint32_t from, uint32_t to, const auto& request) {
       // What a server says to itself is not lost.
       if (from == to) return Fate::kArrives;
-      const uint32_t member = request.has_announce() ? from : to;
-      return FateOf(lost[member], request.has_announce(), request.has_run());
+      const bool is_announce = testing::As<v1::AnnounceRoundsRequest>(request);
+      const bool is_run = testing::As<v1::RunSumsRequest>(request);
+      return FateOf(lost[is_announce ? from : to], is_announce, is_run);
     });
   }
 

@@ -2,10 +2,10 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/answer.h"
 #include "base/executor.h"
@@ -19,43 +19,45 @@ namespace {
 constexpr char kLedSpace[] = "n";
 
 // Servers whose sums end when the test says so, and all other calls at once.
-class SummingPeer final : public MirrorPeer {
+class SummingPeer final : public UniformMirrorPeer<SummingPeer> {
  public:
-  void Call(MirrorRequest request, absl::Duration,
-            MirrorCallback done) override {
-    if (!request.has_run()) return std::move(done)(MirrorResponse());
-    runs_.push_back(std::move(done));
+  template <typename Request>
+  void Send(const Request&, absl::Duration, MirrorCallback<Request> done) {
+    if constexpr (std::is_same_v<Request, v1::RunSumsRequest>) {
+      runs_.push_back(std::move(done));
+    } else {
+      std::move(done)(PeerResponse<Request>());
+    }
   }
   void EndRuns() {
-    for (MirrorCallback& done : std::exchange(runs_, {})) {
-      std::move(done)(MirrorResponse());
+    for (auto& done : std::exchange(runs_, {})) {
+      std::move(done)(v1::RunSumsResponse());
     }
   }
 
  private:
-  std::vector<MirrorCallback> runs_;
+  std::vector<MirrorCallback<v1::RunSumsRequest>> runs_;
 };
 
 class MirrorLeaderTest : public ::testing::Test {
  protected:
   // `from` announces rounds of keys, each of a letter; gets their states.
-  std::shared_ptr<std::vector<mirror::v1::Outcome::State>> Announce(
+  std::shared_ptr<std::vector<v1::RoundOutcome::State>> Announce(
       uint32_t from, const std::string& keys) {
-    MirrorRequest request = group_->NewRequest();
-    request.set_from(from);
-    request.mutable_announce()->set_name_space(kLedSpace);
+    auto request = group_->NewRequest<v1::AnnounceRoundsRequest>();
+    request.mutable_from()->set_place(from);
+    request.set_namespace_(kLedSpace);
     for (const char key : keys) {
-      mirror::v1::Round& round = *request.mutable_announce()->add_rounds();
+      v1::AnnouncedRound& round = *request.add_rounds();
       round.set_key(std::string(1, key));
       round.set_version(3);
     }
-    auto states = std::make_shared<std::vector<mirror::v1::Outcome::State>>();
-    leader_->Announce(request,
-                      [states](absl::StatusOr<MirrorResponse> response) {
-                        for (const auto& each : response->outcomes()) {
-                          states->push_back(each.state());
-                        }
-                      });
+    auto states = std::make_shared<std::vector<v1::RoundOutcome::State>>();
+    leader_->Announce(request, [states](const auto& response) {
+      for (const auto& each : response->outcomes()) {
+        states->push_back(each.state());
+      }
+    });
     return states;
   }
 
@@ -84,8 +86,8 @@ TEST_F(MirrorLeaderTest, KeepsNothingOfKeysThatNobodyAnnounces) {
   leader_->Remove(kLedSpace, "k", 3);
 
   EXPECT_EQ(leader_->num_keys(), 0u);
-  EXPECT_THAT(*first, ::testing::ElementsAre(mirror::v1::Outcome::WAITING));
-  EXPECT_THAT(*second, ::testing::ElementsAre(mirror::v1::Outcome::FAILED));
+  EXPECT_THAT(*first, ::testing::ElementsAre(v1::RoundOutcome::WAITING));
+  EXPECT_THAT(*second, ::testing::ElementsAre(v1::RoundOutcome::FAILED));
 }
 
 // There are three rounds: one has ended, one is being summed, one is missing.
@@ -106,9 +108,9 @@ TEST_F(MirrorLeaderTest, AnswersWhatHasEndedOnceNothingIsBeingSummed) {
   peer_->EndRuns();
   pass_delay();
 
-  EXPECT_THAT(*states, ::testing::ElementsAre(mirror::v1::Outcome::SUMMED,
-                                              mirror::v1::Outcome::SUMMED,
-                                              mirror::v1::Outcome::WAITING));
+  EXPECT_THAT(*states, ::testing::ElementsAre(v1::RoundOutcome::SUMMED,
+                                              v1::RoundOutcome::SUMMED,
+                                              v1::RoundOutcome::WAITING));
 }
 
 }  // namespace

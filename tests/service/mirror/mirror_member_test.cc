@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -50,29 +51,32 @@ RefPtr<BudgetAccount> NewAccount() {
 }
 
 // Calls that are never answered.
-class SilentPeer final : public MirrorPeer {
+class SilentPeer final : public UniformMirrorPeer<SilentPeer> {
  public:
-  void Call(MirrorRequest, absl::Duration, MirrorCallback done) override {
-    kept_.push_back(std::move(done));
+  template <typename Request>
+  void Send(const Request&, absl::Duration, MirrorCallback<Request> done) {
+    if constexpr (std::is_same_v<Request, v1::AnnounceRoundsRequest>) {
+      announced_.push_back(std::move(done));
+    }
   }
-  // Answers the first, nevertheless.
-  void Answer(MirrorResponse response) {
-    MirrorCallback done = std::move(kept_.front());
-    kept_.erase(kept_.begin());
+  // Answers what was announced first, nevertheless.
+  void Answer(v1::AnnounceRoundsResponse response) {
+    auto done = std::move(announced_.front());
+    announced_.erase(announced_.begin());
     std::move(done)(std::move(response));
   }
   // They keep the member, which keeps this.
-  void Forget() { kept_.clear(); }
+  void Forget() { announced_.clear(); }
 
  private:
-  std::vector<MirrorCallback> kept_;
+  std::vector<MirrorCallback<v1::AnnounceRoundsRequest>> announced_;
 };
 
 // An answer to Begin: that round does not wait, and the others do.
 MATCHER_P(DoesNotWaitFor, place, "") {
   if (!arg.ok() || arg->outcomes_size() <= place) return false;
   for (int i = 0; i < arg->outcomes_size(); ++i) {
-    const bool waits = arg->outcomes(i).state() != mirror::v1::Outcome::FAILED;
+    const bool waits = arg->outcomes(i).state() != v1::RoundOutcome::FAILED;
     if (waits == (i == place)) return false;
   }
   return true;
@@ -109,33 +113,33 @@ class MirrorMemberTest : public ::testing::Test {
                  });
   }
   // Of the round that Sum gives, to which each server brings a tensor.
-  mirror::v1::Begin BeginOf(Step step) const {
-    mirror::v1::Begin begin;
+  v1::BeginSumsRequest BeginOf(Step step) const {
+    v1::BeginSumsRequest begin;
     begin.set_attempt(7);
-    begin.set_name_space(kMemberSpace);
+    begin.set_namespace_(kMemberSpace);
     AddRound("k", step, begin);
     return begin;
   }
   static void AddRound(const std::string& key, Step step,
-                       mirror::v1::Begin& begin) {
-    mirror::v1::RoundOfAll& round = *begin.add_rounds();
+                       v1::BeginSumsRequest& begin) {
+    v1::RoundOfAll& round = *begin.add_rounds();
     round.set_key(key);
     round.set_step(step);
     round.set_version(3);
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      mirror::v1::ContributedTensor& tensor =
-          *round.add_members()->add_tensors();
+      v1::ContributedTensor& tensor = *round.add_members()->add_tensors();
       tensor.set_rank(rank);
-      tensor.set_dtype(static_cast<uint32_t>(DType::kF32));
+      tensor.set_dtype(v1::DTYPE_F32);
     }
   }
   // The sums are made by the server at place 0.
   absl::Status Deliver() {
-    mirror::v1::Deliver message;
+    v1::DeliverRangesRequest message;
+    message.mutable_from()->set_place(other_);
     message.set_attempt(7);
     message.set_phase(own_ == 0 ? 0 : 1);
     message.add_parts()->set_data(std::string(16, '\0'));
-    return ranges_->Receive(other_, message);
+    return ranges_->Receive(message);
   }
 
   FakeAlarms alarms_;
@@ -153,18 +157,18 @@ class MirrorMemberTest : public ::testing::Test {
 
 TEST_F(MirrorMemberTest, BeginsOnlyWhatItsWorkersHaveBrought) {
   Sum(1);
-  mirror::v1::Begin dtype = BeginOf(1);
+  v1::BeginSumsRequest dtype = BeginOf(1);
   dtype.mutable_rounds(0)->mutable_members(own_)->mutable_tensors(0)->set_dtype(
-      static_cast<uint32_t>(DType::kF64));
-  mirror::v1::Begin others_dtype = BeginOf(1);
+      v1::DTYPE_F64);
+  v1::BeginSumsRequest others_dtype = BeginOf(1);
   others_dtype.mutable_rounds(0)
       ->mutable_members(other_)
       ->mutable_tensors(0)
-      ->set_dtype(static_cast<uint32_t>(DType::kI32));
-  mirror::v1::Begin rank = BeginOf(1);
+      ->set_dtype(v1::DTYPE_I32);
+  v1::BeginSumsRequest rank = BeginOf(1);
   rank.mutable_rounds(0)->mutable_members(own_)->mutable_tensors(0)->set_rank(
       5);
-  mirror::v1::Begin version = BeginOf(1);
+  v1::BeginSumsRequest version = BeginOf(1);
   version.mutable_rounds(0)->set_version(4);
 
   EXPECT_THAT(member_->Begin(dtype),
@@ -182,9 +186,9 @@ TEST_F(MirrorMemberTest, BeginsOnlyWhatItsWorkersHaveBrought) {
 TEST_F(MirrorMemberTest, FailedAttemptDropsTheSumOfAFormerLeader) {
   Sum(1);
   sums_->Keep({kMemberSpace, "k"}, {.attempt = 70, .step = 1, .version = 3});
-  MirrorResponse failed;
-  mirror::v1::Outcome& outcome = *failed.add_outcomes();
-  outcome.set_state(mirror::v1::Outcome::FAILED);
+  v1::AnnounceRoundsResponse failed;
+  v1::RoundOutcome& outcome = *failed.add_outcomes();
+  outcome.set_state(v1::RoundOutcome::FAILED);
   outcome.set_attempt(7);
 
   peer_->Answer(failed);
@@ -239,7 +243,7 @@ TEST_F(MirrorMemberTest, RoundOfALaterVersionIsNotRemoved) {
 TEST_F(MirrorMemberTest, AttemptGoesOnWithoutAKeyThatIsRemoved) {
   Sum(1);
   Sum(1, "other");
-  mirror::v1::Begin begin = BeginOf(1);
+  v1::BeginSumsRequest begin = BeginOf(1);
   AddRound("other", 1, begin);
   ASSERT_OK(member_->Begin(begin));
 
@@ -254,7 +258,7 @@ TEST_F(MirrorMemberTest, AttemptGoesOnWithoutAKeyThatIsRemoved) {
 
 TEST_F(MirrorMemberTest, NamesTheRoundsThatDoNotWaitAndBeginsNone) {
   Sum(1);
-  mirror::v1::Begin begin = BeginOf(1);
+  v1::BeginSumsRequest begin = BeginOf(1);
   AddRound("other", 1, begin);
 
   EXPECT_THAT(member_->Begin(begin), DoesNotWaitFor(1));
@@ -291,9 +295,9 @@ TEST_F(MirrorMemberTest, TensorsOfARoundAreGoneOnceItsEndIsTold) {
                });
   EXPECT_EQ(account->used_bytes(), 32u);
 
-  MirrorResponse response;
+  v1::AnnounceRoundsResponse response;
   SetFailed(*response.add_outcomes(), absl::UnavailableError("lost"));
-  response.add_outcomes()->set_state(mirror::v1::Outcome::WAITING);
+  response.add_outcomes()->set_state(v1::RoundOutcome::WAITING);
   peer_->Answer(std::move(response));
   member_->Remove(kMemberSpace, "other", 3);
 
@@ -402,7 +406,7 @@ TEST_F(KeyOfOneServerIsRemoved, BeforeTheOthersHaveAnnounced) {
 
 TEST_F(KeyOfOneServerIsRemoved, WhileItsSumIsMade) {
   network_.SetFates([this](uint32_t, uint32_t to, const auto& request) {
-    if (to == other_ && request.has_run()) Remove();
+    if (to == other_ && testing::As<v1::RunSumsRequest>(request)) Remove();
     return testing::Fate::kArrives;
   });
   Sum(other_);
@@ -419,7 +423,7 @@ TEST(MirrorExchangeTest, ManyRoundsAreAnnouncedInMessagesOfBoundedSize) {
   constexpr size_t kRounds = 5000;
   MirrorNetwork network(2);
   std::atomic<size_t> max_bytes = 0;
-  network.SetFates([&](uint32_t, uint32_t, const MirrorRequest& request) {
+  network.SetFates([&](uint32_t, uint32_t, const auto& request) {
     max_bytes = std::max<size_t>(max_bytes, request.ByteSizeLong());
     return testing::Fate::kArrives;
   });

@@ -19,6 +19,7 @@
 #include "base/alarms.h"
 #include "base/executor.h"
 #include "base/mutex.h"
+#include "google/protobuf/message.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/device_link.h"
 #include "service/mirror/mirror_exchange.h"
@@ -28,12 +29,18 @@ namespace tensorkv::testing {
 // What becomes of one call.
 enum class Fate { kArrives, kIsLost, kReplyIsLost, kReplyIsHeld };
 
+// The request, if it is one of that type, else null.
+template <typename Request>
+const Request* As(const google::protobuf::Message& request) {
+  return dynamic_cast<const Request*>(&request);
+}
+
 // Servers "s0", "s1", ... Calls go by a thread of the server that is called.
 // One that is lost ends with Unavailable. Thread-safe.
 class MirrorNetwork {
  public:
   using Decide = std::function<Fate(uint32_t from, uint32_t to,
-                                    const MirrorRequest& request)>;
+                                    const google::protobuf::Message& request)>;
 
   // `links` are those of the servers' devices, by server, or fewer.
   explicit MirrorNetwork(uint32_t num_servers,
@@ -89,29 +96,13 @@ class MirrorNetwork {
     while (held_.empty()) changed_.Wait(&mutex_);
   }
   // What is held is lost, and what comes later arrives.
-  void LoseReplies() {
-    {
-      MutexLock lock(&mutex_);
-      for (auto& [id, response] : held_) {
-        response = absl::UnavailableError("no answer");
-      }
-    }
-    ReleaseReplies();
-  }
+  void LoseReplies() { EndHeld(absl::UnavailableError("no answer")); }
   // Has what is held arrive, and what comes later.
-  void ReleaseReplies() {
-    std::vector<std::pair<uint64_t, absl::StatusOr<MirrorResponse>>> held;
-    {
-      MutexLock lock(&mutex_);
-      decide_ = nullptr;
-      held.swap(held_);
-    }
-    for (auto& [id, response] : held) End(id, std::move(response));
-  }
+  void ReleaseReplies() { EndHeld(absl::OkStatus()); }
 
   // Ends all that is under way: the stores may go.
   void Stop() {
-    std::map<uint64_t, MirrorCallback> open;
+    OpenCalls open;
     {
       MutexLock lock(&mutex_);
       is_stopped_ = true;
@@ -121,18 +112,23 @@ class MirrorNetwork {
       MutexLock lock(&mutex_);
       open.swap(open_);
     }
-    for (auto& [id, done] : open) {
-      std::move(done)(absl::UnavailableError("the network ends"));
+    for (const auto& [id, end] : open) {
+      end(absl::UnavailableError("the network ends"));
     }
   }
 
  private:
-  class Peer final : public MirrorPeer {
+  // Ends a call with the error; of what is held, OK stands for the reply.
+  using EndCall = std::function<void(const absl::Status& error)>;
+  using OpenCalls = std::map<uint64_t, EndCall>;
+
+  class Peer final : public UniformMirrorPeer<Peer> {
    public:
     Peer(MirrorNetwork* network, uint32_t from, uint32_t to)
         : network_(*network), from_(from), to_(to) {}
-    void Call(MirrorRequest request, absl::Duration timeout,
-              MirrorCallback done) override {
+    template <typename Request>
+    void Send(Request request, absl::Duration timeout,
+              MirrorCallback<Request> done) {
       network_.Send(from_, to_, std::move(request), timeout, std::move(done));
     }
 
@@ -142,8 +138,12 @@ class MirrorNetwork {
     const uint32_t to_;
   };
 
-  void Send(uint32_t from, uint32_t to, MirrorRequest request,
-            absl::Duration timeout, MirrorCallback done) {
+  template <typename Request>
+  void Send(uint32_t from, uint32_t to, Request request, absl::Duration timeout,
+            MirrorCallback<Request> done) {
+    using Reply = absl::StatusOr<PeerResponse<Request>>;
+    const auto shared =
+        std::make_shared<MirrorCallback<Request>>(std::move(done));
     Fate fate = Fate::kArrives;
     uint64_t id = 0;
     {
@@ -151,45 +151,55 @@ class MirrorNetwork {
       if (!is_stopped_) {
         if (decide_) fate = decide_(from, to, request);
         id = ++last_id_;
-        open_[id] = std::move(done);
+        open_[id] = [shared](const absl::Status& error) {
+          MirrorCallback<Request>& callback = *shared;
+          std::move(callback)(error);
+        };
       }
     }
-    if (id == 0) return std::move(done)(absl::UnavailableError("stopped"));
+    if (id == 0) return std::move(*shared)(absl::UnavailableError("stopped"));
     const auto lost =
         absl::UnavailableError(absl::StrCat("server s", to, ": no answer"));
-    alarms_.Schedule(alarms_.Now() + timeout,
-                     [this, id, lost] { End(id, lost); });
-    if (fate == Fate::kIsLost) return End(id, lost);
+    // Only `open_` keeps what waits for the reply.
+    const auto end = [this, id, kept = std::weak_ptr(shared)](Reply reply) {
+      const OpenCalls::node_type open = Close(id);
+      if (open.empty()) return;
+      MirrorCallback<Request>& callback = *kept.lock();
+      std::move(callback)(std::move(reply));
+    };
+    alarms_.Schedule(alarms_.Now() + timeout, [end, lost] { end(lost); });
+    if (fate == Fate::kIsLost) return end(lost);
     threads_[to]->Submit(
-        [this, to, id, fate, lost, request = std::move(request)] {
-          exchanges_[to]->Handle(
-              request,
-              [this, id, fate, lost](absl::StatusOr<MirrorResponse> response) {
-                if (fate == Fate::kReplyIsLost) return End(id, lost);
-                if (fate == Fate::kReplyIsHeld) {
-                  return Hold(id, std::move(response));
-                }
-                End(id, std::move(response));
-              });
+        [this, to, fate, lost, end, request = std::move(request)] {
+          exchanges_[to]->Handle(request, [this, fate, lost, end](Reply reply) {
+            if (fate == Fate::kReplyIsLost) return end(lost);
+            if (fate != Fate::kReplyIsHeld) return end(std::move(reply));
+            Hold([end, reply](const absl::Status& error) {
+              end(error.ok() ? reply : Reply(error));
+            });
+          });
         });
   }
 
-  void Hold(uint64_t id, absl::StatusOr<MirrorResponse> response) {
+  void Hold(EndCall end) {
     MutexLock lock(&mutex_);
-    held_.emplace_back(id, std::move(response));
+    held_.push_back(std::move(end));
     changed_.SignalAll();
   }
-
-  void End(uint64_t id, absl::StatusOr<MirrorResponse> response) {
-    MirrorCallback done;
+  void EndHeld(const absl::Status& error) {
+    std::vector<EndCall> held;
     {
       MutexLock lock(&mutex_);
-      const auto open = open_.find(id);
-      if (open == open_.end()) return;
-      done = std::move(open->second);
-      open_.erase(open);
+      decide_ = nullptr;
+      held.swap(held_);
     }
-    std::move(done)(std::move(response));
+    for (const EndCall& end : held) end(error);
+  }
+
+  // The call is not open any more; empty if it was not.
+  OpenCalls::node_type Close(uint64_t id) {
+    MutexLock lock(&mutex_);
+    return open_.extract(id);
   }
 
   CpuBackend backend_{/*num_threads=*/1};
@@ -197,9 +207,8 @@ class MirrorNetwork {
   Mutex mutex_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, MirrorCallback> open_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::pair<uint64_t, absl::StatusOr<MirrorResponse>>> held_
-      ABSL_GUARDED_BY(mutex_);
+  OpenCalls open_ ABSL_GUARDED_BY(mutex_);
+  std::vector<EndCall> held_ ABSL_GUARDED_BY(mutex_);
   CondVar changed_;
   Decide decide_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<MirrorExchange>> exchanges_;

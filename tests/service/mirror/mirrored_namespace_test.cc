@@ -26,6 +26,7 @@
 namespace tensorkv {
 namespace {
 
+using testing::As;
 using testing::Background;
 using testing::Caller;
 using testing::ConfigOf;
@@ -47,7 +48,8 @@ class MirroredNamespaceTest : public testing::MirroredServersTest {
   // All workers push a step, of which the outcome does not reach that server.
   void PushWhereOutcomesAre(Fate fate, uint32_t server) {
     network_->SetFates([=](uint32_t from, uint32_t, const auto& request) {
-      return from == server && request.has_announce() ? fate : Fate::kArrives;
+      const bool is_announced = As<v1::AnnounceRoundsRequest>(request);
+      return from == server && is_announced ? fate : Fate::kArrives;
     });
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
       ASSERT_OK(Worker(rank).Push("small", Full({7}, 1), 1));
@@ -122,31 +124,23 @@ TEST_F(MirroredNamespaceTest, OnlyOneServerLeads) {
   Start();
   const uint32_t other = Leader() + 1;
   MirrorGroup group = {.servers = {"s0", "s1", "s2"}};
-  const auto outcome_at = [&](uint32_t server, uint32_t from, auto fill) {
+  const auto outcome_at = [&](uint32_t server, uint32_t from, auto request) {
     group.own = from;
-    MirrorRequest request = group.NewRequest();
-    fill(request);
+    request = group.NewRequest<decltype(request)>();
     const Answer<absl::Status> answer;
-    network_->exchange(server)->Handle(
-        request, [answer](const absl::StatusOr<MirrorResponse>& response) {
-          answer.Set(response.status());
-        });
+    network_->exchange(server)->Handle(request, [answer](const auto& response) {
+      answer.Set(response.status());
+    });
     return answer.Wait();
   };
   const auto is_refused = StatusIs(absl::StatusCode::kFailedPrecondition,
                                    HasSubstr("server s0 to lead"));
 
-  const auto announce = [](MirrorRequest& request) {
-    request.mutable_announce();
-  };
+  const v1::AnnounceRoundsRequest announce;
   EXPECT_THAT(outcome_at(other, Leader(), announce), is_refused);
   EXPECT_OK(outcome_at(Leader(), other, announce));
-  EXPECT_THAT(outcome_at(Leader(), other,
-                         [](auto& request) { request.mutable_begin(); }),
-              is_refused);
-  EXPECT_THAT(
-      outcome_at(Leader(), other, [](auto& request) { request.mutable_run(); }),
-      is_refused);
+  EXPECT_THAT(outcome_at(Leader(), other, v1::BeginSumsRequest()), is_refused);
+  EXPECT_THAT(outcome_at(Leader(), other, v1::RunSumsRequest()), is_refused);
 }
 
 TEST_F(MirroredNamespaceTest, RoundThatAllSkipClosesWithoutAnUpdate) {

@@ -48,7 +48,7 @@ class HealthServiceTest : public ::testing::Test {
     return response.status();
   }
 
-  HealthService health_{{"tensorkv.v1.TensorKV"}};
+  HealthService health_{{"tensorkv.v1.Data", "tensorkv.v1.Admin"}};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Health::Stub> stub_;
 };
@@ -57,11 +57,13 @@ TEST_F(HealthServiceTest, IsNotServingBeforeItIsTold) {
   EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::NOT_SERVING));
 }
 
-TEST_F(HealthServiceTest, CheckOfServerAndServiceIsServing) {
+TEST_F(HealthServiceTest, CheckOfServerAndEachServiceIsServing) {
   health_.SetServing();
 
   EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::SERVING));
-  EXPECT_THAT(Check("tensorkv.v1.TensorKV"),
+  EXPECT_THAT(Check("tensorkv.v1.Data"),
+              IsOkAndHolds(HealthCheckResponse::SERVING));
+  EXPECT_THAT(Check("tensorkv.v1.Admin"),
               IsOkAndHolds(HealthCheckResponse::SERVING));
 }
 

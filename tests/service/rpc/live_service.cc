@@ -80,26 +80,34 @@ LiveService::LiveService(Interceptors interceptors)
                          when_server_is_asked();
                        }
                        return AskServer(call, context);
+                     },
+                 .ask_peer =
+                     [this](Method, grpc::ByteBuffer* bytes, const CallContext&,
+                            Responder respond) {
+                       if (when_server_is_asked) when_server_is_asked();
+                       bytes->Clear();
+                       std::move(respond)(absl::FailedPreconditionError(
+                           "the server is in no cluster"));
                      }},
                 kTestLimits),
-      service_(&handlers_, &streams_, &observer) {
+      services_(&handlers_, &streams_, &observer) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                            &port);
-  builder.RegisterService(&service_);
+  services_.Register(&builder);
   builder.RegisterCallbackGenericService(&unimplemented_);
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   server_ = builder.BuildAndStart();
   address_ = absl::StrCat("127.0.0.1:", port);
   channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
-  stub_ = v1::TensorKV::NewStub(channel_);
+  stub_ = std::make_unique<Stubs>(channel_);
 }
 
-std::unique_ptr<v1::TensorKV::Stub> LiveService::Connect() const {
+std::unique_ptr<Stubs> LiveService::Connect() const {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::TensorKV::NewStub(grpc::CreateCustomChannel(
+  return std::make_unique<Stubs>(grpc::CreateCustomChannel(
       address_, grpc::InsecureChannelCredentials(), arguments));
 }
 

@@ -1,4 +1,4 @@
-// TensorKvService over a mock store, behind a real gRPC server.
+// TensorKvServices over a mock store, behind a real gRPC server.
 
 #ifndef TENSORKV_TESTS_SERVICE_RPC_LIVE_SERVICE_H_
 #define TENSORKV_TESTS_SERVICE_RPC_LIVE_SERVICE_H_
@@ -18,12 +18,12 @@
 #include "service/rpc/open_streams.h"
 #include "service/rpc/stream_call.h"
 #include "service/rpc/striped_calls.h"
-#include "service/rpc/tensorkv_service.h"
+#include "service/rpc/tensorkv_services.h"
 #include "service/rpc/unimplemented_service.h"
-#include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/stubs.h"
 
 namespace tensorkv::testing {
 
@@ -72,8 +72,8 @@ class LiveService {
   ::testing::NiceMock<MockNamespaceAdmin> namespaces;
   FakeStaging staging;
   RecordingObserver observer;
-  // Called before a call about the server is answered, but for what it is; may
-  // be null.
+  // Called before a call about the server, or of another server, is answered,
+  // but for what the server is; may be null.
   std::function<void()> when_server_is_asked;
   // Of streams' progress.
   FakeAlarms alarms;
@@ -81,13 +81,13 @@ class LiveService {
   // What a test sets before it asks for the stub comes before the call for
   // ThreadSanitizer too: both take the mutex of the observer, where it does not
   // see how gRPC orders them.
-  v1::TensorKV::Stub& stub() {
+  Stubs& stub() {
     observer.num_handled();
     return *stub_;
   }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
   // A client on another connection.
-  std::unique_ptr<v1::TensorKV::Stub> Connect() const;
+  std::unique_ptr<Stubs> Connect() const;
   const OpenStreams& open_streams() const { return open_streams_; }
 
   // Calls a method by its path with bytes that need not be a message.
@@ -109,12 +109,12 @@ class LiveService {
   const Incarnation incarnation_{kTestIncarnation};
   const StreamCall::Environment streams_;
   Handlers handlers_;
-  TensorKvService service_;
+  TensorKvServices services_;
   UnimplementedService unimplemented_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<Stubs> stub_;
 };
 
 }  // namespace tensorkv::testing

@@ -21,7 +21,7 @@ namespace {
 using testing::Background;
 using ::testing::Return;
 
-using Stub = v1::TensorKV::Stub;
+using Stub = testing::Stubs;
 
 // A kind of call that takes long.
 struct LongCall {
@@ -47,7 +47,9 @@ std::vector<LongCall> LongCalls() {
       TENSORKV_LONG_CALL(VerifyCheckpoint),
       TENSORKV_LONG_CALL(DeleteCheckpoint),
       TENSORKV_LONG_CALL(ResizeCluster),
-      TENSORKV_LONG_CALL(MovePartitions),
+      TENSORKV_LONG_CALL(BeginMove),
+      TENSORKV_LONG_CALL(SendMovePart),
+      TENSORKV_LONG_CALL(CommitMove),
   };
   calls.push_back({"SetRule", [](Stub& stub, grpc::ClientContext& context) {
                      v1::SetRuleRequest request;

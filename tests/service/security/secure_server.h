@@ -21,9 +21,9 @@
 #include "grpcpp/support/sync_stream.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"
-#include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/testing/certificates.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/stubs.h"
 
 namespace tensorkv::secure_server_test {
 
@@ -86,12 +86,13 @@ inline void Fill(Message& message, bool is_stream) {
 }
 
 inline grpc::ByteBuffer RequestOf(Method method) {
-  const auto* type = v1::PushRequest::descriptor()
-                         ->file()
-                         ->pool()
-                         ->FindServiceByName(std::string(kServiceName))
-                         ->FindMethodByName(std::string(NameOf(method)))
-                         ->input_type();
+  const auto* type =
+      v1::PushRequest::descriptor()
+          ->file()
+          ->pool()
+          ->FindServiceByName(std::string(NameOf(ServiceOf(method))))
+          ->FindMethodByName(std::string(NameOf(method)))
+          ->input_type();
   const std::unique_ptr<Message> message(
       google::protobuf::MessageFactory::generated_factory()
           ->GetPrototype(type)
@@ -196,7 +197,7 @@ class SecureServerTest : public ::testing::Test {
   void Start(const ServerOptions& options) {
     server_ = Server::Create(options).value();
     channel_ = Connect(server_->address(), {.tls_ca = Path("ca.crt")});
-    stub_ = v1::TensorKV::NewStub(channel_);
+    stub_ = std::make_unique<testing::Stubs>(channel_);
   }
   static std::shared_ptr<grpc::Channel> Connect(
       const std::string& target, const Credentials& credentials) {
@@ -220,7 +221,7 @@ class SecureServerTest : public ::testing::Test {
   std::string directory_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<testing::Stubs> stub_;
 };
 
 }  // namespace tensorkv::secure_server_test

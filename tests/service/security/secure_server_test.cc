@@ -26,40 +26,27 @@ using testing::StatusIs;
 // What each method takes, written down anew: r(ead), p(ush) or a(dmin) in the
 // namespace, s: any right anywhere, S: an admin's for the whole server.
 const std::map<std::string, char>& Table() {
-  static const auto* const table =
-      new std::map<std::string, char>{{"Init", 'p'},
-                                      {"Push", 'p'},
-                                      {"Pull", 'r'},
-                                      {"PushPull", 'p'},
-                                      {"PushRows", 'p'},
-                                      {"PullRows", 'r'},
-                                      {"Delete", 'a'},
-                                      {"List", 'r'},
-                                      {"Stat", 'r'},
-                                      {"CreateNamespace", 'a'},
-                                      {"SetRule", 'a'},
-                                      {"UnsetRule", 'a'},
-                                      {"Join", 'p'},
-                                      {"SetHyperparameters", 'a'},
-                                      {"KeepAlive", 'p'},
-                                      {"DescribeNamespace", 'r'},
-                                      {"Leave", 'p'},
-                                      {"ListNamespaces", 's'},
-                                      {"Barrier", 'p'},
-                                      {"DeleteNamespace", 'a'},
-                                      {"SaveCheckpoint", 'S'},
-                                      {"ListCheckpoints", 'S'},
-                                      {"InitStream", 'p'},
-                                      {"DeleteCheckpoint", 'S'},
-                                      {"PushStream", 'p'},
-                                      {"VerifyCheckpoint", 'S'},
-                                      {"PullStream", 'r'},
-                                      {"PushPullStream", 'p'},
-                                      {"DescribeServer", 's'},
-                                      {"DescribeCluster", 's'},
-                                      {"ResizeCluster", 'S'},
-                                      {"MovePartitions", 'S'},
-                                      {"RestoreCheckpoint", 'S'}};
+  static const auto* const table = new std::map<std::string, char>{
+      {"Init", 'p'},           {"Push", 'p'},
+      {"Pull", 'r'},           {"PushPull", 'p'},
+      {"PushRows", 'p'},       {"PullRows", 'r'},
+      {"Delete", 'a'},         {"List", 'r'},
+      {"Stat", 'r'},           {"CreateNamespace", 'a'},
+      {"SetRule", 'a'},        {"UnsetRule", 'a'},
+      {"Join", 'p'},           {"SetHyperparameters", 'a'},
+      {"KeepAlive", 'p'},      {"DescribeNamespace", 'r'},
+      {"Leave", 'p'},          {"ListNamespaces", 's'},
+      {"Barrier", 'p'},        {"DeleteNamespace", 'a'},
+      {"SaveCheckpoint", 'S'}, {"ListCheckpoints", 'S'},
+      {"InitStream", 'p'},     {"DeleteCheckpoint", 'S'},
+      {"PushStream", 'p'},     {"VerifyCheckpoint", 'S'},
+      {"PullStream", 'r'},     {"PushPullStream", 'p'},
+      {"DescribeServer", 's'}, {"DescribeCluster", 's'},
+      {"ResizeCluster", 'S'},  {"BeginMove", 'S'},
+      {"SendMovePart", 'S'},   {"CommitMove", 'S'},
+      {"AnnounceRounds", 'S'}, {"BeginSums", 'S'},
+      {"RunSums", 'S'},        {"DeliverRanges", 'S'},
+      {"Ping", 'S'},           {"RestoreCheckpoint", 'S'}};
   return *table;
 }
 
@@ -111,9 +98,9 @@ TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
 // Makes the call of a request that names no worker.
 template <typename Request, typename Response>
 grpc::StatusCode CodeWithoutWorker(
-    v1::TensorKV::Stub& stub,
-    grpc::Status (v1::TensorKV::Stub::*call)(grpc::ClientContext*,
-                                             const Request&, Response*),
+    testing::Stubs& stub,
+    grpc::Status (testing::Stubs::*call)(grpc::ClientContext*, const Request&,
+                                         Response*),
     const std::string& caller) {
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer " + caller);
@@ -130,10 +117,9 @@ TEST_F(SecureServerTest, RightsComeBeforeTheWorkerOfACall) {
   for (const auto& [caller, code] :
        {std::pair("reader", grpc::StatusCode::PERMISSION_DENIED),
         std::pair("pusher", grpc::StatusCode::INVALID_ARGUMENT)}) {
-    EXPECT_EQ(CodeWithoutWorker(*stub_, &v1::TensorKV::Stub::KeepAlive, caller),
+    EXPECT_EQ(CodeWithoutWorker(*stub_, &testing::Stubs::KeepAlive, caller),
               code);
-    EXPECT_EQ(CodeWithoutWorker(*stub_, &v1::TensorKV::Stub::Leave, caller),
-              code);
+    EXPECT_EQ(CodeWithoutWorker(*stub_, &testing::Stubs::Leave, caller), code);
   }
 }
 

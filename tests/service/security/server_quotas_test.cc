@@ -21,7 +21,7 @@ using testing::Background;
 class ServerQuotasTest : public SecureServerTest {};
 
 // Pulls "k", for which it waits.
-absl::Status PullOnceMade(v1::TensorKV::Stub& stub, Method method,
+absl::Status PullOnceMade(testing::Stubs& stub, Method method,
                           const char* token) {
   grpc::ClientContext context;
   context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
@@ -41,7 +41,7 @@ absl::Status PullOnceMade(v1::TensorKV::Stub& stub, Method method,
 }
 
 // What the server's memory holds.
-uint64_t UsedBytes(v1::TensorKV::Stub& stub) {
+uint64_t UsedBytes(testing::Stubs& stub) {
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer root");
   v1::DescribeServerResponse reply;
@@ -54,7 +54,7 @@ uint64_t UsedBytes(v1::TensorKV::Stub& stub) {
 // the same caller could otherwise take the quota first.
 class OpenInitStream {
  public:
-  OpenInitStream(v1::TensorKV::Stub& stub, const char* token) {
+  OpenInitStream(testing::Stubs& stub, const char* token) {
     const uint64_t used_bytes = UsedBytes(stub);
     context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
     stream_ = stub.InitStream(&context_, &reply_);
@@ -74,7 +74,7 @@ class OpenInitStream {
   std::unique_ptr<grpc::ClientWriter<v1::InitChunk>> stream_;
 };
 
-uint64_t CallsWaiting(v1::TensorKV::Stub& stub) {
+uint64_t CallsWaiting(testing::Stubs& stub) {
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer root");
   v1::DescribeNamespaceRequest request;

@@ -11,7 +11,7 @@
 #include "contract/grpc_status.h"
 #include "grpcpp/grpcpp.h"
 #include "service/server/server.h"
-#include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/testing/stubs.h"
 
 namespace tensorkv::testing {
 
@@ -35,12 +35,12 @@ inline std::shared_ptr<grpc::Channel> ChannelTo(const Server& server) {
       server.address(), grpc::InsecureChannelCredentials(), arguments);
 }
 
-inline std::unique_ptr<v1::TensorKV::Stub> StubOf(const Server& server) {
-  return v1::TensorKV::NewStub(ChannelTo(server));
+inline std::unique_ptr<Stubs> StubOf(const Server& server) {
+  return std::make_unique<Stubs>(ChannelTo(server));
 }
 
 // A key of bytes.
-inline absl::Status Init(v1::TensorKV::Stub& stub, const std::string& data,
+inline absl::Status Init(Stubs& stub, const std::string& data,
                          const std::string& key = "k",
                          const std::string& name_space = "") {
   v1::InitRequest request;
@@ -56,7 +56,7 @@ inline absl::Status Init(v1::TensorKV::Stub& stub, const std::string& data,
 }
 
 // A Pull of a key until it exists, or of an existing key.
-inline absl::Status Pull(v1::TensorKV::Stub& stub, bool wait_for_keys = false) {
+inline absl::Status Pull(Stubs& stub, bool wait_for_keys = false) {
   v1::PullRequest request;
   request.set_wait_for_keys(wait_for_keys);
   request.add_entries()->set_key("k");

@@ -114,15 +114,11 @@ TEST_F(ServerCallsTest, AuditsSayWhatAClusterWasAskedFor) {
 
   EXPECT_THAT(Call(ResizeClusterRequest{.add = {"s", "t"}, .give_up = true}),
               in_none);
-  EXPECT_THAT(Call(MovePartitionsRequest{.from = "s", .step = MoveStep::kPart}),
-              in_none);
 
-  EXPECT_THAT(
-      audit_,
-      ElementsAre(
-          Line("ResizeCluster namespace=\"add=s,t remove= lost= give_up\"",
-               "FAILED_PRECONDITION"),
-          Line("MovePartitions namespace=\"s\"", "FAILED_PRECONDITION")));
+  EXPECT_THAT(audit_,
+              ElementsAre(Line(
+                  "ResizeCluster namespace=\"add=s,t remove= lost= give_up\"",
+                  "FAILED_PRECONDITION")));
 }
 
 TEST_F(ServerCallsTest, RefusesCheckpointsWithoutADirectory) {

@@ -52,7 +52,7 @@ TEST_F(ServerMonitoringTest, ShowsCalls) {
   EXPECT_THAT(Scrape(),
               HasSubstr("grpc_server_handled_total{grpc_code=\"OK\","
                         "grpc_method=\"Pull\",grpc_service=\"tensorkv.v1."
-                        "TensorKV\",grpc_type=\"unary\"} 1\n"));
+                        "Data\",grpc_type=\"unary\"} 1\n"));
 }
 
 TEST_F(ServerMonitoringTest, ShowsTheStore) {
@@ -160,7 +160,7 @@ class StatusPageTest : public ::testing::Test {
   }
 
   std::unique_ptr<Server> server_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<testing::Stubs> stub_;
 };
 
 TEST_F(StatusPageTest, ShowsTheServerAndItsNamespaces) {

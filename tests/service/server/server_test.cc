@@ -16,7 +16,6 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/service/http_get.h"
 #include "tests/service/server/local_server.h"
 #include "tests/service/server/reflection_call.h"
@@ -45,7 +44,7 @@ using testing::StatusIs;
 using testing::StubOf;
 
 // Calls that wait in the default namespace.
-uint64_t CallsWaiting(v1::TensorKV::Stub& stub) {
+uint64_t CallsWaiting(testing::Stubs& stub) {
   v1::DescribeNamespaceResponse reply;
   grpc::ClientContext context;
   EXPECT_TRUE(stub.DescribeNamespace(&context, {}, &reply).ok());
@@ -154,7 +153,7 @@ class ServerWithGpuTest : public ::testing::Test {
 
   FakeGpu gpu_;
   std::unique_ptr<Server> server_;
-  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  std::unique_ptr<testing::Stubs> stub_;
   DeviceHealth* device_ = nullptr;  // the server's
 };
 
@@ -222,7 +221,9 @@ TEST(ServerTest, ReflectionListsTheServices) {
 
   const std::string services = ListedServices(ChannelTo(*server)).value();
 
-  EXPECT_THAT(services, HasSubstr("tensorkv.v1.TensorKV"));
+  for (const Service service : kAllServices) {
+    EXPECT_THAT(services, HasSubstr(std::string(NameOf(service))));
+  }
   EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
 }
 

@@ -1,8 +1,11 @@
-// The service tensorkv.v1.TensorKV on gRPC's callback API.
+// The services of the contract on gRPC's callback API.
 
-#ifndef TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
-#define TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
+#ifndef TENSORKV_SERVICE_RPC_TENSORKV_SERVICES_H_
+#define TENSORKV_SERVICE_RPC_TENSORKV_SERVICES_H_
 
+#include <array>
+#include <cstddef>
+#include <iterator>
 #include <string>
 
 #include "base/task_pool.h"
@@ -16,7 +19,7 @@
 
 namespace tensorkv {
 
-// Routes the calls of every implemented method to its handler. Thread-safe.
+// Routes the calls of every method that has a handler to it. Thread-safe.
 //
 // Requests and replies pass as bytes, so that the handlers own the messages
 // they decode: a contribution outlives its call. (Generated services would
@@ -24,22 +27,37 @@ namespace tensorkv {
 // here goes to UnimplementedService.
 //
 // Nothing that takes long, or may block, runs on gRPC's few threads: requests
-// of more than 1 MiB (messages of 2 MiB, in streams) or 1024 entries, and verbs
-// that read or change many keys, run on a pool, where a connection never takes
-// all threads. Verbs that may wait for something that does not end soon (a
-// checkpoint, another change of rules, a disk, another server), or read whole
-// values to answer with a few bytes, have pools of their own (Threads).
-// So whatever the others do, leases are renewed and small calls go on, and so
-// do large ones whatever is waited for.
-class TensorKvService final : public grpc::Service {
+// of more than 1 MiB (messages of 2 MiB in streams, and of other servers) or
+// 1024 entries, and verbs that read or change many keys, run on a pool, where a
+// connection never takes all threads. Verbs that may wait for something that
+// does not end soon (a checkpoint, another change of rules, a disk, another
+// server), or read whole values to answer with a few bytes, have pools of their
+// own (Threads). So whatever the others do, leases are renewed and small calls
+// go on, and so do large ones whatever is waited for.
+class TensorKvServices {
  public:
-  // All outlive the server that this service is registered with; the pool of
-  // the streams is the service's own.
-  TensorKvService(const Handlers* handlers,
-                  const StreamCall::Environment* streams,
-                  CallObserver* observer);
+  // All outlive the server that the services are registered with; the pool of
+  // the streams is the services' own.
+  TensorKvServices(const Handlers* handlers,
+                   const StreamCall::Environment* streams,
+                   CallObserver* observer);
+
+  // Registers each of kAllServices with the server that `builder` builds, which
+  // this object outlives.
+  void Register(grpc::ServerBuilder* builder);
 
  private:
+  // The methods of one service. gRPC takes the name of the service, which
+  // reflection lists, from their paths.
+  class RawService final : public grpc::Service {
+   public:
+    void Add(Method method, grpc::internal::RpcMethod::RpcType type,
+             grpc::internal::MethodHandler* handler);
+
+   private:
+    int num_methods_ = 0;
+  };
+
   // A pool for each of Threads, but for kGrpc.
   struct Pools {
     static constexpr size_t kThreadsOfWaits = 4;
@@ -63,7 +81,7 @@ class TensorKvService final : public grpc::Service {
     TaskPool shared;  // last: what it runs may submit to the others
   };
 
-  // Register a method with gRPC.
+  // Add a method to its service.
   void AddUnary(Method method);
   void AddStream(Method method);
   // Has `handler` answer the call, on the threads that it says.
@@ -75,9 +93,10 @@ class TensorKvService final : public grpc::Service {
   const AccessControl* const access_;
   const Incarnation& incarnation_;
   CallObserver& observer_;
+  std::array<RawService, std::size(kAllServices)> services_;
   Pools pools_;  // last: their tasks use the rest
 };
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
+#endif  // TENSORKV_SERVICE_RPC_TENSORKV_SERVICES_H_

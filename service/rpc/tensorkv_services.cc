@@ -1,4 +1,4 @@
-#include "service/rpc/tensorkv_service.h"
+#include "service/rpc/tensorkv_services.h"
 
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "service/rpc/caller.h"
@@ -15,9 +15,9 @@ using RawStreamHandler =
 
 }  // namespace
 
-TensorKvService::TensorKvService(const Handlers* handlers,
-                                 const StreamCall::Environment* streams,
-                                 CallObserver* observer)
+TensorKvServices::TensorKvServices(const Handlers* handlers,
+                                   const StreamCall::Environment* streams,
+                                   CallObserver* observer)
     : handlers_(*handlers),
       streams_(*streams),
       access_(streams->access),
@@ -25,30 +25,38 @@ TensorKvService::TensorKvService(const Handlers* handlers,
       observer_(*observer) {
   streams_.pool = &pools_.of(Threads::kShared);
   for (const Method method : kAllMethods) {
-    if (KindOf(method) == MethodKind::kUnary) {
-      AddUnary(method);
-    } else {
+    if (KindOf(method) != MethodKind::kUnary) {
       AddStream(method);
+    } else if (handlers_.of(method).run) {
+      AddUnary(method);
     }
   }
 }
 
-// Does what a generated raw callback service does in its constructor. Methods
-// are added in their order, which numbers them.
-void TensorKvService::AddStream(Method method) {
+void TensorKvServices::Register(grpc::ServerBuilder* builder) {
+  for (RawService& service : services_) builder->RegisterService(&service);
+}
+
+// Does what a generated raw callback service does in its constructor.
+void TensorKvServices::RawService::Add(Method method,
+                                       grpc::internal::RpcMethod::RpcType type,
+                                       grpc::internal::MethodHandler* handler) {
+  AddMethod(new RpcServiceMethod(PathOf(method), type, nullptr));
+  MarkMethodRawCallback(num_methods_++, handler);
+}
+
+void TensorKvServices::AddStream(Method method) {
   // The other kinds of streams look the same on the wire.
-  AddMethod(new RpcServiceMethod(PathOf(method),
-                                 RpcServiceMethod::BIDI_STREAMING, nullptr));
-  MarkMethodRawCallback(
-      static_cast<int>(method),
+  services_[static_cast<size_t>(ServiceOf(method))].Add(
+      method, RpcServiceMethod::BIDI_STREAMING,
       new RawStreamHandler(
           [this, method](grpc::CallbackServerContext* context) {
             return StreamCall::Start(method, &streams_, context);
           }));
 }
 
-void TensorKvService::Handle(const Handler& handler, grpc::ByteBuffer* bytes,
-                             UnaryCall* call, const std::string& peer) {
+void TensorKvServices::Handle(const Handler& handler, grpc::ByteBuffer* bytes,
+                              UnaryCall* call, const std::string& peer) {
   const Threads threads = handler.ThreadsFor(*bytes);
   if (threads == Threads::kGrpc) return call->Handle(handler, bytes);
   pools_.of(threads).Submit(peer, [this, &handler, bytes, call, peer] {
@@ -61,11 +69,9 @@ void TensorKvService::Handle(const Handler& handler, grpc::ByteBuffer* bytes,
 
 // The handler empties the request, which frees the received bytes while the
 // call waits; gRPC has no further use for them.
-void TensorKvService::AddUnary(Method method) {
-  AddMethod(new RpcServiceMethod(PathOf(method), RpcServiceMethod::NORMAL_RPC,
-                                 nullptr));
-  MarkMethodRawCallback(
-      static_cast<int>(method),
+void TensorKvServices::AddUnary(Method method) {
+  services_[static_cast<size_t>(ServiceOf(method))].Add(
+      method, RpcServiceMethod::NORMAL_RPC,
       new RawUnaryHandler([this, method, &handler = handlers_.of(method)](
                               grpc::CallbackServerContext* context,
                               const grpc::ByteBuffer* request,

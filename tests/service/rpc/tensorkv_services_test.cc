@@ -1,4 +1,4 @@
-#include "service/rpc/tensorkv_service.h"
+#include "service/rpc/tensorkv_services.h"
 
 #include <chrono>
 #include <string>
@@ -33,7 +33,7 @@ using ::testing::Return;
 using testing::StatusIs;
 using testing::Vector;
 
-class TensorKvServiceTest : public ::testing::Test {
+class TensorKvServicesTest : public ::testing::Test {
  protected:
   absl::Status Push(const v1::PushRequest& request, v1::PushResponse* reply) {
     grpc::ClientContext context;
@@ -72,7 +72,7 @@ v1::PushRequest PushOf(double element) {
 }
 
 // The store must refuse before it pushes what the reply has no room for.
-TEST_F(TensorKvServiceTest, PushPullLeavesRoomForTheReplysMetadata) {
+TEST_F(TensorKvServicesTest, PushPullLeavesRoomForTheReplysMetadata) {
   uint64_t max_reply_bytes = 0;
   EXPECT_CALL(service_.store, PushPull)
       .WillOnce([&](PushRequest, CallContext context,
@@ -92,7 +92,7 @@ TEST_F(TensorKvServiceTest, PushPullLeavesRoomForTheReplysMetadata) {
   EXPECT_GT(max_reply_bytes, testing::kTestLimits.max_message_bytes / 2);
 }
 
-TEST_F(TensorKvServiceTest, CallerBoundsTheReply) {
+TEST_F(TensorKvServicesTest, CallerBoundsTheReply) {
   const auto bound_of = [&](auto, CallContext context,
                             ReplyCallback<PullReply> done) {
     EXPECT_LE(context.max_reply_bytes, 2000u);
@@ -118,7 +118,7 @@ TEST_F(TensorKvServiceTest, CallerBoundsTheReply) {
       service_.stub().PushPull(&context, push_pull, &push_pull_reply).ok());
 }
 
-TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
+TEST_F(TensorKvServicesTest, ListNamespacesGivesPages) {
   EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view(), 3, _, _))
       .WillOnce(Return(std::vector<NamespaceStatus>{
           {.name = "a"}, {.name = "b"}, {.name = "c"}}));
@@ -143,7 +143,7 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
   EXPECT_EQ(second.next_page_token(), "");
 }
 
-TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
+TEST_F(TensorKvServicesTest, PageOfKeysEndsBeforeItIsTooLarge) {
   ListReply all;
   for (const char letter : {'a', 'b', 'c'}) {
     all.keys.push_back({.key = std::string(1, letter),
@@ -160,28 +160,34 @@ TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
   EXPECT_EQ(page.next_page_token(), page.keys(page.keys_size() - 1).key());
 }
 
-class MalformedCallTest : public TensorKvServiceTest,
+class MalformedCallTest : public TensorKvServicesTest,
                           public ::testing::WithParamInterface<Method> {};
 
 TEST_P(MalformedCallTest, IsInvalidAndNeverReachesTheStore) {
-  const std::string path = "/tensorkv.v1.TensorKV/";
-
-  const grpc::Status status = service_.CallWithBytes(
-      path + std::string(NameOf(GetParam())), "\xFF\xFF\xFF");
+  const grpc::Status status =
+      service_.CallWithBytes(PathOf(GetParam()), "\xFF\xFF\xFF");
 
   EXPECT_THAT(
       FromGrpcStatus(status),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("malformed ")));
 }
 
-INSTANTIATE_TEST_SUITE_P(AllMethods, MalformedCallTest,
-                         ::testing::ValuesIn(kAllMethods));
+std::vector<Method> MethodsOfClients() {
+  std::vector<Method> methods;
+  for (const Method method : kAllMethods) {
+    if (ServiceOf(method) != Service::kPeer) methods.push_back(method);
+  }
+  return methods;
+}
 
-TEST_F(TensorKvServiceTest, CallWithoutMessageNeverReachesTheStore) {
+INSTANTIATE_TEST_SUITE_P(MethodsOfClients, MalformedCallTest,
+                         ::testing::ValuesIn(MethodsOfClients()));
+
+TEST_F(TensorKvServicesTest, CallWithoutMessageNeverReachesTheStore) {
   EXPECT_CALL(service_.store, Init).Times(0);
 
   const grpc::Status status =
-      service_.CallWithoutMessage("/tensorkv.v1.TensorKV/Init");
+      service_.CallWithoutMessage(PathOf(Method::kInit));
 
   EXPECT_THAT(FromGrpcStatus(status),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -190,18 +196,18 @@ TEST_F(TensorKvServiceTest, CallWithoutMessageNeverReachesTheStore) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(TensorKvServiceTest, CallThatIsCancelledBeforeItsMessageIsNoError) {
+TEST_F(TensorKvServicesTest, CallThatIsCancelledBeforeItsMessageIsNoError) {
   EXPECT_CALL(service_.store, Init).Times(0);
 
   const grpc::Status status =
-      service_.CancelWithoutMessage("/tensorkv.v1.TensorKV/Init");
+      service_.CancelWithoutMessage(PathOf(Method::kInit));
 
   EXPECT_THAT(FromGrpcStatus(status), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(service_.observer.WaitForHandled(1)[0].outcome.code,
             absl::StatusCode::kCancelled);
 }
 
-TEST_F(TensorKvServiceTest, DeadlineReachesTheStoreALittleShorter) {
+TEST_F(TensorKvServicesTest, DeadlineReachesTheStoreALittleShorter) {
   CallContext seen;
   EXPECT_CALL(service_.store, Pull)
       .WillOnce(
@@ -221,7 +227,7 @@ TEST_F(TensorKvServiceTest, DeadlineReachesTheStoreALittleShorter) {
                     Le(absl::Minutes(10) - absl::Milliseconds(200))));
 }
 
-TEST_F(TensorKvServiceTest, CallWithoutDeadlineLeavesTheBoundToTheStore) {
+TEST_F(TensorKvServicesTest, CallWithoutDeadlineLeavesTheBoundToTheStore) {
   CallContext seen;
   EXPECT_CALL(service_.store, Pull)
       .WillOnce(
@@ -236,7 +242,7 @@ TEST_F(TensorKvServiceTest, CallWithoutDeadlineLeavesTheBoundToTheStore) {
   EXPECT_EQ(seen.timeout, absl::InfiniteDuration());
 }
 
-TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
+TEST_F(TensorKvServicesTest, CallsThatBlockKeepNobodyElseWaiting) {
   Notification release;
   EXPECT_CALL(service_.store, Stat)
       .WillRepeatedly([&](const StatRequest& request, const CallContext&) {
@@ -246,7 +252,7 @@ TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
   EXPECT_CALL(service_.namespaces, KeepAlive)
       .WillRepeatedly(Return(KeepAliveReply()));
   std::vector<std::thread> slow;
-  const auto stat = [](v1::TensorKV::Stub& stub, const std::string& name) {
+  const auto stat = [](testing::Stubs& stub, const std::string& name) {
     grpc::ClientContext context;
     v1::StatRequest request;
     request.set_namespace_(name);
@@ -271,7 +277,7 @@ TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
   for (std::thread& caller : slow) caller.join();
 }
 
-TEST_F(TensorKvServiceTest, PassedDeadlineReachesTheStoreAsCancellation) {
+TEST_F(TensorKvServicesTest, PassedDeadlineReachesTheStoreAsCancellation) {
   HoldPulls();
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
@@ -289,7 +295,7 @@ TEST_F(TensorKvServiceTest, PassedDeadlineReachesTheStoreAsCancellation) {
   std::move(held_done_)(absl::DeadlineExceededError("late"));
 }
 
-TEST_F(TensorKvServiceTest, ObserverSeesSizesOfAnsweredCalls) {
+TEST_F(TensorKvServicesTest, ObserverSeesSizesOfAnsweredCalls) {
   EXPECT_CALL(service_.store, Push)
       .WillOnce(AnswerWith<PushReply>(PushReply{{{.version = 4}}}));
   v1::PushResponse reply;
