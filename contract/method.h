@@ -62,6 +62,8 @@ enum class Scope : uint8_t {
 #define TENSORKV_NAMESPACE_METHODS(X)                  \
   X(SetRule, kHarmless, kAdmin, kNamespace)            \
   X(UnsetRule, kByCallId, kAdmin, kNamespace)          \
+  X(SetMultipliers, kHarmless, kAdmin, kNamespace)     \
+  X(UnsetMultipliers, kByCallId, kAdmin, kNamespace)   \
   X(SetHyperparameters, kHarmless, kAdmin, kNamespace) \
   X(Join, kByCallId, kPush, kNamespace)                \
   X(KeepAlive, kHarmless, kPush, kNamespace)           \

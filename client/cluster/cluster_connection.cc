@@ -483,6 +483,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
 // only where no server has any.
 template <typename Request>
 constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
+                          std::is_same_v<Request, UnsetMultipliersRequest> ||
                           std::is_same_v<Request, DeleteNamespaceRequest> ||
                           std::is_same_v<Request, DeleteCheckpointRequest>;
 

@@ -460,9 +460,7 @@ absl::StatusOr<bool> SplittingConnection::QueryAllowsSlices(
 
 absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
                                                  const Limit& limit) {
-  if (!request.rule || !NeedsWholeKeys(request.rule->name)) {
-    return absl::OkStatus();
-  }
+  if (!NeedsWholeKeys(request.rule.name)) return absl::OkStatus();
   // The servers tell any other error.
   if (request.key_pattern.size() > kMaxPatternBytes) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
@@ -471,7 +469,7 @@ absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
   for (const auto& [key, layout] : *layouts) {
     if (!request.key_pattern.empty() && !glob.Matches(key)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("key \"", key, "\": ", request.rule->name,
+        absl::StrCat("key \"", key, "\": ", request.rule.name,
                      ": expected whole keys, got one in slices"));
   }
   return absl::OkStatus();

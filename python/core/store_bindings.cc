@@ -99,6 +99,11 @@ void Store::RegisterKeys(py::class_<Store>& store) {
                return client.SetRule(rule, key_pattern);
              });
            })
+      .def("unset_rule",
+           [](Store& store, const std::string& key_pattern) {
+             store.Call(
+                 [=](Client client) { return client.UnsetRule(key_pattern); });
+           })
       .def("set_multipliers",
            [](Store& store, double learning_rate, double weight_decay,
               const std::string& key_pattern) {
@@ -106,6 +111,12 @@ void Store::RegisterKeys(py::class_<Store>& store) {
                                               .weight_decay = weight_decay};
              store.Call([=](Client client) {
                return client.SetMultipliers(multipliers, key_pattern);
+             });
+           })
+      .def("unset_multipliers",
+           [](Store& store, const std::string& key_pattern) {
+             store.Call([=](Client client) {
+               return client.UnsetMultipliers(key_pattern);
              });
            })
       .def("set_hyperparameters",

@@ -229,6 +229,13 @@ class Client(ValueVerbs):
         """
         self._store.set_rule(rule, hyperparameters, keep_master, key_pattern)
 
+    def unset_rule(self, key_pattern: str) -> None:
+        """Removes the rule of a pattern: its keys fall to the one before it.
+
+        Errors: NotFoundError where exactly that pattern has no rule.
+        """
+        self._store.unset_rule(key_pattern)
+
     def set_multipliers(
         self,
         key_pattern: str,
@@ -238,6 +245,13 @@ class Client(ValueVerbs):
     ) -> None:
         """Multiplies learning rate and weight decay of keys of a pattern."""
         self._store.set_multipliers(learning_rate, weight_decay, key_pattern)
+
+    def unset_multipliers(self, key_pattern: str) -> None:
+        """Removes the multipliers of a pattern.
+
+        Errors: NotFoundError where exactly that pattern has none.
+        """
+        self._store.unset_multipliers(key_pattern)
 
     def set_hyperparameters(
         self, *, key_pattern: str = "", **hyperparameters: float

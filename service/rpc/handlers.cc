@@ -151,6 +151,8 @@ void Handlers::ChooseThreads() {
   choose(Method::kMovePartitions, Threads::kCluster);
   choose(Method::kSetRule, Threads::kLong);
   choose(Method::kUnsetRule, Threads::kLong);
+  choose(Method::kSetMultipliers, Threads::kLong);
+  choose(Method::kUnsetMultipliers, Threads::kLong);
   choose(Method::kSetHyperparameters, Threads::kLong);
   handlers_[static_cast<size_t>(Method::kStat)].long_if_set =
       v1::StatRequest::kWithDigestFieldNumber;

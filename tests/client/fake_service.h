@@ -78,6 +78,8 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(DeleteNamespace)
   TENSORKV_FAKE_RPC(SetRule)
   TENSORKV_FAKE_RPC(UnsetRule)
+  TENSORKV_FAKE_RPC(SetMultipliers)
+  TENSORKV_FAKE_RPC(UnsetMultipliers)
   TENSORKV_FAKE_RPC(SetHyperparameters)
   TENSORKV_FAKE_RPC(KeepAlive)
   TENSORKV_FAKE_RPC(Leave)

@@ -81,10 +81,24 @@ TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {
 
   EXPECT_EQ(script_.last<SetRuleRequest>().name_space, "n");
   EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern, "*.bias");
-  EXPECT_EQ(script_.last<SetRuleRequest>().rule->name, "sgd");
+  EXPECT_EQ(script_.last<SetRuleRequest>().rule.name, "sgd");
   EXPECT_EQ(
       script_.last<SetHyperparametersRequest>().hyperparameters.at("momentum"),
       0.5);
+}
+
+TEST_F(NamespaceVerbsTest, MultipliersAreApartFromRules) {
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.SetMultipliers({.learning_rate = 2}, "*.bias"));
+  ASSERT_OK(client.UnsetMultipliers("*.bias"));
+  ASSERT_OK(client.UnsetRule("*.weight"));
+
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().name_space, "n");
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().key_pattern, "*.bias");
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().multipliers.learning_rate, 2);
+  EXPECT_EQ(script_.last<UnsetMultipliersRequest>().key_pattern, "*.bias");
+  EXPECT_EQ(script_.last<UnsetRuleRequest>().key_pattern, "*.weight");
 }
 
 }  // namespace

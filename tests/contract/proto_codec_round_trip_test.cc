@@ -51,6 +51,7 @@ using Protos = ::testing::Types<
     v1::CreateNamespaceResponse, v1::ListNamespacesRequest,
     v1::ListNamespacesResponse, v1::NamespaceStatus,
     v1::DescribeNamespaceResponse, v1::UnsetRuleRequest, v1::SetRuleRequest,
+    v1::SetMultipliersRequest, v1::UnsetMultipliersRequest,
     v1::SetHyperparametersRequest, v1::SetHyperparametersResponse,
     v1::WorkerStatus, v1::JoinRequest, v1::JoinResponse, v1::KeepAliveRequest,
     v1::KeepAliveResponse, v1::LeaveRequest, v1::BarrierRequest,

@@ -262,18 +262,17 @@ absl::Status Caller::UnsetRule(const std::string& key_pattern) const {
 absl::Status Caller::SetMultipliers(const Multipliers& multipliers,
                                     const std::string& key_pattern) const {
   return connection_
-      ->Call(SetRuleRequest{.name_space = name_space_,
-                            .key_pattern = key_pattern,
-                            .multipliers = multipliers},
+      ->Call(SetMultipliersRequest{.name_space = name_space_,
+                                   .key_pattern = key_pattern,
+                                   .multipliers = multipliers},
              options_)
       .status();
 }
 
 absl::Status Caller::UnsetMultipliers(const std::string& key_pattern) const {
   return connection_
-      ->Call(UnsetRuleRequest{.name_space = name_space_,
-                              .key_pattern = key_pattern,
-                              .multipliers = true},
+      ->Call(UnsetMultipliersRequest{.name_space = name_space_,
+                                     .key_pattern = key_pattern},
              options_)
       .status();
 }

@@ -410,19 +410,14 @@ absl::Status Namespace::TakeSnapshotOfFenced(LongLock::Holder begun,
 }
 
 absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {
-  for (auto rule = snapshot.rules.rbegin(); rule != snapshot.rules.rend();
-       ++rule) {
-    SetRuleRequest request;
-    request.key_pattern = rule->key_pattern;
-    request.rule = rule->rule;
-    RETURN_IF_ERROR(BindRule(*state_, request, {}));
+  for (auto bound = snapshot.rules.rbegin(); bound != snapshot.rules.rend();
+       ++bound) {
+    RETURN_IF_ERROR(BindRule(*state_, bound->key_pattern, bound->rule, {}));
   }
   for (auto bound = snapshot.multipliers.rbegin();
        bound != snapshot.multipliers.rend(); ++bound) {
-    SetRuleRequest request;
-    request.key_pattern = bound->key_pattern;
-    request.multipliers = bound->multipliers;
-    RETURN_IF_ERROR(BindRule(*state_, request, {}));
+    RETURN_IF_ERROR(
+        BindMultipliers(*state_, bound->key_pattern, bound->multipliers, {}));
   }
   return absl::OkStatus();
 }

@@ -167,9 +167,8 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
   rule.key_pattern = "a.*";
   rule.rule = *ParseRuleSpec("adam");
   ASSERT_OK(before.store().SetRule(rule));
-  SetRuleRequest multipliers = {.name_space = "n", .key_pattern = "*.b"};
-  multipliers.multipliers = Multipliers{2, 0};
-  ASSERT_OK(before.store().SetRule(multipliers));
+  ASSERT_OK(before.store().SetMultipliers(
+      {.name_space = "n", .key_pattern = "*.b", .multipliers = {2, 0}}));
   ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
   const NamespaceStatus was = *before.store().DescribeNamespace("n");

@@ -39,6 +39,8 @@ const std::map<std::string, char>& Table() {
                                       {"CreateNamespace", 'a'},
                                       {"SetRule", 'a'},
                                       {"UnsetRule", 'a'},
+                                      {"SetMultipliers", 'a'},
+                                      {"UnsetMultipliers", 'a'},
                                       {"Join", 'p'},
                                       {"SetHyperparameters", 'a'},
                                       {"KeepAlive", 'p'},
