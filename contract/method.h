@@ -54,12 +54,13 @@ enum class Scope : uint8_t {
   X(PushRows, kByCallId, kPush, kNamespace) \
   X(PullRows, kHarmless, kRead, kNamespace)
 
-// Methods about the keys, rules and workers of one namespace, with a request
+// Methods about the options, rules and workers of one namespace, with a request
 // that has a name_space, and which a Namespace answers by a method of that
 // name. Stores, their decorators, handlers and connections treat them all
 // alike, by this list. What changes the namespace for all who use it takes an
 // admin.
 #define TENSORKV_NAMESPACE_METHODS(X)                  \
+  X(UpdateNamespace, kHarmless, kAdmin, kNamespace)    \
   X(SetRule, kHarmless, kAdmin, kNamespace)            \
   X(UnsetRule, kByCallId, kAdmin, kNamespace)          \
   X(SetMultipliers, kHarmless, kAdmin, kNamespace)     \
@@ -95,7 +96,7 @@ enum class Scope : uint8_t {
   X(CreateNamespace, kByCallId, kAdmin, kNamespace)  \
   X(DescribeNamespace, kHarmless, kRead, kNamespace) \
   X(ListNamespaces, kHarmless, kRead, kSomewhere)    \
-  X(DeleteNamespace, kNever, kAdmin, kNamespace)     \
+  X(DeleteNamespace, kByCallId, kAdmin, kNamespace)  \
   TENSORKV_NAMESPACE_METHODS(X)                      \
   X(Barrier, kByCallId, kPush, kNamespace)           \
   TENSORKV_CHECKPOINT_METHODS(X)                     \

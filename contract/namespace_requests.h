@@ -180,9 +180,22 @@ struct ListNamespacesReply {
   std::string next_page_token;
 };
 
+struct UpdateNamespaceRequest {
+  std::string name_space;
+  uint64_t namespace_uid = 0;
+  NamespaceConfig config;
+  // The names of the fields of `config` that count, as in namespace.proto.
+  std::vector<std::string> update_mask;
+};
+
+struct UpdateNamespaceReply {
+  NamespaceConfig config;
+};
+
 struct DeleteNamespaceRequest {
   std::string name_space;
   uint64_t namespace_uid = 0;
+  std::optional<CallId> call_id;
 };
 
 struct DeleteNamespaceReply {};

@@ -179,11 +179,7 @@ void Handlers::AddNamespaceHandlers() {
       });
   AddAnswer(Method::kListNamespaces, -1,
             std::bind_front(&Handlers::ListNamespaces, this));
-  AddAsk<DeleteNamespaceRequest>([this](const DeleteNamespaceRequest& request,
-                                        const CallContext& context) {
-    return namespaces_.DeleteNamespace(request.name_space,
-                                       request.namespace_uid, context);
-  });
+  AddVerb(namespaces_, &NamespaceAdmin::DeleteNamespace);
 #define TENSORKV_ADD(name, ...) AddVerb(namespaces_, &NamespaceAdmin::name);
   TENSORKV_NAMESPACE_METHODS(TENSORKV_ADD)
 #undef TENSORKV_ADD

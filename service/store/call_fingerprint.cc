@@ -192,6 +192,10 @@ uint64_t Fingerprint(const SetHyperparametersRequest& request) {
   return DigestOf('h', request.key_pattern, request.hyperparameters);
 }
 
+uint64_t Fingerprint(const DeleteNamespaceRequest& request) {
+  return DigestOf('x', request.name_space);
+}
+
 uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   const NamespaceConfig& config = request.config;
   const GradientGuard& guard = config.gradient_guard;

@@ -160,12 +160,6 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   NamespaceSnapshot snapshot;
   snapshot.name = state_.name;
   snapshot.uid = state_.uid;
-  snapshot.config = state_.config;
-  // So much as the server has, be that another one then.
-  if (state_.config.budget_bytes ==
-      state_.environment.budgets->largest_bytes()) {
-    snapshot.config.budget_bytes = 0;
-  }
   // Answers stay with the server that has given them.
   const auto paused = [this](absl::Duration pause) { sink_.Paused(pause); };
   std::vector<CallSnapshot> before;
@@ -186,12 +180,19 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
     state_.snapshot = ongoing_;
+    snapshot.config = state_.config;
+    snapshot.former_quorums = state_.mode->former_quorums();
     snapshot.revision = state_.revision;
     snapshot.max_version =
         std::max(state_.version_floor, state_.restored_versions);
     snapshot.restored_versions = state_.restored_versions;
     snapshot.workers = state_.workers->Save();
     snapshot.max_closed_step = state_.workers->max_closed();
+  }
+  // So much as the server has, be that another one then.
+  if (snapshot.config.budget_bytes ==
+      state_.environment.budgets->largest_bytes()) {
+    snapshot.config.budget_bytes = 0;
   }
   if (!is_move_) {
     snapshot.calls =
@@ -444,6 +445,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
                                        num_ranks * kWorkerOverheadBytes));
   state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
                          state.Now());
+  state.mode->RestoreQuorums(snapshot.former_quorums);
   state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
   return restored;
