@@ -38,6 +38,7 @@ template <typename Request>
 inline constexpr bool kIsSplit =
     kNamesKeys<Request> || std::is_same_v<Request, ListRequest> ||
     std::is_same_v<Request, SetRuleRequest> ||
+    std::is_same_v<Request, UpdateNamespaceRequest> ||
     std::is_same_v<Request, DeleteNamespaceRequest>;
 
 template <typename Request>
@@ -235,6 +236,9 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
     return reply;
   } else if constexpr (std::is_same_v<Request, SetRuleRequest>) {
     RETURN_IF_ERROR(CheckTakesRule(request, limit));
+    return inner_->Call(request, limit.OfShare());
+  } else if constexpr (std::is_same_v<Request, UpdateNamespaceRequest>) {
+    RETURN_IF_ERROR(CheckTakesGuard(request, limit));
     return inner_->Call(request, limit.OfShare());
   } else {
     if constexpr (std::is_same_v<Request, InitRequest>) {
@@ -473,6 +477,23 @@ absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
                      ": expected whole keys, got one in slices"));
   }
   return absl::OkStatus();
+}
+
+absl::Status SplittingConnection::CheckTakesGuard(
+    const UpdateNamespaceRequest& request, const Limit& limit) {
+  const bool sets_guard =
+      absl::c_any_of(request.update_mask, [](const std::string& path) {
+        return absl::StartsWith(path, "gradient_guard");
+      });
+  if (!sets_guard || !request.config.gradient_guard.is_on()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                   Refresh(request.name_space, limit));
+  if (layouts->empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gradient_guard: expected none in a namespace that has key \"",
+      layouts->begin()->first, "\" in slices, got one"));
 }
 
 absl::StatusOr<DeleteReply> SplittingConnection::Delete(

@@ -140,6 +140,14 @@ void Store::RegisterNamespaces(py::class_<Store>& store) {
                return true;
              });
            })
+      .def("update_namespace",
+           [](Store& store, const std::string& name, const py::dict& given) {
+             const NamespaceConfig config = NamespaceConfigOf(given);
+             const Texts update_mask = UpdateMaskOf(given);
+             store.Call([=](Client client) {
+               return client.UpdateNamespace(name, config, update_mask);
+             });
+           })
       .def("describe_namespace",
            [](Store& store, const std::string& name) {
              return Describe(store.Call([=](Client client) {

@@ -212,6 +212,7 @@ class ClientCoroutines(Coroutines):
     set_multipliers = _awaited(Client.set_multipliers)
     unset_multipliers = _awaited(Client.unset_multipliers)
     create_namespace = _awaited(Client.create_namespace)
+    update_namespace = _awaited(Client.update_namespace)
     describe_namespace = _awaited(Client.describe_namespace)
     delete_namespace = _awaited(Client.delete_namespace)
     list_namespaces = _awaited(Client.list_namespaces)

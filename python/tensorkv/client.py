@@ -315,6 +315,36 @@ class Client(ValueVerbs):
         del config["self"], config["name"]
         return self._store.create_namespace(name, config)
 
+    def update_namespace(
+        self,
+        name: str,
+        *,
+        on_worker_loss: Optional[OnWorkerLoss] = None,
+        rescale_partial_rounds: Optional[bool] = None,
+        quorum: Optional[int] = None,
+        quorum_grace: Optional[float] = None,
+        on_non_finite: Optional[OnNonFinite] = None,
+        max_norm: Optional[float] = None,
+        max_call_norm: Optional[float] = None,
+        on_large_norm: Optional[OnLargeNorm] = None,
+        budget_bytes: Optional[int] = None,
+    ) -> None:
+        """Changes options of a namespace while it is used.
+
+        The arguments are those of `create_namespace`; what is None stays as it
+        is. All count at once, but for a higher `quorum`, or 0: that counts from
+        the next step on. A budget below what is used removes nothing, and
+        refuses what would need more.
+
+        Errors: InvalidArgumentError for what `create_namespace` refuses.
+        """
+        changes = dict(locals())
+        del changes["self"], changes["name"]
+        self._store.update_namespace(
+            name,
+            {field: to for field, to in changes.items() if to is not None},
+        )
+
     def describe_namespace(
         self, name: Optional[str] = None, timeout: Optional[float] = None
     ) -> NamespaceStatus:

@@ -65,6 +65,9 @@ const std::string& NameOf(const v1::KeyStatus& status) { return status.key(); }
 const std::string& NameOf(const v1::NamespaceStatus& status) {
   return status.name();
 }
+const std::string& NameOf(const v1::CheckpointStatus& status) {
+  return status.name();
+}
 
 // Ends the page earlier where its message would be over the limit; the first of
 // its `entries` stays.
@@ -137,6 +140,21 @@ Handlers::Handlers(HandlerDependencies dependencies,
   TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
   TENSORKV_SERVER_METHODS(TENSORKV_ADD)
 #undef TENSORKV_ADD
+  // A page may have to end early.
+  const auto list = Asking<ListCheckpointsRequest>(dependencies.ask_server);
+  AddAnswer(Method::kListCheckpoints, -1,
+            [this, list](grpc::ByteBuffer* bytes,
+                         const CallContext& context) -> Answer {
+              ASSIGN_OR_RETURN(
+                  const ListCheckpointsRequest request,
+                  Decode<v1::ListCheckpointsRequest>(bytes, limits_));
+              ASSIGN_OR_RETURN(const ListCheckpointsReply reply,
+                               list(request, context));
+              v1::ListCheckpointsResponse page;
+              ToProto(reply, &page);
+              FitPage(limits_, *page.mutable_checkpoints(), page);
+              return Serialize(page, limits_);
+            });
   ChooseThreads();
 }
 

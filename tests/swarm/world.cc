@@ -243,7 +243,7 @@ void World::RemoveAll() {
   }
   OnAllServers([this](Server& server) {
     for (const SpacePlan& each : plan_.spaces) {
-      server.store().DeleteNamespace(each.name, {}).IgnoreError();  // as above
+      server.store().DeleteNamespace({.name_space = each.name}).IgnoreError();  // as above
     }
   });
   if (!is_stepped()) return;

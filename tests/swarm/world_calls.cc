@@ -452,7 +452,7 @@ absl::Status World::DeleteAt(uint32_t at, const std::string& name) {
   absl::Status status;
   for (const auto& server : servers_) {
     if (server->is_dead) continue;
-    status.Update(server->store().DeleteNamespace(name));
+    status.Update(server->store().DeleteNamespace({.name_space = name}));
   }
   MutexLock lock(&mutex_);
   spaces_[at].exists = false;

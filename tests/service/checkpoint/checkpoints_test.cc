@@ -436,7 +436,7 @@ TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
         ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
             {.name = "first", .on_existing = OnExisting::kReplace}, {}));
       },
-      [&] { ASSERT_OK(store.DeleteNamespace("s")); }};
+      [&] { ASSERT_OK(store.DeleteNamespace({.name_space = "s"})); }};
   CreateNamespace(saved, "s", {.mode = Mode::kSync, .num_workers = 1});
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({.name = "first"}, {}));
   Step step = 0;

@@ -497,7 +497,7 @@ TEST(StoreObserverTest, HearsWhatHappens) {
 
   alarms.Advance(absl::Seconds(2));
   ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
-  ASSERT_OK(store.DeleteNamespace("n"));
+  ASSERT_OK(store.DeleteNamespace({.name_space = "n"}));
 
   EXPECT_THAT(
       observer.events,

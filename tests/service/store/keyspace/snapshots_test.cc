@@ -146,8 +146,8 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   }
   KeptSnapshot snapshot([&](const NamespaceSnapshot& name_space) {
     if (name_space.name != "a") return absl::OkStatus();
-    EXPECT_OK(store_.DeleteNamespace("deleted"));
-    EXPECT_OK(store_.DeleteNamespace("replaced"));
+    EXPECT_OK(store_.DeleteNamespace({.name_space = "deleted"}));
+    EXPECT_OK(store_.DeleteNamespace({.name_space = "replaced"}));
     CreateNamespace("replaced");
     return absl::OkStatus();
   });
@@ -222,7 +222,7 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
 
-  ASSERT_OK(store_.DeleteNamespace("n"));
+  ASSERT_OK(store_.DeleteNamespace({.name_space = "n"}));
 
   EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("deleted here")));
@@ -238,12 +238,12 @@ TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
   CreateNamespace("n");
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
-  ASSERT_OK(store_.DeleteNamespace("n"));
+  ASSERT_OK(store_.DeleteNamespace({.name_space = "n"}));
 
-  EXPECT_THAT(store_.DeleteNamespace(std::string(1 << 20, 'n')),
+  EXPECT_THAT(store_.DeleteNamespace({.name_space = std::string(1 << 20, 'n')}),
               StatusIs(absl::StatusCode::kInvalidArgument));
   for (size_t i = 0; i <= RecentDeletes::kMaxNames; ++i) {
-    EXPECT_THAT(store_.DeleteNamespace(absl::StrCat("none", i)),
+    EXPECT_THAT(store_.DeleteNamespace({.name_space = absl::StrCat("none", i)}),
                 StatusIs(absl::StatusCode::kNotFound));
   }
 
