@@ -229,6 +229,18 @@ absl::Status Caller::Create(const NamespaceConfig& config,
       .status();
 }
 
+absl::StatusOr<NamespaceConfig> Caller::Update(
+    const NamespaceConfig& config,
+    const std::vector<std::string>& update_mask) const {
+  ASSIGN_OR_RETURN(
+      UpdateNamespaceReply reply,
+      connection_->Call(UpdateNamespaceRequest{.name_space = name_space_,
+                                               .config = config,
+                                               .update_mask = update_mask},
+                        options_));
+  return std::move(reply.config);
+}
+
 absl::StatusOr<NamespaceStatus> Caller::Describe() const {
   return connection_->Call(DescribeNamespaceRequest{.name_space = name_space_},
                            options_);
