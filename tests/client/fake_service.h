@@ -76,6 +76,7 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(DescribeNamespace)
   TENSORKV_FAKE_RPC(ListNamespaces)
   TENSORKV_FAKE_RPC(DeleteNamespace)
+  TENSORKV_FAKE_RPC(UpdateNamespace)
   TENSORKV_FAKE_RPC(SetRule)
   TENSORKV_FAKE_RPC(UnsetRule)
   TENSORKV_FAKE_RPC(SetMultipliers)

@@ -64,13 +64,16 @@ TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
 TEST_F(NamespaceVerbsTest, ListsWhosePagesDoNotRiseAreErrors) {
   script_.reply<ListRequest>().next_page_token = "next";
   script_.reply<ListNamespacesRequest>().next_page_token = "next";
+  script_.reply<ListCheckpointsRequest>().next_page_token = "next";
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.ListAll(), StatusIs(absl::StatusCode::kInternal));
   EXPECT_THAT(client.ListNamespaces(), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(client.ListCheckpoints(), StatusIs(absl::StatusCode::kInternal));
 
   EXPECT_THAT(script_.verbs,
-              ElementsAre("List", "List", "ListNamespaces", "ListNamespaces"));
+              ElementsAre("List", "List", "ListNamespaces", "ListNamespaces",
+                          "ListCheckpoints", "ListCheckpoints"));
 }
 
 TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
                          ::testing::Values("Pull", "PullRows", "List", "Stat",
                                            "DescribeNamespace",
                                            "ListNamespaces", "SetRule",
-                                           "SetMultipliers",
+                                           "SetMultipliers", "UpdateNamespace",
                                            "SetHyperparameters",
                                            "DescribeServer"));
 

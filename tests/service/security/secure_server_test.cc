@@ -37,6 +37,7 @@ const std::map<std::string, char>& Table() {
                                       {"List", 'r'},
                                       {"Stat", 'r'},
                                       {"CreateNamespace", 'a'},
+                                      {"UpdateNamespace", 'a'},
                                       {"SetRule", 'a'},
                                       {"UnsetRule", 'a'},
                                       {"SetMultipliers", 'a'},
