@@ -29,8 +29,8 @@ class ServerVerbs {
   absl::Status CreateNamespace(absl::string_view name,
                                const NamespaceConfig& config,
                                OnExisting on_existing = OnExisting::kFail);
-  // Changes the fields of `config` that `update_mask` names, such as "quorum" or
-  // "gradient_guard.max_norm", of the namespace of that name and uid; uid 0
+  // Changes the fields of `config` that `update_mask` names, such as "quorum"
+  // or "gradient_guard.max_norm", of the namespace of that name and uid; uid 0
   // stands for whichever has the name. Returns the configuration as it is then.
   absl::StatusOr<NamespaceConfig> UpdateNamespace(
       absl::string_view name, const NamespaceConfig& config,
