@@ -173,8 +173,8 @@ class MemoryTensorStore final : public TensorStore,
 
   absl::StatusOr<CreateNamespaceReply> MakeNamespace(
       const CreateNamespaceRequest& request);
-  // Adds `created`, unless an existing namespace will do. Returns the uid of the
-  // one that is there then.
+  // Adds `created`, unless an existing namespace will do. Returns the uid of
+  // the one that is there then.
   absl::StatusOr<uint64_t> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
