@@ -65,10 +65,20 @@ absl::Status NamespaceVerbs::SetRule(const RuleSpec& rule,
       .status();
 }
 
+absl::Status NamespaceVerbs::UnsetRule(absl::string_view key_pattern) {
+  return Call(UnsetRuleRequest{.key_pattern = std::string(key_pattern)})
+      .status();
+}
+
 absl::Status NamespaceVerbs::SetMultipliers(const Multipliers& multipliers,
                                             absl::string_view key_pattern) {
-  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
-                             .multipliers = multipliers})
+  return Call(SetMultipliersRequest{.key_pattern = std::string(key_pattern),
+                                    .multipliers = multipliers})
+      .status();
+}
+
+absl::Status NamespaceVerbs::UnsetMultipliers(absl::string_view key_pattern) {
+  return Call(UnsetMultipliersRequest{.key_pattern = std::string(key_pattern)})
       .status();
 }
 

@@ -43,11 +43,14 @@ class NamespaceVerbs : public ServerVerbs {
                                               bool with_digest = false);
 
   // Sets the rule by which pushes update all keys, or those that match the
-  // pattern; SetMultipliers sets what multiplies their rates.
+  // pattern; SetMultipliers sets what multiplies their rates. The others remove
+  // what was set for exactly that pattern. Errors: NotFound if there is none.
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
+  absl::Status UnsetRule(absl::string_view key_pattern);
   absl::Status SetMultipliers(const Multipliers& multipliers,
                               absl::string_view key_pattern);
+  absl::Status UnsetMultipliers(absl::string_view key_pattern);
   // Sets these hyperparameters of the rule of exactly that pattern; the others
   // stay. Returns the rule as it is then.
   absl::StatusOr<RuleSpec> SetHyperparameters(

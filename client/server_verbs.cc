@@ -20,6 +20,18 @@ absl::Status ServerVerbs::CreateNamespace(absl::string_view name,
   return calls_->Call(request, call_options_).status();
 }
 
+absl::StatusOr<NamespaceConfig> ServerVerbs::UpdateNamespace(
+    absl::string_view name, const NamespaceConfig& config,
+    std::vector<std::string> update_mask, uint64_t uid) {
+  ASSIGN_OR_RETURN(
+      UpdateNamespaceReply reply,
+      Call(UpdateNamespaceRequest{.name_space = std::string(name),
+                                  .namespace_uid = uid,
+                                  .config = config,
+                                  .update_mask = std::move(update_mask)}));
+  return std::move(reply.config);
+}
+
 absl::StatusOr<NamespaceStatus> ServerVerbs::DescribeNamespace(
     absl::string_view name) {
   DescribeNamespaceRequest request = {.name_space = std::string(name)};
@@ -42,14 +54,42 @@ absl::StatusOr<std::vector<NamespaceStatus>> ServerVerbs::ListNamespaces() {
 
 absl::Status ServerVerbs::DeleteNamespace(absl::string_view name,
                                           uint64_t uid) {
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  if (uid == 0) {
+    const absl::StatusOr<NamespaceStatus> status = DescribeNamespace(name);
+    // Where servers of a cluster lack it, others may have it yet.
+    if (!status.ok() && !absl::IsNotFound(status.status())) {
+      return status.status();
+    }
+    if (status.ok()) uid = status->uid;
+  }
   DeleteNamespaceRequest request = {.name_space = std::string(name),
                                     .namespace_uid = uid};
-  return calls_->Call(request, call_options_).status();
+  const absl::Status status =
+      calls_->Call(request, OptionsWithTimeout(end - SteadyNow())).status();
+  if (!absl::IsResourceExhausted(status)) return status;
+  // Nothing has happened, maybe for want of memory to remember the call: what
+  // frees memory must not need it.
+  request.call_id.reset();
+  return calls_->Send(request, OptionsWithTimeout(end - SteadyNow())).status();
 }
 
 absl::StatusOr<std::vector<CheckpointStatus>> ServerVerbs::ListCheckpoints() {
-  ASSIGN_OR_RETURN(ListCheckpointsReply reply, Call(ListCheckpointsRequest()));
-  return std::move(reply.checkpoints);
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  std::vector<CheckpointStatus> checkpoints;
+  ListCheckpointsRequest request;
+  do {
+    ASSIGN_OR_RETURN(
+        ListCheckpointsReply page,
+        calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
+    absl::c_move(page.checkpoints, std::back_inserter(checkpoints));
+    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
+  } while (!request.page_token.empty());
+  absl::c_stable_sort(checkpoints,
+                      [](const CheckpointStatus& a, const CheckpointStatus& b) {
+                        return a.sequence < b.sequence;
+                      });
+  return checkpoints;
 }
 
 template <typename Request>

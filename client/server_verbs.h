@@ -29,14 +29,21 @@ class ServerVerbs {
   absl::Status CreateNamespace(absl::string_view name,
                                const NamespaceConfig& config,
                                OnExisting on_existing = OnExisting::kFail);
+  // Changes the fields of `config` that `update_mask` names, such as "quorum"
+  // or "gradient_guard.max_norm", of the namespace of that name and uid; uid 0
+  // stands for whichever has the name. Returns the configuration as it is then.
+  absl::StatusOr<NamespaceConfig> UpdateNamespace(
+      absl::string_view name, const NamespaceConfig& config,
+      std::vector<std::string> update_mask, uint64_t uid = 0);
   // Describes a namespace as it is now, also at a server that was restarted.
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
   // Returns all pages of the namespaces that the caller may read, within one
   // timeout.
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
-  // Deletes the namespace of that name and uid; uid 0 stands for whichever has
-  // the name. A caller who repeats a call that may have been made gives the
-  // uid, so that no namespace that was created since is deleted.
+  // Deletes the namespace of that name and uid; uid 0 stands for the one that
+  // has the name when the call begins. None that is created later is deleted,
+  // however often a connection breaks. A caller who makes the call again, since
+  // it may not have been made, gives the uid.
   absl::Status DeleteNamespace(absl::string_view name, uint64_t uid = 0);
 
   // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),
@@ -61,6 +68,8 @@ class ServerVerbs {
       RestoreCheckpointRequest request) {
     return Call(std::move(request));
   }
+  // Returns all pages of the checkpoints, within one timeout, and the oldest
+  // first.
   absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
   absl::Status DeleteCheckpoint(absl::string_view name) {
     return Call(DeleteCheckpointRequest{.name = std::string(name)}).status();

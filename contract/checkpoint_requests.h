@@ -40,10 +40,14 @@ struct RestoreCheckpointRequest {
 
 using RestoreCheckpointReply = CheckpointStatus;
 
-struct ListCheckpointsRequest {};
+struct ListCheckpointsRequest {
+  uint32_t page_size = 0;
+  std::string page_token;
+};
 
 struct ListCheckpointsReply {
   std::vector<CheckpointStatus> checkpoints;
+  std::string next_page_token;
 };
 
 struct DeleteCheckpointRequest {

@@ -63,14 +63,17 @@ enum class Scope : uint8_t {
   X(PushRows, Data, kByCallId, kPush, kNamespace) \
   X(PullRows, Data, kHarmless, kRead, kNamespace)
 
-// Methods about the keys, rules and workers of one namespace, with a request
+// Methods about the options, rules and workers of one namespace, with a request
 // that has a name_space, and which a Namespace answers by a method of that
 // name. Stores, their decorators, handlers and connections treat them all
 // alike, by this list. What changes the namespace for all who use it takes an
 // admin.
 #define TENSORKV_NAMESPACE_METHODS(X)                              \
+  X(UpdateNamespace, Namespaces, kHarmless, kAdmin, kNamespace)    \
   X(SetRule, Namespaces, kHarmless, kAdmin, kNamespace)            \
   X(UnsetRule, Namespaces, kByCallId, kAdmin, kNamespace)          \
+  X(SetMultipliers, Namespaces, kHarmless, kAdmin, kNamespace)     \
+  X(UnsetMultipliers, Namespaces, kByCallId, kAdmin, kNamespace)   \
   X(SetHyperparameters, Namespaces, kHarmless, kAdmin, kNamespace) \
   X(Join, Membership, kByCallId, kPush, kNamespace)                \
   X(KeepAlive, Membership, kHarmless, kPush, kNamespace)           \
@@ -100,7 +103,7 @@ enum class Scope : uint8_t {
   X(CreateNamespace, Namespaces, kByCallId, kAdmin, kNamespace)  \
   X(DescribeNamespace, Namespaces, kHarmless, kRead, kNamespace) \
   X(ListNamespaces, Namespaces, kHarmless, kRead, kSomewhere)    \
-  X(DeleteNamespace, Namespaces, kNever, kAdmin, kNamespace)     \
+  X(DeleteNamespace, Namespaces, kByCallId, kAdmin, kNamespace)  \
   TENSORKV_NAMESPACE_METHODS(X)                                  \
   X(Barrier, Membership, kByCallId, kPush, kNamespace)           \
   TENSORKV_CHECKPOINT_METHODS(X)                                 \

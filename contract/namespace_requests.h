@@ -180,34 +180,63 @@ struct ListNamespacesReply {
   std::string next_page_token;
 };
 
+struct UpdateNamespaceRequest {
+  std::string name_space;
+  uint64_t namespace_uid = 0;
+  NamespaceConfig config;
+  // The names of the fields of `config` that count, as in namespace.proto.
+  std::vector<std::string> update_mask;
+};
+
+struct UpdateNamespaceReply {
+  NamespaceConfig config;
+};
+
 struct DeleteNamespaceRequest {
   std::string name_space;
   uint64_t namespace_uid = 0;
+  std::optional<CallId> call_id;
 };
 
 struct DeleteNamespaceReply {};
 
-// Exactly one of `rule` and `multipliers` is set.
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
-  std::optional<RuleSpec> rule;
-  std::optional<Multipliers> multipliers;
+  RuleSpec rule;
   std::optional<CallId> call_id;
 };
 
 struct SetRuleReply {};
 
-// Removes the rule of exactly `key_pattern` or, with `multipliers`, its
-// multipliers.
+// Removes the rule of exactly `key_pattern`.
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;
-  bool multipliers = false;
   std::optional<CallId> call_id;
 };
 
 struct UnsetRuleReply {};
+
+struct SetMultipliersRequest {
+  std::string name_space;
+  uint64_t namespace_uid = 0;
+  std::string key_pattern;
+  Multipliers multipliers;
+  std::optional<CallId> call_id;
+};
+
+struct SetMultipliersReply {};
+
+// Removes the multipliers of exactly `key_pattern`.
+struct UnsetMultipliersRequest {
+  std::string name_space;
+  uint64_t namespace_uid = 0;
+  std::string key_pattern;
+  std::optional<CallId> call_id;
+};
+
+struct UnsetMultipliersReply {};
 
 struct SetHyperparametersRequest {
   std::string name_space;

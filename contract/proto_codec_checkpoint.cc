@@ -93,9 +93,22 @@ void ToProto(const CheckpointStatus& status,
   ToProto(status, proto->mutable_checkpoint());
 }
 
+absl::StatusOr<ListCheckpointsRequest> FromProto(
+    const v1::ListCheckpointsRequest& proto) {
+  return ListCheckpointsRequest{.page_size = proto.page_size(),
+                                .page_token = proto.page_token()};
+}
+
+void ToProto(const ListCheckpointsRequest& request,
+             v1::ListCheckpointsRequest* proto) {
+  proto->set_page_size(request.page_size);
+  proto->set_page_token(request.page_token);
+}
+
 absl::StatusOr<ListCheckpointsReply> FromProto(
     const v1::ListCheckpointsResponse& proto) {
   ListCheckpointsReply reply;
+  reply.next_page_token = proto.next_page_token();
   for (const v1::CheckpointStatus& status : proto.checkpoints()) {
     reply.checkpoints.push_back(FromProto(status));
   }
@@ -107,6 +120,7 @@ void ToProto(const ListCheckpointsReply& reply,
   for (const CheckpointStatus& status : reply.checkpoints) {
     ToProto(status, proto->add_checkpoints());
   }
+  proto->set_next_page_token(reply.next_page_token);
 }
 
 absl::StatusOr<DeleteCheckpointRequest> FromProto(

@@ -442,16 +442,51 @@ void ToProto(const NamespaceStatus& status,
   ToProto(status, proto->mutable_status());
 }
 
+absl::StatusOr<UpdateNamespaceRequest> FromProto(
+    const v1::UpdateNamespaceRequest& proto) {
+  UpdateNamespaceRequest request;
+  request.name_space = proto.namespace_();
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.config, DecodeConfig(proto.config()));
+  RETURN_IF_ERROR(CheckIsKnown(request.config, proto.config()));
+  const auto& paths = proto.update_mask().paths();
+  request.update_mask = {paths.begin(), paths.end()};
+  return request;
+}
+
+void ToProto(const UpdateNamespaceRequest& request,
+             v1::UpdateNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
+  EncodeConfig(request.config, proto->mutable_config());
+  proto->mutable_update_mask()->mutable_paths()->Add(
+      request.update_mask.begin(), request.update_mask.end());
+}
+
+absl::StatusOr<UpdateNamespaceReply> FromProto(
+    const v1::UpdateNamespaceResponse& proto) {
+  UpdateNamespaceReply reply;
+  ASSIGN_OR_RETURN(reply.config, DecodeConfig(proto.config()));
+  return reply;
+}
+
+void ToProto(const UpdateNamespaceReply& reply,
+             v1::UpdateNamespaceResponse* proto) {
+  EncodeConfig(reply.config, proto->mutable_config());
+}
+
 absl::StatusOr<DeleteNamespaceRequest> FromProto(
     const v1::DeleteNamespaceRequest& proto) {
   return DeleteNamespaceRequest{.name_space = proto.namespace_(),
-                                .namespace_uid = proto.namespace_uid()};
+                                .namespace_uid = proto.namespace_uid(),
+                                .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const DeleteNamespaceRequest& request,
              v1::DeleteNamespaceRequest* proto) {
   proto->set_namespace_(request.name_space);
   proto->set_namespace_uid(request.namespace_uid);
+  EncodeCallId(request.call_id, proto);
 }
 
 }  // namespace tensorkv

@@ -61,30 +61,23 @@ void ToProto(const RuleSpec& rule, v1::Rule* proto) {
 }
 
 absl::StatusOr<SetRuleRequest> FromProto(const v1::SetRuleRequest& proto) {
-  SetRuleRequest request = {.name_space = proto.namespace_(),
-                            .key_pattern = proto.key_pattern(),
-                            .call_id = DecodeCallId(proto)};
-  if (proto.has_rule()) request.rule = FromProto(proto.rule());
-  if (proto.has_multipliers()) {
-    request.multipliers = FromProto(proto.multipliers());
-  }
-  return request;
+  if (!proto.has_rule()) return absl::InvalidArgumentError("rule: missing");
+  return SetRuleRequest{.name_space = proto.namespace_(),
+                        .key_pattern = proto.key_pattern(),
+                        .rule = FromProto(proto.rule()),
+                        .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
   proto->set_namespace_(request.name_space);
   proto->set_key_pattern(request.key_pattern);
-  if (request.rule) ToProto(*request.rule, proto->mutable_rule());
-  if (request.multipliers) {
-    ToProto(*request.multipliers, proto->mutable_multipliers());
-  }
+  ToProto(request.rule, proto->mutable_rule());
   EncodeCallId(request.call_id, proto);
 }
 
 absl::StatusOr<UnsetRuleRequest> FromProto(const v1::UnsetRuleRequest& proto) {
   return UnsetRuleRequest{.name_space = proto.namespace_(),
                           .key_pattern = proto.key_pattern(),
-                          .multipliers = proto.multipliers(),
                           .call_id = DecodeCallId(proto)};
 }
 
@@ -92,7 +85,43 @@ void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
   proto->set_key_pattern(request.key_pattern);
-  proto->set_multipliers(request.multipliers);
+}
+
+absl::StatusOr<SetMultipliersRequest> FromProto(
+    const v1::SetMultipliersRequest& proto) {
+  if (!proto.has_multipliers()) {
+    return absl::InvalidArgumentError("multipliers: missing");
+  }
+  return SetMultipliersRequest{.name_space = proto.namespace_(),
+                               .namespace_uid = proto.namespace_uid(),
+                               .key_pattern = proto.key_pattern(),
+                               .multipliers = FromProto(proto.multipliers()),
+                               .call_id = DecodeCallId(proto)};
+}
+
+void ToProto(const SetMultipliersRequest& request,
+             v1::SetMultipliersRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
+  proto->set_key_pattern(request.key_pattern);
+  ToProto(request.multipliers, proto->mutable_multipliers());
+  EncodeCallId(request.call_id, proto);
+}
+
+absl::StatusOr<UnsetMultipliersRequest> FromProto(
+    const v1::UnsetMultipliersRequest& proto) {
+  return UnsetMultipliersRequest{.name_space = proto.namespace_(),
+                                 .namespace_uid = proto.namespace_uid(),
+                                 .key_pattern = proto.key_pattern(),
+                                 .call_id = DecodeCallId(proto)};
+}
+
+void ToProto(const UnsetMultipliersRequest& request,
+             v1::UnsetMultipliersRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
+  proto->set_key_pattern(request.key_pattern);
+  EncodeCallId(request.call_id, proto);
 }
 
 absl::StatusOr<SetHyperparametersRequest> FromProto(

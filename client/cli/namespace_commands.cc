@@ -1,5 +1,7 @@
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -8,6 +10,7 @@
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/option_types.h"
+#include "client/cli/usage_error.h"
 #include "contract/proto_codec.h"
 #include "tensor/rule_spec.h"
 
@@ -19,11 +22,42 @@ struct NamespaceFlags {
   NamespaceConfig config;
   OnExisting on_existing = OnExisting::kFail;
   bool force = false;
+  // The command that tells which options were given.
+  const CLI::App* update = nullptr;
+};
+
+// The options of what may change, and the fields that they set.
+constexpr std::pair<const char*, const char*> kChangeable[] = {
+    {"--on_worker_loss", "on_worker_loss"},
+    {"--rescale", "rescale_partial_rounds"},
+    {"--quorum", "quorum"},
+    {"--quorum_grace", "quorum_grace"},
+    {"--non_finite", "gradient_guard.on_non_finite"},
+    {"--max_norm", "gradient_guard.max_norm"},
+    {"--max_call_norm", "gradient_guard.max_call_norm"},
+    {"--large_norm", "gradient_guard.on_large_norm"},
+    {"--budget", "budget_bytes"},
 };
 
 absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
   return invocation.client.CreateNamespace(flags.name, flags.config,
                                            flags.on_existing);
+}
+
+absl::Status RunUpdate(const NamespaceFlags& flags, Invocation& invocation) {
+  std::vector<std::string> update_mask;
+  for (const auto& [option, field] : kChangeable) {
+    if (flags.update->count(option) > 0) update_mask.emplace_back(field);
+  }
+  if (update_mask.empty()) {
+    return UsageError("ns update: expected an option that is to change");
+  }
+  UpdateNamespaceReply reply;
+  ASSIGN_OR_RETURN(reply.config,
+                   invocation.client.UpdateNamespace(flags.name, flags.config,
+                                                     std::move(update_mask)));
+  invocation.Print(MessageOf<v1::UpdateNamespaceResponse>(reply));
+  return absl::OkStatus();
 }
 
 absl::Status RunNamespaceLs(const NamespaceFlags& flags,
@@ -69,6 +103,7 @@ absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
 
 absl::Status RunNamespaceRm(const NamespaceFlags& flags,
                             Invocation& invocation) {
+  uint64_t uid = 0;
   if (!flags.force) {
     ASSIGN_OR_RETURN(const NamespaceStatus status,
                      invocation.client.DescribeNamespace(flags.name));
@@ -77,8 +112,32 @@ absl::Status RunNamespaceRm(const NamespaceFlags& flags,
           absl::StrCat("namespace \"", flags.name, "\" has ", status.num_keys,
                        " keys: --force removes them, too"));
     }
+    uid = status.uid;
   }
-  return invocation.client.DeleteNamespace(flags.name);
+  return invocation.client.DeleteNamespace(flags.name, uid);
+}
+
+// Adds the options of kChangeable.
+void AddChangeable(CLI::App& command, NamespaceConfig& config) {
+  AddChoice(command, "--on_worker_loss", config.on_worker_loss,
+            "fail or continue the rounds of a lost worker");
+  command.add_flag("--rescale", config.rescale_partial_rounds,
+                   "Multiply the sum of n of N workers by N/n");
+  command.add_option("--quorum", config.quorum,
+                     "sync: contributions that close a round after a time");
+  AddParsed(command, "--quorum_grace", config.quorum_grace, ParseDurationOrZero,
+            "That time, as 500ms");
+  GradientGuard& guard = config.gradient_guard;
+  AddChoice(command, "--non_finite", guard.on_non_finite,
+            "apply, count, skip or refuse pushes that have Inf or NaN");
+  command.add_option("--max_norm", guard.max_norm,
+                     "Bound on the norm of each pushed tensor; 0: none");
+  command.add_option("--max_call_norm", guard.max_call_norm,
+                     "Bound on the norm of all tensors of a push; 0: none");
+  AddChoice(command, "--large_norm", guard.on_large_norm,
+            "clip or refuse pushes whose norm is above these");
+  AddParsed(command, "--budget", config.budget_bytes, ParseByteSize,
+            "Bytes it may hold, such as 8GiB; 0: as many as the server");
 }
 
 void AddCreate(CLI::App& command, NamespaceFlags& flags) {
@@ -91,38 +150,26 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
                      "More than --workers: the group may grow to this");
   command.add_option("--staleness", config.staleness,
                      "bounded: steps that a worker may be ahead");
-  AddChoice(command, "--on_worker_loss", config.on_worker_loss,
-            "fail or continue the rounds of a lost worker");
-  command.add_flag("--rescale", config.rescale_partial_rounds,
-                   "Multiply the sum of n of N workers by N/n");
-  command.add_option("--quorum", config.quorum,
-                     "sync: contributions that close a round after a time");
-  AddParsed(command, "--quorum_grace", config.quorum_grace, ParseDuration,
-            "That time, as 500ms");
   AddChoice(command, "--aggregation", config.aggregation,
             "sync: the sum, median or trimmed_mean of a round");
   command.add_option("--trim_fraction", config.trim_fraction,
                      "trimmed_mean: left out at each end, below 0.5");
   command.add_flag("--mirrored", config.mirrored,
                    "sync, in a cluster: every server holds all keys");
-  GradientGuard& guard = config.gradient_guard;
-  AddChoice(command, "--non_finite", guard.on_non_finite,
-            "apply, count, skip or refuse pushes that have Inf or NaN");
-  command.add_option("--max_norm", guard.max_norm,
-                     "Bound on the norm of each pushed tensor; 0: none");
-  command.add_option("--max_call_norm", guard.max_call_norm,
-                     "Bound on the norm of all tensors of a push; 0: none");
-  AddChoice(command, "--large_norm", guard.on_large_norm,
-            "clip or refuse pushes whose norm is above these");
   AddParsed(command, "--rule", config.rule, ParseRuleSpec,
             "The rule of its keys");
-  AddParsed(command, "--budget", config.budget_bytes, ParseByteSize,
-            "Bytes it may hold, such as 8GiB; 0: as many as the server");
   command.add_option("--max_open_rounds", config.max_open_rounds,
                      "Rounds of a key open at once; 0: the server's default");
+  AddChangeable(command, config);
   AddChoice(command, "--on_existing", flags.on_existing,
             "fail, or keep one that exists with the same configuration")
       ->check(CLI::IsMember({"fail", "keep"}));
+}
+
+void AddUpdate(CLI::App& command, NamespaceFlags& flags) {
+  command.add_option("name", flags.name, "The namespace")->required();
+  AddChangeable(command, flags.config);
+  flags.update = &command;
 }
 
 }  // namespace
@@ -138,6 +185,9 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
     return command;
   };
   AddCreate(*add("create", "Create a namespace", RunCreate), *flags);
+  AddUpdate(*add("update", "Change options of a namespace while it is used",
+                 RunUpdate),
+            *flags);
   add("ls", "List all namespaces", RunNamespaceLs);
   add("describe", "Print one namespace; --namespace's if none is named",
       RunDescribe)

@@ -61,6 +61,13 @@ inline absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
       absl::StrCat("expected more than zero, as 10s or 500ms, got ", text));
 }
 
+// The same, and "0" or "0s".
+inline absl::StatusOr<absl::Duration> ParseDurationOrZero(
+    const std::string& text) {
+  if (text == "0" || text == "0s") return absl::ZeroDuration();
+  return ParseDuration(text);
+}
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CLIENT_CLI_OPTION_TYPES_H_

@@ -42,10 +42,8 @@ absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
 }
 
 absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {
-  return invocation.client
-      .Call(UnsetRuleRequest{.key_pattern = flags.pattern,
-                             .multipliers = flags.multipliers})
-      .status();
+  return flags.multipliers ? invocation.client.UnsetMultipliers(flags.pattern)
+                           : invocation.client.UnsetRule(flags.pattern);
 }
 
 absl::Status RunGet(const RuleFlags& flags, Invocation& invocation) {

@@ -52,7 +52,7 @@ absl::StatusOr<ListCheckpointsReply> ClusterConnection::Route(
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
                    AskEach(servers, request, limit));
-  return CommonCheckpoints(std::move(lists));
+  return CommonCheckpoints(std::move(lists), request.page_size);
 }
 
 absl::StatusOr<DescribeClusterReply> ClusterConnection::Route(

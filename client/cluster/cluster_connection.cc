@@ -485,6 +485,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
 // only where no server has any.
 template <typename Request>
 constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
+                          std::is_same_v<Request, UnsetMultipliersRequest> ||
                           std::is_same_v<Request, DeleteNamespaceRequest> ||
                           std::is_same_v<Request, DeleteCheckpointRequest>;
 
@@ -499,13 +500,15 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
     return kRemoves<Request> && absl::IsNotFound(status);
   };
   std::vector<Request> requests(servers.size(), request);
-  if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
+  if constexpr (requires { request.namespace_uid; }) {
     // Once it is gone at the home, nobody tells what the others call it.
     for (size_t i = 0; i < servers.size(); ++i) {
       ASSIGN_OR_RETURN(
           requests[i].namespace_uid,
           UidAt(servers[i], request.name_space, request.namespace_uid, limit));
     }
+  }
+  if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
     namespaces_.ForgetKind(request.name_space);
   }
   absl::StatusOr<ReplyTo<Request>> reply =

@@ -41,16 +41,27 @@ int KindOf(const absl::Status& status) {
 const std::string& NameIn(const KeyStatus& key) { return key.key; }
 const std::string& NameIn(const NamespaceStatus& status) { return status.name; }
 
-// Returns the items of all pages up to where the first of them ends that
-// another follows: `end`, which is empty if none does. A page may have nothing,
-// and be followed.
-template <typename Item, typename Reply>
-std::vector<Item> Merge(std::vector<Reply>& pages,
-                        std::vector<Item> Reply::*items, std::string& end) {
+const std::string& NameIn(const CheckpointStatus& status) {
+  return status.name;
+}
+
+// Returns where the first of the pages ends that another follows; empty if none
+// does. A page may have nothing, and be followed.
+template <typename Reply>
+std::string EndOf(const std::vector<Reply>& pages) {
+  std::string end;
   for (const Reply& page : pages) {
     if (page.next_page_token.empty()) continue;
     if (end.empty() || page.next_page_token < end) end = page.next_page_token;
   }
+  return end;
+}
+
+// Returns the items of all pages up to `end`, which is EndOf them.
+template <typename Item, typename Reply>
+std::vector<Item> Merge(std::vector<Reply>& pages,
+                        std::vector<Item> Reply::*items,
+                        const std::string& end) {
   std::vector<Item> merged;
   for (Reply& page : pages) {
     for (Item& item : page.*items) {
@@ -90,7 +101,7 @@ Step NextStepOf(Mode mode, Step a, Step b) {
 }
 
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
-  std::string end;
+  std::string end = EndOf(pages);
   ListReply reply = {.keys = Merge(pages, &ListReply::keys, end)};
   const auto repeated = std::ranges::unique(reply.keys, {}, &KeyStatus::key);
   reply.keys.erase(repeated.begin(), repeated.end());
@@ -100,7 +111,7 @@ ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
 
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
                                uint32_t page_size) {
-  std::string end;
+  std::string end = EndOf(pages);
   ListNamespacesReply reply;
   for (NamespaceStatus& status :
        Merge(pages, &ListNamespacesReply::namespaces, end)) {
@@ -115,23 +126,30 @@ ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
   return reply;
 }
 
-ListCheckpointsReply CommonCheckpoints(
-    std::vector<ListCheckpointsReply> lists) {
-  ListCheckpointsReply common = std::move(lists.front());
-  for (size_t i = 1; i < lists.size(); ++i) {
-    std::vector<CheckpointStatus> both;
-    for (CheckpointStatus& checkpoint : common.checkpoints) {
-      const auto found = absl::c_find_if(lists[i].checkpoints,
-                                         [&](const CheckpointStatus& other) {
-                                           return other.name == checkpoint.name;
-                                         });
-      if (found == lists[i].checkpoints.end()) continue;
-      Add(*found, checkpoint);
-      both.push_back(std::move(checkpoint));
+ListCheckpointsReply CommonCheckpoints(std::vector<ListCheckpointsReply> pages,
+                                       uint32_t page_size) {
+  std::string end = EndOf(pages);
+  const size_t num_servers = pages.size();
+  ListCheckpointsReply reply;
+  size_t num_found = 0;
+  for (CheckpointStatus& status :
+       Merge(pages, &ListCheckpointsReply::checkpoints, end)) {
+    std::vector<CheckpointStatus>& common = reply.checkpoints;
+    if (!common.empty() && common.back().name == status.name) {
+      Add(status, common.back());
+      ++num_found;
+      continue;
     }
-    common.checkpoints = std::move(both);
+    // Some servers lack the one before.
+    if (!common.empty() && num_found < num_servers) common.pop_back();
+    common.push_back(std::move(status));
+    num_found = 1;
   }
-  return common;
+  if (!reply.checkpoints.empty() && num_found < num_servers) {
+    reply.checkpoints.pop_back();
+  }
+  reply.next_page_token = EndPage(page_size, std::move(end), reply.checkpoints);
+  return reply;
 }
 
 }  // namespace tensorkv

@@ -51,9 +51,11 @@ ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size);
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
                                uint32_t page_size);
 
-// Returns the checkpoints that all servers have, as the first knows them, added
-// up.
-ListCheckpointsReply CommonCheckpoints(std::vector<ListCheckpointsReply> lists);
+// Returns one page of the checkpoints that all servers have, as the first knows
+// them, added up, from the pages that these have given to the same request: as
+// far as MergePages goes.
+ListCheckpointsReply CommonCheckpoints(std::vector<ListCheckpointsReply> pages,
+                                       uint32_t page_size);
 
 }  // namespace tensorkv
 

@@ -38,6 +38,7 @@ template <typename Request>
 inline constexpr bool kIsSplit =
     kNamesKeys<Request> || std::is_same_v<Request, ListRequest> ||
     std::is_same_v<Request, SetRuleRequest> ||
+    std::is_same_v<Request, UpdateNamespaceRequest> ||
     std::is_same_v<Request, DeleteNamespaceRequest>;
 
 template <typename Request>
@@ -236,6 +237,9 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
     return reply;
   } else if constexpr (std::is_same_v<Request, SetRuleRequest>) {
     RETURN_IF_ERROR(CheckTakesRule(request, limit));
+    return inner_->Call(request, limit.OfShare());
+  } else if constexpr (std::is_same_v<Request, UpdateNamespaceRequest>) {
+    RETURN_IF_ERROR(CheckTakesGuard(request, limit));
     return inner_->Call(request, limit.OfShare());
   } else {
     if constexpr (std::is_same_v<Request, InitRequest>) {
@@ -461,9 +465,7 @@ absl::StatusOr<bool> SplittingConnection::QueryAllowsSlices(
 
 absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
                                                  const Limit& limit) {
-  if (!request.rule || !NeedsWholeKeys(request.rule->name)) {
-    return absl::OkStatus();
-  }
+  if (!NeedsWholeKeys(request.rule.name)) return absl::OkStatus();
   // The servers tell any other error.
   if (request.key_pattern.size() > kMaxPatternBytes) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
@@ -472,10 +474,27 @@ absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
   for (const auto& [key, layout] : *layouts) {
     if (!request.key_pattern.empty() && !glob.Matches(key)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("key \"", key, "\": ", request.rule->name,
+        absl::StrCat("key \"", key, "\": ", request.rule.name,
                      ": expected whole keys, got one in slices"));
   }
   return absl::OkStatus();
+}
+
+absl::Status SplittingConnection::CheckTakesGuard(
+    const UpdateNamespaceRequest& request, const Limit& limit) {
+  const bool sets_guard =
+      absl::c_any_of(request.update_mask, [](const std::string& path) {
+        return absl::StartsWith(path, "gradient_guard");
+      });
+  if (!sets_guard || !request.config.gradient_guard.is_on()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                   Refresh(request.name_space, limit));
+  if (layouts->empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gradient_guard: expected none in a namespace that has key \"",
+      layouts->begin()->first, "\" in slices, got one"));
 }
 
 absl::StatusOr<DeleteReply> SplittingConnection::Delete(

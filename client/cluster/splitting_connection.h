@@ -106,6 +106,10 @@ class SplittingConnection final : public Connection {
   // for. Errors: InvalidArgument.
   absl::Status CheckTakesRule(const SetRuleRequest& request,
                               const Limit& limit);
+  // Checks, before any server gets the request, that a namespace with keys in
+  // slices gets no gradient guard. Errors: InvalidArgument.
+  absl::Status CheckTakesGuard(const UpdateNamespaceRequest& request,
+                               const Limit& limit);
   // Asks the servers, by a DescribeNamespace, whether new keys of the namespace
   // may be in slices: its gradient guard and its rules allow it.
   absl::StatusOr<bool> QueryAllowsSlices(const std::string& name_space,

@@ -105,8 +105,8 @@ absl::StatusOr<ListNamespacesReply> Ask(Store& store,
   return reply;
 }
 auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {
-  return ReplyIfOk<DeleteNamespaceReply>(store.DeleteNamespace(
-      request.name_space, request.namespace_uid, context));
+  return ReplyIfOk<DeleteNamespaceReply>(
+      store.DeleteNamespace(request, context));
 }
 template <typename Request>
 requires kIsOfNamespace<Request> absl::StatusOr<ReplyTo<Request>> Ask(

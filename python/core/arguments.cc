@@ -1,7 +1,11 @@
 #include "python/core/arguments.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <type_traits>
+
+#include "absl/strings/string_view.h"
 
 namespace tensorkv::python {
 
@@ -16,6 +20,7 @@ absl::Duration SecondsOf(const char* what, double seconds) {
 NamespaceConfig NamespaceConfigOf(const py::dict& given) {
   NamespaceConfig config;
   ForEachField(config, [&]<typename Field>(const char* name, Field& field) {
+    if (!given.contains(name)) return;
     const py::object value = given[name];
     try {
       if constexpr (std::is_enum_v<Field>) {
@@ -32,6 +37,19 @@ NamespaceConfig NamespaceConfigOf(const py::dict& given) {
     }
   });
   return config;
+}
+
+std::vector<std::string> UpdateMaskOf(const py::dict& given) {
+  constexpr absl::string_view kOfGuard[] = {"on_non_finite", "max_norm",
+                                            "max_call_norm", "on_large_norm"};
+  std::vector<std::string> paths;
+  for (const auto& [name, value] : given) {
+    const auto path = name.cast<std::string>();
+    const bool is_of_guard = std::find(std::begin(kOfGuard), std::end(kOfGuard),
+                                       path) != std::end(kOfGuard);
+    paths.push_back(absl::StrCat(is_of_guard ? "gradient_guard." : "", path));
+  }
+  return paths;
 }
 
 }  // namespace tensorkv::python

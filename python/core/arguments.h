@@ -6,6 +6,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -55,10 +56,14 @@ void ForEachField(Config& config, Field field) {
   field("budget_bytes", config.budget_bytes);
 }
 
-// Returns the configuration of these fields, of which `given` has all.
+// Returns the configuration of these fields; those that `given` lacks have
+// their defaults.
 // REQUIRES: the GIL. Throws StatusError (InvalidArgument), and TypeError for a
 // value that its field cannot hold.
 NamespaceConfig NamespaceConfigOf(const pybind11::dict& given);
+
+// The fields that `given` has, as an update_mask names them. REQUIRES: the GIL.
+std::vector<std::string> UpdateMaskOf(const pybind11::dict& given);
 
 }  // namespace tensorkv::python
 

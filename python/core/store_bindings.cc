@@ -99,6 +99,11 @@ void Store::RegisterKeys(py::class_<Store>& store) {
                return client.SetRule(rule, key_pattern);
              });
            })
+      .def("unset_rule",
+           [](Store& store, const std::string& key_pattern) {
+             store.Call(
+                 [=](Client client) { return client.UnsetRule(key_pattern); });
+           })
       .def("set_multipliers",
            [](Store& store, double learning_rate, double weight_decay,
               const std::string& key_pattern) {
@@ -106,6 +111,12 @@ void Store::RegisterKeys(py::class_<Store>& store) {
                                               .weight_decay = weight_decay};
              store.Call([=](Client client) {
                return client.SetMultipliers(multipliers, key_pattern);
+             });
+           })
+      .def("unset_multipliers",
+           [](Store& store, const std::string& key_pattern) {
+             store.Call([=](Client client) {
+               return client.UnsetMultipliers(key_pattern);
              });
            })
       .def("set_hyperparameters",
@@ -127,6 +138,14 @@ void Store::RegisterNamespaces(py::class_<Store>& store) {
                if (ReasonOf(status) == Reason::kNamespaceExists) return false;
                RETURN_IF_ERROR(status);
                return true;
+             });
+           })
+      .def("update_namespace",
+           [](Store& store, const std::string& name, const py::dict& given) {
+             const NamespaceConfig config = NamespaceConfigOf(given);
+             const Texts update_mask = UpdateMaskOf(given);
+             store.Call([=](Client client) {
+               return client.UpdateNamespace(name, config, update_mask);
              });
            })
       .def("describe_namespace",

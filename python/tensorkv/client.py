@@ -229,6 +229,13 @@ class Client(ValueVerbs):
         """
         self._store.set_rule(rule, hyperparameters, keep_master, key_pattern)
 
+    def unset_rule(self, key_pattern: str) -> None:
+        """Removes the rule of a pattern: its keys fall to the one before it.
+
+        Errors: NotFoundError where exactly that pattern has no rule.
+        """
+        self._store.unset_rule(key_pattern)
+
     def set_multipliers(
         self,
         key_pattern: str,
@@ -238,6 +245,13 @@ class Client(ValueVerbs):
     ) -> None:
         """Multiplies learning rate and weight decay of keys of a pattern."""
         self._store.set_multipliers(learning_rate, weight_decay, key_pattern)
+
+    def unset_multipliers(self, key_pattern: str) -> None:
+        """Removes the multipliers of a pattern.
+
+        Errors: NotFoundError where exactly that pattern has none.
+        """
+        self._store.unset_multipliers(key_pattern)
 
     def set_hyperparameters(
         self, *, key_pattern: str = "", **hyperparameters: float
@@ -300,6 +314,36 @@ class Client(ValueVerbs):
         config = dict(locals())
         del config["self"], config["name"]
         return self._store.create_namespace(name, config)
+
+    def update_namespace(
+        self,
+        name: str,
+        *,
+        on_worker_loss: Optional[OnWorkerLoss] = None,
+        rescale_partial_rounds: Optional[bool] = None,
+        quorum: Optional[int] = None,
+        quorum_grace: Optional[float] = None,
+        on_non_finite: Optional[OnNonFinite] = None,
+        max_norm: Optional[float] = None,
+        max_call_norm: Optional[float] = None,
+        on_large_norm: Optional[OnLargeNorm] = None,
+        budget_bytes: Optional[int] = None,
+    ) -> None:
+        """Changes options of a namespace while it is used.
+
+        The arguments are those of `create_namespace`; what is None stays as it
+        is. All count at once, but for a higher `quorum`, or 0: that counts from
+        the next step on. A budget below what is used removes nothing, and
+        refuses what would need more.
+
+        Errors: InvalidArgumentError for what `create_namespace` refuses.
+        """
+        changes = dict(locals())
+        del changes["self"], changes["name"]
+        self._store.update_namespace(
+            name,
+            {field: to for field, to in changes.items() if to is not None},
+        )
 
     def describe_namespace(
         self, name: Optional[str] = None, timeout: Optional[float] = None

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -29,6 +31,25 @@ bool IsDamage(const absl::Status& error, const std::string& name,
   return (absl::StartsWith(name, "auto-") ||
           absl::StartsWith(name, "saved-")) &&
          Exists(path);
+}
+
+// Returns the status of the checkpoint of that name; nothing if it is none, or
+// if it cannot be read, of which `damages`, if it is not null, gets an error.
+std::optional<CheckpointStatus> ReadStatus(const std::string& directory,
+                                           const std::string& name,
+                                           std::vector<absl::Status>* damages) {
+  if (!CheckCheckpointName(name).ok()) return std::nullopt;
+  const std::string path = absl::StrCat(directory, "/", name);
+  const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
+  if (saved.ok()) {
+    CheckpointStatus status = saved->status();
+    status.name = name;
+    return status;
+  }
+  if (damages != nullptr && IsDamage(saved.status(), name, path)) {
+    damages->push_back(absl::DataLossError(saved.status().message()));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -70,23 +91,29 @@ absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsIn(
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    ListDirectory(directory));
   for (const std::string& name : names) {
-    if (!CheckCheckpointName(name).ok()) continue;
-    const std::string path = absl::StrCat(directory, "/", name);
-    const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
-    if (!saved.ok()) {
-      if (damages != nullptr && IsDamage(saved.status(), name, path)) {
-        damages->push_back(absl::DataLossError(saved.status().message()));
-      }
-      continue;
+    if (auto status = ReadStatus(directory, name, damages)) {
+      all.push_back(*std::move(status));
     }
-    all.push_back(saved->status());
-    all.back().name = name;
   }
   std::sort(all.begin(), all.end(),
             [](const CheckpointStatus& a, const CheckpointStatus& b) {
               return a.sequence < b.sequence;
             });
   return all;
+}
+
+absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsAfter(
+    const std::string& directory, const std::string& after, size_t limit) {
+  std::vector<CheckpointStatus> some;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ListDirectory(directory));
+  for (auto name = std::upper_bound(names.begin(), names.end(), after);
+       name != names.end() && some.size() < limit; ++name) {
+    if (auto status = ReadStatus(directory, *name, /*damages=*/nullptr)) {
+      some.push_back(*std::move(status));
+    }
+  }
+  return some;
 }
 
 absl::StatusOr<CheckpointStatus> RestoreLastIn(const std::string& directory,

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 #define TENSORKV_SERVICE_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,12 @@ absl::StatusOr<FileDescriptor> LockCheckpoints(const std::string& directory,
 // each that cannot. Errors: those of the file system.
 absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsIn(
     const std::string& directory, std::vector<absl::Status>* damages = nullptr);
+
+// Returns up to `limit` checkpoints whose descriptions can be read and whose
+// names come after `after`, in the order of their names. Errors: those of the
+// file system.
+absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsAfter(
+    const std::string& directory, const std::string& after, size_t limit);
 
 // Restores to `to` the last checkpoint that has all namespaces of a server that
 // does not run, commits it, and returns its status. Errors: Unavailable: the

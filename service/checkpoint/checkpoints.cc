@@ -25,6 +25,9 @@ namespace {
 constexpr absl::string_view kPartialPrefix = ".partial-";
 constexpr absl::string_view kRemovedPrefix = ".removed-";
 
+constexpr uint32_t kDefaultPageSize = 100;
+constexpr uint32_t kMaxPageSize = 1000;
+
 std::string NumberedName(absl::string_view prefix, uint64_t sequence) {
   return absl::StrFormat("%s-%09d", prefix, sequence);
 }
@@ -391,9 +394,19 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
 }
 
 absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(
-    const ListCheckpointsRequest&, const CallContext&) {
+    const ListCheckpointsRequest& request, const CallContext&) {
+  const size_t page_size = request.page_size == 0
+                               ? kDefaultPageSize
+                               : std::min(request.page_size, kMaxPageSize);
   ListCheckpointsReply reply;
-  ASSIGN_OR_RETURN(reply.checkpoints, ListCheckpointsIn(options_.directory));
+  // One more than the page tells whether there is another.
+  ASSIGN_OR_RETURN(reply.checkpoints,
+                   ListCheckpointsAfter(options_.directory, request.page_token,
+                                        page_size + 1));
+  if (reply.checkpoints.size() > page_size) {
+    reply.checkpoints.pop_back();
+    reply.next_page_token = reply.checkpoints.back().name;
+  }
   return reply;
 }
 

@@ -185,6 +185,11 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
   v1::CreateNamespaceRequest config;
   ToProto(CreateNamespaceRequest{.config = snapshot.config}, &config);
   proto->mutable_config()->Swap(config.mutable_config());
+  for (const FormerQuorum& former : snapshot.former_quorums) {
+    v1::SavedQuorum* const saved = proto->add_former_quorums();
+    saved->set_last_step(former.last_step);
+    saved->set_quorum(former.quorum);
+  }
   for (const RuleBinding& binding : snapshot.rules) {
     v1::RuleBinding* const rule = proto->add_rules();
     rule->set_key_pattern(binding.key_pattern);
@@ -216,6 +221,9 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
   *config.mutable_config() = proto.config();
   ASSIGN_OR_RETURN(CreateNamespaceRequest request, FromProto(config));
   snapshot.config = std::move(request.config);
+  for (const v1::SavedQuorum& former : proto.former_quorums()) {
+    snapshot.former_quorums.push_back({former.last_step(), former.quorum()});
+  }
   for (const v1::RuleBinding& rule : proto.rules()) {
     snapshot.rules.push_back({rule.key_pattern(), FromProto(rule.rule())});
   }

@@ -68,6 +68,9 @@ const std::string& NameOf(const v1::KeyStatus& status) { return status.key(); }
 const std::string& NameOf(const v1::NamespaceStatus& status) {
   return status.name();
 }
+const std::string& NameOf(const v1::CheckpointStatus& status) {
+  return status.name();
+}
 
 // Ends the page earlier where its message would be over the limit; the first of
 // its `entries` stays.
@@ -147,6 +150,21 @@ Handlers::Handlers(HandlerDependencies dependencies,
           std::bind_front(dependencies.ask_peer, method);
     }
   }
+  // A page may have to end early.
+  const auto list = Asking<ListCheckpointsRequest>(dependencies.ask_server);
+  AddAnswer(Method::kListCheckpoints, -1,
+            [this, list](grpc::ByteBuffer* bytes,
+                         const CallContext& context) -> Answer {
+              ASSIGN_OR_RETURN(
+                  const ListCheckpointsRequest request,
+                  Decode<v1::ListCheckpointsRequest>(bytes, limits_));
+              ASSIGN_OR_RETURN(const ListCheckpointsReply reply,
+                               list(request, context));
+              v1::ListCheckpointsResponse page;
+              ToProto(reply, &page);
+              FitPage(limits_, *page.mutable_checkpoints(), page);
+              return Serialize(page, limits_);
+            });
   ChooseThreads();
 }
 
@@ -168,6 +186,8 @@ void Handlers::ChooseThreads() {
 #undef TENSORKV_CHOOSE
   choose(Method::kSetRule, Threads::kLong);
   choose(Method::kUnsetRule, Threads::kLong);
+  choose(Method::kSetMultipliers, Threads::kLong);
+  choose(Method::kUnsetMultipliers, Threads::kLong);
   choose(Method::kSetHyperparameters, Threads::kLong);
   handlers_[static_cast<size_t>(Method::kStat)].long_if_set =
       v1::StatRequest::kWithDigestFieldNumber;
@@ -194,11 +214,7 @@ void Handlers::AddNamespaceHandlers() {
       });
   AddAnswer(Method::kListNamespaces, -1,
             std::bind_front(&Handlers::ListNamespaces, this));
-  AddAsk<DeleteNamespaceRequest>([this](const DeleteNamespaceRequest& request,
-                                        const CallContext& context) {
-    return namespaces_.DeleteNamespace(request.name_space,
-                                       request.namespace_uid, context);
-  });
+  AddVerb(namespaces_, &NamespaceAdmin::DeleteNamespace);
 #define TENSORKV_ADD(name, ...) AddVerb(namespaces_, &NamespaceAdmin::name);
   TENSORKV_NAMESPACE_METHODS(TENSORKV_ADD)
 #undef TENSORKV_ADD

@@ -168,10 +168,9 @@ GuardedNamespaceAdmin::ListNamespaces(absl::string_view after,
 }
 
 absl::Status GuardedNamespaceAdmin::DeleteNamespace(
-    absl::string_view name_space, uint64_t uid, const CallContext& context) {
-  return Guarded(access_, Method::kDeleteNamespace, name_space, context, [&] {
-    return inner_.DeleteNamespace(name_space, uid, context);
-  });
+    const DeleteNamespaceRequest& request, const CallContext& context) {
+  return Guarded(access_, Method::kDeleteNamespace, request.name_space, context,
+                 [&] { return inner_.DeleteNamespace(request, context); });
 }
 
 absl::Status GuardedNamespaceAdmin::Ask(const AnyCall& call,

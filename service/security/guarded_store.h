@@ -79,7 +79,7 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) override;
-  absl::Status DeleteNamespace(absl::string_view name_space, uint64_t uid,
+  absl::Status DeleteNamespace(const DeleteNamespaceRequest& request,
                                const CallContext& context) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
   void Barrier(BarrierRequest request, CallContext context,

@@ -12,8 +12,9 @@ namespace {
 
 // By kind.
 constexpr absl::string_view kNames[] = {
-    "namespace created",  "namespace deleted", "rule changed", "worker joined",
-    "worker left",        "worker lost",       "round failed", "peer refused",
+    "namespace created",  "namespace updated", "namespace deleted",
+    "rule changed",       "worker joined",     "worker left",
+    "worker lost",        "round failed",      "peer refused",
     "admin call refused", "call failed",       "slow call"};
 
 }  // namespace

@@ -22,22 +22,20 @@ absl::Status ByteBudget::CheckHeadroom(uint64_t bytes) const {
 }
 
 uint64_t ByteBudget::available_bytes() const {
-  const uint64_t available =
-      limit_bytes_ - std::min(used_bytes(), limit_bytes_);
+  const uint64_t limit = limit_bytes();
+  const uint64_t available = limit - std::min(used_bytes(), limit);
   return parent_ ? std::min(available, parent_->available_bytes()) : available;
 }
 
 absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
-  if (bytes <= limit_bytes_ && used <= limit_bytes_ - bytes) {
-    return absl::OkStatus();
-  }
+  const uint64_t limit = limit_bytes();
+  if (bytes <= limit && used <= limit - bytes) return absl::OkStatus();
   return WithReason(
-      absl::ResourceExhaustedError(
-          absl::StrCat(subject_, ": expected at most ", limit_bytes_,
-                       " bytes in use, got ", used, " and ", bytes, " more")),
+      absl::ResourceExhaustedError(absl::StrCat(subject_, ": expected at most ",
+                                                limit, " bytes in use, got ",
+                                                used, " and ", bytes, " more")),
       Reason::kOverBudget,
-      {{"needed", bytes},
-       {"available", limit_bytes_ - std::min(used, limit_bytes_)}});
+      {{"needed", bytes}, {"available", limit - std::min(used, limit)}});
 }
 
 absl::Status ByteBudget::ReserveHere(uint64_t bytes) {

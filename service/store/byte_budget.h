@@ -44,7 +44,14 @@ class ByteBudget final : public RefCounted {
   // Returns how many bytes could be reserved now, here and at all parents.
   uint64_t available_bytes() const;
 
-  uint64_t limit_bytes() const { return limit_bytes_; }
+  uint64_t limit_bytes() const {
+    return limit_bytes_.load(std::memory_order_relaxed);
+  }
+  // Changes the limit. Where more is in use, nothing is lost, and nothing more
+  // can be reserved before less is.
+  void SetLimit(uint64_t bytes) {
+    limit_bytes_.store(bytes, std::memory_order_relaxed);
+  }
   uint64_t used_bytes() const {
     return used_bytes_.load(std::memory_order_relaxed);
   }
@@ -55,7 +62,7 @@ class ByteBudget final : public RefCounted {
   absl::Status CheckFits(uint64_t used, uint64_t bytes) const;
 
   const std::string subject_;
-  const uint64_t limit_bytes_;
+  std::atomic<uint64_t> limit_bytes_;
   const RefPtr<ByteBudget> parent_;
   std::atomic<uint64_t> used_bytes_{0};
 };

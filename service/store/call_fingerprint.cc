@@ -173,15 +173,27 @@ uint64_t Fingerprint(const BarrierRequest& request) {
 }
 
 uint64_t Fingerprint(const SetRuleRequest& request) {
-  return DigestOf('r', request.key_pattern, request.rule, request.multipliers);
+  return DigestOf('r', request.key_pattern, request.rule);
 }
 
 uint64_t Fingerprint(const UnsetRuleRequest& request) {
-  return DigestOf('u', request.key_pattern, request.multipliers);
+  return DigestOf('u', request.key_pattern);
+}
+
+uint64_t Fingerprint(const SetMultipliersRequest& request) {
+  return DigestOf('m', request.key_pattern, request.multipliers);
+}
+
+uint64_t Fingerprint(const UnsetMultipliersRequest& request) {
+  return DigestOf('o', request.key_pattern);
 }
 
 uint64_t Fingerprint(const SetHyperparametersRequest& request) {
   return DigestOf('h', request.key_pattern, request.hyperparameters);
+}
+
+uint64_t Fingerprint(const DeleteNamespaceRequest& request) {
+  return DigestOf('x', request.name_space);
 }
 
 uint64_t Fingerprint(const CreateNamespaceRequest& request) {

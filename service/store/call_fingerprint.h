@@ -22,6 +22,7 @@ uint64_t PushPullFingerprint(const PushRequest& request);
 uint64_t Fingerprint(const DeleteRequest& request);
 uint64_t Fingerprint(const BarrierRequest& request);
 uint64_t Fingerprint(const CreateNamespaceRequest& request);
+uint64_t Fingerprint(const DeleteNamespaceRequest& request);
 // There is one for each of these with a call_id.
 #define TENSORKV_FINGERPRINT(name, ...) \
   uint64_t Fingerprint(const name##Request& request);

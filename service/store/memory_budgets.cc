@@ -4,9 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
+
+// Less holds hardly a key.
+constexpr uint64_t kMinBudgetBytes = 4096;
 
 MemoryUse UseOf(const MemoryAccounts& accounts) {
   return {.values = accounts.values->used_bytes(),
@@ -28,6 +33,23 @@ ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
 
 uint64_t ServerBudgets::largest_bytes() const {
   return std::max(host_->limit_bytes(), device_->limit_bytes());
+}
+
+absl::StatusOr<uint64_t> ServerBudgets::BudgetOf(absl::string_view name_space,
+                                                 uint64_t bytes) const {
+  const uint64_t most = largest_bytes();
+  if (bytes == 0) return most;
+  if (bytes > most) {
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "namespace ", Quoted(name_space), ": expected a budget of at most ",
+            most, " bytes, the server's, got ", bytes)),
+        Reason::kOverBudget, {{"needed", bytes}, {"available", most}});
+  }
+  if (bytes >= std::min(kMinBudgetBytes, most)) return bytes;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "namespace ", Quoted(name_space), ": expected a budget of at least ",
+      kMinBudgetBytes, " bytes, got ", bytes));
 }
 
 std::vector<DeviceBudget> ServerBudgets::DeviceBudgets() const {
@@ -57,6 +79,11 @@ absl::Status NamespaceMemory::CheckHeadroom(const BytesNeeded& bytes) const {
   }
   RETURN_IF_ERROR(host_budget_->CheckHeadroom(bytes.host));
   return device_budget_->CheckHeadroom(bytes.device);
+}
+
+void NamespaceMemory::SetLimit(uint64_t bytes) {
+  host_budget_->SetLimit(bytes);
+  device_budget_->SetLimit(bytes);
 }
 
 MemoryUse NamespaceMemory::used() const {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "kernels/backend.h"
@@ -38,6 +40,11 @@ class ServerBudgets {
   // Returns the limit of the host's budget or of the device's, whichever is
   // higher.
   uint64_t largest_bytes() const;
+  // Returns the limit of a namespace that asks for so many bytes; 0 asks for as
+  // many as the server has. Errors: InvalidArgument (too few) ·
+  // ResourceExhausted (more than the server's).
+  absl::StatusOr<uint64_t> BudgetOf(absl::string_view name_space,
+                                    uint64_t bytes) const;
   // Returns the budget of the GPU and its use; empty without a GPU.
   std::vector<DeviceBudget> DeviceBudgets() const;
 
@@ -79,6 +86,9 @@ class NamespaceMemory {
 
   // Checks that so many bytes could be reserved now. Errors: ResourceExhausted.
   absl::Status CheckHeadroom(const BytesNeeded& bytes) const;
+
+  // Changes the limit of each memory, as ByteBudget::SetLimit says.
+  void SetLimit(uint64_t bytes);
 
   // Returns how many bytes are used in both memories together.
   MemoryUse used() const;

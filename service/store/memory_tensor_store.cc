@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/config_fields.h"
 #include "service/store/names.h"
 #include "service/store/once_calls.h"
 
@@ -269,37 +270,36 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   ASSIGN_OR_RETURN(
       NamespacePtr created,
       Namespace::Create(request.name_space, request.config, environment_));
-  Inserted inserted;
+  const uint64_t created_uid = created->uid();
+  uint64_t uid = 0;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(inserted, Insert(request, std::move(created)));
+    ASSIGN_OR_RETURN(uid, Insert(request, std::move(created)));
   }
-  if (inserted.is_new) {
+  if (uid == created_uid) {
     Report(StoreEvent::kNamespaceCreated, request.name_space, "");
   }
-  return inserted.reply;
+  return CreateNamespaceReply{.uid = uid};
 }
 
-absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
+absl::StatusOr<uint64_t> MemoryTensorStore::Insert(
     const CreateNamespaceRequest& request, NamespacePtr created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
     if (request.on_existing == OnExisting::kFail) {
       return ExistsAlready(request.name_space);
     }
-    if (existing->second->config() == created->config()) {
-      return Inserted{{existing->second->uid()}, /*is_new=*/false};
-    }
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          "namespace ", Quoted(request.name_space),
-                          " exists already, with another configuration")),
-                      Reason::kExistsDifferently,
-                      {{"namespace", request.name_space}});
+    RETURN_IF_ERROR(CheckSameConfig(
+        absl::StrCat("namespace ", Quoted(request.name_space),
+                     " exists already, with another configuration"),
+        request.name_space, existing->second->config(), created->config(),
+        ConfigFields::kAll));
+    return existing->second->uid();
   }
   RETURN_IF_ERROR(CheckNumNamespaces(namespaces_.size() + 1));
-  const CreateNamespaceReply reply = {created->uid()};
+  const uint64_t uid = created->uid();
   namespaces_.emplace(request.name_space, std::move(created));
-  return Inserted{reply, /*is_new=*/true};
+  return uid;
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
@@ -353,15 +353,25 @@ absl::StatusOr<std::vector<OpenRound>> MemoryTensorStore::OpenRounds(
   return found->OpenRounds();
 }
 
-absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
-                                                uint64_t uid,
-                                                const CallContext&) {
+absl::Status MemoryTensorStore::DeleteNamespace(
+    const DeleteNamespaceRequest& request, const CallContext& context) {
+  return OnceBlocking(*calls_, request, context,
+                      [&]() -> absl::StatusOr<DeleteNamespaceReply> {
+                        RETURN_IF_ERROR(Remove(request));
+                        return DeleteNamespaceReply();
+                      })
+      .status();
+}
+
+absl::Status MemoryTensorStore::Remove(const DeleteNamespaceRequest& request) {
+  const std::string& name_space = request.name_space;
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
   }
   RETURN_IF_ERROR(CheckNamespaceName(name_space));
-  const absl::StatusOr<NamespacePtr> sought = Find(name_space, uid);
+  const absl::StatusOr<NamespacePtr> sought =
+      Find(name_space, request.namespace_uid);
   // One that is not here may be about to come from another server.
   if (sought.ok() || absl::IsNotFound(sought.status())) {
     MutexLock lock(&mutex_);

@@ -111,7 +111,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context = {}) override;
-  absl::Status DeleteNamespace(absl::string_view name_space, uint64_t uid = 0,
+  absl::Status DeleteNamespace(const DeleteNamespaceRequest& request,
                                const CallContext& context = {}) override;
   absl::Status Ask(const AnyCall& call, const CallContext& context) override;
   void Barrier(BarrierRequest request, CallContext context,
@@ -171,17 +171,15 @@ class MemoryTensorStore final : public TensorStore,
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 
-  struct Inserted {
-    CreateNamespaceReply reply;
-    bool is_new = false;
-  };
-
   absl::StatusOr<CreateNamespaceReply> MakeNamespace(
       const CreateNamespaceRequest& request);
-  // Adds `created`, unless an existing namespace will do.
-  absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
+  // Adds `created`, unless an existing namespace will do. Returns the uid of
+  // the one that is there then.
+  absl::StatusOr<uint64_t> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the namespace that the request names, and ends what waits there.
+  absl::Status Remove(const DeleteNamespaceRequest& request);
   // Returns some of those after `name`, in their order: all of them at once
   // would hold up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(

@@ -138,7 +138,7 @@ void MemoryTensorStore::DropKeys(
   for (const auto& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     // Mirrored keys are here whoever owns their partitions.
-    if (!found.ok() || (*found)->config().mirrored) continue;
+    if (!found.ok() || (*found)->is_mirrored()) continue;
     (*found)->DropKeys(
         [&](absl::string_view key) { return chosen(name, key); });
   }
@@ -246,7 +246,7 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
       each.name_space->TakeOver(each.saved, each.had_keys, each.has_come);
     }
     for (const NamespacePtr& each : store_.All()) {
-      if (!each->config().mirrored) each->PassOverVersions();
+      if (!each->is_mirrored()) each->PassOverVersions();
     }
     return absl::OkStatus();
   }
@@ -323,7 +323,7 @@ void MemoryTensorStore::Discard(const PartitionSet& partitions) {
 
 bool MemoryTensorStore::IsMirrored(absl::string_view name_space) const {
   const absl::StatusOr<NamespacePtr> found = Find(name_space);
-  return found.ok() && (*found)->config().mirrored;
+  return found.ok() && (*found)->is_mirrored();
 }
 
 bool MemoryTensorStore::Knows(absl::string_view name_space,

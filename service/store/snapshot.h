@@ -62,6 +62,15 @@ struct KeySnapshot {
   }
 };
 
+// A quorum that still counts for steps up to `last_step`, as it was lower than
+// the one that came after.
+struct FormerQuorum {
+  Step last_step = 0;
+  uint32_t quorum = 0;
+
+  friend bool operator==(const FormerQuorum&, const FormerQuorum&) = default;
+};
+
 // A namespace without its keys.
 struct NamespaceSnapshot {
   std::string name;
@@ -73,6 +82,8 @@ struct NamespaceSnapshot {
   // taken over from, may have given it before.
   Version restored_versions = 0;
   NamespaceConfig config;
+  // In the order of their steps.
+  std::vector<FormerQuorum> former_quorums;
   // In order of precedence, the default last.
   std::vector<RuleBinding> rules;
   std::vector<MultipliersBinding> multipliers;

@@ -12,6 +12,7 @@ namespace tensorkv {
 
 enum class StoreEvent : uint8_t {
   kNamespaceCreated,
+  kNamespaceUpdated,
   kNamespaceDeleted,
   kRuleChanged,
   kWorkerJoined,

@@ -113,9 +113,7 @@ class NamespaceAdmin {
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) = 0;
-  // Deletes the namespace of that name and uid; a uid of 0 stands for any.
-  virtual absl::Status DeleteNamespace(absl::string_view name_space,
-                                       uint64_t uid,
+  virtual absl::Status DeleteNamespace(const DeleteNamespaceRequest& request,
                                        const CallContext& context) = 0;
   // Makes a call of TENSORKV_NAMESPACE_METHODS: fills in the reply that `call`
   // refers to. Errors: those of its method.

@@ -64,13 +64,16 @@ TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
 TEST_F(NamespaceVerbsTest, ListsWhosePagesDoNotRiseAreErrors) {
   script_.reply<ListRequest>().next_page_token = "next";
   script_.reply<ListNamespacesRequest>().next_page_token = "next";
+  script_.reply<ListCheckpointsRequest>().next_page_token = "next";
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.ListAll(), StatusIs(absl::StatusCode::kInternal));
   EXPECT_THAT(client.ListNamespaces(), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(client.ListCheckpoints(), StatusIs(absl::StatusCode::kInternal));
 
   EXPECT_THAT(script_.verbs,
-              ElementsAre("List", "List", "ListNamespaces", "ListNamespaces"));
+              ElementsAre("List", "List", "ListNamespaces", "ListNamespaces",
+                          "ListCheckpoints", "ListCheckpoints"));
 }
 
 TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {
@@ -81,10 +84,24 @@ TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {
 
   EXPECT_EQ(script_.last<SetRuleRequest>().name_space, "n");
   EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern, "*.bias");
-  EXPECT_EQ(script_.last<SetRuleRequest>().rule->name, "sgd");
+  EXPECT_EQ(script_.last<SetRuleRequest>().rule.name, "sgd");
   EXPECT_EQ(
       script_.last<SetHyperparametersRequest>().hyperparameters.at("momentum"),
       0.5);
+}
+
+TEST_F(NamespaceVerbsTest, MultipliersAreApartFromRules) {
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.SetMultipliers({.learning_rate = 2}, "*.bias"));
+  ASSERT_OK(client.UnsetMultipliers("*.bias"));
+  ASSERT_OK(client.UnsetRule("*.weight"));
+
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().name_space, "n");
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().key_pattern, "*.bias");
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().multipliers.learning_rate, 2);
+  EXPECT_EQ(script_.last<UnsetMultipliersRequest>().key_pattern, "*.bias");
+  EXPECT_EQ(script_.last<UnsetRuleRequest>().key_pattern, "*.weight");
 }
 
 }  // namespace

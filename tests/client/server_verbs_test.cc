@@ -1,11 +1,14 @@
 #include "client/server_verbs.h"
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scripted_client.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
+
+using ::testing::ElementsAre;
 
 using ServerVerbsTest = testing::ScriptedClientTest;
 
@@ -21,6 +24,35 @@ TEST_F(ServerVerbsTest, NamespaceVerbsTakeTheNameGiven) {
 
   ASSERT_OK(client.DeleteNamespace("old"));
   EXPECT_EQ(script_.last<DeleteNamespaceRequest>().name_space, "old");
+
+  ASSERT_OK(client.UpdateNamespace("it", {.quorum = 2}, {"quorum"}, 7));
+  EXPECT_EQ(script_.last<UpdateNamespaceRequest>().name_space, "it");
+  EXPECT_EQ(script_.last<UpdateNamespaceRequest>().namespace_uid, 7u);
+  EXPECT_EQ(script_.last<UpdateNamespaceRequest>().config.quorum, 2u);
+}
+
+TEST_F(ServerVerbsTest, DeleteMeansTheNamespaceThatIsThereAtItsBegin) {
+  script_.reply<DescribeNamespaceRequest>().uid = 7;
+  Client client = MakeClient({});
+
+  ASSERT_OK(client.DeleteNamespace("n"));
+  EXPECT_EQ(script_.last<DeleteNamespaceRequest>().namespace_uid, 7u);
+
+  ASSERT_OK(client.DeleteNamespace("n", /*uid=*/8));
+  EXPECT_EQ(script_.last<DeleteNamespaceRequest>().namespace_uid, 8u);
+  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "DeleteNamespace",
+                                         "DeleteNamespace"));
+}
+
+// What frees memory must not need it.
+TEST_F(ServerVerbsTest, DeleteThatIsNotRememberedIsMadeWithoutAName) {
+  script_.statuses = {absl::ResourceExhaustedError("no memory")};
+  Client client = MakeClient({});
+
+  ASSERT_OK(client.DeleteNamespace("n", /*uid=*/8));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("DeleteNamespace", "DeleteNamespace"));
+  EXPECT_FALSE(script_.last<DeleteNamespaceRequest>().call_id);
 }
 
 }  // namespace

@@ -229,6 +229,18 @@ absl::Status Caller::Create(const NamespaceConfig& config,
       .status();
 }
 
+absl::StatusOr<NamespaceConfig> Caller::Update(
+    const NamespaceConfig& config,
+    const std::vector<std::string>& update_mask) const {
+  ASSIGN_OR_RETURN(
+      UpdateNamespaceReply reply,
+      connection_->Call(UpdateNamespaceRequest{.name_space = name_space_,
+                                               .config = config,
+                                               .update_mask = update_mask},
+                        options_));
+  return std::move(reply.config);
+}
+
 absl::StatusOr<NamespaceStatus> Caller::Describe() const {
   return connection_->Call(DescribeNamespaceRequest{.name_space = name_space_},
                            options_);
@@ -262,18 +274,17 @@ absl::Status Caller::UnsetRule(const std::string& key_pattern) const {
 absl::Status Caller::SetMultipliers(const Multipliers& multipliers,
                                     const std::string& key_pattern) const {
   return connection_
-      ->Call(SetRuleRequest{.name_space = name_space_,
-                            .key_pattern = key_pattern,
-                            .multipliers = multipliers},
+      ->Call(SetMultipliersRequest{.name_space = name_space_,
+                                   .key_pattern = key_pattern,
+                                   .multipliers = multipliers},
              options_)
       .status();
 }
 
 absl::Status Caller::UnsetMultipliers(const std::string& key_pattern) const {
   return connection_
-      ->Call(UnsetRuleRequest{.name_space = name_space_,
-                              .key_pattern = key_pattern,
-                              .multipliers = true},
+      ->Call(UnsetMultipliersRequest{.name_space = name_space_,
+                                     .key_pattern = key_pattern},
              options_)
       .status();
 }

@@ -95,6 +95,9 @@ class Caller {
 
   absl::Status Create(const NamespaceConfig& config,
                       OnExisting on_existing = OnExisting::kFail) const;
+  absl::StatusOr<NamespaceConfig> Update(
+      const NamespaceConfig& config,
+      const std::vector<std::string>& update_mask) const;
   absl::StatusOr<NamespaceStatus> Describe() const;
   absl::Status Drop() const;
   // `rule` in the form of RuleSpec::ToString.

@@ -147,9 +147,14 @@ TEST_P(NamespaceContractTest, KeepCreatesWhatIsMissing) {
 TEST_P(NamespaceContractTest, KeepOfAnotherConfigurationIsFailedPrecondition) {
   const Caller caller = NewNamespace("a", Sync(2));
 
-  EXPECT_THAT(caller.Create(Sync(3), OnExisting::kKeep),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("\"a\"")));
+  const absl::Status status = caller.Create(Sync(3), OnExisting::kKeep);
 
+  EXPECT_THAT(status,
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("\"a\" exists already, with another "
+                                 "configuration: num_workers: expected 2, got "
+                                 "3; max_workers: expected 2, got 3")));
+  EXPECT_EQ(ErrorInfoOf(status)->metadata["fields"], "num_workers,max_workers");
   EXPECT_EQ(caller.Describe()->config.num_workers, 2);
 }
 

@@ -87,6 +87,14 @@ class NamedCalls {
     return rule.hyperparameters["learning_rate"];
   }
 
+  absl::Status DeleteNamespace(uint64_t sequence, const std::string& name) {
+    return connection_
+        .Call(DeleteNamespaceRequest{.name_space = name,
+                                     .call_id = IdOf(sequence)},
+              {})
+        .status();
+  }
+
   absl::Status CreateNamespace(uint64_t sequence, const std::string& name) {
     return connection_
         .Call(CreateNamespaceRequest{.name_space = name,
@@ -198,6 +206,20 @@ TEST_P(OnceContractTest, RepeatedCreateNamespaceIsNotSurprisedByItself) {
   EXPECT_OK(calls.CreateNamespace(1, "n"));
   EXPECT_THAT(calls.CreateNamespace(2, "n"),
               StatusIs(StatusCode::kAlreadyExists));
+}
+
+TEST_P(OnceContractTest, RepeatedDeleteNamespaceRemovesNoSuccessor) {
+  NamedCalls calls(connection(), "");
+  ASSERT_OK(calls.CreateNamespace(1, "n"));
+  EXPECT_OK(calls.DeleteNamespace(2, "n"));
+  ASSERT_OK(calls.CreateNamespace(3, "n"));
+  ASSERT_OK(store_.In("n").Init("w", Full({2}, 1)));
+
+  EXPECT_OK(calls.DeleteNamespace(2, "n"));
+
+  EXPECT_OK(store_.In("n").Pull("w"));
+  EXPECT_OK(calls.DeleteNamespace(4, "n"));
+  EXPECT_THAT(store_.In("n").Pull("w"), StatusIs(StatusCode::kNotFound));
 }
 
 TEST_P(OnceContractTest, ErrorIsAnsweredAgain) {

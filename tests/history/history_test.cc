@@ -31,7 +31,8 @@ using ::testing::Not;
 using Kind = HistoryEvent::Kind;
 
 constexpr int kNumClients = 4;
-constexpr int kNumCalls = 300;  // of each client
+constexpr int kNumCalls = 300;    // of each client
+constexpr int kNumUpdates = 100;  // of the namespace in which they run
 constexpr Step kNumSteps = 100;
 constexpr Step kStaleness = 2;
 constexpr Step kStepsPerBarrier = 10;
@@ -181,6 +182,15 @@ class HistoryTest : public ::testing::Test {
     std::vector<std::thread> workers;
     for (int i = 0; i < kNumClients; ++i) {
       workers.emplace_back([&, i] { RunRounds(i, server); });
+    }
+    // Nobody is lost: what would follow then does not matter.
+    for (int i = 0; i < kNumUpdates; ++i) {
+      EXPECT_OK(client.UpdateNamespace(
+          "sync",
+          {.budget_bytes = uint64_t{1} << (20 + i % 4),
+           .on_worker_loss =
+               i % 2 == 0 ? OnWorkerLoss::kContinue : OnWorkerLoss::kFail},
+          {"budget_bytes", "on_worker_loss"}));
     }
     for (std::thread& worker : workers) worker.join();
     return history_.events();

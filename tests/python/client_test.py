@@ -285,6 +285,14 @@ class ClientTest(StoreTest):
             (stat["dtype"], stat["shape"], stat["version"]),
             ("f32", (2, 3), 3),
         )
+        client.set_multipliers("b", learning_rate=2)
+        client.set_rule("sgd", key_pattern="b", learning_rate=4)
+        self.assertEqual(client.stat("b")["learning_rate"], 8)
+        client.unset_multipliers("b")
+        client.unset_rule("b")
+        self.assertEqual(client.stat("b")["learning_rate"], 0.25)
+        with self.assertRaises(tensorkv.NotFoundError):
+            client.unset_rule("b")
         self.assertEqual(client.delete(["a", "b"]), 2)
         self.assertEqual(client.broadcast("a", full(9))[0, 0], 9)
         self.assertEqual(client.broadcast("a", full(8))[0, 0], 9)
@@ -373,6 +381,34 @@ class ClientTest(StoreTest):
             client.create_namespace(name, **each)
             status = client.describe_namespace(name)
             self.assertEqual(each, {name: status[name] for name in each})
+
+    def test_a_namespace_is_updated_while_it_is_used(self):
+        client = self.open_client()
+        name = new_namespace()
+        client.create_namespace(name, mode="sync", num_workers=3)
+        before = client.describe_namespace(name)
+        changes = {
+            "on_worker_loss": "continue",
+            "rescale_partial_rounds": True,
+            "quorum": 2,
+            "quorum_grace": 0.25,
+            "on_non_finite": "skip",
+            "max_norm": 1.5,
+            "max_call_norm": 2.5,
+            "on_large_norm": "refuse",
+            "budget_bytes": 1 << 20,
+        }
+        client.update_namespace(name, **changes)
+        status = client.describe_namespace(name)
+        self.assertEqual(changes, {each: status[each] for each in changes})
+        client.update_namespace(name, quorum=0, quorum_grace=0.0)
+        status = client.describe_namespace(name)
+        self.assertEqual((status["quorum"], status["max_norm"]), (0, 1.5))
+        self.assertEqual(status["num_workers"], before["num_workers"])
+        with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "quorum"):
+            client.update_namespace(name, quorum=4)
+        with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "mask"):
+            client.update_namespace(name)
 
     def test_unknown_choices_of_a_namespace_are_named(self):
         client = self.open_client()

@@ -39,7 +39,7 @@ class MockNamespaceAdmin : public NamespaceAdmin {
               (absl::string_view, size_t, Shows, const CallContext&),
               (override));
   MOCK_METHOD(absl::Status, DeleteNamespace,
-              (absl::string_view, uint64_t, const CallContext&), (override));
+              (const DeleteNamespaceRequest&, const CallContext&), (override));
   MOCK_METHOD(void, Barrier,
               (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
               (override));

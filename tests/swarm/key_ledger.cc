@@ -215,7 +215,7 @@ bool KeyLedger::AddNextOfRounds(const State& state, Version observed,
       State closed = Next(state, sum.elements, sum.rows);
       closed.step = it->first;
       AddJumps(state, closed, observed, next);
-      if (!config.rescale_partial_rounds) continue;
+      if (!space_.may_rescale()) continue;
       for (uint32_t of = sum.num_contributions + 1; of <= num_ranks; ++of) {
         Elements scaled = sum.elements;
         for (double& each : scaled) each *= 1.0 * of / sum.num_contributions;

@@ -152,7 +152,7 @@ void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
     // Nothing moves, and keys stay as long as all servers do.
     for (const Verb each :
          {Verb::kMove, Verb::kLateMessage, Verb::kLose, Verb::kDelete,
-          Verb::kDeleteNamespace, Verb::kPushRows}) {
+          Verb::kDeleteNamespace, Verb::kPushRows, Verb::kUpdateNamespace}) {
       Of(weights, each) = 0;
     }
     Of(weights, Verb::kWork) += 12;
@@ -232,6 +232,10 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   if (is_cluster) ChooseCluster(of_cluster, plan);
   Weights weights = ChooseWeights(random, plan);
   if (is_cluster) ChooseClusterWeights(of_cluster, plan, weights);
+  for (SpacePlan& space : plan.spaces) {
+    space.is_updated =
+        space.is_group() && Of(weights, Verb::kUpdateNamespace) > 0;
+  }
   for (uint32_t i = 0; i < num_spaces; ++i) {
     plan.actions.push_back({.verb = Verb::kInit,
                             .space = static_cast<uint8_t>(i),
@@ -356,6 +360,7 @@ std::string ToString(const SpacePlan& space) {
   add(config.budget_bytes > 0, config.budget_bytes, " bytes");
   add(config.mirrored, "mirrored");
   add(space.is_orderly, "all keys in every step");
+  add(space.is_updated, "updated");
   return text;
 }
 

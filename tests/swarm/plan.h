@@ -41,6 +41,9 @@ inline constexpr int kNumElements = kNumRows * kRowSize;
   V(SetRule)                                                               \
   V(UnsetRule)                                                             \
   V(SetHyperparameters)                                                    \
+  V(SetMultipliers)                                                        \
+  V(UnsetMultipliers)                                                      \
+  V(UpdateNamespace)                                                       \
   V(KeepAlive)                                                             \
   V(Rejoin)                                                                \
   V(Leave)                                                                 \
@@ -107,6 +110,8 @@ struct SpacePlan {
   bool is_orderly = false;
   // The ledger knows what values follow from contributions.
   bool is_exact = true;
+  // Steps change its quorum, what losses mean, and whether sums are rescaled.
+  bool is_updated = false;
 
   bool is_group() const { return config.mode != Mode::kAsync; }
   uint32_t num_ranks() const {
@@ -119,8 +124,15 @@ struct SpacePlan {
   // Every round has a contribution of every rank.
   bool is_whole() const {
     return config.mode == Mode::kSync && config.quorum == 0 &&
-           config.max_workers == 0 &&
-           config.on_worker_loss == OnWorkerLoss::kFail;
+           config.max_workers == 0 && !may_continue();
+  }
+  // Rounds may close without those who are lost.
+  bool may_continue() const {
+    return config.on_worker_loss == OnWorkerLoss::kContinue || is_updated;
+  }
+  // Sums that lack workers may be rescaled.
+  bool may_rescale() const {
+    return config.rescale_partial_rounds || is_updated;
   }
 };
 

@@ -72,7 +72,11 @@ void World::TakePart(const Action& action) {
     case Verb::kSetRule:
     case Verb::kUnsetRule:
     case Verb::kSetHyperparameters:
+    case Verb::kSetMultipliers:
+    case Verb::kUnsetMultipliers:
       return ChangeRules(action);
+    case Verb::kUpdateNamespace:
+      return UpdateNamespace(action);
     case Verb::kDeleteNamespace:
     case Verb::kCreateNamespace:
       return ChangeNamespaces(action);
@@ -243,7 +247,9 @@ void World::RemoveAll() {
   }
   OnAllServers([this](Server& server) {
     for (const SpacePlan& each : plan_.spaces) {
-      server.store().DeleteNamespace(each.name, {}).IgnoreError();  // as above
+      server.store()
+          .DeleteNamespace({.name_space = each.name})
+          .IgnoreError();  // as above
     }
   });
   if (!is_stepped()) return;

@@ -86,6 +86,7 @@ class World final : public WorldState {
   void Delete(const Action& action);
   void Look(const Action& action);
   void ChangeRules(const Action& action);
+  void UpdateNamespace(const Action& action);
   void ChangeNamespaces(const Action& action);
   absl::Status CreateAt(uint32_t at, const CreateNamespaceRequest& request);
   absl::Status DeleteAt(uint32_t at, const std::string& name);

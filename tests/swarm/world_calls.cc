@@ -351,6 +351,14 @@ struct Ruling {
       case Verb::kUnsetRule:
         return store.UnsetRule(
             {.name_space = name, .key_pattern = pattern, .call_id = id});
+      case Verb::kSetMultipliers:
+        return store.SetMultipliers({.name_space = name,
+                                     .key_pattern = pattern,
+                                     .multipliers = {.weight_decay = 2},
+                                     .call_id = id});
+      case Verb::kUnsetMultipliers:
+        return store.UnsetMultipliers(
+            {.name_space = name, .key_pattern = pattern, .call_id = id});
       default:
         return store
             .SetHyperparameters({.name_space = name,
@@ -380,7 +388,8 @@ struct Ruling {
 
 }  // namespace
 
-// Sets a variant of the plan's rule, from which the same values follow.
+// Sets a variant of the plan's rule, or multipliers of a weight decay that is
+// 0: the same values follow.
 void World::ChangeRules(const Action& action) {
   CallPtr call;
   constexpr absl::string_view kPatterns[] = {"k*", "k1", "k1*", "*"};
@@ -424,6 +433,51 @@ void World::ChangeRules(const Action& action) {
       nullptr);
 }
 
+namespace {
+
+// What the step changes of the namespace.
+UpdateNamespaceRequest UpdateOf(const SpacePlan& plan, const Action& action) {
+  UpdateNamespaceRequest request = {.name_space = plan.name};
+  const bool is_sync = plan.config.mode == Mode::kSync;
+  const bool sums = plan.config.aggregation == Aggregation::kSum;
+  const uint32_t choice = action.how % 4;
+  if (is_sync && choice == 1) {
+    request.config.quorum = action.number % (plan.config.num_workers + 1);
+    request.update_mask = {"quorum"};
+  } else if (is_sync && choice == 2) {
+    request.config.quorum_grace = absl::Seconds(action.number % 3);
+    request.update_mask = {"quorum_grace"};
+  } else if (is_sync && choice == 3 && sums) {
+    request.config.rescale_partial_rounds = action.number % 2 > 0;
+    request.update_mask = {"rescale_partial_rounds"};
+  } else {
+    request.config.on_worker_loss =
+        action.number % 2 > 0 ? OnWorkerLoss::kContinue : OnWorkerLoss::kFail;
+    request.update_mask = {"on_worker_loss"};
+  }
+  return request;
+}
+
+}  // namespace
+
+void World::UpdateNamespace(const Action& action) {
+  CallPtr call;
+  UpdateNamespaceRequest request;
+  {
+    MutexLock lock(&mutex_);
+    const SpacePlan& plan = spaces_[action.space].plan;
+    if (!plan.is_updated) return;
+    call = NewCall(action, /*changes=*/false);
+    request = UpdateOf(plan, action);
+  }
+  Ask(
+      call,
+      [request, store = &servers_[action.server]->store()] {
+        return store->UpdateNamespace(request).status();
+      },
+      nullptr);
+}
+
 void World::ChangeNamespaces(const Action& action) {
   CallPtr call;
   CreateNamespaceRequest request;
@@ -452,7 +506,7 @@ absl::Status World::DeleteAt(uint32_t at, const std::string& name) {
   absl::Status status;
   for (const auto& server : servers_) {
     if (server->is_dead) continue;
-    status.Update(server->store().DeleteNamespace(name));
+    status.Update(server->store().DeleteNamespace({.name_space = name}));
   }
   MutexLock lock(&mutex_);
   spaces_[at].exists = false;
@@ -470,6 +524,9 @@ absl::Status World::CreateAt(uint32_t at,
     const auto reply = server->store().CreateNamespace(request);
     MutexLock lock(&mutex_);
     Space& space = spaces_[at];
+    // It was updated, so that it is there with another configuration.
+    const bool differs = ReasonOf(reply.status()) == Reason::kExistsDifferently;
+    if (space.plan.is_updated && space.exists && differs) continue;
     space.exists = reply.ok();
     if (!reply.ok()) return reply.status();
     uint64_t& uid = server->uids[at];

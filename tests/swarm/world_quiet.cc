@@ -89,8 +89,7 @@ void WorldState::CheckStepToRepush(const Space& space, uint32_t rank,
   const NamespaceConfig& config = space.plan.config;
   if (!is_stepped() || is_cluster() || config.mode != Mode::kSync ||
       config.max_workers > 0 || space.is_restored || num_restoring_ > 0 ||
-      config.on_worker_loss == OnWorkerLoss::kContinue ||
-      next >= space.reached[rank]) {
+      space.plan.may_continue() || next >= space.reached[rank]) {
     return;
   }
   for (const AttemptPtr& attempt : under_way_) {
@@ -195,7 +194,8 @@ std::optional<uint64_t> WorldState::MostOpenRounds(const Space& space) const {
   const NamespaceConfig& config = space.plan.config;
   if (!is_stepped() || scheduler_->num_ready() > 0 || is_cluster() ||
       !HasHeadroom(plan_) || config.mode != Mode::kSync || space.plan.joins ||
-      !space.plan.is_orderly || has_failed_device_ || has_moved_) {
+      !space.plan.is_orderly || space.plan.is_updated || has_failed_device_ ||
+      has_moved_) {
     return std::nullopt;
   }
   uint64_t most = 0;

@@ -339,10 +339,7 @@ void WorldState::CheckNextStep(const Call& call, const Space& space,
   if (space.has_left[rank]) ++to;
   // Who comes back to a group that goes on without it takes part from the next
   // step on.
-  if (space.plan.config.max_workers > 0 ||
-      space.plan.config.on_worker_loss == OnWorkerLoss::kContinue) {
-    return;
-  }
+  if (space.plan.config.max_workers > 0 || space.plan.may_continue()) return;
   if (next >= from && next <= to) return;
   constexpr absl::string_view kModes[] = {"async", "sync", "bounded"};
   Find(absl::StrCat("a worker is told a wrong step: ",

@@ -38,6 +38,9 @@ struct GatheringRound {
   // The round had closed once, and failed then: whoever was not in it may pass
   // over it.
   bool had_closed = false;
+  // The sum is to be scaled if it lacks workers: RoundPolicy::rescales as it
+  // was when the round began.
+  bool rescales = false;
   // The contributions are one sum, scaled.
   bool is_scaled = false;
   // They are the sum of all servers'.

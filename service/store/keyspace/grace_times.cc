@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/transaction.h"
@@ -10,11 +13,36 @@
 namespace tensorkv {
 
 void GraceTimes::Begin(NamespaceState& state, const StoredKey& key, Step step) {
-  if (state.config.quorum == 0 || key.rounds->OpensRound(step)) return;
+  if (!key.rounds->HasGrace(step) || key.rounds->OpensRound(step)) return;
   Sweep(state);
-  rounds_.push_back({state.Now() + state.config.quorum_grace,
-                     std::string(key.name()), step, key.rounds->IdOf(step)});
+  Add(state, key, step, key.rounds->IdOf(step));
   Watch(state);
+}
+
+void GraceTimes::Add(const NamespaceState& state, const StoredKey& key,
+                     Step step, uint64_t id) {
+  rounds_.push_back({state.Now() + state.config.quorum_grace,
+                     std::string(key.name()), step, id});
+}
+
+void GraceTimes::Change(NamespaceState& state, absl::Duration difference) {
+  absl::flat_hash_set<uint64_t> begun;
+  for (OpenRound& round : rounds_) {
+    round.grace_end += difference;
+    begun.insert(round.id);
+  }
+  std::vector<const StoredKey*> keys(state.keys_with_rounds.begin(),
+                                     state.keys_with_rounds.end());
+  absl::c_sort(keys, [](const StoredKey* a, const StoredKey* b) {
+    return a->name() < b->name();
+  });
+  for (const StoredKey* key : keys) {
+    for (const auto& [step, id] : key->rounds->OpenIds()) {
+      if (!key->rounds->HasGrace(step) || begun.contains(id)) continue;
+      Add(state, *key, step, id);
+    }
+  }
+  if (!rounds_.empty()) Watch(state);
 }
 
 void GraceTimes::Watch(NamespaceState& state) {

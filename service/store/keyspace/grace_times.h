@@ -24,6 +24,9 @@ class GraceTimes {
   // `step`: when it is over, a quorum closes the round. Does nothing in a
   // namespace without a quorum, or if the round is not open.
   void Begin(NamespaceState& state, const StoredKey& key, Step step);
+  // Goes by a changed configuration: the grace times that run become longer by
+  // `difference`, and those of open rounds that have had no quorum begin.
+  void Change(NamespaceState& state, absl::Duration difference);
 
  private:
   static constexpr size_t kMinRoundsToSweep = 64;
@@ -37,6 +40,8 @@ class GraceTimes {
 
   // Runs when the alarm is due, with the mutex free.
   static void EndDue(NamespaceState& state);
+  void Add(const NamespaceState& state, const StoredKey& key, Step step,
+           uint64_t id);
   // Sets the alarm for the first end of a grace time.
   void Watch(NamespaceState& state);
   // Returns the key of a round that waits yet; null if it is over or the key is

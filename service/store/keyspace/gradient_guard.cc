@@ -64,18 +64,18 @@ absl::Status CheckGuard(const GradientGuard& guard) {
 }
 
 absl::Status GuardedPush::MeasureAndClip(PushRequest& request) {
-  if (!guard().is_on()) return absl::OkStatus();
+  if (!guard_.is_on()) return absl::OkStatus();
   Measure(request);
   double call_factor = 1;
-  if (guard().max_call_norm > 0) {
+  if (guard_.max_call_norm > 0) {
     call_norm_ = NormOfCall();
-    call_factor = std::min(1.0, guard().max_call_norm / call_norm_);
+    call_factor = std::min(1.0, guard_.max_call_norm / call_norm_);
   }
   for (size_t i = 0; i < norms_.size(); ++i) {
     const double factor = call_factor * FactorOf(norms_[i]);
     if (norms_[i] == 0 || factor == 1) continue;
     findings_[i] = GuardFinding::kTooLarge;
-    if (guard().on_large_norm == OnLargeNorm::kRefuse) continue;
+    if (guard_.on_large_norm == OnLargeNorm::kRefuse) continue;
     RETURN_IF_ERROR(Clip(factor, request.entries[i]));
   }
   return absl::OkStatus();
@@ -90,21 +90,21 @@ void GuardedPush::Measure(const PushRequest& request) {
     const GradientNorm found = NormOf(entry);
     if (found.is_finite) {
       norms_[i] = found.norm;
-    } else if (guard().on_non_finite != OnNonFinite::kApply) {
+    } else if (guard_.on_non_finite != OnNonFinite::kApply) {
       findings_[i] = GuardFinding::kNotFinite;
     }
   }
 }
 
 double GuardedPush::FactorOf(double norm) const {
-  const bool is_large = guard().max_norm > 0 && norm > guard().max_norm;
-  return is_large ? guard().max_norm / norm : 1;
+  const bool is_large = guard_.max_norm > 0 && norm > guard_.max_norm;
+  return is_large ? guard_.max_norm / norm : 1;
 }
 
 double GuardedPush::NormOfCall() const {
   std::vector<double> norms = norms_;
   for (double& norm : norms) {
-    if (FactorOf(norm) < 1) norm = guard().max_norm;
+    if (FactorOf(norm) < 1) norm = guard_.max_norm;
   }
   return NormOf({DType::kF64, static_cast<int64_t>(norms.size()), norms.data()})
       .norm;
@@ -139,8 +139,8 @@ void GuardedPush::ForEachFinding(const EntriesByKey& entries,
 
 bool GuardedPush::Refuses(GuardFinding finding) const {
   return finding == GuardFinding::kNotFinite
-             ? guard().on_non_finite == OnNonFinite::kRefuse
-             : guard().on_large_norm == OnLargeNorm::kRefuse;
+             ? guard_.on_non_finite == OnNonFinite::kRefuse
+             : guard_.on_large_norm == OnLargeNorm::kRefuse;
 }
 
 absl::Status GuardedPush::Refusal(const PushRequest& request,
@@ -162,7 +162,7 @@ absl::Status GuardedPush::Refusal(const PushRequest& request,
   }
   const bool is_large = FactorOf(norms_[position]) < 1;
   const std::string limit =
-      DigitsOf(is_large ? guard().max_norm : guard().max_call_norm);
+      DigitsOf(is_large ? guard_.max_norm : guard_.max_call_norm);
   const absl::Status status =
       error(absl::StrCat("a norm of at most ", limit,
                          is_large ? "" : ", all of the call together"),
@@ -194,7 +194,7 @@ void GuardedPush::Count(GuardFinding finding,
                         const std::optional<Worker>& worker,
                         std::vector<GuardCounts>& counts) const {
   std::optional<uint32_t> rank;
-  if (worker && (worker->epoch != 0 || config_.num_workers > 0)) {
+  if (worker && (worker->epoch != 0 || has_ranks_)) {
     rank = worker->rank;
   }
   auto it = std::lower_bound(
@@ -214,7 +214,7 @@ void GuardedPush::SkipAndCount(const EntriesByKey& entries,
   ForEachFinding(entries, [&](uint32_t i) {
     Count(findings_[i], request.worker, counts);
     if (findings_[i] == GuardFinding::kNotFinite &&
-        guard().on_non_finite == OnNonFinite::kSkip) {
+        guard_.on_non_finite == OnNonFinite::kSkip) {
       request.entries[i].skip = true;
     }
   });

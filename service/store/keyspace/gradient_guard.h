@@ -26,9 +26,12 @@ enum class GuardFinding : uint8_t { kNothing, kNotFinite, kTooLarge };
 // The guard and one push. Used by one thread.
 class GuardedPush {
  public:
-  // `account` counts the copies that are made of what is clipped.
-  GuardedPush(const NamespaceConfig& config, RefPtr<BudgetAccount> account)
-      : config_(config), account_(std::move(account)) {}
+  // `has_ranks` says that the namespace has a group, so that whoever has a rank
+  // is counted by it; `account` counts the copies that are made of what is
+  // clipped.
+  GuardedPush(const GradientGuard& guard, bool has_ranks,
+              RefPtr<BudgetAccount> account)
+      : guard_(guard), has_ranks_(has_ranks), account_(std::move(account)) {}
 
   // If the guard is on: reads all elements of the push, which are on the host,
   // keeps what it finds, and scales down in `request` what it is to clip. Takes
@@ -48,7 +51,6 @@ class GuardedPush {
                     std::vector<GuardCounts>& counts) const;
 
  private:
-  const GradientGuard& guard() const { return config_.gradient_guard; }
   // Takes the norms of the entries, and finds those that are not finite.
   void Measure(const PushRequest& request);
   // Returns the norm of all contributions together, each clipped for itself.
@@ -69,7 +71,8 @@ class GuardedPush {
   template <typename Visitor>
   void ForEachFinding(const EntriesByKey& entries, Visitor visit) const;
 
-  const NamespaceConfig& config_;
+  const GradientGuard guard_;
+  const bool has_ranks_;
   const RefPtr<BudgetAccount> account_;
   // These are one for each entry; empty if the guard is off. The norm is 0 of
   // what none is taken of.

@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "contract/reason.h"
+#include "service/store/keyspace/config_fields.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/restored_counts.h"
@@ -107,17 +108,14 @@ void Namespace::DropKeys(absl::FunctionRef<bool(absl::string_view)> chosen) {
 }
 
 absl::Status Namespace::CheckIsSame(const NamespaceSnapshot& snapshot) const {
-  NamespaceConfig config = snapshot.config;
-  // Each server has budgets of its own.
-  config.budget_bytes = state_->config.budget_bytes;
-  if (config == state_->config) {
-    return CheckRanks(snapshot.workers, PushMode::GroupOf(config).max_workers);
-  }
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
-          "namespace ", Quoted(state_->name),
-          " has another configuration on the server that its keys are from")),
-      Reason::kExistsDifferently, {{"namespace", state_->name}});
+  const NamespaceConfig present = config();
+  // What UpdateNamespace changes is here as this server has been told last: it
+  // may have reached the other one, or a checkpoint, earlier, later or never.
+  RETURN_IF_ERROR(CheckSameConfig(
+      absl::StrCat("namespace ", Quoted(state_->name),
+                   " of the server that its keys are from"),
+      state_->name, present, snapshot.config, ConfigFields::kFixed));
+  return CheckRanks(snapshot.workers, PushMode::GroupOf(present).max_workers);
 }
 
 absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {

@@ -1,6 +1,8 @@
 // The verbs of workers: Join, KeepAlive, Leave, Barrier; and what follows when
 // leases end.
 
+#include "service/store/keyspace/membership.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -202,8 +204,8 @@ void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   }
 }
 
-// Closes rounds and barriers that only waited for those who are gone, ends the
-// pulls that wait for them in vain, and looks at every other waiting call.
+}  // namespace
+
 void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   NamespaceState& state = transaction.state();
   Step last_open = 0;
@@ -227,6 +229,8 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   WakeAll(transaction);
   EndBarriers(transaction);
 }
+
+namespace {
 
 void WatchLeases(NamespaceState& state);
 

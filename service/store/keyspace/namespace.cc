@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "contract/reason.h"
 #include "service/store/keyspace/gradient_guard.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rule_changes.h"
@@ -17,9 +15,6 @@
 
 namespace tensorkv {
 namespace {
-
-// Less holds hardly a key.
-constexpr uint64_t kMinBudgetBytes = 4096;
 
 // For so many looks, at a key or at a rank, who lists open rounds keeps the
 // mutex: some 20 ns each.
@@ -85,21 +80,8 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   auto workers = std::make_unique<WorkerGroup>(group);
   ASSIGN_OR_RETURN(std::unique_ptr<PushMode> mode,
                    PushMode::Create(config, workers.get()));
-  const uint64_t server_budget = environment.budgets->largest_bytes();
-  if (config.budget_bytes > server_budget) {
-    return WithReason(
-        absl::ResourceExhaustedError(absl::StrCat(
-            "namespace ", Quoted(name), ": expected a budget of at most ",
-            server_budget, " bytes, the server's, got ", config.budget_bytes)),
-        Reason::kOverBudget,
-        {{"needed", config.budget_bytes}, {"available", server_budget}});
-  }
-  if (config.budget_bytes == 0) config.budget_bytes = server_budget;
-  if (config.budget_bytes < std::min(kMinBudgetBytes, server_budget)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "namespace ", Quoted(name), ": expected a budget of at least ",
-        kMinBudgetBytes, " bytes, got ", config.budget_bytes));
-  }
+  ASSIGN_OR_RETURN(config.budget_bytes,
+                   environment.budgets->BudgetOf(name, config.budget_bytes));
   config.rule = rule.spec();
   mode->FillDefaults(config);
   const uint64_t text_bytes = TextBytes(rule);
@@ -127,7 +109,7 @@ absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
 bool Namespace::ReadsInPlace() const {
   return !state_->tensor_placement->copies() &&
          state_->mode->forgets_contributions() &&
-         !state_->config.gradient_guard.is_on();
+         !state_->is_guarded;
 }
 
 NamespaceStatus Namespace::Describe() const {
@@ -176,6 +158,11 @@ std::vector<OpenRound> Namespace::OpenRounds() const {
 CallWindow& Namespace::calls() { return *state_->calls; }
 const Alarms& Namespace::alarms() const { return *state_->environment.alarms; }
 uint64_t Namespace::uid() const { return state_->uid; }
-const NamespaceConfig& Namespace::config() const { return state_->config; }
+bool Namespace::is_mirrored() const { return state_->config.mirrored; }
+
+NamespaceConfig Namespace::config() const {
+  MutexLock lock(&state_->mutex);
+  return state_->config;
+}
 
 }  // namespace tensorkv

@@ -174,8 +174,11 @@ class Namespace {
 
   // Returns what tells this namespace from others of its name: random, never 0.
   uint64_t uid() const;
-  // Returns the configuration with every default filled in.
-  const NamespaceConfig& config() const;
+  // Returns the configuration with every default filled in, and the rule that
+  // the namespace was created with.
+  NamespaceConfig config() const;
+  // Returns whether every server holds its keys.
+  bool is_mirrored() const;
 
   // Ends all waiting calls with `status`; calls that would wait later end with
   // it too.

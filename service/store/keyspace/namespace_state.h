@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -112,6 +113,12 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     MutexLock lock(&mutex);
     return bindings;
   }
+  // Returns the gradient guard; locks the mutex if there is one.
+  GradientGuard Guard() const {
+    if (!is_guarded) return {};
+    MutexLock lock(&mutex);
+    return config.gradient_guard;
+  }
   // Returns which keys take no calls, now that the mutex is held; null: all do.
   // Keys of a mirrored namespace do not move.
   std::shared_ptr<const KeyFence::View> Fence() const {
@@ -144,11 +151,14 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const std::string name;
   // Random, never 0: tells this namespace from others of its name.
   const uint64_t uid;
-  // With every default filled in.
-  const NamespaceConfig config;
+  // With every default filled in. UpdateNamespace changes some of its fields,
+  // those of CheckUpdateMask: the mutex guards these. The others never change.
+  NamespaceConfig config;
+  // Says whether config.gradient_guard is on.
+  std::atomic<bool> is_guarded;
   const std::unique_ptr<WorkerGroup> workers ABSL_PT_GUARDED_BY(mutex);
   const NamespaceEnvironment environment;
-  const NamespaceMemory memory;
+  NamespaceMemory memory;
   const std::unique_ptr<TensorPlacement> tensor_placement;
   // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;

@@ -9,7 +9,7 @@
 namespace tensorkv {
 
 double Rounds::ScaleOf(Step step, const Round& round) const {
-  if (!policy_.rescales || round.is_scaled) return 1;
+  if (!round.rescales || round.is_scaled) return 1;
   const bool has_slots = std::any_of(
       round.by_rank.begin(), round.by_rank.end(),
       [](const auto& entry) { return !entry.second.slots.empty(); });
@@ -49,7 +49,7 @@ std::optional<PartialSum> Rounds::BeginPartialSum() {
   if (policy_.exchanges) return std::nullopt;
   if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
   for (auto& [step, round] : open_) {
-    if (round.partial_end > 0 || IsComplete(round) ||
+    if (round.partial_end > 0 || IsComplete(step, round) ||
         round.num_leading_slots < kMinPartialSum) {
       continue;
     }
@@ -60,7 +60,8 @@ std::optional<PartialSum> Rounds::BeginPartialSum() {
 
 std::optional<PartialSum> Rounds::BeginScaling() {
   for (auto& [step, round] : open_) {
-    if (round.partial_end > 0 || round.num_to_sum > 0 || !IsComplete(round)) {
+    if (round.partial_end > 0 || round.num_to_sum > 0 ||
+        !IsComplete(step, round)) {
       continue;
     }
     const double scale = ScaleOf(step, round);
@@ -83,7 +84,7 @@ std::optional<PartialSum> Rounds::BeginExchange() {
   if (!is_applied) return std::nullopt;
   auto& [step, round] = *open_.begin();
   if (round.partial_end > 0 || round.num_to_sum > 0 || round.is_exchanged ||
-      !IsComplete(round)) {
+      !IsComplete(step, round)) {
     return std::nullopt;
   }
   PartialSum partial = StartPartialSum(step, round, UINT32_MAX);

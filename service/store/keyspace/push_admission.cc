@@ -111,7 +111,7 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
 // at each element for the guard, or with one at each index and scale of what is
 // encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
-  const bool is_guarded = state.config.gradient_guard.is_on();
+  const bool is_guarded = state.is_guarded;
   if (!is_guarded && !CopiesHere(state, request) &&
       std::none_of(
           request.entries.begin(), request.entries.end(),

@@ -64,7 +64,8 @@ class PushAdmission {
         is_copied_(state.tensor_placement->copies()),
         names_(names),
         call_(std::move(call)),
-        guard_(state.config, state.memory.host().contributions) {}
+        guard_(state.Guard(), state.config.num_workers > 0,
+               state.memory.host().contributions) {}
 
   // Makes the push take effect. After an error nothing has happened, and the
   // call is the caller's to answer.

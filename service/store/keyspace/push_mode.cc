@@ -226,6 +226,17 @@ class SyncMode final : public PushMode {
     config.max_open_rounds = policy_.max_open;
   }
 
+  void Update(const NamespaceConfig& config) override {
+    policy_.SetQuorum(config.quorum, workers().max_step());
+    policy_.rescales = config.rescale_partial_rounds;
+  }
+  std::vector<FormerQuorum> former_quorums() const override {
+    return policy_.former_quorums;
+  }
+  void RestoreQuorums(std::vector<FormerQuorum> former_quorums) override {
+    policy_.RestoreFormer(std::move(former_quorums));
+  }
+
   bool applies_at_once() const override { return false; }
   bool sums() const override {
     return policy_.aggregation == Aggregation::kSum;
@@ -362,7 +373,8 @@ class SyncMode final : public PushMode {
   }
 
   const std::unique_ptr<SharedRounds> shared_;
-  const RoundPolicy policy_;
+  // Rounds refer to it.
+  RoundPolicy policy_;
 };
 
 // A field that is set although the mode does not use it would promise what does
@@ -523,17 +535,23 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
   return updates;
 }
 
+absl::Status PushMode::CheckConfig(const NamespaceConfig& config) {
+  RETURN_IF_ERROR(CheckFieldsAreUsed(config));
+  if (config.mode == Mode::kAsync) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckGroup(config));
+  if (config.mode == Mode::kBounded) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRounds(config));
+  RETURN_IF_ERROR(CheckAggregation(config));
+  return CheckMirrored(config);
+}
+
 absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
     const NamespaceConfig& config, const WorkerGroup* workers) {
-  RETURN_IF_ERROR(CheckFieldsAreUsed(config));
+  RETURN_IF_ERROR(CheckConfig(config));
   if (config.mode == Mode::kAsync) return std::make_unique<AsyncMode>(workers);
-  RETURN_IF_ERROR(CheckGroup(config));
   if (config.mode == Mode::kBounded) {
     return std::make_unique<BoundedMode>(workers, config.staleness);
   }
-  RETURN_IF_ERROR(CheckRounds(config));
-  RETURN_IF_ERROR(CheckAggregation(config));
-  RETURN_IF_ERROR(CheckMirrored(config));
   auto shared = std::make_unique<SharedRounds>();
   const RoundPolicy policy = {.workers = workers,
                               .shared = shared.get(),

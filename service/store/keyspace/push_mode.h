@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -26,8 +27,8 @@ using PendingUpdates = absl::InlinedVector<PendingUpdate, 1>;
 PendingUpdates UpdatesOf(ClosedRounds rounds);
 
 // What the mode of a namespace (async, bounded, sync) does with contributions.
-// Const after construction; its methods are called with the namespace's mutex
-// held; CheckPush and waits_for_slower also without.
+// Const after construction, but for what Update changes; its methods are called
+// with the namespace's mutex held; CheckPush and waits_for_slower also without.
 class PushMode {
  public:
   virtual ~PushMode() = default;
@@ -35,14 +36,25 @@ class PushMode {
   // Returns the group that `config` asks for, but for the bounds of leases.
   static WorkerGroupOptions GroupOf(const NamespaceConfig& config);
 
+  // Checks what `config` says of workers and rounds. Errors: InvalidArgument
+  // (workers, rounds, quorum; a field that the mode does not use).
+  static absl::Status CheckConfig(const NamespaceConfig& config);
+
   // Returns the mode that `config` asks for. `workers` outlives it. Errors:
-  // InvalidArgument (workers, rounds, quorum; a field that the mode does not
-  // use).
+  // those of CheckConfig.
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
       const NamespaceConfig& config, const WorkerGroup* workers);
 
   // Sets the fields of `config` for which the mode has a default.
   virtual void FillDefaults(NamespaceConfig& config) const = 0;
+
+  // Goes by the fields of `config` from now on that UpdateNamespace may change;
+  // the others are as they were. REQUIRES: CheckConfig is OK.
+  virtual void Update(const NamespaceConfig& config) {}
+  // Returns the quorums that count for some steps although `config` has
+  // another; RestoreQuorums takes them back before any round has begun.
+  virtual std::vector<FormerQuorum> former_quorums() const { return {}; }
+  virtual void RestoreQuorums(std::vector<FormerQuorum> former_quorums) {}
 
   // Returns whether a contribution is an update of its own.
   virtual bool applies_at_once() const = 0;

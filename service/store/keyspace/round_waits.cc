@@ -48,11 +48,12 @@ std::vector<uint32_t> Rounds::LeftOf(uint32_t rank, Step step,
   const WorkerGroup& workers = *policy_.workers;
   if (!workers.LacksThoseWhoLeft()) return {};
   std::vector<uint32_t> missing;
-  if (!IsComplete(round)) missing = Missing(step, round);
+  if (!IsComplete(step, round)) missing = Missing(step, round);
   std::vector<uint32_t> left = workers.LeftSince(missing, rank);
   const size_t num_possible =
       round.contributors.size() + missing.size() - left.size();
-  if (policy_.quorum > 0 && num_possible >= policy_.quorum) return {};
+  const uint32_t quorum = policy_.QuorumOf(step);
+  if (quorum > 0 && num_possible >= quorum) return {};
   if (!policy_.exchanges || round.is_exchanged) return left;
   for (uint32_t each = 0; each < workers.end_rank(); ++each) {
     if (workers.IsLackingElsewhere(each, step) &&

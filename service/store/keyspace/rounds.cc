@@ -39,7 +39,7 @@ absl::Status StepGap(absl::string_view key, Step step,
 // Returns whether a quorum has closed that step at some key: whoever is late is
 // told there to go on, and pushes the step at no other key either.
 bool MayBePassedOver(const RoundPolicy& policy, Step step) {
-  return policy.quorum > 0 && step <= policy.workers->max_closed();
+  return policy.QuorumOf(step) > 0 && step <= policy.workers->max_closed();
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ bool Rounds::IsClosed(Step step) const {
   if (step <= last_closed_) return true;
   const auto round = open_.find(step);
   // It only waits for its sum.
-  return round != open_.end() && IsComplete(round->second);
+  return round != open_.end() && IsComplete(step, round->second);
 }
 
 const Rounds::Closed* Rounds::FindClosed(Step step) const {
@@ -157,7 +157,7 @@ bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
        (round == open_.end() || CanHaveQuorum(step, /*without=*/rank)));
   if (had_closed && !MustRepush(rank, step)) return false;
   return round == open_.end() || (!round->second.contributors.contains(rank) &&
-                                  !IsComplete(round->second));
+                                  !IsComplete(step, round->second));
 }
 
 bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
@@ -177,7 +177,7 @@ bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
         (rank != without && policy_.workers->TakesPart(rank, step) &&
          !contributes_later(rank));
   }
-  return num_possible >= policy_.quorum;
+  return num_possible >= policy_.QuorumOf(step);
 }
 
 Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
@@ -244,6 +244,7 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
   Round& round = it->second;
   if (is_new) {
     round.id = NextId();
+    round.rescales = policy_.rescales;
     round.value_reservation = std::move(value_reservation);
   }
   round.contributors.emplace(by.rank, by.identity);
@@ -277,7 +278,7 @@ ClosedRounds Rounds::CloseComplete() {
 void Rounds::Advance(Step step, Round& round) const {
   const WorkerGroup& workers = *policy_.workers;
   const uint32_t end = workers.end_rank();
-  if (HasQuorum(round) && LacksOnlyThoseWhoLeft(step, round)) {
+  if (HasQuorum(step, round) && LacksOnlyThoseWhoLeft(step, round)) {
     round.is_grace_over = true;
   }
   for (; round.first_missing < end; ++round.first_missing) {
@@ -291,13 +292,25 @@ void Rounds::Advance(Step step, Round& round) const {
   }
 }
 
-bool Rounds::IsComplete(const Round& round) const {
+bool Rounds::IsComplete(Step step, const Round& round) const {
   if (round.first_missing >= policy_.workers->end_rank()) return true;
-  return HasQuorum(round) && round.is_grace_over;
+  return round.is_grace_over && HasQuorum(step, round);
 }
 
-bool Rounds::HasQuorum(const Round& round) const {
-  return policy_.quorum > 0 && round.contributors.size() >= policy_.quorum;
+bool Rounds::HasQuorum(Step step, const Round& round) const {
+  const uint32_t quorum = policy_.QuorumOf(step);
+  return quorum > 0 && round.contributors.size() >= quorum;
+}
+
+bool Rounds::IsOpen(Step step, uint64_t id) const {
+  const auto round = open_.find(step);
+  return round != open_.end() && round->second.id == id;
+}
+
+std::vector<std::pair<Step, uint64_t>> Rounds::OpenIds() const {
+  std::vector<std::pair<Step, uint64_t>> ids;
+  for (const auto& [step, round] : open_) ids.emplace_back(step, round.id);
+  return ids;
 }
 
 bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
@@ -310,15 +323,15 @@ bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
 }
 
 bool Rounds::MayClose(Step step, const Round& round) const {
-  return IsComplete(round) && round.partial_end == 0 && round.num_to_sum == 0 &&
-         ScaleOf(step, round) == 1 &&
+  return IsComplete(step, round) && round.partial_end == 0 &&
+         round.num_to_sum == 0 && ScaleOf(step, round) == 1 &&
          (round.is_exchanged || !policy_.exchanges);
 }
 
 std::optional<Step> Rounds::FirstWithout(
     absl::Span<const uint32_t> ranks) const {
   for (const auto& [step, round] : open_) {
-    if (IsComplete(round)) continue;
+    if (IsComplete(step, round)) continue;
     // Ranks below the first that is missing are there, or not needed.
     for (auto rank =
              std::lower_bound(ranks.begin(), ranks.end(), round.first_missing);
@@ -337,7 +350,7 @@ FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
   for (auto it = open_.lower_bound(step); it != open_.end();) {
     const auto& [open_step, round] = *it;
     // Whoever came while it waited for its sum was told that it is closed.
-    const bool had_closed = round.had_closed || IsComplete(round);
+    const bool had_closed = round.had_closed || IsComplete(open_step, round);
     ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
     for (const auto& [rank, identity] : round.contributors) {
       AddRepush(rank, open_step, failure);

@@ -80,10 +80,11 @@ class Rounds {
   bool OpensRound(Step step) const { return open_.count(step) == 0; }
   // Identifies the open round of that step. REQUIRES: there is one.
   uint64_t IdOf(Step step) const { return open_.find(step)->second.id; }
-  bool IsOpen(Step step, uint64_t id) const {
-    const auto round = open_.find(step);
-    return round != open_.end() && round->second.id == id;
-  }
+  bool IsOpen(Step step, uint64_t id) const;
+  // Returns the step and the IdOf of each open round, in order.
+  std::vector<std::pair<Step, uint64_t>> OpenIds() const;
+  // Returns whether a quorum may close the round of that step.
+  bool HasGrace(Step step) const { return policy_.QuorumOf(step) > 0; }
 
   // Adds a contribution; returns the rounds that this closes.
   // `value_reservation` is not empty if OpensRound(step). REQUIRES: Check says
@@ -93,7 +94,6 @@ class Rounds {
 
   // Ends the grace time of a round that is open; returns rounds that close.
   ClosedRounds EndGrace(Step step, uint64_t id);
-
   // Closes and returns, in order, the first rounds that need nobody any more.
   ClosedRounds CloseComplete();
 
@@ -209,8 +209,8 @@ class Rounds {
   // Goes over the ranks that the round need not wait for any longer; what is
   // complete stays so: its sum may be under way.
   void Advance(Step step, Round& round) const;
-  bool IsComplete(const Round& round) const;
-  bool HasQuorum(const Round& round) const;
+  bool IsComplete(Step step, const Round& round) const;
+  bool HasQuorum(Step step, const Round& round) const;
   // Returns whether a quorum waits for none but those who have left.
   bool LacksOnlyThoseWhoLeft(Step step, const Round& round) const;
   // Returns who left since `rank` joined, and whom its round awaits in vain.

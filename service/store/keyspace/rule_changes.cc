@@ -312,9 +312,10 @@ std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
 // others follow in short lockings, so that an update that runs meanwhile may
 // find the old ones. It goes on then though the caller may not: half of a
 // change is none. REQUIRES: rules_lock is held.
-absl::Status BindMultipliers(NamespaceState& state, const CallContext& context,
-                             absl::string_view pattern,
-                             SharedMultipliers multipliers) {
+absl::Status ChangeMultipliers(NamespaceState& state,
+                               const CallContext& context,
+                               absl::string_view pattern,
+                               SharedMultipliers multipliers) {
   RETURN_IF_ERROR(CheckIsWanted(state, context));
   const SharedMultipliers before = state.Bindings()->multipliers.Get(pattern);
   ASSIGN_OR_RETURN(const std::shared_ptr<const RuleBindings> changed,
@@ -352,13 +353,6 @@ absl::StatusOr<LongLock::Holder> LockRules(NamespaceState& state,
 absl::Status Unset(NamespaceState& state, const UnsetRuleRequest& request,
                    const CallContext& context) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  if (request.multipliers) {
-    ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
-    if (!state.Bindings()->multipliers.Get(request.key_pattern)) {
-      return NothingBoundTo(request.key_pattern, "no multipliers are");
-    }
-    return BindMultipliers(state, context, request.key_pattern, nullptr);
-  }
   if (request.key_pattern.empty()) {
     return absl::InvalidArgumentError(
         "key_pattern: expected one, got none: the default rule can be changed, "
@@ -369,6 +363,17 @@ absl::Status Unset(NamespaceState& state, const UnsetRuleRequest& request,
     return NoRuleOf(request.key_pattern);
   }
   return RuleChange(state, context, request.key_pattern, nullptr).Run();
+}
+
+absl::Status Unset(NamespaceState& state,
+                   const UnsetMultipliersRequest& request,
+                   const CallContext& context) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
+  if (!state.Bindings()->multipliers.Get(request.key_pattern)) {
+    return NothingBoundTo(request.key_pattern, "no multipliers are");
+  }
+  return ChangeMultipliers(state, context, request.key_pattern, nullptr);
 }
 
 // Changes the rule of a pattern, and returns it.
@@ -393,44 +398,59 @@ std::string TextOf(absl::string_view pattern, absl::string_view rule) {
 
 }  // namespace
 
-absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request,
-                      const CallContext& context) {
-  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  if (request.rule.has_value() == request.multipliers.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a rule or multipliers, got ",
-                     request.rule ? "both" : "none"));
-  }
-  if (request.multipliers) {
-    RETURN_IF_ERROR(CheckMultipliers(*request.multipliers));
-    ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
-    return BindMultipliers(
-        state, context, request.key_pattern,
-        MakeRefCounted<BoundMultipliers>(*request.multipliers));
-  }
-  ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(*request.rule));
+absl::Status BindRule(NamespaceState& state, const std::string& key_pattern,
+                      const RuleSpec& rule, const CallContext& context) {
+  RETURN_IF_ERROR(CheckKeyPattern(key_pattern));
+  ASSIGN_OR_RETURN(UpdateRule update_rule, UpdateRule::Create(rule));
   ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
-  return RuleChange(state, context, request.key_pattern,
-                    MakeRefCounted<BoundRule>(std::move(rule)))
+  return RuleChange(state, context, key_pattern,
+                    MakeRefCounted<BoundRule>(std::move(update_rule)))
       .Run();
+}
+
+absl::Status BindMultipliers(NamespaceState& state,
+                             const std::string& key_pattern,
+                             const Multipliers& multipliers,
+                             const CallContext& context) {
+  RETURN_IF_ERROR(CheckKeyPattern(key_pattern));
+  RETURN_IF_ERROR(CheckMultipliers(multipliers));
+  ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
+  return ChangeMultipliers(state, context, key_pattern,
+                           MakeRefCounted<BoundMultipliers>(multipliers));
 }
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request,
                                 const CallContext& context) {
-  RETURN_IF_ERROR(BindRule(*state_, request, context));
+  RETURN_IF_ERROR(
+      BindRule(*state_, request.key_pattern, request.rule, context));
   state_->Report(StoreEvent::kRuleChanged,
-                 TextOf(request.key_pattern,
-                        request.rule ? request.rule->name : "multipliers"));
+                 TextOf(request.key_pattern, request.rule.name));
   return absl::OkStatus();
 }
 
 absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request,
                                   const CallContext& context) {
   RETURN_IF_ERROR(Unset(*state_, request, context));
+  state_->Report(StoreEvent::kRuleChanged,
+                 absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::SetMultipliers(const SetMultipliersRequest& request,
+                                       const CallContext& context) {
+  RETURN_IF_ERROR(BindMultipliers(*state_, request.key_pattern,
+                                  request.multipliers, context));
+  state_->Report(StoreEvent::kRuleChanged,
+                 absl::StrCat("multipliers for ", Quoted(request.key_pattern)));
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::UnsetMultipliers(const UnsetMultipliersRequest& request,
+                                         const CallContext& context) {
+  RETURN_IF_ERROR(Unset(*state_, request, context));
   state_->Report(
       StoreEvent::kRuleChanged,
-      absl::StrCat(request.multipliers ? "no multipliers for " : "no rule for ",
-                   Quoted(request.key_pattern)));
+      absl::StrCat("no multipliers for ", Quoted(request.key_pattern)));
   return absl::OkStatus();
 }
 

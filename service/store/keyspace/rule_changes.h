@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,10 +19,14 @@ namespace tensorkv {
 absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule);
 
-// Binds a rule or multipliers to a pattern as SetRule does, but tells the
-// observer nothing.
-absl::Status BindRule(NamespaceState& state, const SetRuleRequest& request,
-                      const CallContext& context);
+// Bind a rule, or multipliers, to a pattern as SetRule and SetMultipliers do,
+// but tell the observer nothing.
+absl::Status BindRule(NamespaceState& state, const std::string& key_pattern,
+                      const RuleSpec& rule, const CallContext& context);
+absl::Status BindMultipliers(NamespaceState& state,
+                             const std::string& key_pattern,
+                             const Multipliers& multipliers,
+                             const CallContext& context);
 
 // Returns how many bytes the text of a rule, what it is compiled to and the
 // steps of its schedule take at most.

@@ -157,12 +157,6 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   NamespaceSnapshot snapshot;
   snapshot.name = state_.name;
   snapshot.uid = state_.uid;
-  snapshot.config = state_.config;
-  // So much as the server has, be that another one then.
-  if (state_.config.budget_bytes ==
-      state_.environment.budgets->largest_bytes()) {
-    snapshot.config.budget_bytes = 0;
-  }
   // Answers stay with the server that has given them.
   const auto paused = [this](absl::Duration pause) { sink_.Paused(pause); };
   std::vector<ClientSnapshot> before;
@@ -183,12 +177,19 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
     state_.snapshot = ongoing_;
+    snapshot.config = state_.config;
+    snapshot.former_quorums = state_.mode->former_quorums();
     snapshot.revision = state_.revision;
     snapshot.max_version =
         std::max(state_.version_floor, state_.restored_versions);
     snapshot.restored_versions = state_.restored_versions;
     snapshot.workers = state_.workers->Save();
     snapshot.max_closed_step = state_.workers->max_closed();
+  }
+  // So much as the server has, be that another one then.
+  if (snapshot.config.budget_bytes ==
+      state_.environment.budgets->largest_bytes()) {
+    snapshot.config.budget_bytes = 0;
   }
   if (!is_move_) {
     snapshot.clients =
@@ -407,19 +408,14 @@ absl::Status Namespace::TakeSnapshotOfFenced(LongLock::Holder begun,
 }
 
 absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {
-  for (auto rule = snapshot.rules.rbegin(); rule != snapshot.rules.rend();
-       ++rule) {
-    SetRuleRequest request;
-    request.key_pattern = rule->key_pattern;
-    request.rule = rule->rule;
-    RETURN_IF_ERROR(BindRule(*state_, request, {}));
+  for (auto bound = snapshot.rules.rbegin(); bound != snapshot.rules.rend();
+       ++bound) {
+    RETURN_IF_ERROR(BindRule(*state_, bound->key_pattern, bound->rule, {}));
   }
   for (auto bound = snapshot.multipliers.rbegin();
        bound != snapshot.multipliers.rend(); ++bound) {
-    SetRuleRequest request;
-    request.key_pattern = bound->key_pattern;
-    request.multipliers = bound->multipliers;
-    RETURN_IF_ERROR(BindRule(*state_, request, {}));
+    RETURN_IF_ERROR(
+        BindMultipliers(*state_, bound->key_pattern, bound->multipliers, {}));
   }
   return absl::OkStatus();
 }
@@ -446,6 +442,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
                                        num_ranks * kWorkerOverheadBytes));
   state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
                          state.Now());
+  state.mode->RestoreQuorums(snapshot.former_quorums);
   state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
   return restored;

@@ -261,12 +261,36 @@ void WorkerGroup::Lose(uint32_t rank) {
   ++num_expirations_;
 }
 
+std::vector<uint32_t> WorkerGroup::SetOnWorkerLoss(
+    const WorkerGroupOptions& options) {
+  options_.on_worker_loss = options.on_worker_loss;
+  options_.awaits_left = options.awaits_left;
+  if (is_elastic()) return {};
+  std::vector<uint32_t> gone;
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    if (StateOf(rank) != State::kLost && !HasLeft(rank)) continue;
+    gone.push_back(rank);
+    if (!is_whole()) continue;
+    // The steps that somebody has reached did without it.
+    Step& step = StepAt(rank);
+    step = std::max(step, max_step_);
+    members_[rank].first_step = After(max_step_);
+    repeating_ranks_.erase(rank);
+  }
+  if (is_whole()) gone.clear();
+  return gone;
+}
+
 absl::Duration WorkerGroup::next_expiry() const {
   absl::Duration next = absl::InfiniteDuration();
   for (const Member& member : members_) {
     if (member.state == State::kLive) next = std::min(next, member.lease_end);
   }
   return next;
+}
+
+bool WorkerGroup::is_whole() const {
+  return !is_elastic() && options_.on_worker_loss == OnWorkerLoss::kFail;
 }
 
 WorkerGroup::State WorkerGroup::StateOf(uint32_t rank) const {
@@ -378,6 +402,10 @@ void WorkerGroup::LowerMaxStep(Step open) {
 
 Step WorkerGroup::step_of(uint32_t rank) const {
   return rank < steps_.size() ? steps_[rank] : 0;
+}
+
+Step WorkerGroup::first_step_of(uint32_t rank) const {
+  return rank < members_.size() ? members_[rank].first_step : 0;
 }
 
 Step WorkerGroup::slowest_step() const {

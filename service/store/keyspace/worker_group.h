@@ -89,6 +89,9 @@ class WorkerGroup {
   void Lose(uint32_t rank);
   // The worker says itself that it is lost: its lease ends, and Lose follows.
   void EndLease(const Worker& worker, absl::Duration now);
+  // Goes by what `options` say of losses. Returns the ranks that were lost or
+  // have left if nothing waits for them now; else later steps need them again.
+  std::vector<uint32_t> SetOnWorkerLoss(const WorkerGroupOptions& options);
   // Returns when the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;
 
@@ -135,9 +138,7 @@ class WorkerGroup {
   // Returns the last step that a worker of that rank has contributed to.
   Step step_of(uint32_t rank) const;
   // Returns the first step that the worker of that rank takes part in.
-  Step first_step_of(uint32_t rank) const {
-    return rank < members_.size() ? members_[rank].first_step : 0;
-  }
+  Step first_step_of(uint32_t rank) const;
   // Returns the highest step that anybody has reached, or that has closed.
   Step max_step() const { return max_step_; }
   // Returns the lowest step that a worker who is needed, and has not left, has
@@ -212,9 +213,7 @@ class WorkerGroup {
                                absl::Duration now) const;
   State StateOf(uint32_t rank) const;
   // Returns whether the group is of a fixed size and awaits those lost.
-  bool is_whole() const {
-    return !is_elastic() && options_.on_worker_loss == OnWorkerLoss::kFail;
-  }
+  bool is_whole() const;
   // Returns whether the worker is live or awaited, and has not left.
   bool IsAtWork(uint32_t rank) const;
   // Returns whether steps wait for that rank although no live worker has it.
@@ -225,7 +224,7 @@ class WorkerGroup {
   Member& At(uint32_t rank);
   Step& StepAt(uint32_t rank);
 
-  const WorkerGroupOptions options_;
+  WorkerGroupOptions options_;
   // The member of each rank; ranks above are vacant.
   std::vector<Member> members_;
   // The steps that each rank has reached, also without joining; 0 above.

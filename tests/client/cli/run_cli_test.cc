@@ -72,9 +72,10 @@ INSTANTIATE_TEST_SUITE_P(
         "ls --timeout=soon", "ls --timeout=7", "rule set sgd(",
         "rule set sgd( --lr_mult=2", "rule tune momentum",
         "rule tune momentum=much", "ns create n --mode=fast",
-        "ns create n --rule=sgd(", "ns create n --quorum_grace=0",
+        "ns create n --rule=sgd(", "ns create n --quorum_grace=-1s",
         "ns create n --budget=lots", "ns create n --budget=-1",
-        "ns create n --workers=-2"));
+        "ns create n --workers=-2", "ns update", "ns update n",
+        "ns update n --mode=sync"));
 
 TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
   const Outcome outcome = Run(GetParam());

@@ -154,11 +154,28 @@ TEST(CommonCheckpointsTest, AreThoseThatAllHave) {
       {{{.name = "a", .bytes = 1}, {.name = "b", .bytes = 2}}},
       {{{.name = "b", .bytes = 40}, {.name = "c", .bytes = 3}}}};
 
-  const ListCheckpointsReply common = CommonCheckpoints(lists);
+  const ListCheckpointsReply common = CommonCheckpoints(lists, /*page_size=*/0);
 
   ASSERT_EQ(common.checkpoints.size(), 1);
   EXPECT_EQ(common.checkpoints[0].name, "b");
   EXPECT_EQ(common.checkpoints[0].bytes, 42);
+}
+
+// What a page does not reach may be on the next page of its server.
+TEST(CommonCheckpointsTest, EndWhereTheFirstPageEnds) {
+  const std::vector<ListCheckpointsReply> pages = {
+      {.checkpoints = {{.name = "a"}, {.name = "c"}}, .next_page_token = "c"},
+      {.checkpoints = {{.name = "a"}, {.name = "b"}, {.name = "c"}},
+       .next_page_token = "d"}};
+
+  const ListCheckpointsReply whole = CommonCheckpoints(pages, /*page_size=*/0);
+  const ListCheckpointsReply cut = CommonCheckpoints(pages, /*page_size=*/1);
+
+  ASSERT_EQ(whole.checkpoints.size(), 2);
+  EXPECT_EQ(whole.checkpoints[1].name, "c");
+  EXPECT_EQ(whole.next_page_token, "c");
+  ASSERT_EQ(cut.checkpoints.size(), 1);
+  EXPECT_EQ(cut.next_page_token, "a");
 }
 
 }  // namespace

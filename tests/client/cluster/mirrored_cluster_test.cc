@@ -87,6 +87,18 @@ TEST_F(MirroredClusterTest, EveryServerHasTheSameAfterEveryRound) {
   }
 }
 
+TEST_F(MirroredClusterTest, UpdateReachesEveryServer) {
+  ASSERT_OK(Ours().Update({.gradient_guard = {.max_norm = 7}},
+                          {"gradient_guard.max_norm"}));
+
+  for (uint32_t server = 0; server < 3; ++server) {
+    EXPECT_EQ(At(server).Describe()->config.gradient_guard.max_norm, 7);
+  }
+  EXPECT_THAT(Ours().Update({.quorum = 2}, {"quorum"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::HasSubstr("mirrored: expected")));
+}
+
 // Each server has the contributions of its own workers alone.
 TEST_F(MirroredClusterTest, LeaveEndsTheWaitsAtOtherServers) {
   ASSERT_OK(Ours().SetRule("accumulate"));

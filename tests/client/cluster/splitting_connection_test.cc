@@ -412,6 +412,26 @@ TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(SplittingConnectionTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> ours = cluster.Connect();
+  const std::unique_ptr<Connection> one = cluster.ConnectToOne(0);
+  const GradientGuard guard = {.max_norm = 1};
+  const Caller store(*ours, "");
+  ASSERT_THAT(store.Init("w", Full(kLarge, 1)), IsOk());
+
+  for (Connection* const connection : {ours.get(), one.get()}) {
+    const Caller caller(*connection, "");
+    EXPECT_THAT(caller.Update({.gradient_guard = guard}, {"gradient_guard"}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("key \"w\" in slices")));
+  }
+
+  EXPECT_THAT(store.Delete({"w"}), IsOk());
+  EXPECT_THAT(store.Update({.gradient_guard = guard}, {"gradient_guard"}),
+              IsOk());
+}
+
 TEST(SplittingConnectionTest, RoundsOfSlicesCloseTogether) {
   const TestCluster cluster(3, kSplitBytes);
   const ClientOptions options = {.target = cluster.target(),

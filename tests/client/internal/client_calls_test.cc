@@ -34,6 +34,7 @@ TEST_F(ClientCallsTest, MutatingCallsAreNumbered) {
   ASSERT_OK(client.SetRule({.name = "sgd"}));
   ASSERT_OK(client.SetHyperparameters({}));
   ASSERT_OK(client.CreateNamespace("n", {}));
+  ASSERT_OK(client.DeleteNamespace("n"));
 
   EXPECT_EQ(script_.last<InitRequest>().call_id->sequence, 1u);
   EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 2u);
@@ -41,6 +42,7 @@ TEST_F(ClientCallsTest, MutatingCallsAreNumbered) {
   EXPECT_EQ(script_.last<SetRuleRequest>().call_id->sequence, 4u);
   EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id->sequence, 5u);
   EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id->sequence, 6u);
+  EXPECT_EQ(script_.last<DeleteNamespaceRequest>().call_id->sequence, 7u);
 }
 
 TEST_F(ClientCallsTest, CallsTellThatTheirFormerOnesAreAnswered) {
@@ -188,7 +190,7 @@ TEST_F(ClientCallsTest, ErrorsOfAClientWithoutTargetHaveNoPrefix) {
   script_.statuses = {absl::NotFoundError("key \"w\"")};
   Client client = MakeClient({.target = ""});
 
-  EXPECT_THAT(client.DeleteNamespace("w"),
+  EXPECT_THAT(client.DeleteNamespace("w", /*uid=*/7),
               StatusIs(absl::StatusCode::kNotFound, "key \"w\""));
 }
 

@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
                          ::testing::Values("Pull", "PullRows", "List", "Stat",
                                            "DescribeNamespace",
                                            "ListNamespaces", "SetRule",
+                                           "SetMultipliers", "UpdateNamespace",
                                            "SetHyperparameters",
                                            "DescribeServer"));
 
@@ -55,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(, UnsafeVerbsTest,
                          ::testing::Values("Init", "Push", "PushPull",
                                            "PushRows", "Delete",
                                            "CreateNamespace", "DeleteNamespace",
-                                           "UnsetRule"));
+                                           "UnsetRule", "UnsetMultipliers"));
 
 TEST_P(UnsafeVerbsTest, AreMadeOnce) {
   EXPECT_THAT(CallVerb(GetParam(), connection_),

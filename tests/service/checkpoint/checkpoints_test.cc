@@ -161,15 +161,18 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
   NamespaceConfig config;
   config.budget_bytes = 1 << 20;
   CreateNamespace(before, "n", config);
+  ASSERT_OK(before.store().UpdateNamespace(
+      {.name_space = "n",
+       .config = {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
+       .update_mask = {"budget_bytes", "gradient_guard.max_norm"}}));
   SetRuleRequest rule = {.name_space = "n", .key_pattern = "*.b"};
   rule.rule = *ParseRuleSpec("sgd(learning_rate=0.5)");
   ASSERT_OK(before.store().SetRule(rule));
   rule.key_pattern = "a.*";
   rule.rule = *ParseRuleSpec("adam");
   ASSERT_OK(before.store().SetRule(rule));
-  SetRuleRequest multipliers = {.name_space = "n", .key_pattern = "*.b"};
-  multipliers.multipliers = Multipliers{2, 0};
-  ASSERT_OK(before.store().SetRule(multipliers));
+  ASSERT_OK(before.store().SetMultipliers(
+      {.name_space = "n", .key_pattern = "*.b", .multipliers = {2, 0}}));
   ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
   const NamespaceStatus was = *before.store().DescribeNamespace("n");
@@ -182,6 +185,8 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
   const NamespaceStatus is = *after.store().DescribeNamespace("n");
   EXPECT_EQ(is.uid, was.uid);
   EXPECT_TRUE(is.config == was.config);
+  EXPECT_EQ(is.config.budget_bytes, 2u << 20);
+  EXPECT_EQ(is.config.gradient_guard.max_norm, 9);
   EXPECT_GT(is.revision, was.revision);
   EXPECT_EQ(is.rules.size(), was.rules.size());
   const KeyStatus key_is = after.Stat("n", "a.b");
@@ -457,7 +462,7 @@ TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
         ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
             {.name = "first", .on_existing = OnExisting::kReplace}, {}));
       },
-      [&] { ASSERT_OK(store.DeleteNamespace("s")); }};
+      [&] { ASSERT_OK(store.DeleteNamespace({.name_space = "s"})); }};
   CreateNamespace(saved, "s", {.mode = Mode::kSync, .num_workers = 1});
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({.name = "first"}, {}));
   Step step = 0;
@@ -534,8 +539,31 @@ TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
   for (const CheckpointStatus& each : listed->checkpoints) {
     names.push_back(each.name);
   }
-  EXPECT_THAT(names, ElementsAre("mine", "auto-000000004", "auto-000000005"));
+  EXPECT_THAT(names, ElementsAre("auto-000000004", "auto-000000005", "mine"));
   EXPECT_EQ(saved.checkpoints().counts().saved, 5u);
+}
+
+TEST_F(CheckpointsTest, ListsPagesInOrderOfNames) {
+  SavedStore& saved = Restart();
+  for (const std::string name : {"c", "a", "d", "b"}) {
+    ASSERT_OK(saved.checkpoints().SaveCheckpoint({name}, {}));
+  }
+  std::filesystem::create_directories(directory_ + "/bb");
+
+  ListCheckpointsRequest request = {.page_size = 3};
+  const auto first = saved.checkpoints().ListCheckpoints(request, {});
+  ASSERT_OK(first);
+  request.page_token = first->next_page_token;
+  const auto last = saved.checkpoints().ListCheckpoints(request, {});
+  ASSERT_OK(last);
+
+  ASSERT_EQ(first->checkpoints.size(), 3u);
+  EXPECT_EQ(first->checkpoints[0].name, "a");
+  EXPECT_EQ(first->checkpoints[2].name, "c");
+  EXPECT_EQ(first->next_page_token, "c");
+  ASSERT_EQ(last->checkpoints.size(), 1u);
+  EXPECT_EQ(last->checkpoints[0].name, "d");
+  EXPECT_EQ(last->next_page_token, "");
 }
 
 TEST_F(CheckpointsTest, WhatWasNotFinishedIsPassedOverAndRemoved) {

@@ -266,7 +266,9 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
     // Each may be refused: there may be no such key, or not of that form.
     switch (Below(16)) {
       case 0:
-        saved_->store().DeleteNamespace(name_space).IgnoreError();
+        saved_->store()
+            .DeleteNamespace({.name_space = name_space})
+            .IgnoreError();
         return;
       case 1:
         rule.rule = *ParseRuleSpec(Below(2) == 0 ? "adam" : "accumulate");
@@ -361,7 +363,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
         EXPECT_TRUE(AllIn("check") == keys) << name << " " << name_space;
       }
     }
-    saved_->store().DeleteNamespace("check").IgnoreError();
+    saved_->store().DeleteNamespace({.name_space = "check"}).IgnoreError();
   }
 
   std::mt19937_64 random_{/*seed=*/11};

@@ -40,6 +40,7 @@ struct LongCall {
 std::vector<LongCall> LongCalls() {
   std::vector<LongCall> calls = {
       TENSORKV_LONG_CALL(UnsetRule),
+      TENSORKV_LONG_CALL(UnsetMultipliers),
       TENSORKV_LONG_CALL(SetHyperparameters),
       TENSORKV_LONG_CALL(ListCheckpoints),
       TENSORKV_LONG_CALL(SaveCheckpoint),
@@ -57,6 +58,13 @@ std::vector<LongCall> LongCalls() {
                      v1::SetRuleResponse reply;
                      return stub.SetRule(&context, request, &reply);
                    }});
+  calls.push_back(
+      {"SetMultipliers", [](Stub& stub, grpc::ClientContext& context) {
+         v1::SetMultipliersRequest request;
+         request.mutable_multipliers();
+         v1::SetMultipliersResponse reply;
+         return stub.SetMultipliers(&context, request, &reply);
+       }});
   calls.push_back({"Stat", [](Stub& stub, grpc::ClientContext& context) {
                      v1::StatRequest request;
                      request.add_keys("k");
@@ -111,6 +119,9 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
     testing::MockNamespaceAdmin& namespaces = service_.namespaces;
     ON_CALL(namespaces, SetRule).WillByDefault(waits(absl::OkStatus()));
     ON_CALL(namespaces, UnsetRule).WillByDefault(waits(absl::OkStatus()));
+    ON_CALL(namespaces, SetMultipliers).WillByDefault(waits(absl::OkStatus()));
+    ON_CALL(namespaces, UnsetMultipliers)
+        .WillByDefault(waits(absl::OkStatus()));
     ON_CALL(namespaces, SetHyperparameters)
         .WillByDefault(waits(absl::StatusOr<RuleSpec>(RuleSpec())));
     ON_CALL(service_.store, Stat)

@@ -40,6 +40,24 @@ TEST(ByteBudgetTest, ErrorNamesBudgetLimitUseAndRequest) {
                "50 more"));
 }
 
+TEST(ByteBudgetTest, LowerLimitKeepsWhatIsReservedAndGivesNoMore) {
+  const auto budget = Budget(100);
+  ASSERT_OK(budget->Reserve(60));
+
+  budget->SetLimit(50);
+
+  EXPECT_EQ(budget->used_bytes(), 60u);
+  EXPECT_EQ(budget->available_bytes(), 0u);
+  EXPECT_THAT(budget->Reserve(1),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "namespace \"n\": expected at most 50 bytes in use, got "
+                       "60 and 1 more"));
+  budget->Release(20);
+  EXPECT_OK(budget->Reserve(10));
+  budget->SetLimit(200);
+  EXPECT_OK(budget->Reserve(150));
+}
+
 TEST(ByteBudgetTest, HugeRequestDoesNotWrapAround) {
   const auto budget = Budget(100);
   ASSERT_OK(budget->Reserve(60));

@@ -63,14 +63,17 @@ std::vector<RuleCall> RuleCalls() {
            }},
           {"SetMultipliers",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.SetRule(
-                 {.key_pattern = "*",
-                  .multipliers = Multipliers{.learning_rate = 2}},
+             return store.SetMultipliers(
+                 {.key_pattern = "*", .multipliers = {.learning_rate = 2}},
                  context);
            }},
           {"UnsetRule",
            [](MemoryTensorStore& store, const CallContext& context) {
              return store.UnsetRule({.key_pattern = "*"}, context);
+           }},
+          {"UnsetMultipliers",
+           [](MemoryTensorStore& store, const CallContext& context) {
+             return store.UnsetMultipliers({.key_pattern = "*"}, context);
            }},
           {"SetHyperparameters",
            [](MemoryTensorStore& store, const CallContext& context) {

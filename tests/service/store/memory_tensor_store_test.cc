@@ -497,7 +497,7 @@ TEST(StoreObserverTest, HearsWhatHappens) {
 
   alarms.Advance(absl::Seconds(2));
   ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
-  ASSERT_OK(store.DeleteNamespace("n"));
+  ASSERT_OK(store.DeleteNamespace({.name_space = "n"}));
 
   EXPECT_THAT(
       observer.events,
@@ -509,6 +509,23 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   EXPECT_EQ(observer.texts[2], "n: rank 0 (\"a\")");
   EXPECT_THAT(observer.texts[4], HasSubstr("rank 1 "));
   EXPECT_THAT(observer.texts[5], HasSubstr("n: round 1 of \"w\": "));
+}
+
+TEST(StoreObserverTest, HearsWhatAnUpdateHasChanged) {
+  RecordingObserver observer;
+  FakeAlarms alarms;
+  ScriptedBackend backend;
+  MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
+  const UpdateNamespaceRequest request = {
+      .config = {.budget_bytes = 1 << 20, .gradient_guard = {.max_norm = 1.5}},
+      .update_mask = {"gradient_guard", "budget_bytes"}};
+
+  ASSERT_OK(store.UpdateNamespace(request));
+  ASSERT_OK(store.UpdateNamespace(request));
+
+  EXPECT_THAT(observer.events, ElementsAre(StoreEvent::kNamespaceUpdated));
+  EXPECT_EQ(observer.texts[0],
+            "default: budget_bytes=1048576 gradient_guard.max_norm=1.5");
 }
 
 TEST(StoreObserverTest, HearsOfARepeatedChangeOnce) {

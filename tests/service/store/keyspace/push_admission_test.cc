@@ -108,7 +108,7 @@ TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
       [&] { store_->Push(std::move(push), {}, CallbackOf(answer)); });
   WaitForAllocation();
 
-  EXPECT_OK(store_->DeleteNamespace("n"));
+  EXPECT_OK(store_->DeleteNamespace({.name_space = "n"}));
   gpu_.Release(StreamUse::kToDevice);
 
   EXPECT_THAT(answer.Wait(), HasReason(Reason::kNamespaceNotFound));

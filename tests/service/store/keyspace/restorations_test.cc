@@ -221,7 +221,7 @@ TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
   EXPECT_GE(restored_.used_bytes(), before + bytes);
   EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
   ASSERT_OK(restoration->Commit());
-  ASSERT_OK(restored_.DeleteNamespace("n"));
+  ASSERT_OK(restored_.DeleteNamespace({.name_space = "n"}));
 }
 
 TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {

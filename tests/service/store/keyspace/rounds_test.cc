@@ -315,6 +315,61 @@ TEST_F(QuorumTest, GraceOfAnEarlierRoundOfTheStepCountsNothing) {
   EXPECT_EQ(rounds_.num_open(), 1u);
 }
 
+TEST_F(QuorumTest, LowerQuorumCountsForEveryStepAndAHigherOneForLaterOnes) {
+  policy_.SetQuorum(3, /*reached=*/4);
+  EXPECT_EQ(policy_.QuorumOf(4), 2u);
+  EXPECT_EQ(policy_.QuorumOf(5), 3u);
+
+  policy_.SetQuorum(0, /*reached=*/9);
+  EXPECT_EQ(policy_.QuorumOf(4), 2u);
+  EXPECT_EQ(policy_.QuorumOf(9), 3u);
+  EXPECT_EQ(policy_.QuorumOf(10), 0u);
+
+  policy_.SetQuorum(1, /*reached=*/12);
+  for (const Step step : {4, 9, 10, 13}) {
+    EXPECT_EQ(policy_.QuorumOf(step), 1u);
+  }
+}
+
+TEST_F(QuorumTest, FormerQuorumsAreFewAndNoneOfThemRises) {
+  for (Step step = 1; step <= 100; ++step) {
+    policy_.SetQuorum(1, step);
+    policy_.SetQuorum(2, step);
+  }
+
+  EXPECT_LE(policy_.former_quorums.size(), 8u);
+  EXPECT_EQ(policy_.QuorumOf(1), 1u);
+  EXPECT_EQ(policy_.QuorumOf(100), 1u);
+  EXPECT_EQ(policy_.QuorumOf(101), 2u);
+}
+
+// At another key the quorum may have closed the step, and the third worker has
+// gone on.
+TEST_F(QuorumTest, StepsThatWereReachedKeepTheirLowerQuorum) {
+  group_.Close(1);
+  Add(0, 1);
+  policy_.SetQuorum(0, /*reached=*/1);
+
+  EXPECT_OK(Check(2, 2));
+  Add(2, 2);
+  EXPECT_TRUE(rounds_.EndGrace(1, rounds_.IdOf(1)).empty());
+  EXPECT_TRUE(Add(1, 1));
+  EXPECT_FALSE(Add(1, 2));
+  EXPECT_TRUE(rounds_.EndGrace(2, rounds_.IdOf(2)).empty());
+}
+
+TEST_F(QuorumTest, RoundsThatAreOpenAreScaledAsWhenTheyBegan) {
+  Add(0, 1);
+  policy_.rescales = true;
+  Add(0, 2);
+  Add(1, 1);
+  Add(1, 2);
+
+  EXPECT_TRUE(OnlyOf(rounds_.EndGrace(1, rounds_.IdOf(1))));
+  EXPECT_TRUE(rounds_.EndGrace(2, rounds_.IdOf(2)).empty());
+  EXPECT_EQ(rounds_.BeginScaling()->scale, 1.5);
+}
+
 TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
   policy_.rescales = true;
   Add(0, 1, 20);

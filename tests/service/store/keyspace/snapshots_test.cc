@@ -149,8 +149,8 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   }
   KeptSnapshot snapshot([&](const NamespaceSnapshot& name_space) {
     if (name_space.name != "a") return absl::OkStatus();
-    EXPECT_OK(store_.DeleteNamespace("deleted"));
-    EXPECT_OK(store_.DeleteNamespace("replaced"));
+    EXPECT_OK(store_.DeleteNamespace({.name_space = "deleted"}));
+    EXPECT_OK(store_.DeleteNamespace({.name_space = "replaced"}));
     CreateNamespace("replaced");
     return absl::OkStatus();
   });
@@ -225,7 +225,7 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
 
-  ASSERT_OK(store_.DeleteNamespace("n"));
+  ASSERT_OK(store_.DeleteNamespace({.name_space = "n"}));
 
   EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("deleted here")));
@@ -241,17 +241,40 @@ TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
   CreateNamespace("n");
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
-  ASSERT_OK(store_.DeleteNamespace("n"));
+  ASSERT_OK(store_.DeleteNamespace({.name_space = "n"}));
 
-  EXPECT_THAT(store_.DeleteNamespace(std::string(1 << 20, 'n')),
+  EXPECT_THAT(store_.DeleteNamespace({.name_space = std::string(1 << 20, 'n')}),
               StatusIs(absl::StatusCode::kInvalidArgument));
   for (size_t i = 0; i <= RecentDeletes::kMaxNames; ++i) {
-    EXPECT_THAT(store_.DeleteNamespace(absl::StrCat("none", i)),
+    EXPECT_THAT(store_.DeleteNamespace({.name_space = absl::StrCat("none", i)}),
                 StatusIs(absl::StatusCode::kNotFound));
   }
 
   EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
               StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(SnapshotsTest, QuorumThatStillCountsForSomeStepsComesBack) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 3, .quorum = 2});
+  Init("s", "k");
+  BeginPush(SyncPushOf(/*rank=*/0, /*step=*/1, "k", 4));
+  ASSERT_OK(
+      store_.UpdateNamespace({.name_space = "s", .update_mask = {"quorum"}}));
+
+  const KeptSnapshot snapshot = Taken("s");
+  testing::ScriptedBackend backend;
+  MemoryTensorStore restored({}, &backend, &alarms_);
+  const auto restoration = restored.StartRestoration(OnExisting::kFail);
+  Fill(*restoration, snapshot);
+  ASSERT_OK(restoration->Commit());
+  KeptSnapshot again;
+  ASSERT_OK(restored.TakeSnapshot({"s"}, again));
+
+  for (const KeptSnapshot* each : {&snapshot, &std::as_const(again)}) {
+    const NamespaceSnapshot& name_space = each->namespaces[0];
+    EXPECT_EQ(name_space.config.quorum, 0u);
+    EXPECT_THAT(name_space.former_quorums, ElementsAre(FormerQuorum{1, 2}));
+  }
 }
 
 TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {

@@ -15,6 +15,7 @@ using ::absl::StatusCode;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr absl::Duration kLease = absl::Seconds(10);
 
@@ -281,6 +282,39 @@ TEST(WorkerGroupTest,
   }
   group.Reach(worker, 2);
   EXPECT_FALSE(group.RepeatsStep(0));
+}
+
+TEST(WorkerGroupTest, GroupThatIsToContinueAwaitsNobodyWhoIsGone) {
+  WorkerGroupOptions options = Fixed(3);
+  options.awaits_left = true;
+  Group group(options);
+  group.MustJoin("a");
+  group.MustJoin("b");
+  const Worker c = group.MustJoin("c");
+  group.Lose(1);
+  group.Leave(c);
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1, 2));
+
+  EXPECT_THAT(group.SetOnWorkerLoss(Fixed(3, OnWorkerLoss::kContinue)),
+              ElementsAre(1, 2));
+
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0));
+  EXPECT_FALSE(group.LacksThoseWhoLeft());
+}
+
+TEST(WorkerGroupTest, GroupThatIsToFailNeedsTheLostAboveWhatWasReached) {
+  Group group(Fixed(2, OnWorkerLoss::kContinue));
+  group.Reach(group.MustJoin("a"), 5);
+  group.MustJoin("b");
+  group.Lose(1);
+
+  EXPECT_THAT(group.SetOnWorkerLoss(Fixed(2)), IsEmpty());
+
+  EXPECT_THAT(group.NeededBy(5), ElementsAre(0));
+  EXPECT_THAT(group.NeededBy(6), ElementsAre(0, 1));
+  group.MustJoin("b", group.max_step());
+  EXPECT_EQ(group.first_step_of(1), 6u);
+  EXPECT_EQ(group.step_of(1), 5u);
 }
 
 TEST(WorkerGroupTest, StepsThatComeWithKeysAreOfTheWorkersThatHaveMadeThem) {

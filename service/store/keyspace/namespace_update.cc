@@ -1,0 +1,99 @@
+// Changes the configuration of a namespace while it is used.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/slices.h"
+#include "service/store/keyspace/config_fields.h"
+#include "service/store/keyspace/gradient_guard.h"
+#include "service/store/keyspace/membership.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// Checks that no key is in slices, of each of which a guard would take the norm
+// by itself.
+absl::Status CheckHasNoSlices(const NamespaceState& state) {
+  const std::vector<StoredKey*> slices = state.keys.List(kSliceMark, "", 1);
+  if (slices.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gradient_guard: expected none in namespace ", Quoted(state.name),
+      ", which has key ", Quoted(WholeKeyOf(slices.front()->name())),
+      " in slices, got one"));
+}
+
+// Returns the configuration that the namespace is to have. REQUIRES: the mutex
+// is held.
+absl::StatusOr<NamespaceConfig> Wanted(const NamespaceState& state,
+                                       const UpdateNamespaceRequest& request) {
+  RETURN_IF_ERROR(CheckUpdateMask(request.update_mask));
+  NamespaceConfig config = state.config;
+  CopyFields(request.update_mask, request.config, config);
+  ASSIGN_OR_RETURN(config.budget_bytes, state.environment.budgets->BudgetOf(
+                                            state.name, config.budget_bytes));
+  RETURN_IF_ERROR(CheckGuard(config.gradient_guard));
+  RETURN_IF_ERROR(PushMode::CheckConfig(config));
+  if (config.gradient_guard.is_on()) RETURN_IF_ERROR(CheckHasNoSlices(state));
+  return config;
+}
+
+// Has rounds, and who waits, go by what `config` says of workers.
+void ChangeRounds(Transaction& transaction, const NamespaceConfig& before,
+                  const NamespaceConfig& config) {
+  NamespaceState& state = transaction.state();
+  std::vector<uint32_t> gone;
+  if (config.on_worker_loss != before.on_worker_loss) {
+    gone = state.workers->SetOnWorkerLoss(PushMode::GroupOf(config));
+  }
+  state.mode->Update(config);
+  if (config.quorum != before.quorum ||
+      config.quorum_grace != before.quorum_grace) {
+    state.graces.Change(state, config.quorum_grace - before.quorum_grace);
+  } else if (config.on_worker_loss == before.on_worker_loss) {
+    return;
+  }
+  // Some rounds may be complete now, and some calls wait for nobody any more.
+  OnWorkersGone(transaction, gone);
+}
+
+// Makes the change and returns the configuration as it is then, with the
+// present default rule. Sets `changes` to what has changed.
+absl::StatusOr<NamespaceConfig> Update(NamespaceState& state,
+                                       const UpdateNamespaceRequest& request,
+                                       std::string& changes) {
+  Transaction transaction(state);
+  RETURN_IF_ERROR(state.gone);
+  ASSIGN_OR_RETURN(NamespaceConfig config, Wanted(state, request));
+  const NamespaceConfig before = state.config;
+  changes = TextOfChanges(before, config);
+  if (!changes.empty()) {
+    CopyFields(request.update_mask, config, state.config);
+    state.memory.SetLimit(config.budget_bytes);
+    state.is_guarded = config.gradient_guard.is_on();
+    ChangeRounds(transaction, before, config);
+    transaction.MarkChanged();
+  }
+  config.rule = state.bindings->Get("")->spec();
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<UpdateNamespaceReply> Namespace::UpdateNamespace(
+    const UpdateNamespaceRequest& request, const CallContext&) {
+  std::string changes;
+  UpdateNamespaceReply reply;
+  ASSIGN_OR_RETURN(reply.config, Update(*state_, request, changes));
+  if (!changes.empty()) {
+    state_->Report(StoreEvent::kNamespaceUpdated, changes);
+  }
+  return reply;
+}
+
+}  // namespace tensorkv
