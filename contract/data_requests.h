@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "base/ref_counted.h"
@@ -20,12 +21,10 @@
 
 namespace tensorkv {
 
-// Creates a key with `tensor`. With `state` it sets that state of a key that
-// exists.
+// Creates a key with `tensor`.
 struct InitEntry {
   std::string key;
   Tensor tensor;
-  std::string state;
 };
 
 struct InitRequest {
@@ -60,7 +59,7 @@ struct PushEntry {
   RefPtr<const RowIds> rows;
   // Only with `rows`: the rows that are not named are updated too, as if a
   // contribution of zeros had come for them.
-  bool updates_all_rows = false;
+  bool update_all_rows = false;
 };
 
 struct PushRequest {
@@ -70,11 +69,6 @@ struct PushRequest {
   Step step = 0;
   std::vector<PushEntry> entries;
   uint64_t namespace_uid = 0;
-  // The longest reply that a PushPull takes; 0 sets no bound.
-  uint64_t max_reply_bytes = 0;
-  // The dtype to which a PushPull converts the values; kUnknown leaves them as
-  // they are stored.
-  DType reply_dtype = DType::kUnknown;
 };
 
 struct PushResult {
@@ -94,8 +88,6 @@ struct PullEntry {
   std::string key;
   // Waits until the key has this version; 0 takes any.
   Version min_version = 0;
-  // Reads this state of the key in place of its value.
-  std::string state;
   // A PullRows reads only these rows; other pulls have none.
   RefPtr<const RowIds> rows;
 };
@@ -125,8 +117,12 @@ struct PullReply {
   std::vector<Value> values;
 };
 
-// Pushes the entries, and then pulls their keys.
-struct PushPullRequest : PushRequest {};
+// Pushes the entries, and then pulls their keys as a PullRequest with these
+// fields does.
+struct PushPullRequest : PushRequest {
+  uint64_t max_reply_bytes = 0;
+  DType dtype = DType::kUnknown;
+};
 
 using PushPullReply = PullReply;
 
@@ -140,6 +136,42 @@ using PullRowsReply = PullReply;
 template <typename Request>
 inline constexpr bool kIsOfRows = std::is_same_v<Request, PushRowsRequest> ||
                                   std::is_same_v<Request, PullRowsRequest>;
+
+// --- States -----------------------------------------------------------------
+
+struct SetStateEntry {
+  std::string key;
+  std::string state;
+  Tensor tensor;
+};
+
+struct SetStateRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  std::vector<SetStateEntry> entries;
+  uint64_t namespace_uid = 0;
+};
+
+struct GetStateEntry {
+  std::string key;
+  std::string state;
+};
+
+struct GetStateRequest {
+  std::string name_space;
+  std::optional<Worker> worker;
+  std::vector<GetStateEntry> entries;
+  uint64_t namespace_uid = 0;
+  // The longest reply that the caller takes; 0 sets no bound.
+  uint64_t max_reply_bytes = 0;
+};
+
+using SetStateReply = InitReply;
+using GetStateReply = PullReply;
+
+template <typename Request>
+inline constexpr bool kIsOfStates = std::is_same_v<Request, SetStateRequest> ||
+                                    std::is_same_v<Request, GetStateRequest>;
 
 // --- Streams ----------------------------------------------------------------
 
@@ -156,23 +188,24 @@ struct Stripe {
 };
 
 // The tensors of a manifest have no data. A PullManifest is a PullReply whose
-// tensors have none.
+// tensors have none. A PushRequest or a PullRequest whose entries have rows is
+// that of a PushRows or a PullRows.
 struct InitManifest {
-  InitRequest request;
+  std::variant<InitRequest, SetStateRequest> request;
   Stripe stripe;
 };
 
 struct PushManifest {
-  PushRequest request;
+  std::variant<PushRequest, PushPullRequest> request;
   Stripe stripe;
 };
 
 struct PullStreamRequest {
-  PullRequest request;
+  std::variant<PullRequest, GetStateRequest> request;
   Stripe stripe;
   uint64_t max_part_bytes = 0;
   // Allows the server to answer with batches of values, without a manifest.
-  bool takes_batches = false;
+  bool allow_batches = false;
 };
 
 // --- Keys -------------------------------------------------------------------
@@ -194,6 +227,7 @@ struct ListRequest {
   std::string prefix;
   uint32_t page_size = 0;
   std::string page_token;
+  uint64_t namespace_uid = 0;
 };
 
 struct KeyStatus {
@@ -222,7 +256,8 @@ struct ListReply {
 struct StatRequest {
   std::string name_space;
   std::vector<std::string> keys;
-  bool with_digest = false;
+  bool compute_digests = false;
+  uint64_t namespace_uid = 0;
 };
 
 struct StatReply {

@@ -166,6 +166,7 @@ struct CreateNamespaceReply {
 
 struct DescribeNamespaceRequest {
   std::string name_space;
+  uint64_t namespace_uid = 0;
 };
 
 using DescribeNamespaceReply = NamespaceStatus;
@@ -194,6 +195,7 @@ struct SetRuleRequest {
   std::optional<RuleSpec> rule;
   std::optional<Multipliers> multipliers;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
 };
 
 struct SetRuleReply {};
@@ -205,6 +207,7 @@ struct UnsetRuleRequest {
   std::string key_pattern;
   bool multipliers = false;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
 };
 
 struct UnsetRuleReply {};
@@ -214,6 +217,7 @@ struct SetHyperparametersRequest {
   std::string key_pattern;
   Hyperparameters hyperparameters;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
 };
 
 using SetHyperparametersReply = RuleSpec;

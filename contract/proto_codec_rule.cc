@@ -63,7 +63,8 @@ void ToProto(const RuleSpec& rule, v1::Rule* proto) {
 absl::StatusOr<SetRuleRequest> FromProto(const v1::SetRuleRequest& proto) {
   SetRuleRequest request = {.name_space = proto.namespace_(),
                             .key_pattern = proto.key_pattern(),
-                            .call_id = DecodeCallId(proto)};
+                            .call_id = DecodeCallId(proto),
+                            .namespace_uid = proto.namespace_uid()};
   if (proto.has_rule()) request.rule = FromProto(proto.rule());
   if (proto.has_multipliers()) {
     request.multipliers = FromProto(proto.multipliers());
@@ -79,18 +80,21 @@ void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
     ToProto(*request.multipliers, proto->mutable_multipliers());
   }
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
 }
 
 absl::StatusOr<UnsetRuleRequest> FromProto(const v1::UnsetRuleRequest& proto) {
   return UnsetRuleRequest{.name_space = proto.namespace_(),
                           .key_pattern = proto.key_pattern(),
                           .multipliers = proto.multipliers(),
-                          .call_id = DecodeCallId(proto)};
+                          .call_id = DecodeCallId(proto),
+                          .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
   proto->set_key_pattern(request.key_pattern);
   proto->set_multipliers(request.multipliers);
 }
@@ -101,7 +105,8 @@ absl::StatusOr<SetHyperparametersRequest> FromProto(
       .name_space = proto.namespace_(),
       .key_pattern = proto.key_pattern(),
       .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
-      .call_id = DecodeCallId(proto)};
+      .call_id = DecodeCallId(proto),
+      .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const SetHyperparametersRequest& request,
@@ -111,6 +116,7 @@ void ToProto(const SetHyperparametersRequest& request,
   EncodeHyperparameters(request.hyperparameters,
                         proto->mutable_hyperparameters());
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
 }
 
 absl::StatusOr<RuleSpec> FromProto(
