@@ -141,6 +141,10 @@ class Namespace {
   // again.
   void PullOfPush(PullRequest request, Step step, CallContext context,
                   ReplyCallback<PullReply> done);
+  void SetState(SetStateRequest request, CallContext context,
+                ReplyCallback<SetStateReply> done);
+  void GetState(GetStateRequest request, const CallContext& context,
+                ReplyCallback<GetStateReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
@@ -159,6 +163,8 @@ class Namespace {
   absl::Status CheckInit(const InitRequest& request,
                          const Caller& caller) const;
   absl::Status CheckPush(const PushRequest& request, const Caller& caller);
+  absl::Status CheckSetState(const SetStateRequest& request,
+                             const Caller& caller) const;
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
   bool ReadsInPlace() const;
 

@@ -322,7 +322,7 @@ absl::StatusOr<bool> PushAdmission::TryAdmit() {
 
 void PushAdmission::SkipEmptyLists() {
   for (PushEntry& entry : request_.entries) {
-    if (entry.rows && entry.rows->size() == 0 && !entry.updates_all_rows) {
+    if (entry.rows && entry.rows->size() == 0 && !entry.update_all_rows) {
       entry.skip = true;
     }
   }
@@ -541,14 +541,9 @@ void PushAdmission::RecordStep() {
 absl::Status Namespace::CheckPush(const PushRequest& request,
                                   const Caller& caller) {
   RETURN_IF_ERROR(CheckFields(*state_, request));
-  StagingLayout staging(state_->tensor_placement->sharing());
-  for (const PushEntry& entry : request.entries) {
-    if (!entry.skip && !entry.tensor.has_data()) {
-      staging.Add(entry.tensor.size_bytes());
-    }
-  }
   return state_->CheckHeadroomUnlessRepeat(
-      caller, request.call_id, staging.total_bytes(),
+      caller, request.call_id,
+      BytesToStage(state_->tensor_placement->sharing(), request),
       [&] { return BytesToPush(*state_, request); });
 }
 
