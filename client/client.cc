@@ -403,7 +403,7 @@ absl::Status Client::Leave(absl::Duration timeout, LeaveCause cause) {
   ASSIGN_OR_RETURN(const Worker worker, shared_->CheckedWorker());
   LeaveRequest request = {.name_space = shared_->name_space,
                           .worker = worker,
-                          .is_lost = cause == LeaveCause::kLost};
+                          .lost = cause == LeaveCause::kLost};
   const absl::Status status =
       calls_->Call(request, {.timeout = timeout}).status();
   // One that failed otherwise may be made again.

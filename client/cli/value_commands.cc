@@ -28,7 +28,7 @@ constexpr uint32_t kMaxTimes = 1'000'000;
 struct ValueCommandFlags {
   std::vector<std::string> keys;
   std::vector<int64_t> rows;
-  bool updates_all_rows = false;
+  bool update_all_rows = false;
   std::string prefix;
   ValueFlags value;
   OnExisting on_existing = OnExisting::kFail;
@@ -137,7 +137,7 @@ absl::StatusOr<PushReply> PushEntries(const ValueCommandFlags& flags,
   ASSIGN_OR_RETURN(const RefPtr<const RowIds> rows, MakeRowIds(flags));
   for (PushEntry& entry : entries) {
     entry.rows = rows;
-    entry.updates_all_rows = flags.updates_all_rows;
+    entry.update_all_rows = flags.update_all_rows;
   }
   return invocation.client.PushRows(std::move(entries), options);
 }
@@ -295,7 +295,7 @@ void AddPush(CLI::App& app, Action& action) {
               "Contribute to these rows alone, as 3,1,3: one row of the value "
               "for each")
           ->excludes(AddCompression(*push, *push_flags));
-  push->add_flag("--update_all_rows", push_flags->updates_all_rows,
+  push->add_flag("--update_all_rows", push_flags->update_all_rows,
                  "The other rows get zeros, instead of staying as they are")
       ->needs(rows);
 }

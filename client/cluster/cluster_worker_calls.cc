@@ -45,7 +45,7 @@ absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
                                  total.next_step, other.next_step);
     incarnations[servers[i + 1]] = other.server_incarnation;
     total.lease = std::min(total.lease, other.lease);
-    total.was_lost |= other.was_lost;
+    total.lost_before |= other.lost_before;
   }
   total.server_incarnation =
       namespaces_.CompleteJoin(request.name_space, request.worker_name,
@@ -99,7 +99,7 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
                    servers_.HomeFirst(request.name_space, limit));
   std::optional<Step> step;
   // A worker that is lost tells no step.
-  if (!request.is_lost &&
+  if (!request.lost &&
       IsMirrored(request.name_space, servers.front(), limit)) {
     ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
     step = StepAtItsMirror(*placement, request,

@@ -44,7 +44,7 @@ const std::string& MirrorFor(const ClusterPlacement& placement,
   }
   for (size_t i = 0; i < servers.size(); ++i) {
     const ClusterServer& server = servers[(reader + i) % servers.size()];
-    if (server.is_live) return server.name;
+    if (server.live) return server.name;
   }
   return servers[reader % servers.size()].name;
 }

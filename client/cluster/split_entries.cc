@@ -83,9 +83,9 @@ absl::Status AppendRows(const PushEntry& entry, const SplitLayout& layout,
   }
   for (uint32_t i = 0; i < layout.num_slices; ++i) {
     PushEntry slice = {.key = layout.NameOf(i), .weight = entry.weight};
-    slice.skip = places[i].empty() && !entry.updates_all_rows;
+    slice.skip = places[i].empty() && !entry.update_all_rows;
     if (!slice.skip) {
-      slice.updates_all_rows = entry.updates_all_rows;
+      slice.update_all_rows = entry.update_all_rows;
       ASSIGN_OR_RETURN(slice.rows,
                        IdsInSlice(ids, places[i], layout.FirstRow(i)));
       ASSIGN_OR_RETURN(slice.tensor, RowsAt(entry.tensor, places[i]));

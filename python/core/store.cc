@@ -306,7 +306,7 @@ py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
   std::vector<PushEntry> entries = EntriesOf<PushEntry>(keys, arrays, exports);
   for (size_t i = 0; i < keys.size(); ++i) {
     entries[i].rows = RowIdsOf(row_ids[i], keys[i]);
-    entries[i].updates_all_rows = update_all_rows;
+    entries[i].update_all_rows = update_all_rows;
   }
   return VersionsOf(
       Call([=, entries = std::move(entries)](Session& session,

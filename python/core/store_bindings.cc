@@ -81,9 +81,9 @@ void Store::RegisterKeys(py::class_<Store>& store) {
                  [=](Client client) { return client.ListAll(prefix); }));
            })
       .def("stat",
-           [](Store& store, const Keys& keys, bool with_digest) {
+           [](Store& store, const Keys& keys, bool compute_digests) {
              return DescribeAll(store.Call([=](Client client) {
-               return client.Stat(keys, with_digest);
+               return client.Stat(keys, compute_digests);
              }));
            })
       .def("set_rule",

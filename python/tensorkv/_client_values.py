@@ -388,20 +388,20 @@ class ValueVerbs:
     def stat(
         self,
         key: str,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> KeyStatus: ...
     @overload
     def stat(
         self,
         key: KeyList,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> List[KeyStatus]: ...
     def stat(
         self,
         key: Keys,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> Any:
         """Of each key a dict, a tensorkv.KeyStatus.
@@ -411,7 +411,7 @@ class ValueVerbs:
         """
         keys = as_list(key, None, "")[0]
         with within(timeout):
-            statuses = self._store.stat(keys, with_digest)
+            statuses = self._store.stat(keys, compute_digests)
         return self._answer(key, statuses)
 
     def _pull_memory(

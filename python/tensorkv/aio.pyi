@@ -184,14 +184,14 @@ class ClientCoroutines(Coroutines):
     async def stat(
         self,
         key: str,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> KeyStatus: ...
     @overload
     async def stat(
         self,
         key: KeyList,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> List[KeyStatus]: ...
     async def set_rule(

@@ -1,5 +1,4 @@
-// One stream of Init, Push, Pull or PushPull, without the transport that
-// carries it.
+// One stream that carries a call, or a stripe of it, without its transport.
 
 #ifndef TENSORKV_SERVICE_RPC_STREAM_SESSION_H_
 #define TENSORKV_SERVICE_RPC_STREAM_SESSION_H_

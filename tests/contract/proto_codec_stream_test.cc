@@ -71,7 +71,7 @@ TEST(StreamProtoTest, ManifestOfRowsHasTheirIds) {
   EXPECT_EQ((*entry.rows)[0], 7);
   EXPECT_EQ(entry.tensor.Description(), "f32[1,8]");
   EXPECT_FALSE(entry.tensor.has_data());
-  EXPECT_TRUE(entry.updates_all_rows);
+  EXPECT_TRUE(entry.update_all_rows);
   EXPECT_TRUE(manifest.request.entries[1].skip);
   EXPECT_EQ(manifest.stripe, (Stripe{1, 2, 9}));
   EXPECT_EQ(again.rows_request().entries(0).rows().data().size(), 4u);

@@ -122,7 +122,7 @@ TEST(ProtoCodecTest, DeleteListAndStatRequestFields) {
           .value();
   const StatRequest stat =
       Decode(
-          Parse<v1::StatRequest>("namespace: 'n' keys: 'a' with_digest: true"))
+          Parse<v1::StatRequest>("namespace: 'n' keys: 'a' compute_digests: true"))
           .value();
 
   EXPECT_EQ(deletion.name_space, "n");

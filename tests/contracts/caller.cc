@@ -146,11 +146,11 @@ absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
 }
 
 absl::StatusOr<KeyStatus> Caller::Stat(const std::string& key,
-                                       bool with_digest) const {
+                                       bool compute_digests) const {
   ASSIGN_OR_RETURN(StatReply reply,
                    connection_->Call(StatRequest{.name_space = name_space_,
                                                  .keys = {key},
-                                                 .with_digest = with_digest},
+                                                 .compute_digests = compute_digests},
                                      options_));
   return reply.keys.at(0);
 }

@@ -73,7 +73,7 @@ class Caller {
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false) const;
   absl::StatusOr<KeyStatus> Stat(const std::string& key,
-                                 bool with_digest = false) const;
+                                 bool compute_digests = false) const;
   absl::StatusOr<std::vector<KeyStatus>> StatMany(
       std::vector<std::string> keys) const;
   absl::StatusOr<ListReply> List(const std::string& prefix = "",

@@ -180,7 +180,7 @@ TEST_P(EncodingContractTest, EncodedRowsAreSummedAsWhatTheyDecodeTo) {
       for (int push = 0; push < 2; ++push) {
         PushEntry encoded = second.encoded;
         PushEntry plain = second.plain;
-        encoded.updates_all_rows = plain.updates_all_rows = push == 1;
+        encoded.update_all_rows = plain.update_all_rows = push == 1;
         ASSERT_OK(store_.PushRows({first.encoded, encoded}));
         ASSERT_OK(store_.PushRows({first.plain, plain}));
       }

@@ -222,11 +222,11 @@ TEST_P(RowsContractTest, PulledValueStaysWhileRowsChange) {
   ASSERT_OK(store_.SetRule("accumulate"));
   ASSERT_OK(store_.Init("w", Full({100, 16}, 1)));
   ASSERT_OK_AND_ASSIGN(const Value before, store_.Pull("w"));
-  for (const bool updates_all_rows : {false, true}) {
+  for (const bool update_all_rows : {false, true}) {
     ASSERT_OK(store_.PushRows({{.key = "w",
                                 .tensor = Full({1, 16}, 1),
                                 .rows = IdsOf({50}),
-                                .updates_all_rows = updates_all_rows}}));
+                                .update_all_rows = update_all_rows}}));
   }
   EXPECT_TRUE(IsFilled(before.tensor, 1));
   std::vector<double> expected(100 * 16, 1);
@@ -350,7 +350,7 @@ TEST_P(RowsContractTest, ZerosForOtherRowsTakeRoomInTheBudget) {
         .PushRows({{.key = key,
                     .tensor = Full({0, width}, 0),
                     .rows = IdsOf({}),
-                    .updates_all_rows = true}})
+                    .update_all_rows = true}})
         .status();
   };
 

@@ -318,7 +318,7 @@ void World::Look(const Action& action) {
         },
         nullptr);
   }
-  StatRequest request = {.name_space = name, .with_digest = action.how % 2 > 0};
+  StatRequest request = {.name_space = name, .compute_digests = action.how % 2 > 0};
   for (const uint32_t key : KeysOf(action)) {
     request.keys.push_back(KeyName(key));
   }

@@ -94,7 +94,7 @@ std::string RandomCall(const Caller& store, std::mt19937 random) {
           store.PushRows({{.key = "large",
                            .tensor = RandomOf({rows->size(), 1000}, seed),
                            .rows = rows,
-                           .updates_all_rows = seed % 2 == 0}}));
+                           .update_all_rows = seed % 2 == 0}}));
     case 4:
       return TextOf(store.PullRows({{.key = "large", .rows = rows}}));
     default:
