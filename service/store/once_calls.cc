@@ -100,7 +100,7 @@ void PushAndPull(std::shared_ptr<PushPullCall> call) {
   context.timeout = call->time_left.Get();
   PushPullCall& its = *call;
   its.name_space->Push(
-      std::move(its.request), context, &its.pull.entries,
+      std::move(its.request), context, &its.pull,
       [call = std::move(call)](absl::StatusOr<PushReply> pushed) mutable {
         if (call->attempt) {
           KeepIfMade(*call->attempt, pushed);

@@ -130,10 +130,10 @@ class Namespace {
             ReplyCallback<InitReply> done);
   void Push(PushRequest request, const CallContext& context,
             ReplyCallback<PushReply> done);
-  // The first half of a PushPull, whose reply counts too: `names` takes the
-  // names of the entries once the push is in.
-  void Push(PushRequest request, const CallContext& context,
-            std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
+  // The first half of a PushPull. `pull` is the second, whose reply counts too:
+  // it takes the names of the entries once the push is in.
+  void Push(PushRequest request, const CallContext& context, PullRequest* pull,
+            ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
   // The second half of a PushPull: of the rounds that its worker has part in,
