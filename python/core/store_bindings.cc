@@ -64,6 +64,8 @@ void Store::RegisterValues(py::class_<Store>& store) {
       .def("pull_memory", &Store::PullMemory)
       .def("push_rows", &Store::PushRows)
       .def("pull_rows", &Store::PullRows)
+      .def("set_state", &Store::SetState)
+      .def("get_state", &Store::GetState)
       .def("set_compression", &Store::SetCompression);
 }
 
