@@ -17,7 +17,7 @@ class App;
 
 namespace tensorkv {
 
-// init, push, pull, pushpull.
+// init, push, pull, pushpull, setstate, getstate.
 void AddValueCommands(CLI::App& app, Action& action);
 
 // ls, stat, rm.
