@@ -159,7 +159,7 @@ class LateOutcomeTest : public PartitionMoves {
     etcd_.Start();
   }
   size_t NumKeys() {
-    return a_->store().DescribeNamespace(kNamespace)->num_keys;
+    return a_->store().DescribeNamespace({kNamespace})->num_keys;
   }
 
   std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");

@@ -222,10 +222,10 @@ TEST_F(LongWaitsTest, StatWithDigestsTellsTheCountsOfWhenItReadsTheValues) {
   });
   while (alarms_.num_pending() == 0) std::this_thread::yield();
 
-  InitRequest set;
+  SetStateRequest set;
   set.entries.push_back(
-      {"other", *Tensor::Filled(DType::kU64, {}, 5), "update_count"});
-  ASSERT_OK(InitNow(store_, std::move(set)));
+      {"other", "update_count", *Tensor::Filled(DType::kU64, {}, 5)});
+  ASSERT_OK(testing::SetStateNow(store_, std::move(set)));
   backend_.Release();
 
   ASSERT_OK_AND_ASSIGN(const StatReply reply, stat.Result());

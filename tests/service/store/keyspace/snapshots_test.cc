@@ -85,7 +85,7 @@ TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
     EXPECT_THAT(store_.StartRestoration(OnExisting::kFail)->Begin(snapshot),
                 is_refused);
     snapshot.name = "default";
-    snapshot.config = store_.DescribeNamespace("")->config;
+    snapshot.config = store_.DescribeNamespace({})->config;
     EXPECT_THAT(store_.StartAdoption({})->Begin(snapshot), is_refused);
   }
 }
@@ -161,7 +161,7 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   EXPECT_THAT(
       uids,
       ElementsAre(Pair("a", _), Pair("default", _),
-                  Pair("replaced", store_.DescribeNamespace("replaced")->uid)));
+                  Pair("replaced", store_.DescribeNamespace({"replaced"})->uid)));
 }
 
 // Of keys that are not in it, or not any more, it keeps nothing.
