@@ -65,6 +65,16 @@ class Caller {
                                        std::vector<PushEntry> entries,
                                        Step step = 0) const;
 
+  absl::StatusOr<Version> SetState(const std::string& key,
+                                   const std::string& state,
+                                   Tensor tensor) const;
+  absl::StatusOr<SetStateReply> SetStates(
+      std::vector<SetStateEntry> entries) const;
+  absl::StatusOr<Value> GetState(const std::string& key,
+                                 const std::string& state) const;
+  absl::StatusOr<GetStateReply> GetStates(
+      std::vector<GetStateEntry> entries) const;
+
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
                                      Step step = 0) const;
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,

@@ -218,7 +218,7 @@ $ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB
 ...exit 1
 $ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB --on_existing=keep
 $ workers train
-rank  name  epoch  is_live  has_left  step  lease_remaining
+rank  name  epoch  live  left  step  lease_remaining
 $ workers --namespace=train --output=json
 $ init w --shape=1 --fill=2 --namespace=train
 $ ns rm train

@@ -321,7 +321,7 @@ TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ClusterReading reading = *c_->records().Read();
   reading.placement.servers = {{.name = "c", .address = "c:1"}};
   reading.placement.lost = {
-      {.server = "a", .partitions = AllPartitions(), .is_given_up = true}};
+      {.server = "a", .partitions = AllPartitions(), .given_up = true}};
   ++reading.placement.version;
   ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
                                            reading.placement_revision));

@@ -261,7 +261,7 @@ TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
                         .rank = 0});
   };
   const auto lose = [this](const Worker& worker) {
-    return store_.Leave({.name_space = "n", .worker = worker, .is_lost = true});
+    return store_.Leave({.name_space = "n", .worker = worker, .lost = true});
   };
   const Worker first = join("a")->worker;
   ASSERT_OK(PushTo(store_, "k", /*step=*/1, &first).Wait());
