@@ -32,6 +32,7 @@ TEST_F(WorkerMembershipTest, GoesAsLostUnlessItHasLeft) {
 
   EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Leave"));
   EXPECT_TRUE(script_.last<LeaveRequest>().lost);
+  EXPECT_EQ(script_.last<LeaveRequest>().namespace_uid, 17u);
   EXPECT_EQ(script_.last<JoinRequest>().name_space, "n");
   EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w1");
   EXPECT_EQ(script_.last<JoinRequest>().lease, kLongLease);
@@ -51,6 +52,7 @@ TEST_F(WorkerMembershipTest, RenewsItsLeaseAgainAndAgain) {
   EXPECT_EQ(script_.verbs[2], "KeepAlive");
   EXPECT_EQ(script_.verbs[4], "KeepAlive");
   EXPECT_EQ(script_.last<KeepAliveRequest>().worker.epoch, 5u);
+  EXPECT_EQ(script_.last<KeepAliveRequest>().namespace_uid, 17u);
 }
 
 TEST_F(WorkerMembershipTest, SaysThatItsMembershipIsLost) {

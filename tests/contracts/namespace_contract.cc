@@ -193,9 +193,9 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
 
   EXPECT_NE(n.Describe()->uid, uid);
   EXPECT_OK(call(init, 0));
-  const auto expect_refused = [&](const auto& request) {
+  const auto expect_refused = [&]<typename Request>(const Request& request) {
     EXPECT_EQ(ReasonOf(call(request, uid)), Reason::kNamespaceReplaced)
-        << ::testing::PrintToString(MethodOf(request));
+        << NameOf(kMethodOf<Request>);
   };
   const std::vector<PushEntry> pushed = {
       {.key = "w", .tensor = Full({1}, 1)}};
