@@ -90,8 +90,9 @@ absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto) {
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
   switch (proto.call_case()) {
     case v1::InitManifest::kInit: {
-      ASSIGN_OR_RETURN(manifest.request, DecodeInitRequest(*proto.mutable_init(),
-                                                           DecodeWithoutData));
+      ASSIGN_OR_RETURN(manifest.request,
+                       DecodeInitRequest(*proto.mutable_init(),
+                                         DecodeWithoutData));
       return manifest;
     }
     case v1::InitManifest::kSetState: {
@@ -116,8 +117,9 @@ absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto) {
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
   switch (proto.call_case()) {
     case v1::PushManifest::kPush: {
-      ASSIGN_OR_RETURN(manifest.request, DecodePushRequest(*proto.mutable_push(),
-                                                           DecodeWithoutData));
+      ASSIGN_OR_RETURN(manifest.request,
+                       DecodePushRequest(*proto.mutable_push(),
+                                         DecodeWithoutData));
       return manifest;
     }
     case v1::PushManifest::kPushRows: {

@@ -98,7 +98,8 @@ void AddKeyCommands(CLI::App& app, Action& action) {
 
   CLI::App* stat = add("stat", "Print all metadata of keys", RunStat);
   stat->add_option("keys", flags->keys, "Keys")->required();
-  stat->add_flag("-d,--digest", flags->compute_digests, "Also XXH3 of the values");
+  stat->add_flag("-d,--digest", flags->compute_digests,
+                 "Also XXH3 of the values");
 
   CLI::App* rm = add("rm", "Remove keys", RunRm);
   rm->add_option("keys", flags->keys, "Keys");

@@ -26,7 +26,8 @@ absl::Status CheckNumRows(const SplitLayout& layout, const Tensor& tensor) {
   return fits ? absl::OkStatus() : WrongShape(layout, tensor);
 }
 
-Tensor SliceOf(const Tensor& tensor, const SplitLayout& layout, uint32_t slice) {
+Tensor SliceOf(const Tensor& tensor, const SplitLayout& layout,
+               uint32_t slice) {
   return RowsOf(tensor, layout.FirstRow(slice), layout.FirstRow(slice + 1));
 }
 

@@ -18,8 +18,8 @@
 namespace tensorkv {
 
 // Pushes as TensorStore says. `pull`, if not null, is the pull with which a
-// PushPull goes on, so that its reply counts too: takes the names of the entries
-// once the push is in.
+// PushPull goes on, so that its reply counts too: it takes the names of the
+// entries once the push is in.
 void Push(NamespaceState& state, PushRequest request,
           const CallContext& context, PullRequest* pull,
           ReplyCallback<PushReply> done);

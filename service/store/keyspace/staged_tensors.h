@@ -68,8 +68,8 @@ class StagingLayout {
   size_t shared_ = 0;
 };
 
-// Returns the bytes of the buffers that those tensors of a request's entries get
-// which have no memory yet.
+// Returns the bytes of the buffers that those tensors of a request's entries
+// get which have no memory yet.
 template <typename Request>
 uint64_t BytesToStage(const BufferSharing& sharing, const Request& request) {
   StagingLayout layout(sharing);

@@ -106,8 +106,8 @@ TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
 
   for (uint32_t rank = 0; rank < 100; ++rank) {
     ASSERT_OK(Push(SyncPush(rank, 1, rank)));
-    most =
-        std::max(most, store_.DescribeNamespace({"sync"})->memory.contributions);
+    most = std::max(most,
+                    store_.DescribeNamespace({"sync"})->memory.contributions);
   }
 
   EXPECT_LE(most, Rounds::kMinPartialSum * 4 * sizeof(float));

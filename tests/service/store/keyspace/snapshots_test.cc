@@ -161,7 +161,8 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   EXPECT_THAT(
       uids,
       ElementsAre(Pair("a", _), Pair("default", _),
-                  Pair("replaced", store_.DescribeNamespace({"replaced"})->uid)));
+                  Pair("replaced",
+                       store_.DescribeNamespace({"replaced"})->uid)));
 }
 
 // Of keys that are not in it, or not any more, it keeps nothing.
