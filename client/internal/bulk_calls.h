@@ -94,10 +94,9 @@ class BulkCalls {
       const Request& request, uint32_t num_stripes, bool allow_batches) const;
   // Makes a call by a PullStream.
   template <typename Request>
-  absl::StatusOr<PullReply> Download(const Request& request,
-                                     uint64_t expected_bytes,
-                                     const CallDeadline& deadline,
-                                     absl::Span<const Destination> destinations);
+  absl::StatusOr<PullReply> Download(
+      const Request& request, uint64_t expected_bytes,
+      const CallDeadline& deadline, absl::Span<const Destination> destinations);
   // Runs the call, and halves most_stripes_ if the server refuses some of its
   // streams.
   absl::Status Run(StripeGroup& call, StripeGroup::Exchange exchange);
