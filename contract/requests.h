@@ -15,5 +15,6 @@
 #include "contract/membership_requests.h"
 #include "contract/namespace_requests.h"
 #include "contract/server_requests.h"
+#include "contract/stream_requests.h"
 
 #endif  // TENSORKV_CONTRACT_REQUESTS_H_

@@ -80,17 +80,6 @@ class ClusterConnection final : public Connection {
     }
     return requests;
   }
-  // Makes each of the requests at the server of its place, at the same time.
-  template <typename Request>
-  Replies<ReplyTo<Request>> MakeEach(absl::Span<const std::string> servers,
-                                     const std::vector<Request>& requests,
-                                     const CallLimit& limit) {
-    Replies<ReplyTo<Request>> replies(servers.size());
-    servers_.AtOnce(servers.size(), [&](size_t i) {
-      replies[i] = servers_.At(servers[i], requests[i], limit);
-    });
-    return replies;
-  }
   // Returns the answer of each of the servers. Errors: the one that
   // MostActionableError chooses.
   template <typename Request>
@@ -99,7 +88,7 @@ class ClusterConnection final : public Connection {
       const CallLimit& limit) {
     ASSIGN_OR_RETURN(const std::vector<Request> requests,
                      RequestsFor(servers, request, limit));
-    return AllOf(MakeEach(servers, requests, limit));
+    return AllOf(servers_.MakeEach(servers, requests, limit));
   }
   // Returns a request with the uid and the worker as `server` knows them. Asks
   // servers where they were not learnt.

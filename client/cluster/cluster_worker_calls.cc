@@ -104,7 +104,7 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
   ASSIGN_OR_RETURN(const std::vector<LeaveRequest> requests,
                    RequestsFor(servers, leave, limit));
   std::vector<absl::Status> outcomes =
-      StatusesOf(MakeEach(servers, requests, limit));
+      StatusesOf(servers_.MakeEach(servers, requests, limit));
   for (size_t i = 1; i < outcomes.size(); ++i) {
     // Whoever is no member there has left.
     if (outcomes.front().ok() && IsNoMember(outcomes[i])) {

@@ -52,7 +52,7 @@ class StreamSession {
                 CallerQuotas::Share* share, Listener listener);
 
   // Receives the next message, which it empties. May block while it allocates
-  // memory for the call. Errors: those of Stripe in data.proto and of the verb.
+  // memory for the call. Errors: those of Stripe in stream.proto and of the verb.
   // The stream must end with them.
   absl::Status Receive(grpc::ByteBuffer* message);
 
