@@ -52,8 +52,8 @@ class StreamSession {
                 CallerQuotas::Share* share, Listener listener);
 
   // Receives the next message, which it empties. May block while it allocates
-  // memory for the call. Errors: those of Stripe in stream.proto and of the verb.
-  // The stream must end with them.
+  // memory for the call. Errors: those of Stripe in stream.proto and of the
+  // verb. The stream must end with them.
   absl::Status Receive(grpc::ByteBuffer* message);
 
   // Calls `ready` when the next Receive may be called: now, or, while the
